@@ -1,0 +1,190 @@
+"""What a group coordinator can be asked, free of API versions: a version's quirk is a named field (law 4).
+
+`reply_to` is opaque to the coordinator: it comes back in the `Reply`, at once or, for a parked member, later.
+"""
+
+from dataclasses import dataclass
+
+from ottla.core.errors import ErrorCode
+from ottla.core.groups.effects import Effects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroup:
+    """JoinGroup (11). `new_member_id` is the id the member gets if it has none: the door rolls the dice, not the machine."""
+
+    reply_to: int
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[tuple[str, bytes], ...]
+    reason: str | None
+    require_known_member_id: bool
+    """KIP-394 (v4+): a dynamic member without an id is told one and joins again with it."""
+    supports_skip_assignment: bool
+    """KIP-814 (v9+): a returning static leader is told that it leads, and to skip the assignment."""
+    new_member_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroup:
+    """SyncGroup (14). `protocol_type`/`protocol_name` are None where the version does not carry them (v<5)."""
+
+    reply_to: int
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    protocol_type: str | None
+    protocol_name: str | None
+    assignments: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """Heartbeat (12)."""
+
+    reply_to: int
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeavingMember:
+    """One member of a LeaveGroup batch; an empty `member_id` with an `instance_id` is an admin's removal."""
+
+    member_id: str
+    instance_id: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroup:
+    """LeaveGroup (13): a batch (v3+) or a batch of one (v0-2)."""
+
+    reply_to: int
+    group_id: str
+    members: tuple[LeavingMember, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetToCommit:
+    """One partition of an OffsetCommit. `topic_id` is the topic's id (16 bytes, zeros when unknown): value version 4 keeps it."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str | None
+    topic_id: bytes = bytes(16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommit:
+    """OffsetCommit (8). Partitions that do not exist have been taken out by the door, which answers them itself."""
+
+    reply_to: int
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    retention_ms: int
+    """-1: the broker's setting; otherwise an explicit expiry (v2-4 only)."""
+    knows_group_errors: bool
+    """v9+: an unknown group is GROUP_ID_NOT_FOUND, before that ILLEGAL_GENERATION."""
+    offsets: tuple[OffsetToCommit, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetch:
+    """OffsetFetch (9), one group. `topics` None asks for every committed offset."""
+
+    reply_to: int
+    group_id: str
+    topics: tuple[tuple[str, tuple[int, ...]], ...] | None
+    require_stable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDelete:
+    """OffsetDelete (47)."""
+
+    reply_to: int
+    group_id: str
+    partitions: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeGroup:
+    """DescribeGroups (15), one group. `unknown_is_error` (v6+): an unknown group answers GROUP_ID_NOT_FOUND instead of state Dead."""
+
+    reply_to: int
+    group_id: str
+    unknown_is_error: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListGroups:
+    """ListGroups (16). Empty filters match everything; both compare without case."""
+
+    reply_to: int
+    states: tuple[str, ...]
+    types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroup:
+    """DeleteGroups (42), one group."""
+
+    reply_to: int
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetTopics:
+    """The named topics were deleted: their offsets go, with tombstones. Nobody waits for an answer."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendFailed:
+    """The records of `effects` could not be appended: nothing of them is durable, their replies were not sent."""
+
+    effects: Effects
+    error: ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishLoading:
+    """Every record of this coordinator's partition has been replayed: start serving."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resign:
+    """Another broker takes this partition: parked members are told NOT_COORDINATOR, and nothing more is served."""
+
+
+Command = (
+    JoinGroup
+    | SyncGroup
+    | Heartbeat
+    | LeaveGroup
+    | OffsetCommit
+    | OffsetFetch
+    | OffsetDelete
+    | DescribeGroup
+    | ListGroups
+    | DeleteGroup
+    | ForgetTopics
+    | AppendFailed
+    | FinishLoading
+    | Resign
+)
