@@ -1,0 +1,236 @@
+"""Apache Kafka itself as a child process: one KRaft node (broker and controller) that tests and benchmarks hold our broker against.
+
+Its jars come from Maven into a cache folder, once. It decides only how to start Kafka, when it is ready and how it ends; every
+setting that is not needed for a single node stays Kafka's own, except that groups do not wait before their first rebalance.
+"""
+
+import base64
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ottla.testing.java import find_java
+from ottla.testing.maven import fetch_jars, say
+from ottla.testing.process import ServerProcess
+from ottla.testing.raw_client import Disconnected, RawClient, request_class
+
+VERSION = "4.3.0"
+ARTIFACTS = (
+    f"org.apache.kafka:kafka_2.13:{VERSION}",
+    f"org.apache.kafka:kafka-tools:{VERSION}",
+    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",  # without it the broker runs but logs nothing
+)
+READY_SECONDS_MAX = 60
+START_ATTEMPTS_MAX = 5
+API_VERSIONS, METADATA = 18, 3
+
+SINGLE_NODE_CONFIG = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    # A killed node can register again only when its last registration has expired: with Kafka's own 9 s a restart takes 12 s.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+}
+
+LOG4J_YAML = """\
+Configuration:
+  status: warn
+  Appenders:
+    File:
+      name: file
+      fileName: "{path}"
+      PatternLayout:
+        pattern: "[%d] %p %m (%c)%n"
+  Loggers:
+    Root:
+      level: INFO
+      AppenderRef:
+        ref: file
+"""
+
+
+class StartFailed(Exception):
+    """Apache Kafka did not come up; the text ends with its own last lines."""
+
+
+class ApacheKafka:
+    """One Apache Kafka node with its data in `data_dir`, as a context manager or by `start` and `stop`.
+
+    A second object on the same `data_dir`, or `start` after `stop` or `kill`, goes on with the data and on the same port. `config`
+    holds Kafka's own settings and overrides SINGLE_NODE_CONFIG; a data directory keeps the settings that it was made with. Making one
+    raises ToolMissing where Maven or Java 17+ is missing (its text is a reason to skip), `start` raises StartFailed where Kafka ends
+    or stays silent.
+
+    In `data_dir`: `server.properties`, `kafka.log` (Kafka's own log lines), `console.log`, `logs/` (Kafka's log.dirs).
+    """
+
+    kind = "apache-kafka"
+
+    def __init__(
+        self,
+        data_dir: str | Path,
+        *,
+        cache_dir: str | Path,
+        config: Mapping[str, str] | None = None,
+        tell: Callable[[str], None] = say,
+    ) -> None:
+        self.data_dir = Path(data_dir)
+        self.log_path = self.data_dir / "kafka.log"
+        self.log_dir = self.data_dir / "logs"
+        self.config = SINGLE_NODE_CONFIG | dict(config or {})
+        self._java = find_java()
+        self.jars = fetch_jars(ARTIFACTS, Path(cache_dir), what=f"Apache Kafka {VERSION}", tell=tell)
+        self._class_path = str(Path(cache_dir).resolve() / "*")
+        self._process: ServerProcess | None = None
+        self._port = 0
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients connect, "127.0.0.1:PORT"; known once started."""
+        assert self._port, "not started yet"
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running JVM."""
+        assert self._process is not None, "not running"
+        return self._process.pid
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Format the data directory if it is new, start, and wait until clients are served."""
+        assert self._process is None, "already started"
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        for attempt in range(1, START_ATTEMPTS_MAX + 1):
+            kept = self._kept_port()
+            if kept is None:
+                self._prepare()
+            else:
+                self._port = kept
+            output = self._run_until_ready()
+            if output is None:
+                return
+            if "Address already in use" not in output or attempt == START_ATTEMPTS_MAX:
+                raise StartFailed(f"Apache Kafka {VERSION} did not start:\n{output}")
+            if kept is None:
+                (self.data_dir / "server.properties").unlink()  # somebody took a port in between: take others
+            time.sleep(0.2)
+
+    def stop(self) -> None:
+        """Shut down in order (SIGTERM). Nothing happens when it is not running."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL), as a crash does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def java_command(self, *arguments: str) -> list[str]:
+        """The command line that runs a class (or a single source file) with Kafka's jars, for tools and Java clients."""
+        return [str(self._java), "-cp", self._class_path, *arguments]
+
+    def _kept_port(self) -> int | None:
+        """The port of an earlier start on this data directory; None when there was none that got as far as its data."""
+        properties = self.data_dir / "server.properties"
+        if not properties.exists():
+            return None
+        listener = re.search(r"^listeners=PLAINTEXT://127\.0\.0\.1:(\d+)", properties.read_text(), re.MULTILINE)
+        assert listener is not None
+        return int(listener.group(1))
+
+    def _prepare(self) -> None:
+        """Choose free ports, write the configuration, format the log directory."""
+        self._port, controller_port = _free_ports(2)
+        listeners = f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{controller_port}"
+        settings = self.config | {
+            "listeners": listeners,
+            "advertised.listeners": listeners,
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
+            "log.dirs": str(self.log_dir.resolve()),
+        }
+        (self.data_dir / "log4j2.yaml").write_text(LOG4J_YAML.format(path=self.log_path.resolve()))
+        properties = self.data_dir / "server.properties"
+        drafted = self.data_dir / "server.properties.draft"
+        drafted.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        cluster_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+        formatting = ["kafka.tools.StorageTool", "format", "--standalone", "--ignore-formatted", "-t", cluster_id, "-c"]
+        ran = subprocess.run(
+            self.java_command(self._log4j_option(), *formatting, str(drafted)),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=READY_SECONDS_MAX,
+            check=False,
+        )
+        if ran.returncode:
+            raise StartFailed(f"Apache Kafka {VERSION} could not format {self.log_dir}:\n{ran.stdout}{ran.stderr}")
+        drafted.rename(properties)
+
+    def _log4j_option(self) -> str:
+        return f"-Dlog4j2.configurationFile={self.data_dir.resolve() / 'log4j2.yaml'}"
+
+    def _run_until_ready(self) -> str | None:
+        """Start the JVM; None once it serves clients, else what it said last."""
+        memory = ["-Xmx1G", "-Xms1G", "-XX:+UseG1GC"]
+        command = self.java_command(*memory, self._log4j_option(), "kafka.Kafka", str(self.data_dir / "server.properties"))
+        console = self.data_dir / "console.log"
+        process = ServerProcess(command, log_path=console)
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while time.monotonic() < deadline and process.is_running:
+            if answers(self.bootstrap_servers):
+                self._process = process
+                return None
+            time.sleep(0.05)
+        process.kill()
+        return _last_lines(self.log_path, 20) + _last_lines(console, 20)
+
+
+def answers(bootstrap_servers: str) -> bool:
+    """Whether a broker serves clients there: ApiVersions answers and Metadata names a broker."""
+    try:
+        with RawClient(bootstrap_servers, timeout_seconds=5) as client:
+            client.ask(request_class(API_VERSIONS, 0)())
+            return len(client.ask(request_class(METADATA, 1)(topics=())).brokers) > 0
+    except (OSError, Disconnected):
+        return False
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on right now; somebody may take one before we do."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [int(opened.getsockname()[1]) for opened in sockets]
+    finally:
+        for opened in sockets:
+            opened.close()
+
+
+def _last_lines(path: Path, count: int) -> str:
+    if not path.exists():
+        return ""
+    return "\n".join(path.read_text(errors="replace").splitlines()[-count:]) + "\n"

@@ -1,0 +1,93 @@
+"""Our own broker as a child process, with the same face as ApacheKafka: for tests that kill it, and for measuring it from outside.
+
+It runs the command `ottla broker` and nothing else; what the broker does is decided there.
+"""
+
+import re
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ottla.testing.process import ServerProcess
+
+READY_SECONDS_MAX = 30
+RUN_COMMAND = (sys.executable, "-c", "from ottla.cli.main import main; main()")
+
+
+class StartFailed(Exception):
+    """`ottla broker` did not print where it listens; the text holds what it said."""
+
+
+class OttlaProcess:
+    """One `ottla broker` process with its data in `data_dir`, as a context manager or by `start`, `stop` and `kill`.
+
+    `start` after `stop` or `kill` goes on with the data and on the same port. `config` holds Kafka's settings by their names.
+    """
+
+    kind = "ottla"
+
+    def __init__(self, data_dir: str | Path, *, config: Mapping[str, str] | None = None) -> None:
+        self.data_dir = Path(data_dir)
+        self.log_path = self.data_dir.with_name(self.data_dir.name + ".log")
+        self.config = dict(config or {})
+        self._process: ServerProcess | None = None
+        self._port = 0
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients connect, "127.0.0.1:PORT"; known once started."""
+        assert self._port, "not started yet"
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running broker."""
+        assert self._process is not None, "not running"
+        return self._process.pid
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start the broker and wait until it says where it listens."""
+        assert self._process is None, "already started"
+        self.data_dir.parent.mkdir(parents=True, exist_ok=True)
+        settings = [argument for name, value in self.config.items() for argument in ("--config", f"{name}={value}")]
+        listen = f"127.0.0.1:{self._port}"
+        command = [*RUN_COMMAND, "broker", "--listen", listen, "--data", str(self.data_dir), *settings]
+        said_before = self.log_path.stat().st_size if self.log_path.exists() else 0
+        process = ServerProcess(command, log_path=self.log_path)
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while time.monotonic() < deadline:
+            ended = not process.is_running
+            said = self.log_path.read_bytes()[said_before:].decode(errors="replace")
+            ready = re.search(r"^bootstrap\.servers=.*:(\d+)\n", said, re.MULTILINE)
+            if ready:
+                self._process, self._port = process, int(ready.group(1))
+                return
+            if ended:
+                break
+            time.sleep(0.005)
+        process.kill()
+        raise StartFailed(f"`ottla broker` did not start:\n{self.log_path.read_text(errors='replace')[-4000:]}")
+
+    def stop(self) -> None:
+        """Shut down in order (SIGTERM). Nothing happens when it is not running."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL), as a crash does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None

@@ -1,0 +1,79 @@
+"""Servers as child processes that never outlive us: start one, signal it, kill it, know when it ended.
+
+A small shell stands between us and the server: it ends the server when our end of its input closes, which the system does for us even
+when we are killed. It decides nothing about what the server is or when it is ready.
+"""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+# Reads signal names from its input and sends them to the server; at the end of the input the server is killed.
+SUPERVISOR = """
+exec 3<&0
+log=$1; shift
+"$@" </dev/null 3<&- >>"$log" 2>&1 &
+server=$!
+echo "$server"
+{ while read -r signal <&3; do kill -s "$signal" "$server"; done; kill -s KILL "$server"; } >/dev/null 2>&1 &
+watcher=$!
+wait "$server"
+status=$?
+kill "$watcher" 2>/dev/null
+exit "$status"
+"""
+
+
+class ServerProcess:
+    """One server process, whose output goes to the end of `log_path`."""
+
+    def __init__(self, command: Sequence[str], *, log_path: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.log_path = log_path
+        self._shell = subprocess.Popen(
+            ["/bin/sh", "-c", SUPERVISOR, "supervisor", str(log_path), *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is for us; we then stop the server in order
+        )
+        assert self._shell.stdout is not None
+        self.pid = int(self._shell.stdout.readline())
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the server has not ended yet."""
+        return self._shell.poll() is None
+
+    def send_signal(self, name: str) -> None:
+        """Send a signal by its name without SIG ("STOP"); nothing happens when the server has ended."""
+        assert self._shell.stdin is not None
+        try:
+            self._shell.stdin.write(f"{name}\n")
+            self._shell.stdin.flush()
+        except BrokenPipeError:
+            return
+
+    def stop(self, *, seconds_max: float = 30) -> int:
+        """End the server with SIGTERM, by SIGKILL when that takes too long; gives its exit status (128 + signal when a signal did it)."""
+        self.send_signal("TERM")
+        try:
+            self._shell.wait(seconds_max)
+        except subprocess.TimeoutExpired:
+            self.send_signal("KILL")
+        return self._finish()
+
+    def kill(self) -> None:
+        """End the server with SIGKILL: it has no time to write anything."""
+        self.send_signal("KILL")
+        self._finish()
+
+    def _finish(self) -> int:
+        status = self._shell.wait(30)
+        for stream in (self._shell.stdin, self._shell.stdout):
+            assert stream is not None
+            try:
+                stream.close()
+            except BrokenPipeError:
+                continue
+        return status

@@ -1,0 +1,131 @@
+"""What every test may ask for: a Kafka broker, which is ours and then Apache Kafka's own, so that Kafka settles what is right.
+
+`kafka_broker` runs a test on both. `new_broker` makes brokers that are new, with their own settings, and may be killed. At most one Apache
+Kafka runs in a test process at any time; where it cannot be had, its half of the tests is skipped with the reason.
+"""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.testing.apache_kafka import VERSION, ApacheKafka
+from ottla.testing.java import ToolMissing
+from ottla.testing.ottla_process import OttlaProcess
+
+CHECKOUT = Path(__file__).parent.parent
+BOTH = ["ottla", pytest.param("apache-kafka", marks=pytest.mark.kafka)]
+
+
+class Reference:
+    """The one Apache Kafka of this test process: shared by most tests, put aside while a test has its own."""
+
+    def __init__(self, directory: Path, tell: Callable[[str], None]) -> None:
+        self._directories = (directory / f"kafka-{number}" for number in itertools.count())
+        self._tell = tell
+        self._shared: ApacheKafka | None = None
+        self._own: list[ApacheKafka] = []
+        self._missing: str | None = None
+
+    def _make(self, config: Mapping[str, str]) -> ApacheKafka:
+        if self._missing is None:
+            try:
+                cache_dir = CHECKOUT / ".cache" / f"apache-kafka-{VERSION}"
+                return ApacheKafka(next(self._directories), cache_dir=cache_dir, config=config, tell=self._tell)
+            except ToolMissing as missing:
+                self._missing = str(missing)
+        pytest.skip(f"Apache Kafka {VERSION} {self._missing}")
+
+    def shared(self) -> ApacheKafka:
+        """The one that many tests share."""
+        if self._shared is None:
+            self._shared = self._make({})
+            self._shared.start()
+        return self._shared
+
+    def own(self, config: Mapping[str, str]) -> ApacheKafka:
+        """A new one for one test, started; `end_own` ends it."""
+        self.close()
+        broker = self._make(config)
+        broker.start()
+        self._own.append(broker)
+        return broker
+
+    def end_own(self) -> None:
+        """End what `own` made."""
+        while self._own:
+            self._own.pop().kill()
+
+    def close(self) -> None:
+        """End everything."""
+        self.end_own()
+        if self._shared is not None:
+            self._shared.kill()
+            self._shared = None
+
+
+@pytest.fixture(scope="session")
+def reference(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Reference]:
+    """This test process's Apache Kafka, not yet started."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+
+    def tell(message: str) -> None:
+        with capture.global_and_fixture_disabled():
+            os.write(2, f"\n{message}\n".encode())
+
+    holder = Reference(tmp_path_factory.mktemp("apache-kafka"), tell)
+    yield holder
+    holder.close()
+
+
+@pytest.fixture(params=BOTH)
+def kafka_broker(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A running broker with `.bootstrap_servers` and `.kind` ("ottla", "apache-kafka"). Apache Kafka's is shared: use `unique_name`."""
+    if request.param == "apache-kafka":
+        yield request.getfixturevalue("reference").shared()
+        return
+    from ottla.broker import Broker
+
+    with Broker() as broker:
+        yield OurBroker(broker)
+
+
+class OurBroker:
+    """Our broker in this process, with the name of its kind."""
+
+    kind = "ottla"
+
+    def __init__(self, broker: Any) -> None:
+        self.broker = broker
+        self.bootstrap_servers: str = broker.bootstrap_servers
+
+
+@pytest.fixture(params=BOTH)
+def new_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """`new_broker({setting: value})` starts a new broker process with `start`, `stop`, `kill`, `bootstrap_servers`, `kind`."""
+    if request.param == "apache-kafka":
+        reference = request.getfixturevalue("reference")
+        yield lambda config=None: reference.own(config or {})
+        reference.end_own()
+        return
+    made: list[OttlaProcess] = []
+
+    def make(config: Mapping[str, str] | None = None) -> OttlaProcess:
+        made.append(OttlaProcess(tmp_path / f"data-{len(made)}", config=config))
+        made[-1].start()
+        return made[-1]
+
+    yield make
+    for broker in made:
+        broker.stop()
+
+
+@pytest.fixture
+def unique_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """`unique_name("group")` gives a name that no other test uses: brokers are shared."""
+    numbers = itertools.count()
+    test = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[:80]
+    return lambda what: f"{what}-{test}-{os.getpid()}-{next(numbers)}"
