@@ -1,0 +1,122 @@
+"""The four codecs of the record batch, by their numbers on the wire: bytes to bytes, never more of them than the caller allows.
+
+It decides nothing about batches. Snappy is read both raw and in Kafka's "xerial" blocks, and written in those blocks; LZ4 is written as
+frames of independent blocks, because Kafka's Java reader refuses linked ones.
+"""
+
+import struct
+from enum import IntEnum
+from typing import Final
+
+import cramjam
+
+from ottla.core.errors import PeerError
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_BLOCK_LENGTH: Final = struct.Struct(">i")
+
+# First guess of what a frame inflates to, and by how much the guess grows while it is too small.
+_GUESS_BYTES_MIN: Final = 64 * 1024
+_GUESS_RATIO: Final = 4
+_GUESS_GROWTH: Final = 4
+_TOO_SMALL: Final = "failed to write whole buffer"
+
+
+class Codec(IntEnum):
+    """Bits 0-2 of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+NONE: Final = Codec.NONE
+GZIP: Final = Codec.GZIP
+SNAPPY: Final = Codec.SNAPPY
+LZ4: Final = Codec.LZ4
+ZSTD: Final = Codec.ZSTD
+
+
+def compress(codec: Codec, data: bytes | bytearray | memoryview) -> bytes:
+    """`data` compressed as Kafka's own clients write and read it."""
+    match codec:
+        case Codec.NONE:
+            return bytes(data)
+        case Codec.GZIP:
+            return bytes(cramjam.gzip.compress(data))
+        case Codec.SNAPPY:
+            return _compress_xerial(memoryview(data))
+        case Codec.LZ4:
+            frame = cramjam.lz4.Compressor(block_linked=False, content_checksum=False)
+            frame.compress(data)
+            return bytes(frame.finish())
+        case Codec.ZSTD:
+            return bytes(cramjam.zstd.compress(data))
+
+
+def decompress(codec: Codec, data: bytes | bytearray | memoryview, *, output_bytes_max: int) -> bytes:
+    """`data` inflated; PeerError when it is no such frame or would give more than `output_bytes_max` bytes."""
+    if codec is Codec.NONE:
+        if len(data) > output_bytes_max:
+            raise _too_much(codec, output_bytes_max)
+        return bytes(data)
+    try:
+        if codec is Codec.SNAPPY:
+            return _decompress_snappy(memoryview(data), output_bytes_max)
+        return _decompress_frame(codec, data, output_bytes_max)
+    except cramjam.DecompressionError as error:
+        raise PeerError(f"the batch's {codec.name.lower()} data cannot be decompressed: {error}") from error
+
+
+def _too_much(codec: Codec, output_bytes_max: int) -> PeerError:
+    return PeerError(f"the batch's {codec.name.lower()} data holds more than {output_bytes_max} bytes")
+
+
+def _decompress_frame(codec: Codec, data: bytes | bytearray | memoryview, output_bytes_max: int) -> bytes:
+    into = {Codec.GZIP: cramjam.gzip, Codec.LZ4: cramjam.lz4, Codec.ZSTD: cramjam.zstd}[codec].decompress_into
+    size = min(output_bytes_max, max(_GUESS_BYTES_MIN, _GUESS_RATIO * len(data)))
+    while True:
+        output = bytearray(size)
+        try:
+            return bytes(memoryview(output)[: into(data, output)])
+        except cramjam.DecompressionError as error:
+            if _TOO_SMALL not in str(error):
+                raise
+            if size >= output_bytes_max:
+                raise _too_much(codec, output_bytes_max) from error
+        size = min(output_bytes_max, size * _GUESS_GROWTH)
+
+
+def _compress_xerial(data: memoryview) -> bytes:
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (_BLOCK_LENGTH.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: memoryview, output_bytes_max: int) -> bytes:
+    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _decompress_snappy_block(data, output_bytes_max)
+    at, left, blocks = len(_XERIAL_HEADER), output_bytes_max, []
+    while at < len(data):
+        if at + _BLOCK_LENGTH.size > len(data):
+            raise PeerError("the batch's snappy data ends inside a block length")
+        (length,) = _BLOCK_LENGTH.unpack_from(data, at)
+        at += _BLOCK_LENGTH.size
+        if not 0 < length <= len(data) - at:
+            raise PeerError(f"the batch's snappy data names a block of {length} bytes where {len(data) - at} are left")
+        blocks.append(_decompress_snappy_block(data[at : at + length], left))
+        left -= len(blocks[-1])
+        at += length
+    return b"".join(blocks)
+
+
+def _decompress_snappy_block(block: memoryview, output_bytes_max: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(block) > output_bytes_max:
+        raise _too_much(Codec.SNAPPY, output_bytes_max)
+    return bytes(cramjam.snappy.decompress_raw(block))

@@ -1,0 +1,135 @@
+"""One record inside a batch (magic 2): Record <-> bytes, with zig-zag varints.
+
+It knows nothing of batches but the base offset and timestamp that a record's deltas count from. Any bytes give records or PeerError: every
+length is compared with the bytes that are left before it is believed. Source: KIP-98 and KIP-82 (headers).
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from ottla.core.errors import PeerError
+from ottla.core.model import Header, Record
+
+# length, attributes, timestamp delta, offset delta, key length, value length, header count: a byte each at least
+RECORD_BYTES_MIN: Final = 7
+_INT32_MAX: Final = (1 << 31) - 1
+_INT64_MAX: Final = (1 << 63) - 1
+_VARINT_BYTES_MAX: Final = 5
+_VARLONG_BYTES_MAX: Final = 10
+
+
+def encode_records(records: Iterable[Record], *, base_offset: int, base_timestamp_ms: int) -> bytearray:
+    """The records section of a batch, uncompressed."""
+    section = bytearray()
+    for record in records:
+        body = bytearray(1)  # attributes: none are in use
+        _put_varint(body, record.timestamp_ms - base_timestamp_ms)
+        _put_varint(body, record.offset - base_offset)
+        _put_bytes(body, record.key)
+        _put_bytes(body, record.value)
+        _put_varint(body, len(record.headers))
+        for key, value in record.headers:
+            _put_bytes(body, key.encode())
+            _put_bytes(body, value)
+        _put_varint(section, len(body))
+        section += body
+    return section
+
+
+def decode_records(section: bytes, *, count: int, base_offset: int, last_offset_delta: int, base_timestamp_ms: int) -> list[Record]:
+    """The `count` records that fill `section` exactly; PeerError otherwise."""
+    if count * RECORD_BYTES_MIN > len(section):
+        raise PeerError(f"a batch of {len(section)} bytes cannot hold the {count} records that it claims")
+    records = []
+    at = 0
+    try:
+        for _ in range(count):
+            length, at = _varint(section, at)
+            end = at + length
+            if length < 0 or end > len(section):
+                raise PeerError(f"a record of {length} bytes does not fit into its batch")
+            record, at = _decode_record(section, at, end, base_offset, last_offset_delta, base_timestamp_ms)
+            if at != end:
+                raise PeerError(f"a record of {length} bytes has {end - at} bytes too many")
+            records.append(record)
+    except IndexError as error:
+        raise PeerError("a batch ends inside a record") from error
+    if at != len(section):
+        raise PeerError(f"{len(section) - at} bytes follow the last record of a batch")
+    return records
+
+
+def _decode_record(
+    section: bytes, at: int, end: int, base_offset: int, last_offset_delta: int, base_timestamp_ms: int
+) -> tuple[Record, int]:
+    timestamp_delta, at = _varint(section, at + 1, _VARLONG_BYTES_MAX)
+    offset_delta, at = _varint(section, at)
+    key, at = _bytes(section, at, end)
+    value, at = _bytes(section, at, end)
+    header_count, at = _varint(section, at)
+    if not 0 <= offset_delta <= last_offset_delta:
+        raise PeerError(f"a record's offset delta {offset_delta} lies outside its batch (0 to {last_offset_delta})")
+    if not 0 <= header_count <= (end - at) // 2:
+        raise PeerError(f"a record claims {header_count} headers in {end - at} bytes")
+    timestamp_ms = base_timestamp_ms + timestamp_delta
+    if not -1 - _INT64_MAX <= timestamp_ms <= _INT64_MAX:
+        raise PeerError("a record's timestamp does not fit into 64 bits")
+    headers: tuple[Header, ...] = ()
+    if header_count:
+        headers, at = _headers(section, at, end, header_count)
+    return Record(base_offset + offset_delta, timestamp_ms, key, value, headers), at
+
+
+def _headers(section: bytes, at: int, end: int, count: int) -> tuple[tuple[Header, ...], int]:
+    headers = []
+    for _ in range(count):
+        key, at = _bytes(section, at, end)
+        if key is None:
+            raise PeerError("a record header has no key")
+        value, at = _bytes(section, at, end)
+        # Clients may put any bytes into a header key; like Kafka's own reader we replace what is not UTF-8.
+        headers.append(Header(key.decode(errors="replace"), value))
+    return tuple(headers), at
+
+
+def _put_varint(out: bytearray, number: int) -> None:
+    zigzag = (number << 1) ^ (number >> 63)
+    while zigzag > 0x7F:
+        out.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    out.append(zigzag)
+
+
+def _put_bytes(out: bytearray, data: bytes | None) -> None:
+    if data is None:
+        out.append(1)  # zig-zag of -1
+        return
+    _put_varint(out, len(data))
+    out += data
+
+
+def _varint(section: bytes, at: int, bytes_max: int = _VARINT_BYTES_MAX) -> tuple[int, int]:
+    """The number at `at` and the position after it; IndexError where the section ends."""
+    byte = section[at]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    zigzag = byte & 0x7F
+    for more in range(1, bytes_max):
+        byte = section[at + more]
+        zigzag |= (byte & 0x7F) << (7 * more)
+        if byte < 0x80:
+            number = (zigzag >> 1) ^ -(zigzag & 1)
+            limit = _INT32_MAX if bytes_max == _VARINT_BYTES_MAX else _INT64_MAX
+            if not -1 - limit <= number <= limit:
+                break
+            return number, at + more + 1
+    raise PeerError("a variable-length number is too long")
+
+
+def _bytes(section: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    length, at = _varint(section, at)
+    if length == -1:
+        return None, at
+    if length < 0 or at + length > end:
+        raise PeerError(f"a field of {length} bytes does not fit into its record")
+    return section[at : at + length], at + length

@@ -1,0 +1,426 @@
+"""Files as the storage needs them: append, read a range, sync, rename; on the disk (`OsFiles`) or in memory (`MemoryFiles`).
+
+The only file in the package that touches the disk. It knows nothing of what the bytes mean. Paths are relative, with `/`. Whatever the
+operating system refuses becomes a StorageError whose sentence says what to do about it.
+"""
+
+import errno
+import fcntl
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+from ottla.core.errors import StorageError
+
+Buffer = bytes | bytearray | memoryview
+
+_MEMORY_CHUNK_BYTES: Final = 256 * 1024
+_LOCK_FILE: Final = ".lock"
+_ADVICE: Final = {
+    errno.ENOSPC: "the disk is full; free some space or move the data directory",
+    errno.EDQUOT: "the disk quota is used up; free some space or raise the quota",
+    errno.EROFS: "the file system is read-only; mount it for writing or choose another data directory",
+    errno.EACCES: "permission denied; give this user access to the data directory",
+    errno.EPERM: "not permitted; give this user access to the data directory",
+    errno.ENOENT: "it is not there any more; was the data directory changed by somebody else?",
+    errno.EMFILE: "too many files are open; raise the limit (ulimit -n)",
+    errno.ENFILE: "too many files are open on this machine",
+    errno.EIO: "the disk reports an error; check the device",
+}
+
+
+class File(Protocol):
+    """One open file. `size` is its length in bytes as written by this handle; there is one writer of a file."""
+
+    @property
+    def size(self) -> int: ...
+    def append(self, *buffers: Buffer) -> int:
+        """Write the buffers at the end in one call; the position where they begin. After a StorageError the size is what it was."""
+        ...
+
+    def read(self, position: int, length: int) -> bytes:
+        """At most `length` bytes from `position` on; fewer only at the end of the file."""
+        ...
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        """Replace bytes that exist."""
+        ...
+
+    def truncate(self, size: int) -> None: ...
+    def sync(self) -> None:
+        """Return when all that was written would survive a power failure."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Files(Protocol):
+    """A tree of files under one root."""
+
+    def open(self, path: str) -> File:
+        """Open for appending and reading; an empty file is made where there is none (its directory must exist)."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+    def size(self, path: str) -> int: ...
+    def list(self, directory: str) -> list[str]:
+        """Names in a directory, sorted; empty when there is no such directory. The root is the empty string."""
+        ...
+
+    def make_directory(self, directory: str) -> None: ...
+    def rename(self, old: str, new: str) -> None: ...
+    def remove(self, path: str) -> None: ...
+    def remove_directory(self, directory: str) -> None:
+        """With all files in it."""
+        ...
+
+    def read_all(self, path: str) -> bytes: ...
+    def replace(self, path: str, data: Buffer, *, sync: bool = True) -> None:
+        """The file holds either what it held or all of `data`, also after a crash; with `sync` it is durable on return."""
+        ...
+
+    def sync(self, path: str) -> None:
+        """Make a file's bytes durable without a handle on it; may be called from another thread."""
+        ...
+
+    def sync_directory(self, directory: str) -> None:
+        """Make durable which names the directory holds."""
+        ...
+
+
+def storage_error(action: str, path: str, error: OSError) -> StorageError:
+    """What could not be done, to which file, and what to do about it."""
+    advice = _ADVICE.get(error.errno or 0, error.strerror or str(error))
+    return StorageError(f"cannot {action} {path}: {advice}")
+
+
+@contextmanager
+def _told(action: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(action, path, error) from error
+
+
+class OsFile:
+    """A file on the disk. Its descriptor is opened when needed and may be taken away by `OsFiles` when too many are open."""
+
+    __slots__ = ("_descriptor", "_files", "_path", "size")
+
+    def __init__(self, files: "OsFiles", path: str) -> None:
+        self._files = files
+        self._path = path
+        self._descriptor = -1
+        with _told("open", path):
+            self.size = os.fstat(self._reopen(os.O_CREAT)).st_size
+
+    def _reopen(self, flags: int = 0) -> int:
+        self._files.make_room()
+        self._descriptor = os.open(self._files.absolute(self._path), os.O_RDWR | os.O_CLOEXEC | flags, 0o644)
+        self._files.opened[self] = None
+        return self._descriptor
+
+    def append(self, *buffers: Buffer) -> int:
+        position = self.size
+        try:
+            descriptor = self._descriptor if self._descriptor >= 0 else self._reopen()
+            if len(buffers) == 1:
+                expected, written = len(buffers[0]), os.pwrite(descriptor, buffers[0], position)
+            else:
+                expected, written = sum(map(len, buffers)), os.pwritev(descriptor, buffers, position)
+            if written != expected:
+                self._write_rest(b"".join(buffers)[written:], position + written)
+        except OSError as error:
+            raise storage_error("write to", self._path, error) from error
+        self.size = position + expected
+        return position
+
+    def _write_rest(self, data: bytes, position: int) -> None:
+        """After a short write; a full disk shows itself as an error here."""
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(self._descriptor, view, position)
+            view, position = view[written:], position + written
+
+    def read(self, position: int, length: int) -> bytes:
+        try:
+            return os.pread(self._descriptor if self._descriptor >= 0 else self._reopen(), length, position)
+        except OSError as error:
+            raise storage_error("read", self._path, error) from error
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        assert position + len(data) <= self.size, "write_at replaces bytes that exist"
+        with _told("write to", self._path):
+            if self._descriptor < 0:
+                self._reopen()
+            self._write_rest(bytes(data), position)
+
+    def truncate(self, size: int) -> None:
+        with _told("shorten", self._path):
+            os.ftruncate(self._descriptor if self._descriptor >= 0 else self._reopen(), size)
+        self.size = size
+
+    def sync(self) -> None:
+        with _told("sync", self._path):
+            os.fsync(self._descriptor if self._descriptor >= 0 else self._reopen())
+
+    def close(self) -> None:
+        """Give the descriptor back; a later call opens it again."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            self._files.opened.pop(self, None)
+            with _told("close", self._path):
+                os.close(descriptor)
+
+
+class OsFiles:
+    """Files on the disk under `root`, which is made when missing. At most `open_files_max` descriptors are held (half the limit of the
+    process unless told), the longest open being closed first and opened again when needed."""
+
+    def __init__(self, root: str | Path, *, open_files_max: int | None = None) -> None:
+        self._root = os.fspath(root)
+        self._lock = -1
+        self.opened: dict[OsFile, None] = {}
+        if open_files_max is None:
+            soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            open_files_max = 4096 if soft == resource.RLIM_INFINITY else max(16, soft // 2)
+        self._open_files_max = open_files_max
+        with _told("make", self._root):
+            os.makedirs(self._root, exist_ok=True)
+
+    def absolute(self, path: str) -> str:
+        return f"{self._root}/{path}"
+
+    def make_room(self) -> None:
+        while len(self.opened) >= self._open_files_max:
+            next(iter(self.opened)).close()
+
+    def lock(self) -> None:
+        """Keep other processes out of the root until `unlock` (or the end of this process); StorageError when another one is in."""
+        with _told("open", _LOCK_FILE):
+            descriptor = os.open(self.absolute(_LOCK_FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise StorageError(f"{self._root} is used by another broker; stop that one or choose another directory") from error
+        self._lock = descriptor
+
+    def unlock(self) -> None:
+        if self._lock >= 0:
+            descriptor, self._lock = self._lock, -1
+            os.close(descriptor)
+
+    def open(self, path: str) -> OsFile:
+        return OsFile(self, path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self.absolute(path))
+
+    def size(self, path: str) -> int:
+        with _told("look at", path):
+            return os.stat(self.absolute(path)).st_size
+
+    def list(self, directory: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self.absolute(directory)))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise storage_error("list", directory or self._root, error) from error
+
+    def make_directory(self, directory: str) -> None:
+        with _told("make", directory):
+            os.makedirs(self.absolute(directory), exist_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        with _told("rename", old):
+            os.rename(self.absolute(old), self.absolute(new))
+
+    def remove(self, path: str) -> None:
+        with _told("remove", path):
+            os.remove(self.absolute(path))
+
+    def remove_directory(self, directory: str) -> None:
+        with _told("remove", directory):
+            for name in os.listdir(self.absolute(directory)):
+                os.remove(self.absolute(f"{directory}/{name}"))
+            os.rmdir(self.absolute(directory))
+
+    def read_all(self, path: str) -> bytes:
+        with _told("read", path):
+            return Path(self.absolute(path)).read_bytes()
+
+    def replace(self, path: str, data: Buffer, *, sync: bool = True) -> None:
+        temporary = self.absolute(path + ".tmp")
+        with _told("write", path):
+            with open(temporary, "wb") as file:
+                file.write(data)
+                file.flush()
+                if sync:
+                    os.fsync(file.fileno())
+            os.replace(temporary, self.absolute(path))
+        if sync:
+            self.sync_directory(path.rpartition("/")[0])
+
+    def sync(self, path: str) -> None:
+        self._sync(path, os.O_RDWR)
+
+    def sync_directory(self, directory: str) -> None:
+        self._sync(directory, os.O_RDONLY | os.O_DIRECTORY)
+
+    def _sync(self, path: str, flags: int) -> None:
+        with _told("sync", path or self._root):
+            descriptor = os.open(self.absolute(path), flags | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+class MemoryFile:
+    """A file in memory, in chunks: appending costs what is appended, reading what is read."""
+
+    __slots__ = ("_chunks", "size")
+
+    def __init__(self) -> None:
+        self._chunks: list[bytearray] = []
+        self.size = 0
+
+    def append(self, *buffers: Buffer) -> int:
+        position = self.size
+        for buffer in buffers:
+            self._append(buffer)
+        return position
+
+    def _append(self, buffer: Buffer) -> None:
+        room = -self.size % _MEMORY_CHUNK_BYTES
+        if 0 < len(buffer) <= room:
+            self._chunks[-1] += buffer
+        else:
+            with memoryview(buffer) as view:
+                if room:
+                    self._chunks[-1] += view[:room]
+                for start in range(room, len(view), _MEMORY_CHUNK_BYTES):
+                    self._chunks.append(bytearray(view[start : start + _MEMORY_CHUNK_BYTES]))
+        self.size += len(buffer)
+
+    def read(self, position: int, length: int) -> bytes:
+        end = min(position + length, self.size)
+        if end <= position:
+            return b""
+        first, at = divmod(position, _MEMORY_CHUNK_BYTES)
+        last = (end - 1) // _MEMORY_CHUNK_BYTES
+        if first == last:
+            with memoryview(self._chunks[first]) as view:
+                return bytes(view[at : at + end - position])
+        parts = [memoryview(self._chunks[number]) for number in range(first, last + 1)]
+        parts[0] = parts[0][at:]
+        parts[-1] = parts[-1][: end - last * _MEMORY_CHUNK_BYTES]
+        return b"".join(parts)
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        assert position + len(data) <= self.size, "write_at replaces bytes that exist"
+        with memoryview(data) as view:
+            start = 0
+            while start < len(view):
+                number, at = divmod(position + start, _MEMORY_CHUNK_BYTES)
+                part = view[start : start + _MEMORY_CHUNK_BYTES - at]
+                self._chunks[number][at : at + len(part)] = part
+                start += len(part)
+
+    def truncate(self, size: int) -> None:
+        if size > self.size:
+            self._append(bytes(size - self.size))
+        chunks, rest = divmod(size, _MEMORY_CHUNK_BYTES)
+        del self._chunks[chunks + (rest > 0) :]
+        if rest:
+            del self._chunks[-1][rest:]
+        self.size = size
+
+    def sync(self) -> None:
+        """Nothing to do: memory is as durable as it gets."""
+
+    def close(self) -> None:
+        """Nothing to give back: the bytes belong to the tree."""
+
+
+class MemoryFiles:
+    """Files in memory. A log made anew over the same object finds what the old one wrote, so tests can restart."""
+
+    def __init__(self) -> None:
+        self._directories: dict[str, dict[str, MemoryFile]] = {"": {}}
+
+    def _place(self, action: str, path: str) -> tuple[dict[str, MemoryFile], str]:
+        """The directory of `path` and the name in it."""
+        directory, _, name = path.rpartition("/")
+        if directory not in self._directories:
+            raise _missing(action, path)
+        return self._directories[directory], name
+
+    def _file(self, action: str, path: str) -> MemoryFile:
+        directory, name = self._place(action, path)
+        if name not in directory:
+            raise _missing(action, path)
+        return directory[name]
+
+    def open(self, path: str) -> MemoryFile:
+        directory, name = self._place("open", path)
+        return directory.setdefault(name, MemoryFile())
+
+    def exists(self, path: str) -> bool:
+        directory, _, name = path.rpartition("/")
+        return path in self._directories or name in self._directories.get(directory, ())
+
+    def size(self, path: str) -> int:
+        return self._file("look at", path).size
+
+    def list(self, directory: str) -> list[str]:
+        names = [*self._directories.get(directory, ())]
+        if not directory:
+            names += [path for path in self._directories if path]
+        return sorted(names)
+
+    def make_directory(self, directory: str) -> None:
+        assert "/" not in directory, "a data directory is two levels deep: partition, file"
+        self._directories.setdefault(directory, {})
+
+    def rename(self, old: str, new: str) -> None:
+        file = self._file("rename", old)
+        target, new_name = self._place("rename", new)
+        source, old_name = self._place("rename", old)
+        del source[old_name]
+        target[new_name] = file
+
+    def remove(self, path: str) -> None:
+        self._file("remove", path)
+        directory, name = self._place("remove", path)
+        del directory[name]
+
+    def remove_directory(self, directory: str) -> None:
+        if directory not in self._directories:
+            raise _missing("remove", directory)
+        del self._directories[directory]
+
+    def read_all(self, path: str) -> bytes:
+        file = self._file("read", path)
+        return file.read(0, file.size)
+
+    def replace(self, path: str, data: Buffer, *, sync: bool = True) -> None:
+        directory, name = self._place("write", path)
+        file = MemoryFile()
+        file.append(data)
+        directory[name] = file
+
+    def sync(self, path: str) -> None:
+        self._file("sync", path)
+
+    def sync_directory(self, directory: str) -> None:
+        """Nothing to do: see `MemoryFile.sync`."""
+
+
+def _missing(action: str, path: str) -> StorageError:
+    return storage_error(action, path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))

@@ -1,0 +1,136 @@
+"""The two indexes of a segment as arrays in memory, and as Kafka's file bytes.
+
+Offset index: 8-byte entries (last offset of a batch relative to the segment's base, position of that batch), so every entry lies at a batch's
+start. Time index: 12-byte entries (largest timestamp so far in milliseconds, relative last offset of the batch that reached it). Both only
+rise. No file is touched here, and nothing is decided about when an entry is due.
+"""
+
+import sys
+from array import array
+from bisect import bisect_right
+from typing import Final
+
+OFFSET_ENTRY_BYTES: Final = 8
+TIME_ENTRY_BYTES: Final = 12
+_IS_LITTLE: Final = sys.byteorder == "little"
+
+assert array("I").itemsize == 4 and array("q").itemsize == 8, "the index files are made of these"  # noqa: PT018
+
+
+class OffsetIndex:
+    """Where batches lie: `relative_offsets[i]` is the last offset of the batch at `positions[i]`."""
+
+    __slots__ = ("positions", "relative_offsets")
+
+    def __init__(self) -> None:
+        self.relative_offsets = array("I")
+        self.positions = array("I")
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def append(self, relative_offset: int, position: int) -> None:
+        self.relative_offsets.append(relative_offset)
+        self.positions.append(position)
+
+    def position_for(self, relative_offset: int) -> int:
+        """The start of a batch that ends at or before `relative_offset`, the nearest known; 0 without one."""
+        entry = bisect_right(self.relative_offsets, relative_offset)
+        return self.positions[entry - 1] if entry else 0
+
+    def batch_start_at_or_before(self, position: int) -> int:
+        """The nearest known start of a batch at or before `position`; 0 without one."""
+        entry = bisect_right(self.positions, position)
+        return self.positions[entry - 1] if entry else 0
+
+    def encode(self, from_entry: int = 0) -> bytes:
+        """The entries from `from_entry` on, as they lie in `.index`."""
+        words = array("I", bytes(OFFSET_ENTRY_BYTES * (len(self) - from_entry)))
+        words[0::2] = self.relative_offsets[from_entry:]
+        words[1::2] = self.positions[from_entry:]
+        return _big_endian(words)
+
+    @classmethod
+    def decode(cls, data: bytes, *, log_bytes: int) -> "OffsetIndex | None":
+        """The index in these bytes, or None when they cannot be one of a log of `log_bytes` (then it is rebuilt)."""
+        if len(data) % OFFSET_ENTRY_BYTES:
+            return None
+        words = _words(data)
+        index = cls()
+        index.relative_offsets, index.positions = words[0::2], words[1::2]
+        if not _rises(index.relative_offsets) or not _rises(index.positions):
+            return None
+        if index.positions and (index.positions[0] == 0 or index.positions[-1] >= log_bytes):
+            return None
+        return index
+
+
+class TimeIndex:
+    """When: `timestamps_ms[i]` is the largest timestamp up to the batch whose last offset is `relative_offsets[i]`."""
+
+    __slots__ = ("relative_offsets", "timestamps_ms")
+
+    def __init__(self) -> None:
+        self.timestamps_ms = array("q")
+        self.relative_offsets = array("I")
+
+    def __len__(self) -> int:
+        return len(self.timestamps_ms)
+
+    def append_if_later(self, timestamp_ms: int, relative_offset: int) -> None:
+        """An entry is only worth its bytes when time has moved."""
+        if timestamp_ms > (self.timestamps_ms[-1] if self.timestamps_ms else -1):
+            self.timestamps_ms.append(timestamp_ms)
+            self.relative_offsets.append(relative_offset)
+
+    def relative_offset_for(self, timestamp_ms: int) -> int:
+        """No batch before the one that holds this offset reaches `timestamp_ms`; 0 when nothing is known."""
+        entry = bisect_right(self.timestamps_ms, timestamp_ms)
+        return self.relative_offsets[entry - 1] if entry else 0
+
+    def last(self) -> tuple[int, int] | None:
+        """The largest timestamp and its relative offset."""
+        return (self.timestamps_ms[-1], self.relative_offsets[-1]) if self.timestamps_ms else None
+
+    def encode(self, from_entry: int = 0) -> bytes:
+        """The entries from `from_entry` on, as they lie in `.timeindex`."""
+        halves = array("I", self.timestamps_ms[from_entry:].tobytes())
+        words = array("I", bytes(TIME_ENTRY_BYTES * (len(self) - from_entry)))
+        words[0::3] = halves[1::2] if _IS_LITTLE else halves[0::2]
+        words[1::3] = halves[0::2] if _IS_LITTLE else halves[1::2]
+        words[2::3] = self.relative_offsets[from_entry:]
+        return _big_endian(words)
+
+    @classmethod
+    def decode(cls, data: bytes, *, relative_offset_end: int) -> "TimeIndex | None":
+        """The index in these bytes, or None when they cannot be one of a segment that ends before `relative_offset_end`."""
+        if len(data) % TIME_ENTRY_BYTES:
+            return None
+        words = _words(data)
+        halves = array("I", bytes(8 * (len(words) // 3)))
+        halves[0::2] = words[1::3] if _IS_LITTLE else words[0::3]
+        halves[1::2] = words[0::3] if _IS_LITTLE else words[1::3]
+        index = cls()
+        index.timestamps_ms, index.relative_offsets = array("q", halves.tobytes()), words[2::3]
+        if not _rises(index.timestamps_ms) or not _rises(index.relative_offsets):
+            return None
+        if index.timestamps_ms and (index.timestamps_ms[0] < 0 or index.relative_offsets[-1] >= relative_offset_end):
+            return None
+        return index
+
+
+def _words(data: bytes) -> "array[int]":
+    words = array("I", data)
+    if _IS_LITTLE:
+        words.byteswap()
+    return words
+
+
+def _big_endian(words: "array[int]") -> bytes:
+    if _IS_LITTLE:
+        words.byteswap()
+    return words.tobytes()
+
+
+def _rises(numbers: "array[int]") -> bool:
+    return all(map(int.__lt__, numbers, numbers[1:]))
