@@ -1,0 +1,52 @@
+# Everything that people do here. `make demo` and `make test` make what they need; nothing else has to be installed by hand.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export JAVA_HOME := $(shell sh scripts/java-home.sh)
+# Two workers: the suite's time is mostly waiting for clients, and the smallest machine we care for has two cores.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
+
+.PHONY: all setup java demo test check bench sim scenarios docs
+
+all: check test
+
+setup: $(VENV)/.made
+
+$(VENV)/.made: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo 'Ottla needs Python 3.11 or later: make PYTHON=/path/to/python3.11 ...' >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo 'No virtual environment could be made: on Debian, install python3-venv.' >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,demo,bench]'
+	@touch $@
+
+java:
+	@sh scripts/ensure-java.sh
+
+demo: setup java
+	$(BIN)/ottla demo
+
+test: setup java
+	$(PYTEST) $(ARGS)
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup java
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/join.py
+	$(BIN)/python benchmarks/latency.py
+	$(BIN)/python benchmarks/throughput.py
+
+# make sim SEED=123 lives through one seed and prints its trace; SEEDS=1000 runs many.
+sim: setup
+	$(BIN)/python -m ottla.testing.simulator $(SEED)
+
+# Writes the expected effects of every scenario anew: read the diff before you commit it.
+scenarios: setup
+	OTTLA_REWRITE_SCENARIOS=1 $(BIN)/python -m pytest tests/scenarios
+
+# Writes the pages that are made from the code: cli, apis, settings.
+docs: setup
+	$(BIN)/python scripts/make_docs.py

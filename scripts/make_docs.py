@@ -1,0 +1,76 @@
+"""Writes the pages that are made from the code: docs/cli.md, docs/apis.md, docs/settings.md. `make docs` runs it; a test compares.
+
+python scripts/make_docs.py [DIRECTORY]
+"""
+
+import importlib
+import inspect
+import sys
+from pathlib import Path
+
+import click
+
+from ottla.broker.dispatch import served_apis
+from ottla.cli.main import main as cli
+from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS, Setting
+
+MADE = "<!-- Made from the code by `make docs`. -->\n"
+
+
+def cli_page() -> str:
+    """Every command's help, as it prints it."""
+    parts = [MADE, "# The command line\n"]
+    context = click.Context(cli, info_name="ottla", terminal_width=100, max_content_width=100)
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
+        text = command.get_help(click.Context(command, info_name=name, parent=context, terminal_width=100, max_content_width=100))
+        parts.append(f"\n## ottla {name}\n\n```\n{text}\n```\n")
+    return "".join(parts)
+
+
+def apis_page() -> str:
+    """Every API with its versions and its own notes."""
+    parts = [
+        MADE,
+        "# The APIs that the broker answers\n\n",
+        "What is left out, and why: [skipped.md](skipped.md).\n\n",
+        "| key | API | versions | notes |\n|---|---|---|---|\n",
+    ]
+    for api in sorted(served_apis().values(), key=lambda api: api.key):
+        module = importlib.import_module(api.handle.__module__)
+        title = "".join(part.capitalize() for part in module.__name__.rsplit(".", 1)[1].split("_"))
+        doc = " ".join((inspect.getdoc(module) or "").split())
+        note = doc.split(": ", 1)[1] if ": " in doc else doc
+        parts.append(f"| {api.key} | {title} | {api.versions.start}-{api.versions.stop - 1} | {note} |\n")
+    return "".join(parts)
+
+
+def settings_page() -> str:
+    """Every setting of broker and topics."""
+    parts = [
+        MADE,
+        "# Settings\n\n",
+        "Names, types, defaults and meanings are Apache Kafka's, but for `group.initial.rebalance.delay.ms`, which is 0 here. A topic setting "
+        "is given with CreateTopics or changed with IncrementalAlterConfigs; a broker setting with `--config` or `Broker(config=...)`.\n",
+    ]
+    for title, settings in (("Broker", BROKER_SETTINGS), ("Topic", TOPIC_SETTINGS)):
+        parts.append(f"\n## {title}\n\n| setting | type | default | meaning |\n|---|---|---|---|\n")
+        parts += [setting_row(setting) for setting in settings.values()]
+    return "".join(parts)
+
+
+def setting_row(setting: Setting) -> str:
+    """One line of the settings page."""
+    return f"| `{setting.name}` | {setting.type.name.lower()} | {setting.default} | {setting.doc} |\n"
+
+
+def main() -> None:
+    """Writes the pages into the directory, docs/ unless another is named."""
+    directory = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1] / "docs"
+    for name, page in (("cli", cli_page), ("apis", apis_page), ("settings", settings_page)):
+        (directory / f"{name}.md").write_text(page())
+
+
+if __name__ == "__main__":
+    main()

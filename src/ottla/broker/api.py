@@ -1,0 +1,73 @@
+"""What an API file holds: its key, the versions it answers, and the function that does so; and the request that function is given."""
+
+import datetime
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.messages import API_VERSIONS, is_flexible, response_encoder
+from ottla.core.wire import Buffer
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster import Cluster
+
+NO_THROTTLE_MS = 0
+OPERATIONS_NOT_ASKED_FOR = -(2**31)
+
+
+def milliseconds(duration: datetime.timedelta) -> int:
+    """A duration of kio's as a whole number of milliseconds."""
+    return duration // datetime.timedelta(milliseconds=1)
+
+
+class Request:
+    """One request from one connection. Its handler calls `reply`, `reply_body` or `no_reply` exactly once, at once or later.
+
+    `message` is kio's object for the request's version, or None where the API decodes its own body (`Api.decodes_itself`), from `buffer`
+    at `body_at`. `buffer` is only valid until the handler returns: who parks a request keeps what it needs of it, not the buffer.
+    """
+
+    __slots__ = ("body_at", "buffer", "client_host", "client_id", "correlation_id", "key", "message", "send", "version")
+
+    def __init__(
+        self, *, key: int, version: int, correlation_id: int, client_id: str | None, client_host: str, buffer: memoryview, body_at: int
+    ) -> None:
+        self.key = key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.buffer = buffer
+        self.body_at = body_at
+        self.message: Any = None
+        self.send: Callable[[list[Buffer]], None] = _nowhere
+
+    def reply(self, values: Mapping[str, Any]) -> None:
+        """Answers with the fields of all versions as nested dicts; those that this version lacks are left out."""
+        self.reply_body([response_encoder(self.key, self.version)(values)])
+
+    def reply_body(self, body: list[Buffer]) -> None:
+        """Answers with bytes that are encoded already, without copying them together."""
+        size = 4 + sum(len(part) for part in body)
+        flexible_header = self.key != API_VERSIONS and is_flexible(self.key, self.version)  # ApiVersions: header v0 for ever (KIP-511)
+        head = (size + flexible_header).to_bytes(4, "big") + self.correlation_id.to_bytes(4, "big", signed=True)
+        self.send([head + b"\0" if flexible_header else head, *body])
+
+    def no_reply(self) -> None:
+        """Nothing is sent (Produce with acks=0): the connection's next request may go on."""
+        self.send([])
+
+
+def _nowhere(_parts: list[Buffer]) -> None:
+    raise AssertionError("a request was answered before it was bound to a connection")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api:
+    """One Kafka API. `versions` is what ApiVersions advertises; `refused` lists those of them that close the connection all the same."""
+
+    key: int
+    versions: range
+    handle: "Callable[[Cluster, Request], None]"
+    decodes_itself: bool = False
+    refused: range = range(0)

@@ -1,0 +1,38 @@
+"""CreatePartitions (37), v0-3: raises partition counts; a smaller or equal count is refused with INVALID_PARTITIONS (S0.3)."""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.core.errors import ErrorCode, StorageError
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster import Cluster
+
+
+def handle(cluster: "Cluster", request: Request) -> None:
+    """Answers with one result a topic; a name that is given twice is refused for both."""
+    names = Counter(topic.name for topic in request.message.topics)
+    results = []
+    for asked in request.message.topics:
+        if names[asked.name] > 1:
+            results.append(_result(asked.name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+        else:
+            results.append(_create(cluster, asked, request.message.validate_only))
+    request.reply({"throttle_time": NO_THROTTLE_MS, "results": results})
+
+
+def _create(cluster: "Cluster", asked: Any, validate_only: bool) -> dict[str, Any]:
+    assignments = None if asked.assignments is None else [list(part.broker_ids) for part in asked.assignments]
+    try:
+        refused = cluster.create_partitions(asked.name, asked.count, assignments, validate_only=validate_only)
+    except StorageError as error:
+        return _result(asked.name, error.code, str(error))
+    return _result(asked.name, refused.error, refused.message) if refused else _result(asked.name, ErrorCode.NONE, None)
+
+
+def _result(name: str, error: ErrorCode, message: str | None) -> dict[str, Any]:
+    return {"name": name, "error_code": error, "error_message": message}
+
+
+API = Api(key=37, versions=range(4), handle=handle)

@@ -1,0 +1,79 @@
+"""CreateTopics (19), v2-7: makes topics, each with its own result.
+
+Version notes: v5+ answers with the partition count, the replicas and the settings in force (KIP-525); v7+ with the topic's id.
+"""
+
+import uuid
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.core.catalogue.catalogue import TOPIC_RESOURCE, NewTopic, Refused, Topic
+from ottla.core.config import TOPIC_SETTINGS
+from ottla.core.errors import ErrorCode, StorageError
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster import Cluster
+
+
+def handle(cluster: "Cluster", request: Request) -> None:
+    """Answers with one result a topic; a name that is given twice is refused for both."""
+    names = Counter(topic.name for topic in request.message.topics)
+    results = []
+    for asked in request.message.topics:
+        if names[asked.name] > 1:
+            results.append(_refused(asked.name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+        else:
+            results.append(_create(cluster, asked, request.message.validate_only))
+    request.reply({"throttle_time": NO_THROTTLE_MS, "topics": results})
+
+
+def _create(cluster: "Cluster", asked: Any, validate_only: bool) -> dict[str, Any]:
+    new = NewTopic(
+        name=asked.name,
+        partitions=asked.num_partitions,
+        replication_factor=asked.replication_factor,
+        assignment={part.partition_index: part.broker_ids for part in asked.assignments},
+        configs={config.name: config.value for config in asked.configs},
+    )
+    try:
+        made = cluster.create_topic(new, validate_only=validate_only)
+    except StorageError as error:
+        return _refused(asked.name, error.code, str(error))
+    if isinstance(made, Refused):
+        return _refused(asked.name, made.error, made.message)
+    return _made(cluster, new, made)
+
+
+def _made(cluster: "Cluster", new: NewTopic, made: Topic | None) -> dict[str, Any]:
+    partitions = len(made.leaders) if made else max(new.partitions, len(new.assignment))
+    if partitions == -1:
+        partitions = cluster.config.number("num.partitions")
+    configs = []
+    for name in TOPIC_SETTINGS if made else ():
+        value, source = cluster.catalogue.config_value(TOPIC_RESOURCE, new.name, name)
+        configs.append({"name": name, "value": value, "read_only": False, "config_source": source, "is_sensitive": False})
+    return {
+        "name": new.name,
+        "topic_id": uuid.UUID(bytes=made.topic_id) if made else None,
+        "error_code": ErrorCode.NONE,
+        "error_message": None,
+        "num_partitions": partitions,
+        "replication_factor": 1,
+        "configs": configs,
+    }
+
+
+def _refused(name: str, error: ErrorCode, message: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "topic_id": None,
+        "error_code": error,
+        "error_message": message,
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "configs": [],
+    }
+
+
+API = Api(key=19, versions=range(2, 8), handle=handle)

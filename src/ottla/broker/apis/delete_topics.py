@@ -1,0 +1,52 @@
+"""DeleteTopics (20), v1-6: removes topics with their records and the offsets that groups committed for them.
+
+Version notes: v6 names topics by name or by id; v5+ carries an error message.
+"""
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.core.errors import ErrorCode, StorageError
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster import Cluster
+
+
+def handle(cluster: "Cluster", request: Request) -> None:
+    """Answers with one result a topic."""
+    if request.version >= 6:
+        results = [_delete_named(cluster, asked) for asked in request.message.topics]
+    else:
+        results = [_delete(cluster, name) for name in request.message.topic_names]
+    request.reply({"throttle_time": NO_THROTTLE_MS, "responses": results})
+
+
+def _delete_named(cluster: "Cluster", asked: Any) -> dict[str, Any]:
+    if asked.name is not None and asked.topic_id is not None:
+        return _result(asked.name, asked.topic_id, ErrorCode.INVALID_REQUEST, "A topic is named by name or by id, not by both.")
+    if asked.name is not None:
+        return _delete(cluster, asked.name)
+    topic = cluster.catalogue.topics_by_id.get(asked.topic_id.bytes) if asked.topic_id else None
+    if topic is None:
+        return _result(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    return _delete(cluster, topic.name)
+
+
+def _delete(cluster: "Cluster", name: str) -> dict[str, Any]:
+    topic = cluster.catalogue.topics.get(name)
+    topic_id = uuid.UUID(bytes=topic.topic_id) if topic else None
+    if not cluster.config.flag("delete.topic.enable"):
+        return _result(name, topic_id, ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+    try:
+        refused = cluster.delete_topic(name)
+    except StorageError as error:
+        return _result(name, topic_id, error.code, str(error))
+    return _result(name, topic_id, refused.error, refused.message) if refused else _result(name, topic_id, ErrorCode.NONE, None)
+
+
+def _result(name: str | None, topic_id: uuid.UUID | None, error: ErrorCode, message: str | None) -> dict[str, Any]:
+    return {"name": name, "topic_id": topic_id, "error_code": error, "error_message": message}
+
+
+API = Api(key=20, versions=range(1, 7), handle=handle)

@@ -1,0 +1,40 @@
+"""DescribeCluster (60), v0-2: the cluster's id, its brokers and its controller.
+
+Version notes: v1+ asks for brokers (endpoint type 1) or controllers (2); we have no controller listener, and say so as a Kafka broker does.
+"""
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.api import NO_THROTTLE_MS, OPERATIONS_NOT_ASKED_FOR, Api, Request
+from ottla.core.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster import Cluster
+
+BROKER_ENDPOINTS = 1
+CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
+
+
+def handle(cluster: "Cluster", request: Request) -> None:
+    """Answers with this broker."""
+    node = cluster.config.node_id
+    endpoint_type = getattr(request.message, "endpoint_type", BROKER_ENDPOINTS)
+    error = ErrorCode.NONE if endpoint_type == BROKER_ENDPOINTS else ErrorCode.MISMATCHED_ENDPOINT_TYPE
+    message = None if error is ErrorCode.NONE else "The request was sent to an endpoint of the wrong type: this is a broker's."
+    request.reply(
+        {
+            "throttle_time": NO_THROTTLE_MS,
+            "error_code": error,
+            "error_message": message,
+            "endpoint_type": BROKER_ENDPOINTS,
+            "cluster_id": "" if error else cluster.cluster_id,
+            "controller_id": -1 if error else node,
+            "brokers": [] if error else [{"broker_id": node, "host": cluster.host, "port": cluster.port, "rack": None, "is_fenced": False}],
+            "cluster_authorized_operations": CLUSTER_OPERATIONS
+            if request.message.include_cluster_authorized_operations
+            else OPERATIONS_NOT_ASKED_FOR,
+        }
+    )
+
+
+API = Api(key=60, versions=range(3), handle=handle)

@@ -1,0 +1,84 @@
+"""DescribeConfigs (32), v1-4: the settings of topics and of this broker, with where each value comes from.
+
+Version notes: v3+ adds types and documentation.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.core.catalogue.catalogue import BROKER_RESOURCE, TOPIC_RESOURCE, topic_name_problem
+from ottla.core.config import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS, TOPIC_SETTINGS, ConfigSource, Setting
+from ottla.core.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster import Cluster
+
+
+def handle(cluster: "Cluster", request: Request) -> None:
+    """Answers with one result a resource."""
+    message = request.message
+    documented = bool(getattr(message, "include_documentation", False))
+    results = [_describe(cluster, resource, message.include_synonyms, documented) for resource in message.resources]
+    request.reply({"throttle_time": NO_THROTTLE_MS, "results": results})
+
+
+def _describe(cluster: "Cluster", resource: Any, synonyms: bool, documented: bool) -> dict[str, Any]:
+    kind, name = resource.resource_type, resource.resource_name
+    error, message = _problem(cluster, kind, name)
+    settings = TOPIC_SETTINGS if kind == TOPIC_RESOURCE else BROKER_SETTINGS
+    keys = resource.configuration_keys
+    chosen = [setting for setting in settings.values() if keys is None or setting.name in keys]
+    return {
+        "error_code": error,
+        "error_message": message,
+        "resource_type": kind,
+        "resource_name": name,
+        "configs": [] if error else [_config(cluster, kind, name, setting, synonyms, documented) for setting in chosen],
+    }
+
+
+def _problem(cluster: "Cluster", kind: int, name: str) -> tuple[ErrorCode, str | None]:
+    if kind == TOPIC_RESOURCE:
+        problem = topic_name_problem(name)
+        if problem:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, problem
+        known = name in cluster.catalogue.topics
+        return (ErrorCode.NONE, None) if known else (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    if kind == BROKER_RESOURCE:
+        if name in ("", str(cluster.config.node_id)):
+            return ErrorCode.NONE, None
+        return ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {cluster.config.node_id}, but received {name}"
+    return ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}"
+
+
+def _config(cluster: "Cluster", kind: int, resource: str, setting: Setting, synonyms: bool, documented: bool) -> dict[str, Any]:
+    value, source = cluster.catalogue.config_value(kind, resource, setting.name)
+    return {
+        "name": setting.name,
+        "value": value,
+        "read_only": kind == BROKER_RESOURCE and setting.name not in DYNAMIC_BROKER_SETTINGS,
+        "config_source": source,
+        "is_sensitive": False,
+        "synonyms": _synonyms(cluster, kind, setting, value, source) if synonyms else [],
+        "config_type": setting.type,
+        "documentation": setting.doc if documented else None,
+    }
+
+
+def _synonyms(cluster: "Cluster", kind: int, setting: Setting, value: str, source: ConfigSource) -> list[dict[str, Any]]:
+    """The chain of values from the one in force to the default, as Kafka lists it."""
+    chain: list[dict[str, Any]] = []
+    broker_name = setting.name
+    if kind == TOPIC_RESOURCE:
+        assert setting.broker_name is not None
+        broker_name = setting.broker_name
+        if source is ConfigSource.DYNAMIC_TOPIC:
+            chain.append({"name": setting.name, "value": value, "source": source})
+    broker_value, broker_source = cluster.catalogue.config_value(BROKER_RESOURCE, "", broker_name)
+    if broker_source is not ConfigSource.DEFAULT:
+        chain.append({"name": broker_name, "value": broker_value, "source": broker_source})
+    chain.append({"name": broker_name, "value": BROKER_SETTINGS[broker_name].default, "source": ConfigSource.DEFAULT})
+    return chain
+
+
+API = Api(key=32, versions=range(1, 5), handle=handle)

@@ -1,0 +1,58 @@
+"""DescribeGroups (15), v0-6: state, protocol and members of classic groups.
+
+Version notes: v3+ carries authorized operations when asked; v4+ instance ids; v6+ answers GROUP_ID_NOT_FOUND for an unknown group, which
+before was one in state Dead (KIP-1043).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.api import NO_THROTTLE_MS, OPERATIONS_NOT_ASKED_FOR, Api, Request
+from ottla.core.groups.commands import DescribeGroup
+from ottla.core.groups.effects import DescribeResult, Result
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster import Cluster
+
+GROUP_OPERATIONS = sum(1 << code for code in (3, 6, 8, 10, 11))
+
+
+def handle(cluster: "Cluster", request: Request) -> None:
+    """Asks each group's coordinator; reads never wait."""
+    described: list[dict[str, Any]] = []
+    asked = bool(getattr(request.message, "include_authorized_operations", False))
+
+    def take(result: Result) -> None:
+        assert isinstance(result, DescribeResult)
+        described.append(_group(result, GROUP_OPERATIONS if asked else OPERATIONS_NOT_ASKED_FOR))
+
+    for group_id in request.message.groups:
+        reply_to = cluster.groups.wait_for(take)
+        command = DescribeGroup(reply_to=reply_to, group_id=group_id, unknown_is_error=request.version >= 6)
+        cluster.groups.ask(group_id, command)
+    request.reply({"throttle_time": NO_THROTTLE_MS, "groups": described})
+
+
+def _group(result: DescribeResult, operations: int) -> dict[str, Any]:
+    return {
+        "error_code": result.error,
+        "error_message": result.error_message,
+        "group_id": result.group_id,
+        "group_state": result.state,
+        "protocol_type": result.protocol_type,
+        "protocol_data": result.protocol_data,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "client_host": member.client_host,
+                "member_metadata": member.metadata,
+                "member_assignment": member.assignment,
+            }
+            for member in result.members
+        ],
+        "authorized_operations": operations,
+    }
+
+
+API = Api(key=15, versions=range(7), handle=handle)

@@ -1,0 +1,49 @@
+"""IncrementalAlterConfigs (44), v0-1: sets, deletes, appends to and subtracts from settings of topics and of this broker (KIP-339)."""
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.core.catalogue.catalogue import BROKER_RESOURCE, TOPIC_RESOURCE
+from ottla.core.errors import ErrorCode, StorageError
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster import Cluster
+
+_OPERATIONS = range(4)
+
+
+def handle(cluster: "Cluster", request: Request) -> None:
+    """Answers with one result a resource: all of its changes are made, or none."""
+    results = []
+    for resource in request.message.resources:
+        error, message = _alter(cluster, resource, request.message.validate_only)
+        results.append(
+            {
+                "error_code": error,
+                "error_message": message,
+                "resource_type": resource.resource_type,
+                "resource_name": resource.resource_name,
+            }
+        )
+    request.reply({"throttle_time": NO_THROTTLE_MS, "responses": results})
+
+
+def _alter(cluster: "Cluster", resource: Any, validate_only: bool) -> tuple[ErrorCode, str | None]:
+    kind, name = resource.resource_type, resource.resource_name
+    if kind not in (TOPIC_RESOURCE, BROKER_RESOURCE):
+        return ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}"
+    if kind == BROKER_RESOURCE and name not in ("", str(cluster.config.node_id)):
+        return ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {cluster.config.node_id}, but received {name}"
+    changes = [(config.name, config.config_operation, config.value) for config in resource.configs]
+    if len({change[0] for change in changes}) != len(changes):
+        return ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
+    if any(operation not in _OPERATIONS for _, operation, _ in changes):
+        return ErrorCode.INVALID_REQUEST, "Unknown operation: 0 sets, 1 deletes, 2 appends, 3 subtracts"
+    try:
+        refused = cluster.alter_config(kind, name, changes, validate_only=validate_only)
+    except StorageError as error:
+        return error.code, str(error)
+    return (refused.error, refused.message) if refused else (ErrorCode.NONE, None)
+
+
+API = Api(key=44, versions=range(2), handle=handle)

@@ -1,0 +1,43 @@
+"""LeaveGroup (13), v0-5: members go, on their own or by an admin's hand.
+
+Version notes: v0-2 name one member, whose result is the top-level error; v3+ a batch (KIP-345); v5+ carries reasons (KIP-800).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.core.errors import ErrorCode
+from ottla.core.groups.commands import LeaveGroup, LeavingMember
+from ottla.core.groups.effects import LeaveResult, Result
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster import Cluster
+
+
+def handle(cluster: "Cluster", request: Request) -> None:
+    """Asks the group's coordinator."""
+    message = request.message
+    if request.version >= 3:
+        members = tuple(_leaving(member) for member in message.members)
+    else:
+        members = (LeavingMember(member_id=message.member_id, instance_id=None, reason=None),)
+    command = LeaveGroup(
+        reply_to=cluster.groups.wait_for(lambda result: _answer(request, result)), group_id=message.group_id, members=members
+    )
+    cluster.groups.ask(message.group_id, command)
+
+
+def _leaving(member: Any) -> LeavingMember:
+    return LeavingMember(member_id=member.member_id, instance_id=member.group_instance_id, reason=getattr(member, "reason", None))
+
+
+def _answer(request: Request, result: Result) -> None:
+    assert isinstance(result, LeaveResult)
+    error = result.error
+    if request.version < 3 and error is ErrorCode.NONE and result.members:
+        error = result.members[0].error
+    members = [{"member_id": left.member_id, "group_instance_id": left.instance_id, "error_code": left.error} for left in result.members]
+    request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": error, "members": members})
+
+
+API = Api(key=13, versions=range(6), handle=handle)

@@ -1,0 +1,118 @@
+"""OffsetFetch (9), v1-10: the offsets that groups have committed.
+
+Version notes: v1-7 ask for one group, v8+ for many (KIP-709); null topics (v2+) ask for all; v2+ has a group-level error, v1 repeats it in
+every partition; v7+ may require stable offsets (KIP-447); v10+ names topics by id.
+"""
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.core.errors import ErrorCode
+from ottla.core.groups.commands import OffsetFetch
+from ottla.core.groups.effects import FetchedOffset, OffsetFetchResult, Result
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster import Cluster
+
+Wanted = tuple[tuple[str, tuple[int, ...]], ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """One group of a request; `unknown` are topics asked for by an id that nobody has, with their partitions."""
+
+    group_id: str
+    topics: Wanted
+    unknown: tuple[tuple[uuid.UUID, tuple[int, ...]], ...] = ()
+
+
+def handle(cluster: "Cluster", request: Request) -> None:
+    """Asks each group's coordinator; reads never wait, so that the answer is complete at the end."""
+    message = request.message
+    groups = _groups(cluster, request)
+    answers: list[dict[str, Any]] = []
+
+    def take(group: _Group, result: Result) -> None:
+        assert isinstance(result, OffsetFetchResult)
+        answers.append(_group_answer(cluster, group, result))
+
+    for group in groups:
+        reply_to = cluster.groups.wait_for(lambda result, group=group: take(group, result))
+        require_stable = bool(getattr(message, "require_stable", False))
+        command = OffsetFetch(reply_to=reply_to, group_id=group.group_id, topics=group.topics, require_stable=require_stable)
+        cluster.groups.ask(group.group_id, command)
+    if request.version >= 8:
+        request.reply({"throttle_time": NO_THROTTLE_MS, "groups": answers})
+    else:
+        request.reply({"throttle_time": NO_THROTTLE_MS, **_one_group(request.version, groups[0], answers[0])})
+
+
+def _groups(cluster: "Cluster", request: Request) -> list[_Group]:
+    if request.version < 8:
+        return [_Group(request.message.group_id, _names(request.message.topics))]
+    if request.version < 10:
+        return [_Group(group.group_id, _names(group.topics)) for group in request.message.groups]
+    return [_by_id(cluster, group) for group in request.message.groups]
+
+
+def _names(topics: Any) -> Wanted:
+    return None if topics is None else tuple((topic.name, tuple(topic.partition_indexes)) for topic in topics)
+
+
+def _by_id(cluster: "Cluster", group: Any) -> _Group:
+    if group.topics is None:
+        return _Group(group.group_id, None)
+    known, unknown = [], []
+    for topic in group.topics:
+        found = cluster.catalogue.topics_by_id.get(topic.topic_id.bytes) if topic.topic_id else None
+        if found is None:
+            unknown.append((topic.topic_id or uuid.UUID(int=0), tuple(topic.partition_indexes)))
+        else:
+            known.append((found.name, tuple(topic.partition_indexes)))
+    return _Group(group.group_id, tuple(known), tuple(unknown))
+
+
+def _group_answer(cluster: "Cluster", group: _Group, result: OffsetFetchResult) -> dict[str, Any]:
+    topics = [
+        {"name": name, "topic_id": _topic_id(cluster, name), "partitions": [_partition(offset) for offset in offsets]}
+        for name, offsets in result.topics
+    ]
+    for topic_id, partitions in group.unknown:
+        none = [_partition(_nothing(number, ErrorCode.UNKNOWN_TOPIC_ID)) for number in partitions]
+        topics.append({"name": "", "topic_id": topic_id, "partitions": none})
+    return {"group_id": group.group_id, "topics": topics, "error_code": result.error}
+
+
+def _topic_id(cluster: "Cluster", name: str) -> uuid.UUID | None:
+    topic = cluster.catalogue.topics.get(name)
+    return None if topic is None else uuid.UUID(bytes=topic.topic_id)
+
+
+def _nothing(partition: int, error: ErrorCode) -> FetchedOffset:
+    return FetchedOffset(partition=partition, offset=-1, leader_epoch=-1, metadata="", error=error)
+
+
+def _partition(fetched: FetchedOffset) -> dict[str, Any]:
+    return {
+        "partition_index": fetched.partition,
+        "committed_offset": fetched.offset,
+        "committed_leader_epoch": fetched.leader_epoch,
+        "metadata": fetched.metadata,
+        "error_code": fetched.error,
+    }
+
+
+def _one_group(version: int, group: _Group, answer: dict[str, Any]) -> dict[str, Any]:
+    if version >= 2 or answer["error_code"] is ErrorCode.NONE:
+        return {"topics": answer["topics"], "error_code": answer["error_code"]}
+    error = answer["error_code"]
+    topics = [
+        {"name": name, "partitions": [_partition(_nothing(number, error)) for number in partitions]}
+        for name, partitions in group.topics or ()
+    ]
+    return {"topics": topics}
+
+
+API = Api(key=9, versions=range(1, 11), handle=handle)

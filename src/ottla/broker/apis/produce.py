@@ -1,0 +1,139 @@
+"""Produce (0), v3-13: appends record batches. They are checked and written where the socket put them, never parsed per record.
+
+Version notes: v0-2 are advertised and refused, as Kafka does, because clients conclude from them that compression works; v5+ answers with
+the log's start; v8+ with an error message; v9+ is flexible; v13+ names topics by id (KIP-516). acks=0 has no answer; -1 and 1 are the same
+here.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.broker.messages import is_flexible
+from ottla.broker.pack import Packer
+from ottla.broker.partitions import Partition
+from ottla.core.catalogue.catalogue import INTERNAL_TOPICS, Topic
+from ottla.core.errors import ErrorCode, PeerError, StorageError
+from ottla.core.wire import Reader
+from ottla.storage.partition_log import Appended, Refused
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster import Cluster
+
+_TOPIC_BYTES_MIN = 3
+_PARTITION_BYTES_MIN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """One partition's result; `end` is where its records end in the request."""
+
+    number: int
+    outcome: Appended | Refused
+
+
+def handle(cluster: "Cluster", request: Request) -> None:
+    """Appends partition by partition, in the request's order, then answers for all."""
+    flexible = is_flexible(request.key, request.version)
+    read = Reader(request.buffer, request.body_at)
+    transactional_id = read.compact_nullable_string() if flexible else read.nullable_string()
+    acks = read.int16()
+    read.int32()  # timeout: nothing here waits for a replica
+    refused = None
+    if acks not in (-1, 0, 1):
+        refused = Refused(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1")
+    elif transactional_id is not None:
+        refused = Refused(ErrorCode.INVALID_REQUEST, "Ottla does not serve transactions yet")
+    results: list[tuple[bytes | str, list[_Written]]] = []
+    for _ in range(read.count(_TOPIC_BYTES_MIN, compact=flexible)):
+        results.append(_write_topic(cluster, request.version, read, flexible, refused))
+    if acks == 0:
+        if any(isinstance(written.outcome, Refused) for _, topic in results for written in topic):
+            # The producer waits for no answer: a closed connection is how it learns that something is wrong, as with Kafka.
+            raise PeerError("a Produce request with acks=0 was refused")
+        request.no_reply()
+        return
+    request.reply_body([_answer(request.version, flexible, results)])
+
+
+def _write_topic(
+    cluster: "Cluster", version: int, read: Reader, flexible: bool, refused: Refused | None
+) -> tuple[bytes | str, list[_Written]]:
+    key: bytes | str
+    if version >= 13:
+        key = read.raw(16)
+        topic, missing = cluster.catalogue.topics_by_id.get(key), ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        key = read.compact_string() if flexible else read.string()
+        topic, missing = cluster.catalogue.topics.get(key), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if refused is None and topic is None:
+        refused = Refused(missing, "This server does not host this topic-partition.")
+    elif refused is None and topic is not None and topic.name in INTERNAL_TOPICS:
+        refused = Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
+    written = []
+    for _ in range(read.count(_PARTITION_BYTES_MIN, compact=flexible)):
+        number = read.int32()
+        length = read.uvarint() - 1 if flexible else read.int32()
+        start = read.at
+        read.skip(max(length, 0))
+        outcome = refused or _append(cluster, topic, number, request_records(read, start))
+        written.append(_Written(number, outcome))
+        if flexible:
+            read.tagged_fields()
+    if flexible:
+        read.tagged_fields()
+    return key, written
+
+
+def request_records(read: Reader, start: int) -> memoryview:
+    """The records' bytes, where they lie in the request."""
+    buffer = read.buffer
+    assert isinstance(buffer, memoryview)
+    return buffer[start : read.at]
+
+
+def _append(cluster: "Cluster", topic: Topic | None, number: int, records: memoryview) -> Appended | Refused:
+    assert topic is not None
+    try:
+        partition: Partition | None = cluster.partitions.get(topic, number)
+        if partition is None:
+            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        outcome = partition.log.append(records, now_ms=cluster.clock())
+    except StorageError as error:
+        return Refused(error.code, str(error))
+    if partition.waiters and isinstance(outcome, Appended):
+        partition.grew()
+    return outcome
+
+
+def _answer(version: int, flexible: bool, results: list[tuple[bytes | str, list[_Written]]]) -> bytearray:
+    out = Packer(flexible).array(len(results))
+    for key, partitions in results:
+        if isinstance(key, bytes):
+            out.raw(key)
+        else:
+            out.string(key)
+        out.array(len(partitions))
+        for written in partitions:
+            _pack_partition(out, version, written)
+        out.end()
+    return out.int32(NO_THROTTLE_MS).end().data
+
+
+def _pack_partition(out: Packer, version: int, written: _Written) -> None:
+    outcome = written.outcome
+    out.int32(written.number)
+    if isinstance(outcome, Appended):
+        out.int16(ErrorCode.NONE).int64(outcome.base_offset).int64(outcome.log_append_time_ms)
+        log_start_offset, message = outcome.log_start_offset, None
+    else:
+        out.int16(outcome.error).int64(-1).int64(-1)
+        log_start_offset, message = -1, outcome.message
+    if version >= 5:
+        out.int64(log_start_offset)
+    if version >= 8:
+        out.array(0).nullable_string(message)  # no per-record errors: whole batches are taken or refused
+    out.end()
+
+
+API = Api(key=0, versions=range(14), handle=handle, decodes_itself=True, refused=range(3))

@@ -1,0 +1,166 @@
+"""The broker as people start it: embedded in a Python process with its own thread and loop, or run in the foreground by the command line.
+
+It wires rooms together and owns their life: start, ready, stop. It decides nothing about messages.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ottla.broker.cluster import Cluster
+from ottla.broker.server import Server, listen
+from ottla.core.config import BrokerConfig, ConfigError
+from ottla.core.model import GroupEvent
+from ottla.storage.files import Files, MemoryFiles, OsFiles
+
+log = logging.getLogger("ottla.broker")
+
+START_TIMEOUT_S = 60
+"""Recovery of a very large directory after a crash is what could take long; beyond this something is wrong."""
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's loop where it is installed, asyncio's otherwise."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def parse_listen(listen: str) -> tuple[str, int]:
+    """`HOST:PORT` in two; raises ConfigError with what to write instead."""
+    host, colon, port = listen.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"cannot listen on {listen!r}: write HOST:PORT, for example 127.0.0.1:9092 (port 0 takes any free one)")
+    return host.strip("[]"), int(port)
+
+
+class BrokerTask:
+    """A broker inside a running loop: `start`, then `stop`. The embedded broker and the command line are two shells around it."""
+
+    def __init__(
+        self,
+        data_dir: str | Path | None,
+        config: Mapping[str, str],
+        listen: str,
+        on_group_event: Callable[[GroupEvent], None] | None = None,
+        files: Files | None = None,
+    ) -> None:
+        self._listen = parse_listen(listen)
+        self._files: Files = files or (MemoryFiles() if data_dir is None else OsFiles(data_dir))
+        self.cluster = Cluster(self._files, BrokerConfig(dict(config)), on_group_event=on_group_event)
+        self._server: Server | None = None
+        self._sockets: asyncio.AbstractServer | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`HOST:PORT` for clients."""
+        host = f"[{self.cluster.host}]" if ":" in self.cluster.host else self.cluster.host
+        return f"{host}:{self.cluster.port}"
+
+    async def start(self) -> None:
+        """Reads back the data, then opens the listener. Raises StorageError or OSError."""
+        self.cluster.open()
+        host, port = self._listen
+        self._server, self._sockets, port = await listen(self.cluster, host, port)
+        # A wildcard address is nothing a client could connect to.
+        self.cluster.host, self.cluster.port = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port
+
+    async def stop(self) -> None:
+        """Closes the listener and every connection, then every log, cleanly."""
+        if self._sockets is not None:
+            self._sockets.close()
+        self.cluster.close()
+        if self._server is not None:
+            self._server.close()
+        await asyncio.sleep(0)
+
+
+class Broker:
+    """A Kafka broker inside this process, with a thread and a loop of its own.
+
+    `data_dir` None keeps everything in memory. `config` takes Kafka's own names ("num.partitions": "3"); `listen` is HOST:PORT, port 0 for
+    any free one. `on_group_event` is called in the broker's thread with every GroupEvent. Raises ConfigError for settings that cannot be.
+
+        with Broker() as broker:
+            producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    """
+
+    def __init__(
+        self,
+        data_dir: str | Path | None = None,
+        *,
+        config: Mapping[str, str] | None = None,
+        listen: str = "127.0.0.1:0",
+        on_group_event: Callable[[GroupEvent], None] | None = None,
+    ) -> None:
+        parse_listen(listen)
+        BrokerConfig(dict(config or {}))
+        self._data_dir = data_dir
+        self._config = dict(config or {})
+        self._listen = listen
+        self._on_group_event = on_group_event
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: BrokerTask | None = None
+        self._failure: BaseException | None = None
+        # Memory is the broker's, not the run's: stop() and start() again find what was written.
+        self._files: Files | None = MemoryFiles() if data_dir is None else None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`HOST:PORT`, for `bootstrap.servers` of any client. Raises RuntimeError before the start."""
+        if self._task is None:
+            raise RuntimeError("the broker is not running: use `with Broker() as broker:` or call start()")
+        return self._task.bootstrap_servers
+
+    def start(self) -> Self:
+        """Starts the thread and returns when clients can connect. Raises StorageError or OSError when it cannot start."""
+        if self._thread is not None:
+            raise RuntimeError("the broker is running already")
+        ready = threading.Event()
+        self._failure = None
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="ottla-broker", daemon=True)
+        self._thread.start()
+        if not ready.wait(START_TIMEOUT_S):
+            raise TimeoutError(f"the broker was not ready after {START_TIMEOUT_S} s")
+        if self._failure is not None:
+            self._thread.join()
+            self._thread = None
+            raise self._failure
+        return self
+
+    def stop(self) -> None:
+        """Stops and waits for the thread; data on disk is closed cleanly. Does nothing when it is not running."""
+        if self._thread is None or self._loop is None:
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._thread = self._loop = self._task = None
+
+    def _run(self, ready: threading.Event) -> None:
+        self._loop = loop = new_event_loop()
+        asyncio.set_event_loop(loop)
+        try:
+            task = BrokerTask(self._data_dir, self._config, self._listen, self._on_group_event, self._files)
+            loop.run_until_complete(task.start())
+            self._task = task
+            ready.set()
+            loop.run_forever()
+            loop.run_until_complete(task.stop())
+        except BaseException as failure:  # noqa: BLE001 - it is raised again, in the thread that called start()
+            self._failure = failure
+            ready.set()
+        finally:
+            loop.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()

@@ -1,0 +1,8 @@
+"""The broker's clock: the one place in the room that asks what time it is."""
+
+import time
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000

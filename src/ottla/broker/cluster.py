@@ -1,0 +1,157 @@
+"""What the APIs work on: the catalogue, the partitions, the groups, and who this broker is. One per broker, used from its loop alone."""
+
+import base64
+import logging
+import uuid
+from collections.abc import Callable
+
+from ottla.broker.catalogue_log import CatalogueLog
+from ottla.broker.clock import now_ms
+from ottla.broker.events import GroupEvents
+from ottla.broker.groups import Groups
+from ottla.broker.partitions import Partitions
+from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, GROUP_EVENTS, Catalogue, NewTopic, Refused, Topic
+from ottla.core.config import BrokerConfig
+from ottla.core.model import GroupEvent
+from ottla.storage.files import Files
+
+log = logging.getLogger("ottla.broker.cluster")
+
+META_PROPERTIES = "meta.properties"
+
+
+def _kafka_uuid() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+
+
+class Cluster:
+    """One broker's whole state. `host` and `port` are what clients are told, for every listener there is."""
+
+    def __init__(
+        self,
+        files: Files,
+        config: BrokerConfig,
+        *,
+        clock: Callable[[], int] = now_ms,
+        on_group_event: Callable[[GroupEvent], None] | None = None,
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.host = ""
+        self.port = 0
+        self.cluster_id = ""
+        self.catalogue = Catalogue((config.node_id,), config.text)
+        self.partitions = Partitions(files, self.catalogue, clock)
+        self.events = GroupEvents(self, on_group_event)
+        self.groups = Groups(self)
+        self._files = files
+        self._catalogue_log = CatalogueLog(files, self.catalogue, clock)
+        self._producer_id = self._producer_ids_end = 0
+
+    def open(self) -> None:
+        """Reads back what the directory holds: who we are, the catalogue, the groups. Raises StorageError."""
+        self.cluster_id = self._read_or_write_meta()
+        self._catalogue_log.open()
+        self.groups.load()
+
+    def close(self) -> None:
+        """Writes what is pending and closes every log cleanly."""
+        self.groups.drop()
+        self.events.flush()
+        self.partitions.close()
+        self._catalogue_log.close()
+
+    def _read_or_write_meta(self) -> str:
+        if self._files.exists(META_PROPERTIES):
+            lines = self._files.read_all(META_PROPERTIES).decode().splitlines()
+            values = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+            return values["cluster.id"]
+        cluster_id = _kafka_uuid()
+        text = f"version=1\ncluster.id={cluster_id}\nnode.id={self.config.node_id}\ndirectory.id={_kafka_uuid()}\n"
+        self._files.replace(META_PROPERTIES, text.encode())
+        return cluster_id
+
+    # topics
+
+    def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> Topic | Refused | None:
+        """Makes a topic, durably; None when it was only to be checked and may be made. Raises StorageError."""
+        records = self.catalogue.create_topic(new, uuid.uuid4().bytes)
+        if isinstance(records, Refused):
+            return records
+        if validate_only:
+            return None
+        self._catalogue_log.append(records)
+        return self.catalogue.topics[new.name]
+
+    def ensure_topic(self, name: str) -> Topic | Refused:
+        """The topic, made with the broker's defaults if it is not there: auto-creation, and the topics the broker itself needs."""
+        topic = self.catalogue.topics.get(name)
+        if topic is not None:
+            return topic
+        created = self.create_topic(self._defaults_of(name))
+        assert created is not None
+        return created
+
+    def _defaults_of(self, name: str) -> NewTopic:
+        if name == CONSUMER_OFFSETS:
+            return NewTopic(
+                name=name,
+                partitions=self.config.number("offsets.topic.num.partitions"),
+                replication_factor=1,  # storage is shared by all brokers of the process: there is nothing to replicate to
+                configs={
+                    "cleanup.policy": "compact",
+                    "compression.type": "producer",
+                    "segment.bytes": self.config.text("offsets.topic.segment.bytes"),
+                },
+            )
+        if name == GROUP_EVENTS:
+            return NewTopic(name=name, partitions=1, replication_factor=1)
+        return NewTopic(name=name)
+
+    def delete_topic(self, name: str) -> Refused | None:
+        """Deletes a topic with its files and its committed offsets. Raises StorageError."""
+        records = self.catalogue.delete_topic(name)
+        if isinstance(records, Refused):
+            return records
+        topic = self.catalogue.topics[name]
+        self._catalogue_log.append(records)
+        if name == CONSUMER_OFFSETS:
+            self.groups.drop()
+        self.partitions.delete(topic)
+        self.groups.forget_topics((name,))
+        return None
+
+    def create_partitions(
+        self, name: str, count: int, assignments: list[list[int]] | None, *, validate_only: bool = False
+    ) -> Refused | None:
+        """Raises a topic's partition count. Raises StorageError."""
+        records = self.catalogue.create_partitions(name, count, assignments)
+        if isinstance(records, Refused):
+            return records
+        if not validate_only:
+            self._catalogue_log.append(records)
+        return None
+
+    def alter_config(
+        self, resource_type: int, resource_name: str, changes: list[tuple[str, int, str | None]], *, validate_only: bool = False
+    ) -> Refused | None:
+        """Changes settings of a topic or of the broker. Raises StorageError."""
+        records = self.catalogue.alter_config(resource_type, resource_name, changes)
+        if isinstance(records, Refused):
+            return records
+        if not validate_only:
+            self._catalogue_log.append(records)
+            for topic in self.catalogue.topics.values():
+                self.partitions.settings_changed(topic)
+        return None
+
+    # producers
+
+    def next_producer_id(self) -> int:
+        """A producer id that no producer of this cluster ever had. Raises StorageError."""
+        if self._producer_id == self._producer_ids_end:
+            self._producer_id = self.catalogue.next_producer_id
+            self._catalogue_log.append([self.catalogue.next_producer_block(self.config.node_id)])
+            self._producer_ids_end = self.catalogue.next_producer_id
+        self._producer_id += 1
+        return self._producer_id - 1

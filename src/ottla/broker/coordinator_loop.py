@@ -1,0 +1,103 @@
+"""The shell of one group coordinator: command → append → replay → replies → events → timer. It decides nothing.
+
+The order is the law: what a reply says is in the log before the reply goes out, and what the coordinator remembers is what its log says.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from ottla.broker.partitions import Partition
+from ottla.core.errors import StorageError
+from ottla.core.groups.commands import AppendFailed, Command, FinishLoading, Resign
+from ottla.core.groups.coordinator import Coordinator
+from ottla.core.groups.effects import Effects, Reply
+from ottla.core.groups.records import decode, encode_key, encode_value
+from ottla.core.model import GroupEvent, Record
+
+log = logging.getLogger("ottla.broker.coordinator")
+
+
+class CoordinatorLoop:
+    """One coordinator, the partition of the offsets topic it lives in, and its next wake-up."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        partition: Partition,
+        *,
+        clock: Callable[[], int],
+        reply: Callable[[Reply], None],
+        publish: Callable[[tuple[GroupEvent, ...]], None],
+    ) -> None:
+        self.coordinator = coordinator
+        self.partition = partition
+        self._clock = clock
+        self._reply = reply
+        self._publish = publish
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at_ms = 0
+
+    def load(self) -> None:
+        """Replays the partition from its start, then serves."""
+        unknown = 0
+        for record in self.partition.log.scan(self.partition.log.log_start_offset):
+            decoded = None if record.key is None else decode(record.key, record.value)
+            if decoded is None:
+                unknown += 1
+            else:
+                self.coordinator.replay(decoded)
+        if unknown:
+            log.warning("%s: %d records of types that are not known here were passed over", self.partition.name, unknown)
+        self.run(FinishLoading())
+
+    def run(self, command: Command) -> None:
+        """Takes one command to its end, replies included; parked members are answered by a later command or timer."""
+        self._carry_out(self.coordinator.handle(command, now_ms=self._clock()))
+        self._set_alarm()
+
+    def close(self) -> None:
+        """Stops: parked members are told to look elsewhere."""
+        self.run(Resign())
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _carry_out(self, effects: Effects) -> None:
+        if effects.records:
+            try:
+                self._append(effects)
+            except StorageError as error:
+                log.error("%s: cannot append: %s", self.partition.name, error)
+                failed = AppendFailed(effects=effects, error=error.code)
+                self._carry_out(self.coordinator.handle(failed, now_ms=self._clock()))
+                return
+            for record in effects.records:
+                self.coordinator.replay(record)
+            self.partition.grew()
+        for reply in effects.replies:
+            self._reply(reply)
+        if effects.events:
+            self._publish(effects.events)
+
+    def _append(self, effects: Effects) -> None:
+        now = self._clock()
+        records = [Record(0, now, encode_key(record), encode_value(record)) for record in effects.records]
+        self.partition.log.append_records(records, now_ms=now)
+
+    def _set_alarm(self) -> None:
+        # An alarm that rings early only finds nothing to do; re-arming it at every heartbeat would cost more.
+        due = self.coordinator.next_deadline_ms()
+        if due is None or (self._alarm is not None and self._alarm_at_ms <= due):
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        delay_s = max(0, due - self._clock()) / 1000
+        self._alarm_at_ms = due
+        self._alarm = asyncio.get_running_loop().call_later(delay_s, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        while (due := self.coordinator.next_deadline_ms()) is not None and due <= self._clock():
+            self._carry_out(self.coordinator.fire_timers(now_ms=self._clock()))
+        self._set_alarm()

@@ -1,0 +1,57 @@
+"""From a frame to its handler: the request header, the version check, the body. It knows no API but ApiVersions, whose errors differ.
+
+Anything wrong raises PeerError, for which the server closes that connection: Kafka, too, answers such bytes with silence.
+"""
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ottla.broker import apis
+from ottla.broker.api import Api, Request
+from ottla.broker.messages import API_VERSIONS, is_flexible, request_decoder
+from ottla.core.discovery import drop_ins
+from ottla.core.errors import PeerError
+from ottla.core.wire import Reader
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster import Cluster
+
+
+@cache
+def served_apis() -> dict[int, Api]:
+    """Every API file's API, by key."""
+    return {api.key: api for api in drop_ins(apis, "API", Api).values()}
+
+
+def read_request(frame: memoryview, client_host: str) -> tuple[Api, Request]:
+    """The API and the request of a frame (without its size). Raises PeerError."""
+    read = Reader(frame)
+    key, version, correlation_id = read.int16(), read.int16(), read.int32()
+    client_id = read.nullable_string()
+    api = served_apis().get(key)
+    if api is None:
+        raise PeerError(f"API {key} is not served")
+    request = Request(
+        key=key,
+        version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+        client_host=client_host,
+        buffer=frame,
+        body_at=read.at,
+    )
+    if version not in api.versions or version in api.refused:
+        if key != API_VERSIONS:
+            raise PeerError(f"API {key} is not served in version {version}")
+        return api, request  # its handler answers in version 0 that this version is not known
+    if is_flexible(key, version):
+        read.tagged_fields()
+        request.body_at = read.at
+    if not api.decodes_itself:
+        request.message = request_decoder(key, version)(frame, read.at)
+    return api, request
+
+
+def dispatch(cluster: "Cluster", api: Api, request: Request) -> None:
+    """Hands a bound request to its handler."""
+    api.handle(cluster, request)

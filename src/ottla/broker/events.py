@@ -1,0 +1,65 @@
+"""Group events on their way out: to a Python callback, and as one JSON record each to the topic `__ottla_group_events`.
+
+Publishing never delays an answer (it runs when the loop is next free) and never fails a group: a full disk costs events, with a log line.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.core.catalogue.catalogue import GROUP_EVENTS, Refused
+from ottla.core.errors import StorageError
+from ottla.core.model import GroupEvent, Record
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster import Cluster
+
+log = logging.getLogger("ottla.broker.events")
+
+
+class GroupEvents:
+    """Collects the events of one turn of the loop and writes them as one batch."""
+
+    def __init__(self, cluster: "Cluster", callback: Callable[[GroupEvent], None] | None) -> None:
+        self._cluster = cluster
+        self._callback = callback
+        self._pending: list[GroupEvent] = []
+
+    def publish(self, events: tuple[GroupEvent, ...]) -> None:
+        """Takes events over; they are written when the loop is next free."""
+        if not self._pending:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._pending += events
+
+    def flush(self) -> None:
+        """Writes what is pending."""
+        events, self._pending = self._pending, []
+        if not events:
+            return
+        try:
+            self._append(events)
+        except StorageError as error:
+            log.error("%d group events are lost: %s", len(events), error)
+        if self._callback is not None:
+            for event in events:
+                self._tell(self._callback, event)
+
+    def _append(self, events: list[GroupEvent]) -> None:
+        topic = self._cluster.ensure_topic(GROUP_EVENTS)
+        assert not isinstance(topic, Refused)
+        partition = self._cluster.partitions.get(topic, 0)
+        assert partition is not None
+        records = [
+            Record(0, event.at_ms, event.group.encode(), json.dumps(event.to_dict(), separators=(",", ":")).encode()) for event in events
+        ]
+        partition.log.append_records(records, now_ms=self._cluster.clock())
+        partition.grew()
+
+    @staticmethod
+    def _tell(callback: Callable[[GroupEvent], None], event: GroupEvent) -> None:
+        try:
+            callback(event)
+        except Exception:
+            log.exception("the group event callback failed on %s of group %s", event.kind, event.group)

@@ -1,0 +1,95 @@
+"""Which coordinator serves which group, and who waits for which answer: the way from an API to a coordinator and back (S0.4)."""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinator_loop import CoordinatorLoop
+from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Refused
+from ottla.core.groups.commands import Command, ForgetTopics
+from ottla.core.groups.coordinator import Coordinator
+from ottla.core.groups.effects import Reply, Result
+from ottla.core.groups.placement import coordinator_partition
+from ottla.core.groups.settings import GroupSettings
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster import Cluster
+
+log = logging.getLogger("ottla.broker.groups")
+
+
+class Groups:
+    """The coordinators of this broker: one for each partition of `__consumer_offsets` that it leads."""
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+        self._loops: dict[int, CoordinatorLoop] = {}
+        self._waiting: dict[int, Callable[[Result], None]] = {}
+        self._last_token = 0
+
+    def load(self) -> None:
+        """Loads every coordinator, when the offsets topic is there already."""
+        topic = self._cluster.catalogue.topics.get(CONSUMER_OFFSETS)
+        for number in range(len(topic.leaders) if topic else 0):
+            self.loop(number)
+
+    def partition_of(self, group_id: str) -> int | Refused:
+        """The offsets partition whose leader coordinates the group; the topic is made if this is its first use (S2.2)."""
+        topic = self._cluster.ensure_topic(CONSUMER_OFFSETS)
+        return topic if isinstance(topic, Refused) else coordinator_partition(group_id, len(topic.leaders))
+
+    def loop(self, number: int) -> CoordinatorLoop:
+        """The coordinator of an offsets partition, loaded."""
+        loop = self._loops.get(number)
+        if loop is None:
+            partition = self._cluster.partitions.by_name(CONSUMER_OFFSETS, number)
+            assert partition is not None
+            loop = self._loops[number] = CoordinatorLoop(
+                Coordinator(self._settings(), partition=number, node_id=self._cluster.config.node_id),
+                partition,
+                clock=self._cluster.clock,
+                reply=self._deliver,
+                publish=self._cluster.events.publish,
+            )
+            loop.load()
+        return loop
+
+    def loops(self) -> list[CoordinatorLoop]:
+        """Every coordinator of this broker."""
+        return list(self._loops.values())
+
+    def wait_for(self, answer: Callable[[Result], None]) -> int:
+        """A `reply_to` whose reply goes to `answer`."""
+        self._last_token += 1
+        self._waiting[self._last_token] = answer
+        return self._last_token
+
+    def ask(self, group_id: str, command: Command) -> None:
+        """Hands a command to the group's coordinator. Raises StorageError when the offsets topic cannot be made."""
+        number = self.partition_of(group_id)
+        assert isinstance(number, int), "the offsets topic's own settings were refused"
+        self.loop(number).run(command)
+
+    def forget_topics(self, names: tuple[str, ...]) -> None:
+        """Topics were deleted: their committed offsets go with them."""
+        for loop in self.loops():
+            loop.run(ForgetTopics(topics=names))
+
+    def drop(self) -> None:
+        """The offsets topic itself was deleted: every coordinator resigns."""
+        for loop in self.loops():
+            loop.close()
+        self._loops.clear()
+
+    def _deliver(self, reply: Reply) -> None:
+        self._waiting.pop(reply.to)(reply.result)
+
+    def _settings(self) -> GroupSettings:
+        number = self._cluster.config.number
+        return GroupSettings(
+            group_min_session_timeout_ms=number("group.min.session.timeout.ms"),
+            group_max_session_timeout_ms=number("group.max.session.timeout.ms"),
+            group_initial_rebalance_delay_ms=number("group.initial.rebalance.delay.ms"),
+            group_max_size=number("group.max.size"),
+            offset_metadata_bytes_max=number("offset.metadata.max.bytes"),
+        )

@@ -1,0 +1,100 @@
+"""The partitions this broker leads: each topic-partition's log, opened at first use, and the fetches that wait at its end."""
+
+from collections.abc import Callable
+
+from ottla.core.catalogue.catalogue import TOPIC_RESOURCE, Catalogue, Topic
+from ottla.core.config import TOPIC_SETTINGS
+from ottla.core.model import TopicPartition
+from ottla.storage.files import Files
+from ottla.storage.partition_log import LogSettings, PartitionLog
+
+
+class Partition:
+    """One partition: its log, and who is to be woken when it grows."""
+
+    __slots__ = ("deleted", "log", "name", "waiters")
+
+    def __init__(self, name: TopicPartition, log: PartitionLog) -> None:
+        self.name = name
+        self.log = log
+        self.deleted = False
+        self.waiters: set[Callable[[], None]] = set()
+
+    def grew(self) -> None:
+        """Records were appended: wakes the waiting fetches, which look for themselves whether it is enough."""
+        for wake in tuple(self.waiters):
+            wake()
+
+
+def log_settings(catalogue: Catalogue, topic: Topic) -> LogSettings:
+    """The settings of a topic's logs, from the topic, the broker or Kafka's defaults."""
+
+    def number(name: str) -> int:
+        return int(catalogue.config_value(TOPIC_RESOURCE, topic.name, name)[0])
+
+    def text(name: str) -> str:
+        return catalogue.config_value(TOPIC_RESOURCE, topic.name, name)[0]
+
+    assert "segment.bytes" in TOPIC_SETTINGS
+    return LogSettings(
+        segment_bytes=number("segment.bytes"),
+        segment_ms=number("segment.ms"),
+        segment_index_bytes=number("segment.index.bytes"),
+        index_interval_bytes=number("index.interval.bytes"),
+        max_message_bytes=number("max.message.bytes"),
+        message_timestamp_type=text("message.timestamp.type"),
+    )
+
+
+class Partitions:
+    """Every partition that has been used since the start, by name. A partition that was never used costs nothing."""
+
+    def __init__(self, files: Files, catalogue: Catalogue, clock: Callable[[], int]) -> None:
+        self._files = files
+        self._catalogue = catalogue
+        self._clock = clock
+        self._open: dict[TopicPartition, Partition] = {}
+
+    def get(self, topic: Topic, number: int) -> Partition | None:
+        """The partition, opened (and recovered, after a crash) if need be; None when the topic has no such number."""
+        name = TopicPartition(topic.name, number)
+        partition = self._open.get(name)
+        if partition is None and 0 <= number < len(topic.leaders):
+            settings = log_settings(self._catalogue, topic)
+            log = PartitionLog(self._files, f"{topic.name}-{number}", settings, topic_id=topic.topic_id)
+            log.open(self._clock())
+            partition = self._open[name] = Partition(name, log)
+        return partition
+
+    def by_name(self, topic: str, number: int) -> Partition | None:
+        """As `get`, for a topic by name; None when there is no such topic."""
+        partition = self._open.get(TopicPartition(topic, number))
+        if partition is None:
+            known = self._catalogue.topics.get(topic)
+            partition = None if known is None else self.get(known, number)
+        return partition
+
+    def settings_changed(self, topic: Topic) -> None:
+        """Gives the open logs of a topic its present settings."""
+        settings = log_settings(self._catalogue, topic)
+        for number in range(len(topic.leaders)):
+            partition = self._open.get(TopicPartition(topic.name, number))
+            if partition is not None:
+                partition.log.settings = settings
+
+    def delete(self, topic: Topic) -> None:
+        """Deletes the files of a topic that the catalogue has removed, and wakes whoever waits for it."""
+        for number in range(len(topic.leaders)):
+            name = TopicPartition(topic.name, number)
+            partition = self._open.pop(name, None)
+            if partition is None:
+                partition = Partition(name, PartitionLog(self._files, f"{topic.name}-{number}", LogSettings()))
+            partition.log.delete()
+            partition.deleted = True
+            partition.grew()
+
+    def close(self) -> None:
+        """Closes every log cleanly."""
+        for partition in self._open.values():
+            partition.log.close(clean=True)
+        self._open.clear()

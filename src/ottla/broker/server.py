@@ -1,0 +1,209 @@
+"""Bytes in, frames out, answers back: one connection at a time takes one request at a time, as Kafka does.
+
+It moves bytes and nothing else. A large frame is read straight into its own buffer; small ones are handled where the socket put them. While
+a request waits for its answer (a parked JoinGroup, a long poll), or the peer does not read, later frames wait, up to a bound.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from ottla.broker.dispatch import dispatch, read_request
+from ottla.core.errors import PeerError
+from ottla.core.wire import Buffer
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster import Cluster
+
+log = logging.getLogger("ottla.broker.server")
+
+RECEIVE_BYTES = 256 * 1024
+"""One read takes at most this much while no frame is under way; the buffer is shared by all connections of a loop."""
+WAITING_BYTES_MAX = 1024 * 1024
+"""Frames that wait behind a parked request: beyond this the socket is not read."""
+
+
+class Server:
+    """The connections of one listener."""
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self.cluster = cluster
+        self.connections: set[Connection] = set()
+        self.receive_buffer = bytearray(RECEIVE_BYTES)
+        self.frame_bytes_max = cluster.config.number("socket.request.max.bytes")
+        self.connections_max = cluster.config.number("max.connections")
+
+    def connection(self) -> "Connection":
+        """A protocol for a new socket."""
+        return Connection(self)
+
+    def close(self) -> None:
+        """Closes every connection at once; what they wait for is dropped."""
+        for connection in list(self.connections):
+            connection.transport.abort()
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One socket: asyncio's buffered protocol, so that a frame's bytes are written once, where they stay."""
+
+    __slots__ = (
+        "client_host", "closed", "filled", "frame", "handling", "parked", "read_paused", "server", "transport",
+        "waiting", "waiting_bytes", "write_paused",
+    )  # fmt: skip
+
+    transport: asyncio.Transport
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.client_host = ""
+        self.frame: bytearray | None = None
+        self.filled = 0
+        self.parked = False
+        self.handling = False
+        self.write_paused = False
+        self.read_paused = False
+        self.closed = False
+        self.waiting: deque[bytes] = deque()
+        self.waiting_bytes = 0
+
+    # asyncio's calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A socket is open."""
+        self.transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.client_host = f"/{peer[0]}" if peer else "/"  # as Java prints an InetAddress
+        if len(self.server.connections) >= self.server.connections_max:
+            self.closed = True
+            self.transport.abort()
+            return
+        self.server.connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone: answers that come later go nowhere."""
+        self.closed = True
+        self.waiting.clear()
+        self.frame = None
+        self.server.connections.discard(self)
+
+    def pause_writing(self) -> None:
+        """The peer reads slowly: take nothing more from it until it has."""
+        self.write_paused = True
+
+    def resume_writing(self) -> None:
+        """The peer has read on."""
+        self.write_paused = False
+        self._take_waiting()
+
+    def get_buffer(self, sizehint: int) -> Buffer:
+        """Where the next bytes go: the rest of the frame under way, or the shared buffer behind what it holds of an unfinished size."""
+        if self.frame is None:
+            return self.server.receive_buffer
+        return memoryview(self.frame)[self.filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes have come."""
+        if self.closed:
+            return
+        try:
+            if self.frame is None:
+                self._take_frames(memoryview(self.server.receive_buffer)[:nbytes])
+            else:
+                self.filled += nbytes
+                if self.filled == len(self.frame):
+                    self._frame_is_full(self.frame)
+        except PeerError as error:
+            self._refuse(error)
+
+    # frames
+
+    def _take_frames(self, data: memoryview) -> None:
+        at, end = 0, len(data)
+        while end - at >= 4 and not self.closed:
+            size = self._frame_size(data[at : at + 4])
+            if at + 4 + size > end:
+                break
+            self._take_frame(data[at + 4 : at + 4 + size])
+            at += 4 + size
+        if at < end and not self.closed:
+            self._begin_frame(data[at:])
+
+    def _begin_frame(self, part: memoryview) -> None:
+        # Fewer than four bytes do not tell the size yet: a frame of four is begun, and grows when they are there.
+        size = self._frame_size(part[:4]) if len(part) >= 4 else 0
+        self.frame = bytearray(4 + size)
+        self.frame[: len(part)] = part
+        self.filled = len(part)
+
+    def _frame_is_full(self, frame: bytearray) -> None:
+        size = self._frame_size(frame[:4])
+        if len(frame) == 4 and size > 0:
+            self.frame = bytearray(4 + size)
+            self.frame[:4] = frame
+            return
+        self.frame = None
+        self.filled = 0
+        self._take_frame(memoryview(frame)[4:])
+
+    def _frame_size(self, prefix: Buffer) -> int:
+        size = int.from_bytes(prefix, "big", signed=True)
+        if not 0 < size <= self.server.frame_bytes_max:
+            raise PeerError(f"a frame of {size} bytes; allowed are 1 to {self.server.frame_bytes_max} (socket.request.max.bytes)")
+        return size
+
+    def _take_frame(self, frame: memoryview) -> None:
+        if not (self.parked or self.write_paused or self.waiting):
+            self._handle(frame)
+            return
+        self.waiting.append(bytes(frame))
+        self.waiting_bytes += len(frame)
+        if self.waiting_bytes > WAITING_BYTES_MAX and not self.read_paused:
+            self.read_paused = True
+            self.transport.pause_reading()
+
+    def _take_waiting(self) -> None:
+        while self.waiting and not (self.parked or self.write_paused or self.closed):
+            frame = self.waiting.popleft()
+            self.waiting_bytes -= len(frame)
+            try:
+                self._handle(memoryview(bytearray(frame)))  # a handler may write into its frame
+            except PeerError as error:
+                self._refuse(error)
+        if self.read_paused and self.waiting_bytes <= WAITING_BYTES_MAX and not self.closed:
+            self.read_paused = False
+            self.transport.resume_reading()
+
+    # requests and answers
+
+    def _handle(self, frame: memoryview) -> None:
+        api, request = read_request(frame, self.client_host)
+        request.send = self._answer
+        self.parked = self.handling = True
+        try:
+            dispatch(self.server.cluster, api, request)
+        finally:
+            self.handling = False
+
+    def _answer(self, parts: list[Buffer]) -> None:
+        assert self.parked, "a request was answered twice"
+        self.parked = False
+        if parts and not self.closed:
+            self.transport.writelines(parts)
+        if not self.handling:  # the answer to a parked request: whoever waited behind it may go on
+            self._take_waiting()
+
+    def _refuse(self, error: PeerError) -> None:
+        log.warning("closing the connection from %s: %s", self.client_host, error)
+        self.closed = True
+        self.transport.close()
+
+
+async def listen(cluster: "Cluster", host: str, port: int) -> tuple[Server, asyncio.AbstractServer, int]:
+    """Opens the listener (port 0: any free one). Returns the server, asyncio's, and the port."""
+    server = Server(cluster)
+    loop = asyncio.get_running_loop()
+    factory: Callable[[], asyncio.BaseProtocol] = server.connection
+    sockets = await loop.create_server(factory, host, port, backlog=1024)
+    return server, sockets, int(sockets.sockets[0].getsockname()[1])

@@ -1,0 +1,61 @@
+"""`ottla broker`: runs a broker in the foreground until SIGTERM or SIGINT."""
+
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command("broker")
+@click.option(
+    "--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="Where clients connect; port 0 takes any free one."
+)
+@click.option("--data", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Keep the data here; without it, in memory.")
+@click.option("--config", "settings", multiple=True, metavar="K=V", help="A broker setting by its Kafka name; may be repeated.")
+@click.option("-v", "--verbose", is_flag=True, help="Log what happens, not only what goes wrong.")
+def command(listen: str, data: Path | None, settings: tuple[str, ...], verbose: bool) -> None:
+    """Run a Kafka broker here.
+
+    When it is ready, it prints exactly one line to stdout, `bootstrap.servers=HOST:PORT`; logs go to stderr. It stops cleanly on SIGTERM
+    and SIGINT with exit status 0; 1 means that it could not start.
+    """
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(stream=sys.stderr, level=level, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
+    config = dict(_setting(text) for text in settings)
+    _serve(listen, data, config)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.BadParameter(f"{text!r}: write a setting as NAME=VALUE, for example num.partitions=3", param_hint="--config")
+    return name.strip(), value
+
+
+def _serve(listen: str, data: Path | None, config: dict[str, str]) -> None:
+    from ottla.broker.broker import BrokerTask, new_event_loop
+    from ottla.core.config import ConfigError
+    from ottla.core.errors import StorageError
+
+    try:
+        task = BrokerTask(data, config, listen)
+    except (ConfigError, StorageError) as error:
+        raise click.ClickException(str(error)) from error
+    loop = new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_until_complete(task.start())
+    except (StorageError, OSError) as error:
+        raise click.ClickException(f"the broker cannot start: {error}") from error
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, loop.stop)
+    print(f"bootstrap.servers={task.bootstrap_servers}", flush=True)
+    loop.run_forever()
+    loop.run_until_complete(task.stop())
+    loop.close()
+
+
+COMMAND = command

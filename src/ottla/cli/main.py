@@ -1,0 +1,32 @@
+"""Entry point of `ottla`: finds the command by its file's name and runs it. It knows no command."""
+
+import importlib
+import pkgutil
+
+import click
+
+from ottla import __version__
+from ottla.cli import commands
+
+
+class DropInGroup(click.Group):
+    """A click group whose commands are the files of `ottla.cli.commands`; only the one that is run is imported."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command, by the names of the files."""
+        return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(commands.__path__))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name, or None."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = importlib.import_module(f"{commands.__name__}.{cmd_name.replace('-', '_')}")
+        command = module.COMMAND
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=DropInGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ottla")
+def main() -> None:
+    """Kafka consumer groups that you can run, see and replay."""

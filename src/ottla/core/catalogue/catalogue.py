@@ -1,0 +1,318 @@
+"""What the cluster holds: topics with their ids, partitions and settings. Decisions give records or a refusal; only `replay` changes state.
+
+It knows nothing of logs, sockets or brokers other than their numbers.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ottla.core.catalogue.records import (
+    CatalogueRecord,
+    ConfigRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from ottla.core.config import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS, TOPIC_SETTINGS, ConfigSource, Setting
+from ottla.core.errors import ErrorCode
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+GROUP_EVENTS = "__ottla_group_events"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
+"""Topics that clients may not write to, and that Metadata marks as internal."""
+TOPIC_NAME_CHARS_MAX = 249
+PARTITIONS_PER_TOPIC_MAX = 10_000
+"""A request for more is a mistake or an attack: refused with INVALID_PARTITIONS."""
+PRODUCER_IDS_PER_BLOCK = 1000
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A decision against the caller: the code and the sentence that a client shows."""
+
+    error: ErrorCode
+    message: str
+
+
+@dataclass(slots=True)
+class Topic:
+    """One topic. `configs` holds only what was set on it; `leaders` its partitions' leaders by number."""
+
+    name: str
+    topic_id: bytes
+    leaders: list[int] = field(default_factory=list)
+    configs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def internal(self) -> bool:
+        """Whether Kafka calls it internal."""
+        return self.name in INTERNAL_TOPICS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic to be made; -1 partitions or replicas means the default. `assignment` maps partitions to replicas (usually empty)."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    assignment: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def topic_name_problem(name: str) -> str | None:
+    """Why `name` cannot be a topic's name, in Kafka's words; None when it can."""
+    if name == "":
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in (".", ".."):
+        return f"Topic name is invalid: '{name}' is not allowed"
+    if len(name) > TOPIC_NAME_CHARS_MAX:
+        return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {TOPIC_NAME_CHARS_MAX}"
+    if not _LEGAL_NAME.fullmatch(name):
+        return f"Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None
+
+
+class Catalogue:
+    """The replayed state of the cluster's own log. `broker_ids` are the brokers that may lead partitions."""
+
+    def __init__(self, broker_ids: tuple[int, ...], broker_default: Callable[[str], str]) -> None:
+        self.topics: dict[str, Topic] = {}
+        self.topics_by_id: dict[bytes, Topic] = {}
+        self.broker_configs: dict[str, str] = {}
+        self.next_producer_id = 0
+        self._broker_ids = broker_ids
+        self._broker_default = broker_default
+
+    # Decisions: records, or a refusal.
+
+    def create_topic(self, new: NewTopic, topic_id: bytes) -> list[CatalogueRecord] | Refused:
+        """The records that make a topic (CreateTopics, 19, and auto-creation)."""
+        problem = topic_name_problem(new.name)
+        if problem:
+            return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+        if new.name in self.topics:
+            return Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' already exists.")
+        flat = new.name.replace(".", "_")
+        for other in self.topics:
+            if other.replace(".", "_") == flat:
+                return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{new.name}' collides with existing topic: {other}")
+        partitions = self._partition_count(new)
+        if isinstance(partitions, Refused):
+            return partitions
+        for name, value in new.configs.items():
+            refused = self._config_problem(TOPIC_RESOURCE, name, value)
+            if refused:
+                return refused
+        records: list[CatalogueRecord] = [TopicRecord(name=new.name, topic_id=topic_id)]
+        records += [self._partition(topic_id, number) for number in range(partitions)]
+        records += [ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=new.name, name=n, value=v) for n, v in new.configs.items()]
+        return records
+
+    def _partition_count(self, new: NewTopic) -> int | Refused:
+        if new.assignment:
+            return self._assigned_count(new)
+        partitions = int(self._broker_default("num.partitions")) if new.partitions == -1 else new.partitions
+        if partitions <= 0 or partitions > PARTITIONS_PER_TOPIC_MAX:
+            return Refused(
+                ErrorCode.INVALID_PARTITIONS,
+                f"Number of partitions was set to an invalid value {partitions}: it must be between 1 and {PARTITIONS_PER_TOPIC_MAX}.",
+            )
+        replicas = int(self._broker_default("default.replication.factor")) if new.replication_factor == -1 else new.replication_factor
+        if replicas <= 0:
+            return Refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."
+            )
+        if replicas > len(self._broker_ids):
+            return Refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"Unable to replicate the partition {replicas} time(s): The target replication factor of {replicas} cannot be reached "
+                f"because only {len(self._broker_ids)} broker(s) are registered.",
+            )
+        return partitions
+
+    def _assigned_count(self, new: NewTopic) -> int | Refused:
+        if new.partitions != -1 or new.replication_factor != -1:
+            return Refused(
+                ErrorCode.INVALID_REQUEST,
+                "A manual partition assignment was specified, but numPartitions or replicationFactor was not set to -1.",
+            )
+        if sorted(new.assignment) != list(range(len(new.assignment))) or len(new.assignment) > PARTITIONS_PER_TOPIC_MAX:
+            return Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence")
+        for partition, replicas in new.assignment.items():
+            refused = self._replicas_problem(partition, replicas)
+            if refused:
+                return refused
+        return len(new.assignment)
+
+    def _replicas_problem(self, partition: int, replicas: Sequence[int]) -> Refused | None:
+        if not replicas or len(set(replicas)) != len(replicas):
+            return Refused(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The manual partition assignment for partition {partition} is empty or repeats a broker.",
+            )
+        unknown = [broker for broker in replicas if broker not in self._broker_ids]
+        if unknown:
+            return Refused(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered.",
+            )
+        return None
+
+    def delete_topic(self, name: str) -> list[CatalogueRecord] | Refused:
+        """The record that removes a topic (DeleteTopics, 20)."""
+        topic = self.topics.get(name)
+        if topic is None:
+            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        return [RemoveTopicRecord(topic_id=topic.topic_id)]
+
+    def create_partitions(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None) -> list[CatalogueRecord] | Refused:
+        """The records that raise a topic's partition count (CreatePartitions, 37); never lower it (S0.3)."""
+        topic = self.topics.get(name)
+        if topic is None:
+            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        have = len(topic.leaders)
+        if count == have:
+            return Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")
+        if count < have:
+            return Refused(
+                ErrorCode.INVALID_PARTITIONS, f"The topic {name} currently has {have} partition(s); {count} would not be an increase."
+            )
+        if count > PARTITIONS_PER_TOPIC_MAX:
+            return Refused(ErrorCode.INVALID_PARTITIONS, f"A topic may have {PARTITIONS_PER_TOPIC_MAX} partitions at most.")
+        if assignments is not None:
+            if len(assignments) != count - have:
+                return Refused(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                    f"Attempted to add {count - have} additional partition(s), but only {len(assignments)} assignment(s) were specified.",
+                )
+            for number, replicas in enumerate(assignments, start=have):
+                refused = self._replicas_problem(number, replicas)
+                if refused:
+                    return refused
+        return [self._partition(topic.topic_id, number) for number in range(have, count)]
+
+    def _partition(self, topic_id: bytes, number: int) -> PartitionRecord:
+        leader = self._broker_ids[number % len(self._broker_ids)]
+        return PartitionRecord(topic_id=topic_id, partition=number, replicas=(leader,), leader=leader)
+
+    def alter_config(
+        self, resource_type: int, resource_name: str, changes: Sequence[tuple[str, int, str | None]]
+    ) -> list[CatalogueRecord] | Refused:
+        """The records for IncrementalAlterConfigs (44); each change is (name, operation 0 set, 1 delete, 2 append, 3 subtract, value)."""
+        if resource_type == TOPIC_RESOURCE and resource_name not in self.topics:
+            problem = topic_name_problem(resource_name)
+            if problem:
+                return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource_name}' does not exist.")
+        records: list[CatalogueRecord] = []
+        for name, operation, value in changes:
+            if operation == 1:
+                new: str | None = None
+                known = TOPIC_SETTINGS if resource_type == TOPIC_RESOURCE else BROKER_SETTINGS
+                if name not in known:
+                    return Refused(ErrorCode.INVALID_CONFIG, f"Unknown {_resource_word(resource_type)} config name: {name}")
+            else:
+                decided = self._changed_value(resource_type, resource_name, name, operation, value)
+                if isinstance(decided, Refused):
+                    return decided
+                new = decided
+            records.append(ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=new))
+        return records
+
+    def _changed_value(self, resource_type: int, resource_name: str, name: str, operation: int, value: str | None) -> str | Refused:
+        refused = self._config_problem(resource_type, name, value)
+        if refused:
+            return refused
+        assert value is not None
+        if operation == 0:
+            return value
+        setting = self._settings(resource_type)[name]
+        if setting.type is not setting.type.LIST:
+            return Refused(
+                ErrorCode.INVALID_CONFIG, f"Can't {'APPEND' if operation == 2 else 'SUBTRACT'} to key {name} because its type is not LIST."
+            )
+        current = self.config_value(resource_type, resource_name, name)[0]
+        items = [item for item in current.split(",") if item]
+        given = [item.strip() for item in value.split(",")]
+        items = (
+            [*items, *(item for item in given if item not in items)] if operation == 2 else [item for item in items if item not in given]
+        )
+        return ",".join(items)
+
+    @staticmethod
+    def _settings(resource_type: int) -> Mapping[str, Setting]:
+        return TOPIC_SETTINGS if resource_type == TOPIC_RESOURCE else BROKER_SETTINGS
+
+    def _config_problem(self, resource_type: int, name: str, value: str | None) -> Refused | None:
+        setting = self._settings(resource_type).get(name)
+        if setting is None:
+            return Refused(ErrorCode.INVALID_CONFIG, f"Unknown {_resource_word(resource_type)} config name: {name}")
+        if resource_type == BROKER_RESOURCE and name not in DYNAMIC_BROKER_SETTINGS:
+            return Refused(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {name}; restart the broker with it.")
+        problem = setting.problem(value)
+        return Refused(ErrorCode.INVALID_CONFIG, problem) if problem else None
+
+    def next_producer_block(self, broker_id: int) -> ProducerIdsRecord:
+        """The record that hands the next block of producer ids to a broker."""
+        return ProducerIdsRecord(broker_id=broker_id, next_producer_id=self.next_producer_id + PRODUCER_IDS_PER_BLOCK)
+
+    # Reads.
+
+    def config_value(self, resource_type: int, resource_name: str, name: str) -> tuple[str, ConfigSource]:
+        """The value in force of a topic's or broker's setting, and where it comes from."""
+        if resource_type == TOPIC_RESOURCE:
+            topic = self.topics[resource_name]
+            if name in topic.configs:
+                return topic.configs[name], ConfigSource.DYNAMIC_TOPIC
+            return self._topic_default(name)
+        return self._broker_value(name)
+
+    def _topic_default(self, name: str) -> tuple[str, ConfigSource]:
+        broker_name = TOPIC_SETTINGS[name].broker_name
+        assert broker_name is not None
+        return self._broker_value(broker_name)
+
+    def _broker_value(self, name: str) -> tuple[str, ConfigSource]:
+        if name in self.broker_configs:
+            return self.broker_configs[name], ConfigSource.DYNAMIC_BROKER
+        value = self._broker_default(name)
+        return value, ConfigSource.DEFAULT if value == BROKER_SETTINGS[name].default else ConfigSource.STATIC_BROKER
+
+    # Replay: the only way in which state changes.
+
+    def replay(self, record: CatalogueRecord) -> None:
+        """Applies one record, at start and while running alike."""
+        match record:
+            case TopicRecord():
+                topic = Topic(record.name, record.topic_id)
+                self.topics[record.name] = self.topics_by_id[record.topic_id] = topic
+            case PartitionRecord():
+                leaders = self.topics_by_id[record.topic_id].leaders
+                leaders.extend([-1] * (record.partition + 1 - len(leaders)))
+                leaders[record.partition] = record.leader
+            case RemoveTopicRecord():
+                removed = self.topics_by_id.pop(record.topic_id)
+                del self.topics[removed.name]
+            case ConfigRecord():
+                self._replay_config(record)
+            case ProducerIdsRecord():
+                self.next_producer_id = record.next_producer_id
+
+    def _replay_config(self, record: ConfigRecord) -> None:
+        configs = self.topics[record.resource_name].configs if record.resource_type == TOPIC_RESOURCE else self.broker_configs
+        if record.value is None:
+            configs.pop(record.name, None)
+        else:
+            configs[record.name] = record.value
+
+
+def _resource_word(resource_type: int) -> str:
+    return "topic" if resource_type == TOPIC_RESOURCE else "broker"

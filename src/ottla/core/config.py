@@ -1,0 +1,347 @@
+"""The settings of broker and topics: Kafka's names, types, defaults and sentences, as a table that flags, DescribeConfigs and docs read.
+
+It checks values; it never acts on them. A topic setting names the broker setting it falls back to (`broker_name`), as in Kafka.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+
+class ConfigType(IntEnum):
+    """Types as DescribeConfigs v3+ names them."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, as DescribeConfigs v1+ says it."""
+
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting: `low`/`high` bound a number, `choices` a string or the items of a list."""
+
+    name: str
+    type: ConfigType
+    default: str
+    doc: str
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    broker_name: str | None = None
+
+    def problem(self, value: str | None) -> str | None:
+        """Why `value` cannot be, as a sentence for the person who set it; None when it can."""
+        if value is None:
+            return f"Invalid value null for configuration {self.name}: a value is needed."
+        text = value.strip()
+        if self.type is ConfigType.BOOLEAN:
+            return None if text.lower() in ("true", "false") else self._refuse(value, "Expected value to be either true or false")
+        if self.type in (ConfigType.INT, ConfigType.SHORT, ConfigType.LONG, ConfigType.DOUBLE):
+            return self._number_problem(value)
+        items = [item.strip() for item in text.split(",")] if self.type is ConfigType.LIST and text else [text]
+        if self.choices and any(item not in self.choices for item in items if item):
+            return self._refuse(value, f"String must be one of: {', '.join(self.choices)}")
+        return None
+
+    def _number_problem(self, value: str) -> str | None:
+        try:
+            number: float = float(value) if self.type is ConfigType.DOUBLE else int(value.strip())
+        except ValueError:
+            return self._refuse(value, f"Not a number of type {self.type.name}")
+        width = {ConfigType.INT: 31, ConfigType.SHORT: 15}.get(self.type, 63)
+        if self.type is not ConfigType.DOUBLE and not -(2**width) <= number < 2**width:
+            return self._refuse(value, f"Not a number of type {self.type.name}")
+        if self.low is not None and number < self.low:
+            return self._refuse(value, f"Value must be at least {self.low:g}")
+        if self.high is not None and number > self.high:
+            return self._refuse(value, f"Value must be no more than {self.high:g}")
+        return None
+
+    def _refuse(self, value: str, why: str) -> str:
+        return f"Invalid value {value} for configuration {self.name}: {why}"
+
+
+def _bool(name: str, default: bool, doc: str, broker: str | None = None) -> Setting:
+    return Setting(name=name, type=ConfigType.BOOLEAN, default=str(default).lower(), doc=doc, broker_name=broker)
+
+
+def _num(
+    kind: ConfigType,
+    name: str,
+    default: float,
+    doc: str,
+    low: float | None = None,
+    broker: str | None = None,
+    high: float | None = None,
+) -> Setting:
+    return Setting(name=name, type=kind, default=str(default), doc=doc, low=low, high=high, broker_name=broker)
+
+
+_INT, _LONG, _SHORT, _DOUBLE = ConfigType.INT, ConfigType.LONG, ConfigType.SHORT, ConfigType.DOUBLE
+
+_CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+
+TOPIC_SETTINGS: Mapping[str, Setting] = {
+    setting.name: setting
+    for setting in (
+        Setting(
+            name="cleanup.policy",
+            type=ConfigType.LIST,
+            default="delete",
+            doc="What becomes of old segments: delete, compact, or both.",
+            choices=("delete", "compact"),
+            broker_name="log.cleanup.policy",
+        ),
+        Setting(
+            name="compression.type",
+            type=ConfigType.STRING,
+            default="producer",
+            doc="The codec of what is stored; producer keeps what the producer chose.",
+            choices=_CODECS,
+            broker_name="compression.type",
+        ),
+        _num(
+            _LONG,
+            "delete.retention.ms",
+            86400000,
+            "How long a tombstone is kept, in ms.",
+            0,
+            "log.cleaner.delete.retention.ms",
+        ),
+        _num(
+            _LONG,
+            "file.delete.delay.ms",
+            60000,
+            "How long a deleted file is kept on disk, in ms.",
+            0,
+            "log.segment.delete.delay.ms",
+        ),
+        _num(
+            _LONG,
+            "flush.messages",
+            LONG_MAX,
+            "Records after which the log is synced to disk.",
+            1,
+            "log.flush.interval.messages",
+        ),
+        _num(
+            _LONG,
+            "flush.ms",
+            LONG_MAX,
+            "Longest time before the log is synced to disk, in ms.",
+            0,
+            "log.flush.interval.ms",
+        ),
+        _num(
+            _INT,
+            "index.interval.bytes",
+            4096,
+            "Bytes of log between two entries of the offset index.",
+            0,
+            "log.index.interval.bytes",
+        ),
+        _num(
+            _LONG,
+            "max.compaction.lag.ms",
+            LONG_MAX,
+            "Longest time a record stays uncompacted, in ms.",
+            1,
+            "log.cleaner.max.compaction.lag.ms",
+        ),
+        _num(
+            _INT,
+            "max.message.bytes",
+            1048588,
+            "Largest record batch that is accepted, in bytes.",
+            0,
+            "message.max.bytes",
+        ),
+        _num(
+            _LONG,
+            "message.timestamp.after.max.ms",
+            3600000,
+            "How far ahead of the broker's clock a timestamp may be, in ms.",
+            0,
+            "log.message.timestamp.after.max.ms",
+        ),
+        _num(
+            _LONG,
+            "message.timestamp.before.max.ms",
+            LONG_MAX,
+            "How far behind the broker's clock a timestamp may be, in ms.",
+            0,
+            "log.message.timestamp.before.max.ms",
+        ),
+        Setting(
+            name="message.timestamp.type",
+            type=ConfigType.STRING,
+            default="CreateTime",
+            doc="Whose time a record carries: its producer's, or the broker's at append.",
+            choices=("CreateTime", "LogAppendTime"),
+            broker_name="log.message.timestamp.type",
+        ),
+        _num(
+            _DOUBLE,
+            "min.cleanable.dirty.ratio",
+            0.5,
+            "Share of dirty bytes from which on a log is compacted.",
+            0,
+            "log.cleaner.min.cleanable.ratio",
+            1,
+        ),
+        _num(
+            _LONG,
+            "min.compaction.lag.ms",
+            0,
+            "Shortest time a record stays uncompacted, in ms.",
+            0,
+            "log.cleaner.min.compaction.lag.ms",
+        ),
+        _num(
+            _INT,
+            "min.insync.replicas",
+            1,
+            "Replicas that must have a record before acks=all answers.",
+            1,
+            "min.insync.replicas",
+        ),
+        _bool("preallocate", False, "Whether a new segment's file is made at full size.", "log.preallocate"),
+        _num(_LONG, "retention.bytes", -1, "Bytes a partition keeps; -1 keeps all.", -1, "log.retention.bytes"),
+        _num(
+            _LONG,
+            "retention.ms",
+            604800000,
+            "How long records are kept, in ms; -1 keeps them for ever.",
+            -1,
+            "log.retention.ms",
+        ),
+        _num(
+            _INT,
+            "segment.bytes",
+            1073741824,
+            "Size at which a new segment begins, in bytes.",
+            1048576,
+            "log.segment.bytes",
+        ),
+        _num(
+            _INT,
+            "segment.index.bytes",
+            10485760,
+            "Largest size of a segment's index, in bytes.",
+            4,
+            "log.index.size.max.bytes",
+        ),
+        _num(_LONG, "segment.jitter.ms", 0, "Random time taken off segment.ms, in ms.", 0, "log.roll.jitter.ms"),
+        _num(_LONG, "segment.ms", 604800000, "Age at which a new segment begins, in ms.", 1, "log.roll.ms"),
+        _bool(
+            "unclean.leader.election.enable",
+            False,
+            "Whether a replica that is behind may lead.",
+            "unclean.leader.election.enable",
+        ),
+    )
+}
+
+_OWN_BROKER_SETTINGS = (
+    _num(_INT, "node.id", 1, "The broker's number in the cluster.", 0),
+    _bool("auto.create.topics.enable", True, "Whether a topic is made when a client first asks for it."),
+    _num(_INT, "num.partitions", 1, "Partitions of a topic that is made without a count.", 1),
+    _num(_SHORT, "default.replication.factor", 1, "Replicas of a topic that is made without a factor.", 1),
+    _bool("delete.topic.enable", True, "Whether topics may be deleted."),
+    _num(_INT, "fetch.max.bytes", 57671680, "Most bytes in one answer to Fetch.", 1024),
+    _num(_INT, "socket.request.max.bytes", 104857600, "Largest request that is read, in bytes.", 1),
+    _num(_INT, "max.connections", INT_MAX, "Most connections at one time; the next one is closed.", 0),
+    _num(_INT, "group.min.session.timeout.ms", 6000, "Shortest session timeout that a member may ask for, in ms."),
+    _num(_INT, "group.max.session.timeout.ms", 1800000, "Longest session timeout that a member may ask for, in ms."),
+    _num(
+        _INT,
+        "group.initial.rebalance.delay.ms",
+        0,
+        "How long a new group waits for more members, in ms (Apache Kafka: 3000).",
+    ),
+    _num(_INT, "group.max.size", INT_MAX, "Most members of one group.", 1),
+    _num(_INT, "offset.metadata.max.bytes", 4096, "Longest metadata string of a committed offset."),
+    _num(_INT, "offsets.topic.num.partitions", 50, "Partitions of __consumer_offsets when it is made.", 1),
+    _num(_SHORT, "offsets.topic.replication.factor", 3, "Replicas of __consumer_offsets, at most one a broker.", 1),
+    _num(
+        _INT,
+        "offsets.topic.segment.bytes",
+        104857600,
+        "Size at which a new segment of __consumer_offsets begins, in bytes.",
+        1,
+    ),
+)
+
+# Kafka reads each topic setting's default from a broker setting of another name.
+_TOPIC_DEFAULTS = tuple(
+    Setting(
+        name=s.broker_name,
+        type=s.type,
+        default=s.default,
+        doc=f"Default of {s.name}: {s.doc}",
+        low=s.low,
+        high=s.high,
+        choices=s.choices,
+    )
+    for s in TOPIC_SETTINGS.values()
+    if s.broker_name is not None
+)
+
+BROKER_SETTINGS: Mapping[str, Setting] = {s.name: s for s in sorted(_OWN_BROKER_SETTINGS + _TOPIC_DEFAULTS, key=lambda s: s.name)}
+
+# What may change while the broker runs: the topic defaults, which are read at each use.
+DYNAMIC_BROKER_SETTINGS = frozenset(s.name for s in _TOPIC_DEFAULTS) - {"min.insync.replicas"}
+
+
+class ConfigError(ValueError):
+    """A setting with an unknown name or an impossible value: the message says which, and what would do."""
+
+
+@dataclass(frozen=True)
+class BrokerConfig:
+    """The broker's own settings, checked: what `--config k=v` gave, and Kafka's defaults for the rest."""
+
+    given: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        for name, value in self.given.items():
+            setting = BROKER_SETTINGS.get(name)
+            if setting is None:
+                raise ConfigError(f"unknown setting {name}; `ottla broker --help` and docs/settings.md list them")
+            problem = setting.problem(value)
+            if problem is not None:
+                raise ConfigError(problem)
+
+    def text(self, name: str) -> str:
+        """The value of a setting as it is written."""
+        return self.given.get(name, BROKER_SETTINGS[name].default)
+
+    def number(self, name: str) -> int:
+        """The value of a whole-number setting, in the unit of its name."""
+        return int(self.text(name))
+
+    def flag(self, name: str) -> bool:
+        """The value of a true/false setting."""
+        return self.text(name).strip().lower() == "true"
+
+    @cached_property
+    def node_id(self) -> int:
+        """The broker's number."""
+        return self.number("node.id")

@@ -1,0 +1,66 @@
+"""The docs say what the code does: every command, API, setting and pipeline is in them, and the generated pages are up to date."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla.broker.dispatch import served_apis
+from ottla.broker.messages import versions_of
+from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+
+def names(folder: str) -> list[str]:
+    return sorted(path.stem for path in (ROOT / "src" / "ottla" / folder).glob("*.py") if not path.stem.startswith("_"))
+
+
+def test_generated_pages_are_up_to_date(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, str(ROOT / "scripts" / "make_docs.py"), str(tmp_path)], check=True)
+    for made in sorted(tmp_path.glob("*.md")):
+        assert made.read_text() == (DOCS / made.name).read_text(), f"docs/{made.name} is out of date: run `make docs`"
+
+
+@pytest.mark.parametrize("command", names("cli/commands"))
+def test_every_command_is_documented(command: str) -> None:
+    assert f"## ottla {command.replace('_', '-')}" in (DOCS / "cli.md").read_text()
+
+
+@pytest.mark.parametrize("api", names("broker/apis"))
+def test_every_api_is_documented(api: str) -> None:
+    title = "".join(part.capitalize() for part in api.split("_"))
+    assert f"| {title} |" in (DOCS / "apis.md").read_text()
+
+
+@pytest.mark.parametrize("setting", sorted({*BROKER_SETTINGS, *TOPIC_SETTINGS}))
+def test_every_setting_is_documented(setting: str) -> None:
+    assert f"| `{setting}` |" in (DOCS / "settings.md").read_text()
+
+
+@pytest.mark.parametrize("pipeline", names("spark/pipelines"))
+def test_every_pipeline_is_documented(pipeline: str) -> None:
+    assert f"`{pipeline}`" in (DOCS / "spark.md").read_text()
+
+
+def test_versions_that_are_not_served_are_listed_as_skipped() -> None:
+    skipped = (DOCS / "skipped.md").read_text()
+    for api in served_apis().values():
+        for version in versions_of(api.key):
+            if version not in api.versions:
+                assert re.search(rf"\| {api.key} \|.*\b{version}\b", skipped), f"API {api.key} v{version} is missing in docs/skipped.md"
+
+
+def test_links_inside_the_docs_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", *DOCS.glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_change_note_names_its_issue() -> None:
+    for note in (ROOT / "changes").glob("*.md"):
+        assert re.fullmatch(r"\d+\.(feature|fix|docs|change)\.md", note.name) or note.name == "README.md", note.name

@@ -1,0 +1,31 @@
+"""The house's walls: imports go only where docs/ARCHITECTURE.md lets them, and loading one room does not load another's weight."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_imports_go_only_where_they_may() -> None:
+    tool = Path(sys.executable).with_name("lint-imports")
+    result = subprocess.run([str(tool), "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("ottla", ["kio", "numpy", "numba", "pyarrow", "pyspark", "click"]),
+        ("ottla.broker", ["numpy", "numba", "pyarrow", "pyspark", "rich"]),
+        ("ottla.columnar", ["numba"]),
+        ("ottla.cli.main", ["kio", "numba", "pyarrow", "pyspark"]),
+        ("ottla.testing.pytest_plugin", ["kio", "numba", "pyarrow", "pyspark"]),
+    ],
+)
+def test_a_room_does_not_load_what_it_does_not_need(module: str, heavy: list[str]) -> None:
+    script = f"import sys, {module}; print(*[name for name in {heavy!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == []
