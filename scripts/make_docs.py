@@ -51,7 +51,7 @@ def settings_page() -> str:
     parts = [
         MADE,
         "# Settings\n\n",
-        "Names, types, defaults and meanings are Apache Kafka's, but for `group.initial.rebalance.delay.ms`, which is 0 here. A topic setting "
+        "Names, types, defaults and meanings are Kafka's, but for `group.initial.rebalance.delay.ms`, which is 0 here. A topic setting "
         "is given with CreateTopics or changed with IncrementalAlterConfigs; a broker setting with `--config` or `Broker(config=...)`.\n",
     ]
     for title, settings in (("Broker", BROKER_SETTINGS), ("Topic", TOPIC_SETTINGS)):

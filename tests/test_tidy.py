@@ -1,4 +1,4 @@
-"""The house is tidy: the linter, the types, sizes, and a test file for every source file. It runs as a test so that nobody can forget it."""
+"""The house is tidy: the linter, the types, sizes, and a test file for every source file. A test, so that nobody can forget it."""
 
 import ast
 import re
