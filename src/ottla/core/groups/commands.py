@@ -172,19 +172,12 @@ class Resign:
     """Another broker takes this partition: parked members are told NOT_COORDINATOR, and nothing more is served."""
 
 
-Command = (
-    JoinGroup
-    | SyncGroup
-    | Heartbeat
-    | LeaveGroup
-    | OffsetCommit
-    | OffsetFetch
-    | OffsetDelete
-    | DescribeGroup
-    | ListGroups
-    | DeleteGroup
-    | ForgetTopics
-    | AppendFailed
-    | FinishLoading
-    | Resign
+Request = (
+    JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetCommit | OffsetFetch | OffsetDelete | DescribeGroup | ListGroups | DeleteGroup
 )
+"""What a client sends, and waits to have answered."""
+
+Notice = ForgetTopics | AppendFailed | FinishLoading | Resign
+"""What the broker itself tells a coordinator; nobody waits for an answer."""
+
+Command = Request | Notice

@@ -104,7 +104,7 @@ class OffsetDeleteResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedMember:
-    """A member as DescribeGroups shows it; metadata and assignment are empty unless the group is Stable."""
+    """A member as DescribeGroups shows it; the metadata is empty unless the group is Stable."""
 
     member_id: str
     instance_id: str | None
@@ -184,9 +184,13 @@ class TimerSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """Everything one step asks of the shell: append `records` as one batch, replay them, send `replies`, publish `events`."""
+    """Everything one step asks of the shell: append `records` as one batch, replay them, send `replies`, publish `events`.
+
+    `log_lines` are Kafka's own, so that people's greps work; the shell puts `Coordinator.log_prefix` before each.
+    """
 
     records: tuple[GroupRecord, ...] = ()
     replies: tuple[Reply, ...] = ()
     events: tuple[GroupEvent, ...] = ()
     timers: tuple[TimerSet, ...] = ()
+    log_lines: tuple[str, ...] = ()

@@ -1,0 +1,154 @@
+"""Committed offsets (S2.3, section 7): who may commit, what is stored, what is read back, and what may be forgotten.
+
+Reads answer from what the log knows. Offsets that are too old are not looked for here.
+"""
+
+from ottla.core.errors import ErrorCode
+from ottla.core.groups.classic_group import ClassicGroup
+from ottla.core.groups.commands import ForgetTopics, OffsetCommit, OffsetDelete, OffsetFetch, OffsetToCommit
+from ottla.core.groups.effects import CommitResult, FetchedOffset, OffsetDeleteResult, OffsetFetchResult
+from ottla.core.groups.identity import check_member
+from ottla.core.groups.placement import java_order
+from ottla.core.groups.records import OffsetRecord, OffsetValue
+from ottla.core.groups.states import ANSWERS, GroupState
+from ottla.core.groups.step import Step
+from ottla.core.groups.subscription import CONSUMER_PROTOCOL_TYPE
+from ottla.core.groups.wire import refuse_long_strings
+
+NO_RETENTION = -1
+NO_OFFSET = -1
+TIMESTAMP_MS_MAX = 2**63 - 1
+
+
+def commit_offsets(step: Step, command: OffsetCommit) -> None:
+    """Store offsets for a member of the current generation, or for anybody while the group has no members."""
+    refuse_long_strings(command.group_id)
+    group = step.group(command.group_id)
+    error = _commit_refusal(step, group, command)
+    if error is not ErrorCode.NONE:
+        step.reply(command.reply_to, CommitResult(errors=(error,) * len(command.offsets)))
+        return
+    if group is not None and ANSWERS[group.state].commits_keep_session:
+        step.saw(group.members[command.member_id])
+    expire_timestamp_ms = None
+    if command.retention_ms != NO_RETENTION:
+        expire_timestamp_ms = min(step.now_ms + command.retention_ms, TIMESTAMP_MS_MAX)
+    errors = tuple([_store(step, command.group_id, each, expire_timestamp_ms) for each in command.offsets])
+    step.reply(command.reply_to, CommitResult(errors=errors))
+
+
+def fetch_offsets(step: Step, command: OffsetFetch) -> None:
+    """What is committed; -1 where nothing is, also for groups that nobody knows."""
+    group = step.group(command.group_id)
+    by_topic = step.registry.durable.offsets.get(command.group_id, {})
+    if group is None or group.state is GroupState.DEAD:
+        by_topic = {}
+    wanted = command.topics
+    if wanted is None:
+        wanted = tuple((topic, tuple(sorted(by_topic[topic]))) for topic in sorted(by_topic, key=java_order))
+    topics = []
+    for topic, partitions in wanted:
+        known = by_topic.get(topic, {})
+        topics.append((topic, tuple(_fetched(partition, known.get(partition)) for partition in partitions)))
+    step.reply(command.reply_to, OffsetFetchResult(error=ErrorCode.NONE, topics=tuple(topics)))
+
+
+def delete_offsets(step: Step, command: OffsetDelete) -> None:
+    """Forget offsets of topics that nobody in the group consumes."""
+    group = step.group(command.group_id)
+    if group is None:
+        step.reply(command.reply_to, OffsetDeleteResult(error=ErrorCode.GROUP_ID_NOT_FOUND))
+        return
+    answer = ANSWERS[group.state].delete_offsets
+    # A consumer group says per topic whether it is in use; of other groups only members know.
+    if answer is ErrorCode.NON_EMPTY_GROUP and group.protocol_type == CONSUMER_PROTOCOL_TYPE:
+        answer = ErrorCode.NONE
+    if answer is not ErrorCode.NONE:
+        step.reply(command.reply_to, OffsetDeleteResult(error=answer))
+        return
+    errors = []
+    for topic, partition in dict.fromkeys(command.partitions):
+        if not group.is_subscribed_to(topic):
+            _forget(step, command.group_id, topic, partition)
+    for topic, _ in command.partitions:
+        in_use = group.is_subscribed_to(topic)
+        errors.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if in_use else ErrorCode.NONE)
+    step.reply(command.reply_to, OffsetDeleteResult(error=ErrorCode.NONE, errors=tuple(errors)))
+
+
+def forget_topics(step: Step, command: ForgetTopics) -> None:
+    """Deleted topics take the offsets of all groups with them."""
+    gone = set(command.topics)
+    for group_id, by_topic in step.registry.durable.offsets.items():
+        for topic, by_partition in by_topic.items():
+            if topic in gone:
+                for partition in by_partition:
+                    _forget(step, group_id, topic, partition)
+
+
+def forget_group(step: Step, group_id: str) -> None:
+    """Tombstones for every offset of a group."""
+    for topic, by_partition in step.registry.durable.offsets.get(group_id, {}).items():
+        for partition in by_partition:
+            _forget(step, group_id, topic, partition)
+
+
+def _commit_refusal(step: Step, group: ClassicGroup | None, command: OffsetCommit) -> ErrorCode:
+    if group is None:
+        if command.generation < 0:
+            return ErrorCode.NONE
+        return ErrorCode.GROUP_ID_NOT_FOUND if command.knows_group_errors else ErrorCode.ILLEGAL_GENERATION
+    answers = ANSWERS[group.state]
+    if group.state is GroupState.DEAD:
+        return answers.commit
+    if command.generation < 0 and group.state is GroupState.EMPTY:
+        return answers.commit_anonymous
+    if command.generation < 0 and not command.member_id and command.instance_id is None:
+        return answers.commit_anonymous
+    error = check_member(step, group, command.member_id, command.instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if command.generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    return answers.commit
+
+
+def _store(step: Step, group_id: str, each: OffsetToCommit, expire_timestamp_ms: int | None) -> ErrorCode:
+    metadata = each.metadata or ""
+    if _utf16_units_exceed(metadata, step.settings.offset_metadata_bytes_max):
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    refuse_long_strings(each.topic, metadata)
+    value = OffsetValue(
+        offset=each.offset,
+        leader_epoch=each.leader_epoch,
+        metadata=metadata,
+        commit_timestamp_ms=step.now_ms,
+        expire_timestamp_ms=expire_timestamp_ms,
+        topic_id=each.topic_id,
+    )
+    step.records.append(OffsetRecord(group_id=group_id, topic=each.topic, partition=each.partition, value=value))
+    return ErrorCode.NONE
+
+
+def _utf16_units_exceed(text: str, units_max: int) -> bool:
+    """Whether Java's `String.length()` of `text` is over the limit; most texts need not be encoded to tell."""
+    if len(text) * 2 <= units_max:
+        return False
+    return len(text.encode("utf-16-be", "surrogatepass")) // 2 > units_max
+
+
+def _fetched(partition: int, value: OffsetValue | None) -> FetchedOffset:
+    if value is None:
+        return FetchedOffset(partition=partition, offset=NO_OFFSET, leader_epoch=-1, metadata="", error=ErrorCode.NONE)
+    return FetchedOffset(
+        partition=partition,
+        offset=value.offset,
+        leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        error=ErrorCode.NONE,
+    )
+
+
+def _forget(step: Step, group_id: str, topic: str, partition: int) -> None:
+    if step.registry.durable.committed(group_id, topic, partition) is not None:
+        step.records.append(OffsetRecord(group_id=group_id, topic=topic, partition=partition, value=None))

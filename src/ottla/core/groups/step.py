@@ -1,0 +1,89 @@
+"""One step of a coordinator while it is being taken: the machine's state, the time, and the effects collected so far.
+
+The functions of the machine get a step, read and change soft state through it, and add to it what the shell must do. It changes
+nothing durable.
+"""
+
+from ottla.core.groups.classic_group import ClassicGroup, Member
+from ottla.core.groups.durable import DurableState
+from ottla.core.groups.effects import Effects, Reply, Result, TimerSet
+from ottla.core.groups.records import GroupRecord
+from ottla.core.groups.settings import GroupSettings
+from ottla.core.groups.timers import Timer, Timers
+from ottla.core.model import GroupEvent
+
+
+class Registry:
+    """Everything that a coordinator holds: what is durable, the groups as they are now, and their deadlines."""
+
+    __slots__ = ("durable", "groups", "settings", "timers")
+
+    def __init__(self, settings: GroupSettings) -> None:
+        self.settings = settings
+        self.durable = DurableState()
+        self.groups: dict[str, ClassicGroup] = {}
+        self.timers = Timers()
+
+    def drop(self, group: ClassicGroup) -> None:
+        """Let go of a group that is no more, with its deadlines."""
+        for timer in (group.join_timer, group.sync_timer, *group.pending.values()):
+            self.timers.cancel(timer)
+        for member in group.members.values():
+            self.timers.cancel(member.session)
+        self.groups.pop(group.group_id, None)
+
+
+class Step:
+    """Collects `Effects`; `now_ms` is the time of the whole step."""
+
+    __slots__ = ("_armed", "events", "log_lines", "now_ms", "records", "registry", "replies")
+
+    def __init__(self, registry: Registry, now_ms: int) -> None:
+        self.registry = registry
+        self.now_ms = now_ms
+        self.records: list[GroupRecord] = []
+        self.replies: list[Reply] = []
+        self.events: list[GroupEvent] = []
+        self.log_lines: list[str] = []
+        self._armed: list[Timer] = []
+
+    @property
+    def settings(self) -> GroupSettings:
+        """The operator's settings."""
+        return self.registry.settings
+
+    def group(self, group_id: str) -> ClassicGroup | None:
+        """The group as it is now, None if there is none."""
+        return self.registry.groups.get(group_id)
+
+    def reply(self, to: int, result: Result) -> None:
+        """Answer `to` once the records are kept."""
+        self.replies.append(Reply(to=to, result=result))
+
+    def log(self, line: str) -> None:
+        """One of Kafka's own log lines, without its prefix."""
+        self.log_lines.append(line)
+
+    def arm(self, timer: Timer, delay_ms: int) -> None:
+        """Let a timer fire in `delay_ms`."""
+        self.registry.timers.arm(timer, self.now_ms + delay_ms)
+        self._armed.append(timer)
+
+    def cancel(self, timer: Timer) -> None:
+        """Let a timer not fire."""
+        self.registry.timers.cancel(timer)
+
+    def saw(self, member: Member) -> None:
+        """A sign of life: the member's session starts anew."""
+        member.last_seen_ms = self.now_ms
+        self.arm(member.session, member.session_timeout_ms)
+
+    def effects(self) -> Effects:
+        """What the shell is asked to do."""
+        return Effects(
+            records=tuple(self.records),
+            replies=tuple(self.replies),
+            events=tuple(self.events),
+            timers=tuple([TimerSet(key=timer.key, at_ms=timer.at_ms) for timer in self._armed if timer.at_ms is not None]),
+            log_lines=tuple(self.log_lines),
+        )

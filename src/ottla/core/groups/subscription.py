@@ -1,0 +1,65 @@
+"""The consumer protocol embedded in JoinGroup and SyncGroup (kafka-groups 9.3), as far as a coordinator looks into it: which topics
+a member subscribes to and owns, and what a plan gives it.
+
+Members may use any protocol, so nothing here decides about them: bytes that do not fit are a `PeerError` for the caller to catch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ottla.core.errors import PeerError
+from ottla.core.groups.wire import Reader
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """A member's metadata: its topics, and from version 1 the partitions that it still owns."""
+
+    topics: tuple[str, ...]
+    owned: Mapping[str, tuple[int, ...]]
+
+
+def parse_subscription(metadata: bytes) -> Subscription:
+    """Topics and owned partitions of a subscription of any version; PeerError when it is none."""
+    reader = Reader(metadata)
+    version = _version(reader)
+    topics = reader.array(reader.string, item_bytes_min=2)
+    if version == 0:
+        return Subscription(topics=topics, owned={})
+    reader.nullable_data()
+    return Subscription(topics=topics, owned=_partitions_by_topic(reader))
+
+
+def parse_subscribed_topics(metadata: bytes) -> tuple[str, ...]:
+    """The topics alone, from the part that every version shares, as Kafka's coordinator reads it; PeerError when there is none."""
+    reader = Reader(metadata)
+    _version(reader)
+    return reader.array(reader.string, item_bytes_min=2)
+
+
+def parse_assignment(assignment: bytes) -> Mapping[str, tuple[int, ...]]:
+    """Partitions by topic of one member's part of a plan; no bytes at all mean nothing. PeerError when it is none."""
+    if not assignment:
+        return {}
+    reader = Reader(assignment)
+    _version(reader)
+    return _partitions_by_topic(reader)
+
+
+def _version(reader: Reader) -> int:
+    version = reader.i16()
+    if version < 0:
+        raise PeerError(f"consumer protocol version {version}")
+    return version
+
+
+def _partitions_by_topic(reader: Reader) -> dict[str, tuple[int, ...]]:
+    def topic_partitions() -> tuple[str, tuple[int, ...]]:
+        return reader.string(), reader.array(reader.i32, item_bytes_min=4)
+
+    partitions: dict[str, tuple[int, ...]] = {}
+    for topic, numbers in reader.array(topic_partitions, item_bytes_min=6):
+        partitions[topic] = partitions.get(topic, ()) + numbers
+    return partitions

@@ -1,0 +1,77 @@
+"""Deadlines of a coordinator: when to wake up, and for what. It never acts, and never reads a clock.
+
+Re-arming is the hot path (every heartbeat does it) and costs no heap work: a timer that moves later keeps its place in the heap and
+is put right when that place comes up (lazy deletion).
+"""
+
+from heapq import heappop, heappush
+
+JOIN = "join"
+"""The join phase of a group ends (section 4.5)."""
+SYNC = "sync"
+"""The members that have not sent SyncGroup are given up."""
+SESSION = "session"
+"""A member, or an id that was handed out and not used yet, is given up."""
+
+
+class Timer:
+    """One deadline of a group (`kind` JOIN or SYNC) or of one member id (SESSION); `at_ms` None while it is not armed."""
+
+    __slots__ = ("_queued_at_ms", "at_ms", "group_id", "key", "kind", "member_id")
+
+    def __init__(self, kind: str, group_id: str, member_id: str = "") -> None:
+        self.kind = kind
+        self.group_id = group_id
+        self.member_id = member_id
+        self.key = f"{kind} {group_id} {member_id}".rstrip()
+        self.at_ms: int | None = None
+        self._queued_at_ms: int | None = None
+
+
+class Timers:
+    """The armed timers of one coordinator, soonest first; equal deadlines fire in the order in which they were queued."""
+
+    __slots__ = ("_heap", "_sequence")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Timer]] = []
+        self._sequence = 0
+
+    def arm(self, timer: Timer, at_ms: int) -> None:
+        """Let `timer` fire at `at_ms`, in place of whatever it was armed for."""
+        timer.at_ms = at_ms
+        queued_at_ms = timer._queued_at_ms
+        if queued_at_ms is None or queued_at_ms > at_ms:
+            self._queue(timer, at_ms)
+
+    def cancel(self, timer: Timer) -> None:
+        """Let `timer` not fire."""
+        timer.at_ms = None
+
+    def next_deadline_ms(self) -> int | None:
+        """When the soonest timer is due, None if none is armed."""
+        heap = self._heap
+        while heap:
+            queued_at_ms, _, timer = heap[0]
+            if timer.at_ms == queued_at_ms == timer._queued_at_ms:
+                return queued_at_ms
+            heappop(heap)
+            if timer._queued_at_ms == queued_at_ms:
+                timer._queued_at_ms = None
+                if timer.at_ms is not None:
+                    self._queue(timer, timer.at_ms)
+        return None
+
+    def pop_due(self, now_ms: int) -> Timer | None:
+        """The soonest timer that is due, disarmed; None if none is due."""
+        deadline_ms = self.next_deadline_ms()
+        if deadline_ms is None or deadline_ms > now_ms:
+            return None
+        timer = heappop(self._heap)[2]
+        timer.at_ms = timer._queued_at_ms = None
+        return timer
+
+    def _queue(self, timer: Timer, at_ms: int) -> None:
+        timer._queued_at_ms = at_ms
+        self._sequence += 1
+        heappush(self._heap, (at_ms, self._sequence, timer))
