@@ -1,8 +1,8 @@
 """The two indexes of a segment as arrays in memory, and as Kafka's file bytes.
 
-Offset index: 8-byte entries (last offset of a batch relative to the segment's base, position of that batch), so every entry lies at a batch's
-start. Time index: 12-byte entries (largest timestamp so far in milliseconds, relative last offset of the batch that reached it). Both only
-rise. No file is touched here, and nothing is decided about when an entry is due.
+Offset index: 8-byte entries (last offset of a batch relative to the segment's base, position of that batch), so every entry lies at a
+batch's start. Time index: 12-byte entries (largest timestamp so far in milliseconds, relative last offset of the batch that reached it).
+Both only rise. No file is touched here, and nothing is decided about when an entry is due.
 """
 
 import sys
@@ -88,10 +88,6 @@ class TimeIndex:
         entry = bisect_right(self.timestamps_ms, timestamp_ms)
         return self.relative_offsets[entry - 1] if entry else 0
 
-    def last(self) -> tuple[int, int] | None:
-        """The largest timestamp and its relative offset."""
-        return (self.timestamps_ms[-1], self.relative_offsets[-1]) if self.timestamps_ms else None
-
     def encode(self, from_entry: int = 0) -> bytes:
         """The entries from `from_entry` on, as they lie in `.timeindex`."""
         halves = array("I", self.timestamps_ms[from_entry:].tobytes())
@@ -102,8 +98,8 @@ class TimeIndex:
         return _big_endian(words)
 
     @classmethod
-    def decode(cls, data: bytes, *, relative_offset_end: int) -> "TimeIndex | None":
-        """The index in these bytes, or None when they cannot be one of a segment that ends before `relative_offset_end`."""
+    def decode(cls, data: bytes) -> "TimeIndex | None":
+        """The index in these bytes, or None when they cannot be one (then it is rebuilt)."""
         if len(data) % TIME_ENTRY_BYTES:
             return None
         words = _words(data)
@@ -114,7 +110,7 @@ class TimeIndex:
         index.timestamps_ms, index.relative_offsets = array("q", halves.tobytes()), words[2::3]
         if not _rises(index.timestamps_ms) or not _rises(index.relative_offsets):
             return None
-        if index.timestamps_ms and (index.timestamps_ms[0] < 0 or index.relative_offsets[-1] >= relative_offset_end):
+        if index.timestamps_ms and index.timestamps_ms[0] < 0:
             return None
         return index
 

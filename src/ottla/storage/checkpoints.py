@@ -1,0 +1,48 @@
+"""The two small text files in a partition's directory: `leader-epoch-checkpoint` and `partition.metadata`, text <-> values.
+
+No file is touched here. Text that is not exactly such a file gives None, and the log makes it anew.
+"""
+
+from base64 import urlsafe_b64encode
+from itertools import pairwise
+from typing import Final, NamedTuple
+from uuid import UUID
+
+LEADER_EPOCHS_FILE: Final = "leader-epoch-checkpoint"
+METADATA_FILE: Final = "partition.metadata"
+_VERSION: Final = "0"
+
+
+class EpochStart(NamedTuple):
+    """A leader epoch and the first offset that was written in it."""
+
+    epoch: int
+    start_offset: int
+
+
+def encode_leader_epochs(epochs: list[EpochStart]) -> bytes:
+    """Version, count, then `epoch startOffset` lines."""
+    lines = [_VERSION, str(len(epochs)), *(f"{epoch} {start_offset}" for epoch, start_offset in epochs)]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def decode_leader_epochs(data: bytes) -> list[EpochStart] | None:
+    """The epochs in rising order; None when the text is damaged."""
+    try:
+        version, count, *lines = data.decode("ascii").splitlines()
+        epochs = [EpochStart(*map(int, line.split(" "))) for line in lines]
+        is_whole = version == _VERSION and int(count) == len(epochs)
+    except (ValueError, TypeError):
+        return None
+    rises = all(before.epoch < after.epoch and before.start_offset <= after.start_offset for before, after in pairwise(epochs))
+    return epochs if is_whole and rises else None
+
+
+def topic_id_text(topic_id: UUID) -> str:
+    """Kafka's way to write an id: base64 of its 16 bytes, for URLs, without padding."""
+    return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def encode_partition_metadata(topic_id: UUID) -> bytes:
+    """The topic's id, so that a directory is never taken for that of a later topic with the same name."""
+    return f"version: {_VERSION}\ntopic_id: {topic_id_text(topic_id)}".encode()

@@ -1,0 +1,358 @@
+"""One segment of a partition's log: a `.log` file of whole batches with its two indexes.
+
+It finds, reads and counts batches. It never judges one (validation.py), never begins another segment (partition_log.py) and never repairs
+itself behind the log's back except that an index which is missing or wrong is rebuilt from the log. Index entries wait in memory until
+`write_indexes`: whatever a crash loses of them, recovery makes again from the log.
+"""
+
+from collections.abc import Callable, Iterator
+from struct import Struct
+from typing import Final
+
+from ottla.core.errors import PeerError, StorageError
+from ottla.core.records.batch import BATCH_LENGTH_MIN, HEADER_BYTES, LENGTH_OVERHEAD_BYTES, BatchHeader, crc_is_valid, read_header
+from ottla.storage.files import Buffer, File, Files
+from ottla.storage.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+NO_TIMESTAMP: Final = -1
+# Index entries hold offsets relative to the segment's base in 32 bits with a sign.
+RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
+
+# Base offset, length and last offset delta: all that finding a batch takes.
+_WALK: Final = Struct(">qi11xi")
+_LENGTH: Final = Struct(">8xi")
+_WALK_BYTES: Final = 4096 + _WALK.size
+_HEADERS_BYTES: Final = 16 * 1024
+_SCAN_BYTES: Final = 1024 * 1024
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    """Kafka's name: the base offset in twenty digits."""
+    return f"{base_offset:020d}{suffix}"
+
+
+class Segment:
+    """The batches from `base_offset` on. The indexes of a segment that is no longer written to are loaded when first needed."""
+
+    __slots__ = (
+        "_files",
+        "_first_timestamp_ms",
+        "_index_interval_bytes",
+        "_indexed_position",
+        "_is_counted",
+        "_log",
+        "_offsets",
+        "_path",
+        "_times",
+        "_written_offsets",
+        "_written_times",
+        "base_offset",
+        "made_ms",
+        "max_timestamp_ms",
+        "max_timestamp_offset",
+        "size",
+    )
+
+    def __init__(self, files: Files, directory: str, base_offset: int, *, index_interval_bytes: int, made_ms: int) -> None:
+        self._files = files
+        self._path = f"{directory}/{base_offset:020d}"
+        self._index_interval_bytes = index_interval_bytes
+        self._log: File | None = None
+        self._offsets: OffsetIndex | None = None
+        self._times: TimeIndex | None = None
+        self.base_offset = base_offset
+        self.made_ms = made_ms
+        self.size = files.size(self._path + LOG_SUFFIX) if files.exists(self._path + LOG_SUFFIX) else 0
+        self._is_counted = False
+        self._forget_counts()
+
+    def _forget_counts(self) -> None:
+        self._indexed_position = 0
+        self._written_offsets = 0
+        self._written_times = 0
+        self._first_timestamp_ms: int | None = None
+        self.max_timestamp_ms = NO_TIMESTAMP
+        self.max_timestamp_offset = self.base_offset
+
+    def _set_largest(self, timestamp_ms: int, relative_offset: int) -> None:
+        self.max_timestamp_ms, self.max_timestamp_offset = timestamp_ms, self.base_offset + relative_offset
+
+    # --- writing
+
+    def create(self) -> None:
+        """Make the three files of a new segment; what a lost segment of the same name left behind goes."""
+        self._offsets, self._times = OffsetIndex(), TimeIndex()
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
+            file = self._files.open(self._path + suffix)
+            if file.size:
+                file.truncate(0)
+            if suffix is LOG_SUFFIX:
+                self._log = file
+            else:
+                file.close()
+        self.size = 0
+        self._is_counted = True
+        self._forget_counts()
+
+    def log(self) -> File:
+        if self._log is None:
+            self._log = self._files.open(self._path + LOG_SUFFIX)
+        return self._log
+
+    def append(self, data: Buffer) -> None:
+        """Write bytes at the end and nothing else; `note` counts the batches in them. After a StorageError the file is as it was."""
+        log = self._log or self.log()
+        assert log.size == self.size, "the log file and its count of bytes went apart"
+        log.append(data)
+
+    def note(self, last_offset: int, max_timestamp_ms: int, size_bytes: int) -> None:
+        """Count one batch that now lies at the end, and index it when an entry is due (every index.interval.bytes)."""
+        position = self.size
+        if max_timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = max_timestamp_ms
+            self.max_timestamp_offset = last_offset
+        if position - self._indexed_position > self._index_interval_bytes:
+            self._indexed_position = position
+            self.offsets().append(last_offset - self.base_offset, position)
+            self.times().append_if_later(self.max_timestamp_ms, self.max_timestamp_offset - self.base_offset)
+        self.size = position + size_bytes
+
+    def write_indexes(self, *, final: bool) -> None:
+        """Append to the index files what they lack. `final`: the segment ends here, so its largest timestamp gets an entry too."""
+        offsets, times = self.offsets(), self.times()
+        if final:
+            self._add_final_time()
+        if len(offsets) > self._written_offsets:
+            self._extend(INDEX_SUFFIX, self._written_offsets * OFFSET_ENTRY_BYTES, offsets.encode(self._written_offsets))
+            self._written_offsets = len(offsets)
+        if len(times) > self._written_times:
+            self._extend(TIME_INDEX_SUFFIX, self._written_times * TIME_ENTRY_BYTES, times.encode(self._written_times))
+            self._written_times = len(times)
+
+    def _add_final_time(self) -> None:
+        self.times().append_if_later(self.max_timestamp_ms, self.max_timestamp_offset - self.base_offset)
+
+    def _extend(self, suffix: str, size: int, data: bytes) -> None:
+        file = self._files.open(self._path + suffix)
+        try:
+            if file.size != size:
+                file.truncate(size)  # what an earlier write left behind that failed
+            file.append(data)
+        finally:
+            file.close()
+
+    def truncate(self, size: int) -> None:
+        """Cut the log file. The indexes must be rebuilt after it."""
+        self.log().truncate(size)
+        self.size = size
+
+    def indexes_are_full(self, segment_index_bytes: int) -> bool:
+        """Whether an index file has no room for one more entry (the time index keeps one for its final entry, as in Kafka)."""
+        offsets, times = self.offsets(), self.times()
+        return len(offsets) >= segment_index_bytes // OFFSET_ENTRY_BYTES or len(times) >= segment_index_bytes // TIME_ENTRY_BYTES - 1
+
+    def sync(self) -> None:
+        """Make the log file durable."""
+        self.log().sync()
+
+    def sync_all(self) -> None:
+        """Make log and indexes durable without the log's own handle, so that another thread may do it."""
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            self._files.sync(self._path + suffix)
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    def remove(self) -> None:
+        """Delete the files."""
+        self.close()
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            if self._files.exists(self._path + suffix):
+                self._files.remove(self._path + suffix)
+
+    # --- indexes
+
+    def offsets(self) -> OffsetIndex:
+        if self._offsets is None:
+            self.load_indexes()
+            assert self._offsets is not None
+        return self._offsets
+
+    def times(self) -> TimeIndex:
+        if self._times is None:
+            self.load_indexes()
+            assert self._times is not None
+        return self._times
+
+    def drop_indexes(self) -> None:
+        """Give the memory of indexes back that are on disk."""
+        self._offsets = self._times = None
+
+    def load_indexes(self) -> bool:
+        """Read the index files; False when one was missing or wrong, and both were rebuilt from the log."""
+        offsets = times = None
+        if self._files.exists(self._path + INDEX_SUFFIX):
+            offsets = OffsetIndex.decode(self._files.read_all(self._path + INDEX_SUFFIX), log_bytes=self.size)
+        if self._files.exists(self._path + TIME_INDEX_SUFFIX):
+            times = TimeIndex.decode(self._files.read_all(self._path + TIME_INDEX_SUFFIX))
+        if offsets is None or times is None or not self._ends_at_a_batch(offsets):
+            size = self.size
+            self.recount(verify_crc=False)
+            # A damaged tail of an old segment is for recovery to judge; here the bytes stay what they were.
+            self.size = size
+            self.rewrite_indexes()
+            return False
+        self._offsets, self._times = offsets, times
+        self._written_offsets, self._written_times = len(offsets), len(times)
+        self._indexed_position = offsets.positions[-1] if offsets else 0
+        if times and times.timestamps_ms[-1] > self.max_timestamp_ms:
+            self._set_largest(times.timestamps_ms[-1], times.relative_offsets[-1])
+        self._is_counted = True
+        return True
+
+    def _ends_at_a_batch(self, offsets: OffsetIndex) -> bool:
+        """Whether the last entry speaks of a batch that is there: a cheap look at what a crash or a foreign hand spoils first."""
+        if not offsets:
+            return True
+        try:
+            header = read_header(self.log().read(offsets.positions[-1], HEADER_BYTES))
+        except PeerError:
+            return False
+        return header.last_offset - self.base_offset == offsets.relative_offsets[-1]
+
+    def recount(self, *, verify_crc: bool, may_have_gaps: bool = True, on_batch: Callable[[BatchHeader], None] | None = None) -> int:
+        """Walk the log from its start and make counts and indexes anew, in memory. `size` becomes the end of the last sound batch.
+
+        Returns the offset after that batch. `on_batch` hears of each batch in turn. Base offsets lie outside the checksum: they must rise,
+        and follow each other without a gap unless the log may have been compacted.
+        """
+        end, next_offset = self.size, self.base_offset
+        self.size = 0
+        self._offsets, self._times = OffsetIndex(), TimeIndex()
+        self._forget_counts()
+        for _, header in self.batches(end=end, verify_crc=verify_crc):
+            is_next = header.base_offset == next_offset or (may_have_gaps and header.base_offset > next_offset)
+            if not is_next or header.last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+                break
+            self.note(header.last_offset, header.max_timestamp_ms, header.size_bytes)
+            next_offset = header.next_offset
+            if on_batch is not None:
+                on_batch(header)
+        self._is_counted = True
+        return next_offset
+
+    def rewrite_indexes(self) -> None:
+        """Replace the index files by what is in memory, with the final time entry."""
+        offsets, times = self.offsets(), self.times()
+        self._add_final_time()
+        self._files.replace(self._path + INDEX_SUFFIX, offsets.encode(), sync=False)
+        self._files.replace(self._path + TIME_INDEX_SUFFIX, times.encode(), sync=False)
+        self._written_offsets, self._written_times = len(offsets), len(times)
+
+    # --- reading
+
+    def batches(self, position: int = 0, *, end: int | None = None, verify_crc: bool = False) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of each batch from the one at `position` on; ends before the first that is not whole (and sound)."""
+        end = self.size if end is None else end
+        window_bytes = _SCAN_BYTES if verify_crc else _HEADERS_BYTES
+        window, window_at = b"", position
+        while position + HEADER_BYTES <= end:
+            if position + HEADER_BYTES > window_at + len(window):
+                window, window_at = self.log().read(position, window_bytes), position
+            try:
+                header = read_header(window, position - window_at)
+            except PeerError:
+                return
+            if position + header.size_bytes > end:
+                return
+            if verify_crc:
+                if position + header.size_bytes > window_at + len(window):
+                    window, window_at = self.log().read(position, max(window_bytes, header.size_bytes)), position
+                if not crc_is_valid(window, position - window_at, header.size_bytes):
+                    return
+            yield position, header
+            position += header.size_bytes
+
+    def read_batch(self, position: int, header: BatchHeader) -> bytes:
+        """All bytes of a batch found by `batches`."""
+        return self.log().read(position, header.size_bytes)
+
+    def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> bytes | None:
+        """Whole batches from the one that holds `offset` (or the next) on; None when the segment ends before it."""
+        found = self.locate(offset)
+        if found is None:
+            return None
+        position, first_bytes = found
+        end = self._end_of_range(position, first_bytes, position + max_bytes)
+        if end == position:
+            if not at_least_one:
+                return b""
+            end = position + first_bytes
+        return self.log().read(position, end - position)
+
+    def locate(self, offset: int) -> tuple[int, int] | None:
+        """Position and size of the first batch that ends at or after `offset`."""
+        position = self.offsets().position_for(offset - self.base_offset)
+        log = self.log()
+        while position < self.size:
+            window = log.read(position, _WALK_BYTES)
+            at, last = 0, len(window) - _WALK.size
+            if last < 0:
+                raise self._damaged(position)
+            while at <= last:
+                base_offset, length, last_delta = _WALK.unpack_from(window, at)
+                if length < BATCH_LENGTH_MIN:
+                    raise self._damaged(position + at)
+                if base_offset + last_delta >= offset:
+                    return position + at, length + LENGTH_OVERHEAD_BYTES
+                at += length + LENGTH_OVERHEAD_BYTES
+            position += at
+        return None
+
+    def _end_of_range(self, position: int, first_bytes: int, limit: int) -> int:
+        """The last known batch bound at or before `limit`; `position` itself when not even the first batch fits."""
+        if limit >= self.size:
+            return self.size
+        if position + first_bytes > limit:
+            return position
+        end = self.offsets().batch_start_at_or_before(limit)
+        if end > position:
+            return end
+        # No index entry follows within the range, so little lies in it: step over what fits.
+        end = position + first_bytes
+        window = self.log().read(end, min(limit - end, _WALK_BYTES))
+        at = 0
+        while at + LENGTH_OVERHEAD_BYTES <= len(window):
+            (length,) = _LENGTH.unpack_from(window, at)
+            if length < BATCH_LENGTH_MIN or end + at + length + LENGTH_OVERHEAD_BYTES > limit:
+                break
+            at += length + LENGTH_OVERHEAD_BYTES
+        return end + at
+
+    def _damaged(self, position: int) -> StorageError:
+        return StorageError(f"{self._path}{LOG_SUFFIX} is damaged at byte {position}: no record batch begins there; restore it from a copy")
+
+    # --- times
+
+    def first_timestamp_ms(self) -> int | None:
+        """The largest timestamp of the first batch, from which the age of the segment counts; None without a batch."""
+        if self._first_timestamp_ms is None:
+            for _, header in self.batches():
+                self._first_timestamp_ms = header.max_timestamp_ms
+                break
+        return self._first_timestamp_ms
+
+    def largest_timestamp(self) -> tuple[int, int]:
+        """The largest timestamp in the segment (-1: none) and the last offset of the batch that reached it first."""
+        if not self._is_counted:
+            self.load_indexes()
+        return self.max_timestamp_ms, self.max_timestamp_offset
+
+    def batches_from_timestamp(self, timestamp_ms: int) -> Iterator[tuple[int, BatchHeader]]:
+        """As `batches`, from a batch before which nothing reaches `timestamp_ms`."""
+        return self.batches(self.offsets().position_for(self.times().relative_offset_for(timestamp_ms)))
