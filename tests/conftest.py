@@ -15,9 +15,15 @@ import pytest
 from ottla.testing.apache_kafka import VERSION, ApacheKafka
 from ottla.testing.java import ToolMissing
 from ottla.testing.ottla_process import OttlaProcess
+from ottla.testing.raw_client import RawClient
 
 CHECKOUT = Path(__file__).parent.parent
 BOTH = ["ottla", pytest.param("apache-kafka", marks=pytest.mark.kafka)]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """kafka-python reads its message descriptions by a call that Python has put on notice: not our business."""
+    config.addinivalue_line("filterwarnings", r"ignore:(read_text|open_text) is deprecated:DeprecationWarning")
 
 
 class Reference:
@@ -121,6 +127,13 @@ def new_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
     yield make
     for broker in made:
         broker.stop()
+
+
+@pytest.fixture
+def raw_client(kafka_broker: Any) -> Iterator[RawClient]:
+    """One connection to the broker of `kafka_broker` that sends any request in any version."""
+    with RawClient(kafka_broker.bootstrap_servers) as client:
+        yield client
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from typing import Self
 from ottla.testing.java import find_java
 from ottla.testing.maven import fetch_jars, say
 from ottla.testing.process import ServerProcess
-from ottla.testing.raw_client import Disconnected, RawClient, request_class
+from ottla.testing.raw_client import Disconnected, RawClient
 
 VERSION = "4.3.0"
 ARTIFACTS = (
@@ -214,8 +214,8 @@ def answers(bootstrap_servers: str) -> bool:
     """Whether a broker serves clients there: ApiVersions answers and Metadata names a broker."""
     try:
         with RawClient(bootstrap_servers, timeout_seconds=5) as client:
-            client.ask(request_class(API_VERSIONS, 0)())
-            return len(client.ask(request_class(METADATA, 1)(topics=())).brokers) > 0
+            client.call(API_VERSIONS, 0)
+            return len(client.call(METADATA, 1, topics=[]).brokers) > 0
     except (OSError, Disconnected):
         return False
 

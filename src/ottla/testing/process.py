@@ -33,6 +33,7 @@ class ServerProcess:
             ["/bin/sh", "-c", SUPERVISOR, "supervisor", str(log_path), *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # the shell's own word on a killed server
             text=True,
             env=environment,
             start_new_session=True,  # Ctrl-C is for us; we then stop the server in order

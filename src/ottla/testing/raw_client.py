@@ -3,12 +3,14 @@
 It has no opinions: no retries, no version choice, no hidden requests. Messages are kio's.
 """
 
+import dataclasses
+import datetime
 import io
 import socket
 import struct
-from importlib import import_module
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, get_args, get_origin
 
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
@@ -27,14 +29,55 @@ def host_and_port(bootstrap_servers: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def request_class(api_key: int, version: int) -> Any:
-    """kio's request class of this API in this version."""
-    return load_request_schema(api_key, version)
+def build_request(api_key: int, version: int, values: Mapping[str, Any] | None = None) -> Any:
+    """A request from plain values: the same dictionary serves every version of an API.
+
+    Nested parts are dictionaries, lists are lists, durations are milliseconds. What this version does not have is left off; what it has
+    and `values` does not is the default, or nothing (0, "", empty, null).
+    """
+    return _build(load_request_schema(api_key, version), values or {})
 
 
-def request_parts(request: Any) -> Any:
-    """kio's module that holds the nested classes of a request class."""
-    return import_module(request.__module__)
+def _build(entity: Any, values: Mapping[str, Any]) -> Any:
+    given: dict[str, Any] = {}
+    for field in dataclasses.fields(entity):
+        if field.name in values:
+            given[field.name] = _convert(field.type, values[field.name])
+        elif field.default is dataclasses.MISSING:
+            given[field.name] = _nothing(field.type)
+    return entity(**given)
+
+
+def _convert(wanted: Any, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return _build(_inner(wanted), value)
+    if isinstance(value, list):
+        return tuple(_convert(_inner(wanted), each) for each in value)
+    inner = _inner(wanted)
+    if isinstance(value, int) and isinstance(inner, type) and issubclass(inner, datetime.timedelta):
+        return datetime.timedelta(milliseconds=value)
+    return value
+
+
+def _inner(wanted: Any) -> Any:
+    """X of `X | None`, of `tuple[X, ...]` and of both; any other type is itself."""
+    for part in get_args(wanted):
+        if part not in (type(None), Ellipsis):
+            return _inner(part)
+    return wanted
+
+
+def _nothing(wanted: Any) -> Any:
+    if type(None) in get_args(wanted):
+        return None
+    if get_origin(wanted) is tuple:
+        return ()
+    if dataclasses.is_dataclass(wanted):
+        return _build(wanted, {})
+    for kind, value in ((bool, False), (int, 0), (float, 0.0), (str, ""), (bytes, b""), (datetime.timedelta, datetime.timedelta())):
+        if issubclass(wanted, kind):
+            return value
+    raise AssertionError(f"no empty value for {wanted}")
 
 
 def kio_versions(api_key: int) -> tuple[int, int]:
@@ -71,6 +114,10 @@ class RawClient:
         """
         self.send(request)
         return self.receive(request)
+
+    def call(self, api_key: int, version: int, **values: Any) -> Any:
+        """`ask` with a request from plain values (see build_request)."""
+        return self.ask(build_request(api_key, version, values))
 
     def send(self, request: Any) -> None:
         """Send one request without waiting."""

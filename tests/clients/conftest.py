@@ -1,0 +1,378 @@
+"""The real client libraries behind one small face, so that one script runs with each of them.
+
+A library gives `create_topic`, `produce` and `member` (a topic that begins with "^" is a pattern); a member gives `poll` (at most
+POLL_SECONDS), `assignment`, `commit`, `committed` and `close`. The faces add nothing: no retries, no waiting, no rules.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+POLL_SECONDS = 0.05
+SESSION_MS, HEARTBEAT_MS = 6_000, 200  # 6 s is the shortest session that Kafka allows unless told otherwise
+METADATA_AGE_MS = 300_000
+
+
+class ConfluentLibrary:
+    """confluent-kafka: librdkafka, in C."""
+
+    assignors = ("range", "roundrobin", "cooperative-sticky")
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        self.bootstrap_servers = bootstrap_servers
+        self.admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        from confluent_kafka.admin import NewTopic
+
+        self.admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(10)
+
+    def produce(self, topic: str, records: Sequence[tuple[int, bytes]]) -> None:
+        from confluent_kafka import Producer
+
+        failures: list[Any] = []
+        producer = Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 5})
+        for partition, value in records:
+            producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: failures.append(error) if error else None)
+        assert producer.flush(10) == 0
+        assert not failures
+
+    def member(self, group: str, topic: str, assignor: str, metadata_age_ms: int = METADATA_AGE_MS) -> "ConfluentMember":
+        return ConfluentMember(self.bootstrap_servers, group, topic, assignor, metadata_age_ms)
+
+    def close(self) -> None:
+        pass
+
+
+class ConfluentMember:
+    def __init__(self, bootstrap_servers: str, group: str, topic: str, assignor: str, metadata_age_ms: int) -> None:
+        from confluent_kafka import Consumer
+
+        self.topic = topic
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "group.id": group,
+                "partition.assignment.strategy": assignor,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "session.timeout.ms": SESSION_MS,
+                "heartbeat.interval.ms": HEARTBEAT_MS,
+                "fetch.wait.max.ms": 100,
+                "topic.metadata.refresh.interval.ms": metadata_age_ms,
+            }
+        )
+        self.consumer.subscribe([topic])
+
+    def poll(self) -> list[tuple[int, int, bytes]]:
+        messages = self.consumer.consume(500, POLL_SECONDS)
+        for message in messages:
+            assert message.error() is None, message.error()
+        return [(message.partition(), message.offset(), message.value()) for message in messages]
+
+    def assignment(self) -> set[tuple[str, int]]:
+        return {(each.topic, each.partition) for each in self.consumer.assignment()}
+
+    def commit(self) -> None:
+        self.consumer.commit(asynchronous=False)
+
+    def committed(self, partitions: Sequence[int]) -> dict[int, int]:
+        from confluent_kafka import TopicPartition
+
+        asked = [TopicPartition(self.topic, partition) for partition in partitions]
+        return {each.partition: each.offset for each in self.consumer.committed(asked, timeout=10)}
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+class KafkaPythonLibrary:
+    """kafka-python: plain Python, with its own network thread."""
+
+    assignors = ("range", "roundrobin", "sticky", "cooperative-sticky")
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        from kafka.admin import KafkaAdminClient, NewTopic
+
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
+        admin.create_topics([NewTopic(topic, partitions, 1)])
+        admin.close()
+
+    def produce(self, topic: str, records: Sequence[tuple[int, bytes]]) -> None:
+        from kafka import KafkaProducer
+
+        producer = KafkaProducer(bootstrap_servers=self.bootstrap_servers, linger_ms=5, acks="all")
+        sent = [producer.send(topic, value, partition=partition) for partition, value in records]
+        producer.flush(10)
+        for future in sent:
+            future.get(1)
+        producer.close()
+
+    def member(self, group: str, topic: str, assignor: str, metadata_age_ms: int = METADATA_AGE_MS) -> "KafkaPythonMember":
+        return KafkaPythonMember(self.bootstrap_servers, group, topic, assignor, metadata_age_ms)
+
+    def close(self) -> None:
+        pass
+
+
+class KafkaPythonMember:
+    def __init__(self, bootstrap_servers: str, group: str, topic: str, assignor: str, metadata_age_ms: int) -> None:
+        from kafka import KafkaConsumer
+        from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+        from kafka.coordinator.assignors.range import RangePartitionAssignor
+        from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+        from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+
+        known = (RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitionAssignor, CooperativeStickyAssignor)
+        self.topic = topic
+        self.consumer = KafkaConsumer(
+            bootstrap_servers=bootstrap_servers,
+            group_id=group,
+            partition_assignment_strategy=tuple(each for each in known if each.name == assignor),
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            fetch_max_wait_ms=100,
+            metadata_max_age_ms=metadata_age_ms,
+        )
+        if topic.startswith("^"):
+            self.consumer.subscribe(pattern=topic)
+        else:
+            self.consumer.subscribe([topic])
+
+    def poll(self) -> list[tuple[int, int, bytes]]:
+        polled = self.consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
+        return [(record.partition, record.offset, record.value) for records in polled.values() for record in records]
+
+    def assignment(self) -> set[tuple[str, int]]:
+        return {(each.topic, each.partition) for each in self.consumer.assignment()}
+
+    def commit(self) -> None:
+        self.consumer.commit()
+
+    def committed(self, partitions: Sequence[int]) -> dict[int, int]:
+        from kafka import TopicPartition
+
+        offsets = {partition: self.consumer.committed(TopicPartition(self.topic, partition)) for partition in partitions}
+        return {partition: -1001 if offset is None else offset for partition, offset in offsets.items()}
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+class AiokafkaLibrary:
+    """aiokafka: asyncio; its loop runs in a thread of its own here."""
+
+    assignors = ("range", "roundrobin", "sticky")
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(20)
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        async def create() -> None:
+            from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+            admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
+            await admin.start()
+            await admin.create_topics([NewTopic(topic, partitions, 1)])
+            await admin.close()
+
+        self.run(create())
+
+    def produce(self, topic: str, records: Sequence[tuple[int, bytes]]) -> None:
+        async def send() -> None:
+            from aiokafka import AIOKafkaProducer
+
+            producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap_servers, linger_ms=5, acks="all")
+            await producer.start()
+            sent = [await producer.send(topic, value, partition=partition) for partition, value in records]
+            await asyncio.gather(*sent)
+            await producer.stop()
+
+        self.run(send())
+
+    def member(self, group: str, topic: str, assignor: str, metadata_age_ms: int = METADATA_AGE_MS) -> "AiokafkaMember":
+        return AiokafkaMember(self, group, topic, assignor, metadata_age_ms)
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(10)
+        self.loop.close()
+
+
+class AiokafkaMember:
+    def __init__(self, library: AiokafkaLibrary, group: str, topic: str, assignor: str, metadata_age_ms: int) -> None:
+        self.library = library
+        self.topic = topic
+        self.consumer = library.run(self._start(group, assignor, metadata_age_ms))
+
+    async def _start(self, group: str, assignor: str, metadata_age_ms: int) -> Any:
+        from aiokafka import AIOKafkaConsumer
+        from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+        from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+        from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+
+        known = (RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitionAssignor)
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.library.bootstrap_servers,
+            group_id=group,
+            partition_assignment_strategy=tuple(each for each in known if each.name == assignor),
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            fetch_max_wait_ms=100,
+            metadata_max_age_ms=metadata_age_ms,
+        )
+        if self.topic.startswith("^"):
+            consumer.subscribe(pattern=self.topic)
+        else:
+            consumer.subscribe([self.topic])
+        await consumer.start()
+        return consumer
+
+    def poll(self) -> list[tuple[int, int, bytes]]:
+        polled = self.library.run(self.consumer.getmany(timeout_ms=int(POLL_SECONDS * 1000), max_records=500))
+        return [(record.partition, record.offset, record.value) for records in polled.values() for record in records]
+
+    def assignment(self) -> set[tuple[str, int]]:
+        return {(each.topic, each.partition) for each in self.consumer.assignment()}
+
+    def commit(self) -> None:
+        self.library.run(self.consumer.commit())
+
+    def committed(self, partitions: Sequence[int]) -> dict[int, int]:
+        from aiokafka import TopicPartition
+
+        offsets = {each: self.library.run(self.consumer.committed(TopicPartition(self.topic, each))) for each in partitions}
+        return {partition: -1001 if offset is None else offset for partition, offset in offsets.items()}
+
+    def close(self) -> None:
+        self.library.run(self.consumer.stop())
+
+
+LIBRARIES = {"confluent-kafka": ConfluentLibrary, "aiokafka": AiokafkaLibrary, "kafka-python": KafkaPythonLibrary}
+EVERY_ASSIGNOR = [(library, assignor) for library, face in LIBRARIES.items() for assignor in face.assignors]
+
+
+@pytest.fixture(params=EVERY_ASSIGNOR, ids=lambda pair: "-".join(pair))
+def library_and_assignor(request: pytest.FixtureRequest, kafka_broker: Any) -> Iterator[tuple[Any, str]]:
+    """Each client library with each of its assignors, connected to each broker."""
+    name, assignor = request.param
+    library = LIBRARIES[name](kafka_broker.bootstrap_servers)
+    yield library, assignor
+    library.close()
+
+
+@pytest.fixture(params=LIBRARIES)
+def library(request: pytest.FixtureRequest, kafka_broker: Any) -> Iterator[Any]:
+    """Each client library, connected to each broker."""
+    library = LIBRARIES[request.param](kafka_broker.bootstrap_servers)
+    yield library
+    library.close()
+
+
+@pytest.fixture
+def library_on() -> Iterator[Callable[..., Any]]:
+    """`library_on(broker, "confluent-kafka")` connects a client library to a broker that a test has made itself."""
+    made: list[Any] = []
+
+    def connect(broker: Any, name: str = "confluent-kafka") -> Any:
+        made.append(LIBRARIES[name](broker.bootstrap_servers))
+        return made[-1]
+
+    yield connect
+    for library in made:
+        library.close()
+
+
+@pytest.fixture
+def wait_until() -> Callable[..., None]:
+    """`wait_until(condition, what, doing=...)` repeats `doing` (a short poll, say) until the condition holds; fails after 15 s."""
+
+    def wait(condition: Callable[[], Any], what: str, doing: Callable[[], Any] = lambda: time.sleep(0.02), seconds: float = 15) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"waited {seconds} s for: {what}"
+            doing()
+
+    return wait
+
+
+FIND_COORDINATOR, OFFSET_COMMIT, CREATE_TOPICS = 10, 8, 19
+NOT_YET = {14, 15, 16}  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: right after a start
+
+
+@pytest.fixture
+def group_commit(raw_client: Any, wait_until: Callable[..., None]) -> Callable[..., int]:
+    """`group_commit(group, topic, partition, offset, metadata="")` commits without a membership; gives the error code.
+
+    The topic is made when it is missing. Waits, as clients do, until the coordinator is there.
+    """
+
+    def commit(group: str, topic: str, partition: int, offset: int, metadata: str = "") -> int:
+        raw_client.call(CREATE_TOPICS, 5, timeout_ms=5000, topics=[{"name": topic, "num_partitions": 3, "replication_factor": 1}])
+        answer: list[int] = []
+
+        def attempt() -> None:
+            if raw_client.call(FIND_COORDINATOR, 0, key=group).error_code in NOT_YET:
+                time.sleep(0.05)
+                return
+            partitions = [{"partition_index": partition, "committed_offset": offset, "committed_metadata": metadata}]
+            topics = [{"name": topic, "partitions": partitions}]
+            answered = raw_client.call(OFFSET_COMMIT, 8, group_id=group, generation_id_or_member_epoch=-1, topics=topics)
+            code = int(answered.topics[0].partitions[0].error_code)
+            if code not in NOT_YET:
+                answer.append(code)
+
+        wait_until(lambda: answer, f"the coordinator of {group}", attempt)
+        return answer[0]
+
+    return commit
+
+
+@pytest.fixture
+def read_offsets_topic(kafka_broker: Any, wait_until: Callable[..., None]) -> Callable[..., list[Any]]:
+    """`read_offsets_topic(condition)` reads `__consumer_offsets` from the start with kafka-python until `condition(records)` holds.
+
+    Internal topics must be asked for: clients leave them out of patterns.
+    """
+
+    def read(condition: Callable[[list[Any]], bool], bootstrap_servers: str | None = None) -> list[Any]:
+        from kafka import KafkaConsumer
+
+        consumer = KafkaConsumer(
+            bootstrap_servers=bootstrap_servers or kafka_broker.bootstrap_servers,
+            exclude_internal_topics=False,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            fetch_max_wait_ms=100,
+        )
+        consumer.subscribe(pattern="^__consumer_offsets$")
+        records: list[Any] = []
+
+        def poll() -> None:
+            for each in consumer.poll(timeout_ms=100).values():
+                records.extend(each)
+
+        wait_until(lambda: condition(records), "the records in __consumer_offsets", poll)
+        consumer.close()
+        return records
+
+    return read

@@ -1,0 +1,78 @@
+"""S0.2 to S0.4 with real clients: what starts a rebalance without anybody's help, what is refused, and which partition serves a group."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+METADATA_AGE_MS = 200
+
+
+def everything(topic: str, partitions: int) -> set[tuple[str, int]]:
+    return {(topic, partition) for partition in range(partitions)}
+
+
+def test_s0_2_more_partitions_start_a_rebalance(
+    library: Any, kafka_broker: Any, unique_name: Callable[[str], str], wait_until: Callable[..., None]
+) -> None:
+    from confluent_kafka.admin import AdminClient, NewPartitions
+
+    topic = unique_name("topic")
+    library.create_topic(topic, 2)
+    member = library.member(unique_name("group"), topic, "range", METADATA_AGE_MS)
+    wait_until(lambda: member.assignment() == everything(topic, 2), "both partitions", member.poll)
+    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    admin.create_partitions([NewPartitions(topic, 5)])[topic].result(10)
+    wait_until(lambda: member.assignment() == everything(topic, 5), "the new partitions, without a restart", member.poll)
+    library.produce(topic, [(4, b"in a new partition")])
+    received: list[Any] = []
+    wait_until(lambda: received, "a record of a new partition", lambda: received.extend(member.poll()))
+    assert received == [(4, 0, b"in a new partition")]
+    member.close()
+
+
+def test_s0_2_a_new_topic_that_matches_the_pattern_starts_a_rebalance(
+    library: Any, unique_name: Callable[[str], str], wait_until: Callable[..., None]
+) -> None:
+    prefix = unique_name("test.orders")
+    library.create_topic(f"{prefix}-1", 1)
+    member = library.member(unique_name("group"), f"^{prefix}-.*", "range", METADATA_AGE_MS)
+    wait_until(lambda: member.assignment() == {(f"{prefix}-1", 0)}, "the topic that is there", member.poll)
+    library.create_topic(f"{prefix}-2", 2)
+    both = {(f"{prefix}-1", 0), *everything(f"{prefix}-2", 2)}
+    wait_until(lambda: member.assignment() == both, "the new topic, without a restart", member.poll)
+    member.close()
+
+
+@pytest.mark.parametrize("count", [3, 2, 1])
+def test_s0_3_partitions_are_never_taken_away(kafka_broker: Any, unique_name: Callable[[str], str], count: int) -> None:
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+    topic = unique_name("topic")
+    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(10)
+    with pytest.raises(KafkaException) as refused:
+        admin.create_partitions([NewPartitions(topic, count)])[topic].result(10)
+    assert refused.value.args[0].code() == KafkaError.INVALID_PARTITIONS
+    assert len(admin.describe_topics(_names(topic))[topic].result(10).partitions) == 3
+
+
+def test_s0_4_a_group_has_one_coordinator_and_people_can_ask_which(
+    kafka_broker: Any, unique_name: Callable[[str], str], group_commit: Callable[..., int]
+) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    group, topic = unique_name("group"), unique_name("topic")
+    group_commit(group, topic, 0, 5)
+    brokers = {node.id: (node.host, node.port) for node in admin.describe_cluster().result(10).nodes}
+    coordinator = admin.describe_consumer_groups([group])[group].result(10).coordinator
+    assert brokers[coordinator.id] == (coordinator.host, coordinator.port)
+    assert f"{coordinator.host}:{coordinator.port}" == kafka_broker.bootstrap_servers
+
+
+def _names(topic: str) -> Any:
+    from confluent_kafka import TopicCollection
+
+    return TopicCollection([topic])
