@@ -16,13 +16,13 @@ from ottla.core.groups.rebalance import (
     registration,
     trigger_rebalance,
 )
+from ottla.core.groups.records import refuse_long_strings
 from ottla.core.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
 from ottla.core.groups.states import ANSWERS, PARK, GroupState
 from ottla.core.groups.static_members import replace_static_member
 from ottla.core.groups.step import Step
 from ottla.core.groups.subscription import parse_subscription
 from ottla.core.groups.timers import SESSION, Timer
-from ottla.core.groups.wire import refuse_long_strings
 
 
 def session_timeout_is_allowed(settings: GroupSettings, session_timeout_ms: int) -> bool:

@@ -9,11 +9,10 @@ from ottla.core.groups.commands import ForgetTopics, OffsetCommit, OffsetDelete,
 from ottla.core.groups.effects import CommitResult, FetchedOffset, OffsetDeleteResult, OffsetFetchResult
 from ottla.core.groups.identity import check_member
 from ottla.core.groups.placement import java_order
-from ottla.core.groups.records import OffsetRecord, OffsetValue
+from ottla.core.groups.records import OffsetRecord, OffsetValue, refuse_long_strings
 from ottla.core.groups.states import ANSWERS, GroupState
 from ottla.core.groups.step import Step
 from ottla.core.groups.subscription import CONSUMER_PROTOCOL_TYPE
-from ottla.core.groups.wire import refuse_long_strings
 
 NO_RETENTION = -1
 NO_OFFSET = -1

@@ -5,11 +5,10 @@ tombstone. Every version that Kafka ever wrote is read; written are the versions
 decided here.
 """
 
-import struct
 from dataclasses import dataclass
 
 from ottla.core.errors import PeerError
-from ottla.core.groups.wire import Reader, compact_string, sized_bytes, string
+from ottla.core.wire import Reader, Writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,25 +72,32 @@ GroupRecord = OffsetRecord | GroupMetadataRecord
 OFFSET_KEYS = (0, 1)
 GROUP_KEY = 2
 NO_TOPIC_ID = bytes(16)
+TOPIC_ID_TAG = 0
 
-_OFFSET_AND_EPOCH = struct.Struct(">hqi")
-_OFFSET_ONLY = struct.Struct(">hq")
-_I32 = struct.Struct(">i")
-_I64 = struct.Struct(">q")
-_TWO_I32 = struct.Struct(">ii")
-_TOPIC_ID_FIELD = b"\x01\x00\x10"
-"""One tagged field: tag 0, 16 bytes."""
+STRING_BYTES_MAX = 32_767
+"""The lengths of strings in a key have 16 bits."""
+_STRING_CHARS_SAFE = STRING_BYTES_MAX // 4
+"""UTF-8 takes at most four bytes a character: no shorter string needs to be encoded to be measured."""
+
+
+def refuse_long_strings(*texts: str | None) -> None:
+    """PeerError for a string that no record could hold; Kafka refuses it when it reads the request."""
+    for text in texts:
+        if text is not None and len(text) > _STRING_CHARS_SAFE and len(text.encode()) > STRING_BYTES_MAX:
+            raise PeerError(f"a string of {len(text)} characters, where {STRING_BYTES_MAX} bytes are allowed")
 
 
 def encode_key(record: GroupRecord) -> bytes:
     """The key under which compaction keeps one record."""
     if isinstance(record, OffsetRecord):
-        return b"\x00\x01" + string(record.group_id) + string(record.topic) + _I32.pack(record.partition)
-    return b"\x00\x02" + string(record.group_id)
+        key = Writer().int16(1).string(record.group_id).string(record.topic).int32(record.partition)
+    else:
+        key = Writer().int16(GROUP_KEY).string(record.group_id)
+    return key.to_bytes()
 
 
 def encode_value(record: GroupRecord) -> bytes | None:
-    """The value, None for a tombstone; the version is the one that Kafka 4.x would choose (kafka-groups 9.1)."""
+    """The value, None for a tombstone; the version is the one that Kafka 4.x would choose."""
     if record.value is None:
         return None
     if isinstance(record.value, OffsetValue):
@@ -107,9 +113,9 @@ def decode(key: bytes | None, value: bytes | None) -> GroupRecord | None:
     if key is None:
         raise PeerError("a record of the offsets topic has no key")
     reader = Reader(key)
-    record_type = reader.i16()
+    record_type = reader.int16()
     if record_type in OFFSET_KEYS:
-        group_id, topic, partition = reader.string(), reader.string(), reader.i32()
+        group_id, topic, partition = reader.string(), reader.string(), reader.int32()
         offset = None if value is None else _decode_offset(value)
         return OffsetRecord(group_id=group_id, topic=topic, partition=partition, value=offset)
     if record_type == GROUP_KEY:
@@ -122,73 +128,75 @@ def decode(key: bytes | None, value: bytes | None) -> GroupRecord | None:
 
 def _encode_offset(value: OffsetValue) -> bytes:
     if value.expire_timestamp_ms is not None:
-        head = _OFFSET_ONLY.pack(1, value.offset) + string(value.metadata)
-        return head + _I64.pack(value.commit_timestamp_ms) + _I64.pack(value.expire_timestamp_ms)
-    if value.topic_id == NO_TOPIC_ID:
-        head = _OFFSET_AND_EPOCH.pack(3, value.offset, value.leader_epoch)
-        return head + string(value.metadata) + _I64.pack(value.commit_timestamp_ms)
-    head = _OFFSET_AND_EPOCH.pack(4, value.offset, value.leader_epoch)
-    tail = _I64.pack(value.commit_timestamp_ms) + b"\x01" + _TOPIC_ID_FIELD + value.topic_id
-    return head + compact_string(value.metadata) + tail
+        # Only version 1 can say when an offset expires; it has no leader epoch.
+        old = Writer().int16(1).int64(value.offset).string(value.metadata)
+        return old.int64(value.commit_timestamp_ms).int64(value.expire_timestamp_ms).to_bytes()
+    has_topic_id = value.topic_id != NO_TOPIC_ID
+    out = Writer().int16(4 if has_topic_id else 3).int64(value.offset).int32(value.leader_epoch)
+    if not has_topic_id:
+        return out.string(value.metadata).int64(value.commit_timestamp_ms).to_bytes()
+    out.compact_string(value.metadata).int64(value.commit_timestamp_ms)
+    return out.uvarint(1).uvarint(TOPIC_ID_TAG).uvarint(len(value.topic_id)).raw(value.topic_id).to_bytes()
 
 
 def _decode_offset(data: bytes) -> OffsetValue:
     reader = Reader(data)
-    version = reader.i16()
+    version = reader.int16()
     if not 0 <= version <= 4:
         raise PeerError(f"offset value of version {version}")
-    offset = reader.i64()
-    leader_epoch = reader.i32() if version >= 3 else -1
+    offset = reader.int64()
+    leader_epoch = reader.int32() if version >= 3 else -1
     metadata = reader.string() if version < 4 else reader.compact_string()
-    commit_timestamp_ms = reader.i64()
-    expire_timestamp_ms = reader.i64() if version == 1 else -1
-    topic_id = reader.tagged_fields().get(0, NO_TOPIC_ID) if version >= 4 else NO_TOPIC_ID
-    if len(topic_id) != len(NO_TOPIC_ID):
-        raise PeerError(f"a topic id of {len(topic_id)} bytes")
+    commit_timestamp_ms = reader.int64()
+    expire_timestamp_ms = reader.int64() if version == 1 else -1
     return OffsetValue(
         offset=offset,
         leader_epoch=leader_epoch,
         metadata=metadata,
         commit_timestamp_ms=commit_timestamp_ms,
         expire_timestamp_ms=None if expire_timestamp_ms == -1 else expire_timestamp_ms,
-        topic_id=topic_id,
+        topic_id=_decode_topic_id(reader) if version >= 4 else NO_TOPIC_ID,
     )
 
 
+def _decode_topic_id(reader: Reader) -> bytes:
+    topic_id = NO_TOPIC_ID
+    for _ in range(reader.uvarint()):
+        tag = reader.uvarint()
+        field = reader.raw(reader.uvarint())
+        if tag == TOPIC_ID_TAG:
+            topic_id = field
+    if len(topic_id) != len(NO_TOPIC_ID):
+        raise PeerError(f"a topic id of {len(topic_id)} bytes")
+    return topic_id
+
+
 def _encode_group(value: GroupMetadataValue) -> bytes:
-    out = bytearray(b"\x00\x03")
-    out += string(value.protocol_type)
-    out += _I32.pack(value.generation)
-    out += string(value.protocol)
-    out += string(value.leader)
-    out += _I64.pack(value.current_state_timestamp_ms)
-    out += _I32.pack(len(value.members))
+    out = Writer().int16(3).string(value.protocol_type).int32(value.generation)
+    out.nullable_string(value.protocol).nullable_string(value.leader)
+    out.int64(value.current_state_timestamp_ms).int32(len(value.members))
     for member in value.members:
-        out += string(member.member_id)
-        out += string(member.instance_id)
-        out += string(member.client_id)
-        out += string(member.client_host)
-        out += _TWO_I32.pack(member.rebalance_timeout_ms, member.session_timeout_ms)
-        out += sized_bytes(member.subscription)
-        out += sized_bytes(member.assignment)
-    return bytes(out)
+        out.string(member.member_id).nullable_string(member.instance_id)
+        out.string(member.client_id).string(member.client_host)
+        out.int32(member.rebalance_timeout_ms).int32(member.session_timeout_ms)
+        out.int32(len(member.subscription)).raw(member.subscription)
+        out.int32(len(member.assignment)).raw(member.assignment)
+    return out.to_bytes()
 
 
 def _decode_group(data: bytes) -> GroupMetadataValue:
     reader = Reader(data)
-    version = reader.i16()
+    version = reader.int16()
     if not 0 <= version <= 4:
         raise PeerError(f"group value of version {version}")
     flexible = version >= 4
-    text = reader.compact_string if flexible else reader.string
+    protocol_type = reader.compact_string() if flexible else reader.string()
+    generation = reader.int32()
     nullable_text = reader.compact_nullable_string if flexible else reader.nullable_string
-    protocol_type, generation, protocol, leader = text(), reader.i32(), nullable_text(), nullable_text()
-    current_state_timestamp_ms = reader.i64() if version >= 2 else -1
-
-    def member() -> MemberValue:
-        return _decode_member(reader, version)
-
-    members = reader.array(member, item_bytes_min=15 if flexible else 18, compact=flexible)
+    protocol, leader = nullable_text(), nullable_text()
+    current_state_timestamp_ms = reader.int64() if version >= 2 else -1
+    count = reader.count(15 if flexible else 18, compact=flexible)
+    members = tuple(_decode_member(reader, version) for _ in range(count))
     if flexible:
         reader.tagged_fields()
     if len({member.member_id for member in members}) != len(members):
@@ -206,14 +214,14 @@ def _decode_group(data: bytes) -> GroupMetadataValue:
 def _decode_member(reader: Reader, version: int) -> MemberValue:
     flexible = version >= 4
     text = reader.compact_string if flexible else reader.string
-    nullable_text = reader.compact_nullable_string if flexible else reader.nullable_string
-    data = reader.compact_data if flexible else reader.data
     member_id = text()
-    instance_id = nullable_text() if version >= 3 else None
+    instance_id = None
+    if version >= 3:
+        instance_id = reader.compact_nullable_string() if flexible else reader.nullable_string()
     client_id, client_host = text(), text()
-    rebalance_timeout_ms = reader.i32() if version >= 1 else -1
-    session_timeout_ms = reader.i32()
-    subscription, assignment = data(), data()
+    rebalance_timeout_ms = reader.int32() if version >= 1 else -1
+    session_timeout_ms = reader.int32()
+    subscription, assignment = _data(reader, flexible), _data(reader, flexible)
     if flexible:
         reader.tagged_fields()
     return MemberValue(
@@ -227,3 +235,7 @@ def _decode_member(reader: Reader, version: int) -> MemberValue:
         subscription=subscription,
         assignment=assignment,
     )
+
+
+def _data(reader: Reader, flexible: bool) -> bytes:
+    return reader.raw(reader.uvarint() - 1 if flexible else reader.int32())

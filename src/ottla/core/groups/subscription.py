@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ottla.core.errors import PeerError
-from ottla.core.groups.wire import Reader
+from ottla.core.wire import Reader
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
@@ -25,10 +25,12 @@ def parse_subscription(metadata: bytes) -> Subscription:
     """Topics and owned partitions of a subscription of any version; PeerError when it is none."""
     reader = Reader(metadata)
     version = _version(reader)
-    topics = reader.array(reader.string, item_bytes_min=2)
+    topics = _topics(reader)
     if version == 0:
         return Subscription(topics=topics, owned={})
-    reader.nullable_data()
+    user_data_bytes = reader.int32()
+    if user_data_bytes != -1:
+        reader.skip(user_data_bytes)
     return Subscription(topics=topics, owned=_partitions_by_topic(reader))
 
 
@@ -36,7 +38,7 @@ def parse_subscribed_topics(metadata: bytes) -> tuple[str, ...]:
     """The topics alone, from the part that every version shares, as Kafka's coordinator reads it; PeerError when there is none."""
     reader = Reader(metadata)
     _version(reader)
-    return reader.array(reader.string, item_bytes_min=2)
+    return _topics(reader)
 
 
 def parse_assignment(assignment: bytes) -> Mapping[str, tuple[int, ...]]:
@@ -49,17 +51,20 @@ def parse_assignment(assignment: bytes) -> Mapping[str, tuple[int, ...]]:
 
 
 def _version(reader: Reader) -> int:
-    version = reader.i16()
+    version = reader.int16()
     if version < 0:
         raise PeerError(f"consumer protocol version {version}")
     return version
 
 
-def _partitions_by_topic(reader: Reader) -> dict[str, tuple[int, ...]]:
-    def topic_partitions() -> tuple[str, tuple[int, ...]]:
-        return reader.string(), reader.array(reader.i32, item_bytes_min=4)
+def _topics(reader: Reader) -> tuple[str, ...]:
+    return tuple(reader.string() for _ in range(reader.count(2, compact=False)))
 
+
+def _partitions_by_topic(reader: Reader) -> dict[str, tuple[int, ...]]:
     partitions: dict[str, tuple[int, ...]] = {}
-    for topic, numbers in reader.array(topic_partitions, item_bytes_min=6):
+    for _ in range(reader.count(6, compact=False)):
+        topic = reader.string()
+        numbers = tuple(reader.int32() for _ in range(reader.count(4, compact=False)))
         partitions[topic] = partitions.get(topic, ()) + numbers
     return partitions
