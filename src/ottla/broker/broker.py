@@ -129,11 +129,16 @@ class Broker:
         self._thread.start()
         if not ready.wait(START_TIMEOUT_S):
             raise TimeoutError(f"the broker was not ready after {START_TIMEOUT_S} s")
-        if self._failure is not None:
+        self._raise_failure()
+        return self
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            assert self._thread is not None
             self._thread.join()
             self._thread = None
-            raise self._failure
-        return self
+            raise failure
 
     def stop(self) -> None:
         """Stops and waits for the thread; data on disk is closed cleanly. Does nothing when it is not running."""

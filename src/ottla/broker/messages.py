@@ -33,7 +33,7 @@ def versions_of(key: int) -> range:
     return range(min(versions), max(versions) + 1)
 
 
-def _entity(key: int, version: int, kind: EntityType) -> type[Any]:
+def entity_of(key: int, version: int, kind: EntityType) -> type[Any]:
     module: ModuleType = load_payload_module(key, version, kind)  # type: ignore[arg-type]
     for value in vars(module).values():
         if isinstance(value, type) and getattr(value, "__type__", None) is kind:
@@ -44,13 +44,13 @@ def _entity(key: int, version: int, kind: EntityType) -> type[Any]:
 @cache
 def is_flexible(key: int, version: int) -> bool:
     """Whether this version has tagged fields (KIP-482), in its header too."""
-    return bool(_entity(key, version, EntityType.request).__flexible__)
+    return bool(entity_of(key, version, EntityType.request).__flexible__)
 
 
 @cache
 def request_decoder(key: int, version: int) -> Decoder:
     """A function from (buffer, position) to the request's object. It raises PeerError on bytes that are no such request."""
-    read = entity_reader(_entity(key, version, EntityType.request))
+    read = entity_reader(entity_of(key, version, EntityType.request))
 
     def decode(buffer: Buffer, at: int) -> Any:
         try:
@@ -64,9 +64,9 @@ def request_decoder(key: int, version: int) -> Decoder:
 @cache
 def response_encoder(key: int, version: int) -> Encoder:
     """A function from nested dicts to the body of an answer."""
-    entity = _entity(key, version, EntityType.response)
+    entity = entity_of(key, version, EntityType.response)
     write = entity_writer(entity)
-    fit = _fitter(entity)
+    fit = fitter(entity)
 
     def encode(values: Mapping[str, Any]) -> bytes:
         out = io.BytesIO()
@@ -84,9 +84,14 @@ def _error_code(code: int) -> KioErrorCode:
     return KioErrorCode(int(code))
 
 
-@cache
-def _fitter(entity: type[Any]) -> Callable[[Mapping[str, Any]], Any]:
+_FITTERS: dict[type[Any], Callable[[Mapping[str, Any]], Any]] = {}
+
+
+def fitter(entity: type[Any]) -> Callable[[Mapping[str, Any]], Any]:
     """A function from a dict to an object of `entity`, made once per class: it converts what kio wants converted, and drops the rest."""
+    known = _FITTERS.get(entity)
+    if known is not None:
+        return known
     converters: list[tuple[str, Callable[[Any], Any] | None, bool]] = []
     for field in dataclasses.fields(entity):
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
@@ -102,6 +107,7 @@ def _fitter(entity: type[Any]) -> Callable[[Mapping[str, Any]], Any]:
                 raise AssertionError(f"{entity.__module__}: no value for {name}")
         return entity(**arguments)
 
+    _FITTERS[entity] = fit
     return fit
 
 
@@ -114,7 +120,7 @@ def _converter(field: "dataclasses.Field[Any]") -> Callable[[Any], Any] | None:
     nested = _nested_entity(field.type)
     if nested is None:
         return tuple if get_origin(field.type) is tuple else None
-    fit = _fitter(nested)
+    fit = fitter(nested)
     if get_origin(field.type) is tuple or any(get_origin(part) is tuple for part in get_args(field.type)):
         return lambda items: tuple(fit(item) for item in items)
     return fit

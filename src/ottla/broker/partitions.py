@@ -1,9 +1,9 @@
 """The partitions this broker leads: each topic-partition's log, opened at first use, and the fetches that wait at its end."""
 
 from collections.abc import Callable
+from uuid import UUID
 
 from ottla.core.catalogue.catalogue import TOPIC_RESOURCE, Catalogue, Topic
-from ottla.core.config import TOPIC_SETTINGS
 from ottla.core.model import TopicPartition
 from ottla.storage.files import Files
 from ottla.storage.partition_log import LogSettings, PartitionLog
@@ -35,7 +35,6 @@ def log_settings(catalogue: Catalogue, topic: Topic) -> LogSettings:
     def text(name: str) -> str:
         return catalogue.config_value(TOPIC_RESOURCE, topic.name, name)[0]
 
-    assert "segment.bytes" in TOPIC_SETTINGS
     return LogSettings(
         segment_bytes=number("segment.bytes"),
         segment_ms=number("segment.ms"),
@@ -43,6 +42,10 @@ def log_settings(catalogue: Catalogue, topic: Topic) -> LogSettings:
         index_interval_bytes=number("index.interval.bytes"),
         max_message_bytes=number("max.message.bytes"),
         message_timestamp_type=text("message.timestamp.type"),
+        message_timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
+        message_timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
+        cleanup_policy=text("cleanup.policy"),
+        flush_messages=number("flush.messages"),
     )
 
 
@@ -61,7 +64,7 @@ class Partitions:
         partition = self._open.get(name)
         if partition is None and 0 <= number < len(topic.leaders):
             settings = log_settings(self._catalogue, topic)
-            log = PartitionLog(self._files, f"{topic.name}-{number}", settings, topic_id=topic.topic_id)
+            log = PartitionLog(self._files, f"{topic.name}-{number}", settings, topic_id=UUID(bytes=topic.topic_id))
             log.open(self._clock())
             partition = self._open[name] = Partition(name, log)
         return partition

@@ -1,5 +1,6 @@
 """DeleteGroups (42), v0-2: removes groups that have no members, with their offsets."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
@@ -19,7 +20,7 @@ def handle(cluster: "Cluster", request: Request) -> None:
         results.append({"group_id": group_id, "error_code": result.error})
 
     for group_id in request.message.groups_names:
-        reply_to = cluster.groups.wait_for(lambda result, group_id=group_id: take(group_id, result))
+        reply_to = cluster.groups.wait_for(partial(take, group_id))
         cluster.groups.ask(group_id, DeleteGroup(reply_to=reply_to, group_id=group_id))
     request.reply({"throttle_time": NO_THROTTLE_MS, "results": results})
 

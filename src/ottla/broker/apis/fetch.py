@@ -85,7 +85,7 @@ def _topic(cluster: "Cluster", version: int, asked: Any) -> tuple[bytes | str, l
         topic, missing = cluster.catalogue.topics_by_id.get(key), ErrorCode.UNKNOWN_TOPIC_ID
     else:
         key = asked.topic
-        topic, missing = cluster.catalogue.topics.get(key), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topic, missing = cluster.catalogue.topics.get(asked.topic), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return key, [_partition(cluster, topic, missing, part) for part in asked.partitions]
 
 

@@ -52,14 +52,13 @@ def handle(cluster: "Cluster", request: Request) -> None:
 
 
 def _take(cluster: "Cluster", version: int, asked: Any, offsets: list[OffsetToCommit]) -> _Topic:
-    key: str | uuid.UUID
     if version >= 10:
-        key = asked.topic_id or uuid.UUID(int=0)
-        topic, missing = cluster.catalogue.topics_by_id.get(key.bytes), ErrorCode.UNKNOWN_TOPIC_ID
+        topic_id = asked.topic_id or uuid.UUID(int=0)
+        topic, missing = cluster.catalogue.topics_by_id.get(topic_id.bytes), ErrorCode.UNKNOWN_TOPIC_ID
+        taken = _Topic(topic_id, [], [])
     else:
-        key = asked.name
-        topic, missing = cluster.catalogue.topics.get(key), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    taken = _Topic(key, [], [])
+        topic, missing = cluster.catalogue.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        taken = _Topic(asked.name, [], [])
     for part in asked.partitions:
         number = part.partition_index
         taken.partitions.append(number)

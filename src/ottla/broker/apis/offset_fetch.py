@@ -6,6 +6,7 @@ every partition; v7+ may require stable offsets (KIP-447); v10+ names topics by 
 
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
@@ -39,7 +40,7 @@ def handle(cluster: "Cluster", request: Request) -> None:
         answers.append(_group_answer(cluster, group, result))
 
     for group in groups:
-        reply_to = cluster.groups.wait_for(lambda result, group=group: take(group, result))
+        reply_to = cluster.groups.wait_for(partial(take, group))
         require_stable = bool(getattr(message, "require_stable", False))
         command = OffsetFetch(reply_to=reply_to, group_id=group.group_id, topics=group.topics, require_stable=require_stable)
         cluster.groups.ask(group.group_id, command)

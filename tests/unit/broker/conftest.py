@@ -1,0 +1,101 @@
+"""A broker's APIs without a socket: requests are encoded by kio, dispatched, and their answers decoded by kio."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kio.schema.index import api_key_map
+from kio.serial import entity_reader, entity_writer
+from kio.static.constants import EntityType
+
+from ottla.broker import messages
+from ottla.broker.cluster import Cluster
+from ottla.broker.dispatch import dispatch, read_request
+from ottla.core.config import BrokerConfig
+from ottla.storage.files import MemoryFiles
+
+
+class Api:
+    """`ask(key, version, **fields)` → the decoded answer, or None when there is none; `parked` requests are awaited."""
+
+    def __init__(self, config: dict[str, str] | None = None, files: MemoryFiles | None = None) -> None:
+        self.runner = asyncio.Runner()
+        self.now_ms = 1_700_000_000_000
+        self.files = files or MemoryFiles()
+        self.cluster = Cluster(self.files, BrokerConfig(config or {}), clock=lambda: self.now_ms)
+        self.cluster.host, self.cluster.port = "127.0.0.1", 9092
+        self.runner.run(self._open())
+
+    async def _open(self) -> None:
+        self.cluster.open()
+
+    def close(self) -> None:
+        async def close() -> None:
+            self.cluster.close()
+
+        self.runner.run(close())
+        self.runner.close()
+
+    @staticmethod
+    def encode(key: int, version: int, fields: dict[str, Any], client_id: str | None = "test") -> bytearray:
+        """A request's frame, without its size."""
+        entity = messages.entity_of(key, version, EntityType.request)
+        header = key.to_bytes(2, "big") + version.to_bytes(2, "big") + (7).to_bytes(4, "big")
+        header += b"\xff\xff" if client_id is None else len(client_id).to_bytes(2, "big") + client_id.encode()
+        if messages.is_flexible(key, version):
+            header += b"\0"
+        import io
+
+        out = io.BytesIO()
+        entity_writer(entity)(out, messages.fitter(entity)(fields))
+        return bytearray(header + out.getvalue())
+
+    def start(self, key: int, version: int, **fields: Any) -> "asyncio.Future[bytes]":
+        """Sends a request; the future has the answer's bytes when it comes."""
+
+        async def send() -> "asyncio.Future[bytes]":
+            answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+            api, request = read_request(memoryview(self.encode(key, version, fields)), "/127.0.0.1")
+            request.send = lambda parts: answer.set_result(b"".join(parts))
+            dispatch(self.cluster, api, request)
+            return answer
+
+        return self.runner.run(send())
+
+    def finish(self, key: int, version: int, answer: "asyncio.Future[bytes]") -> Any:
+        async def wait() -> bytes:
+            return await asyncio.wait_for(answer, 5)
+
+        data = self.runner.run(wait())
+        if not data:
+            return None
+        assert int.from_bytes(data[:4], "big") == len(data) - 4
+        assert int.from_bytes(data[4:8], "big") == 7
+        at = 9 if key != messages.API_VERSIONS and messages.is_flexible(key, version) else 8
+        body, size = entity_reader(messages.entity_of(key, version, EntityType.response))(data, at)
+        assert at + size == len(data), f"{api_key_map[key]} v{version}: bytes left over"
+        return body
+
+    def ask(self, key: int, version: int, **fields: Any) -> Any:
+        return self.finish(key, version, self.start(key, version, **fields))
+
+
+@pytest.fixture
+def make_api() -> Iterator[type[Api]]:
+    """Makes brokers with settings of one's own; they are closed at the end."""
+    made: list[Api] = []
+
+    def make(config: dict[str, str] | None = None, files: MemoryFiles | None = None) -> Api:
+        made.append(Api(config, files))
+        return made[-1]
+
+    yield make  # type: ignore[misc]
+    for api in made:
+        api.close()
+
+
+@pytest.fixture
+def api(make_api) -> Api:
+    """One broker in memory with Kafka's defaults."""
+    return make_api()
