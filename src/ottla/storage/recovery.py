@@ -9,8 +9,11 @@ never removes anything below such an offset, and it never moves a byte: what it 
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import Final
+from zlib import crc32
 
+from ottla.core.errors import StorageError
 from ottla.core.records.batch import BatchHeader
 from ottla.storage.checkpoints import LEADER_EPOCHS_FILE, EpochStart, decode_leader_epochs, encode_leader_epochs
 from ottla.storage.files import Files
@@ -19,6 +22,11 @@ from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, S
 from ottla.storage.settings import LogSettings
 
 _NAME_DIGITS: Final = 20
+# Offset (skipped), size, checksum, format; the checksum covers all from the format on.
+_OLDER_MESSAGE: Final = Struct(">8xiIb")
+_OLDER_LENGTH_MIN: Final = 14
+_OLDER_CRC_FROM: Final = 16
+_CRC_BYTES: Final = 4
 _UNFINISHED_SUFFIXES: Final = (".tmp", ".cleaned", ".deleted")
 
 
@@ -132,6 +140,7 @@ class _Recovery:
             )
             is_whole = segment.size == size
             if not is_whole:
+                self._refuse_older_format(segment)
                 found.bytes_cut += size - segment.size
                 segment.truncate(segment.size)
                 segment.sync()
@@ -143,6 +152,20 @@ class _Recovery:
         found.undurable = [segment for segment in found.undurable if segment is not found.segments[-1]]
         if self._snapshot_offset > found.end_offset:
             self._replay_producers()
+
+    def _refuse_older_format(self, segment: Segment) -> None:
+        """Messages of formats 0 and 1 (before Kafka 0.11) are no damage: they are left alone, and the log is not opened."""
+        head = segment.log().read(segment.size, _OLDER_MESSAGE.size)
+        if len(head) < _OLDER_MESSAGE.size:
+            return
+        length, crc, magic = _OLDER_MESSAGE.unpack(head)
+        if magic not in (0, 1) or length < _OLDER_LENGTH_MIN:
+            return
+        if crc32(segment.log().read(segment.size + _OLDER_CRC_FROM, length - _CRC_BYTES)) == crc:
+            raise StorageError(
+                f"{self._directory} holds messages of format {magic}, from before Kafka 0.11, which are not read here;"
+                " copy the topic with a Kafka version that rewrites them"
+            )
 
     def _follows(self, segment: Segment) -> bool:
         """A segment begins where the one before ended; only compaction leaves a gap."""
