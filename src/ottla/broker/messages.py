@@ -54,7 +54,7 @@ def request_decoder(key: int, version: int) -> Decoder:
 
     def decode(buffer: Buffer, at: int) -> Any:
         try:
-            return read(buffer, at)[0]
+            return read(memoryview(buffer).toreadonly(), at)[0]  # kio takes no writable memory
         except Exception as error:
             raise PeerError(f"request of API {key} v{version} cannot be read: {error}") from error
 

@@ -36,3 +36,8 @@ def test_a_field_that_a_version_lacks_is_left_out() -> None:
     values = {"error_code": 27, "throttle_time": 1500}
     assert messages.response_encoder(12, 0)(values) == (27).to_bytes(2, "big")
     assert messages.response_encoder(12, 1)(values) == (1500).to_bytes(4, "big") + (27).to_bytes(2, "big")
+
+
+def test_a_request_is_read_from_writable_memory_as_the_socket_gives_it() -> None:
+    heartbeat = messages.request_decoder(12, 0)(memoryview(bytearray(b"\0\1g\0\0\0\7\0\1m")), 0)
+    assert (heartbeat.group_id, heartbeat.generation_id, heartbeat.member_id) == ("g", 7, "m")
