@@ -14,10 +14,9 @@ from uuid import UUID
 from ottla.core.errors import ErrorCode, PeerError, StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import (
-    ATTRIBUTES_AT,
+    HEADER,
     LEADER_EPOCH_AT,
     LOG_APPEND_TIME_BIT,
-    MAX_TIMESTAMP_AT,
     BatchHeader,
     crc_is_valid,
     decode_batch,
@@ -42,7 +41,6 @@ from ottla.storage.validation import Appended, Refused, read_client_batch, refus
 __all__ = ["Appended", "LogSettings", "Opened", "PartitionLog", "Refused"]
 
 _NO_EPOCH: Final = -1
-_INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 _INT64: Final = Struct(">q")
 
@@ -197,6 +195,8 @@ class PartitionLog:
         header = read_client_batch(view)
         if isinstance(header, Refused):
             return header
+        if header.size_bytes != len(view):
+            view = view[: header.size_bytes]
         refused = refusal(header, view, self.settings, now_ms)
         if refused is not None:
             return refused
@@ -249,16 +249,16 @@ class PartitionLog:
         return Appended(first, end - 1, now_ms if self.settings.is_log_append_time else -1, self._bases[0])
 
     def _assign(self, view: memoryview, headers: list[BatchHeader], now_ms: int) -> list[BatchHeader]:
-        """Write base offset and leader epoch (both outside the checksum) into the bytes; with LogAppendTime the time, and the checksum."""
-        at, offset, epoch, stored = 0, self._end_offset, self._epoch, []
+        """Write base offset and leader epoch (both outside the checksum) into the bytes, and the topic's kind of timestamp."""
+        at, offset, epoch, is_broker_time, stored = 0, self._end_offset, self._epoch, self.settings.is_log_append_time, []
         for header in headers:
             _INT64.pack_into(view, at, offset)
             _INT32.pack_into(view, at + LEADER_EPOCH_AT, epoch)
             header = header._replace(base_offset=offset, leader_epoch=epoch)
-            if self.settings.is_log_append_time:
-                header = header._replace(attributes=header.attributes | LOG_APPEND_TIME_BIT, max_timestamp_ms=now_ms)
-                _INT16.pack_into(view, at + ATTRIBUTES_AT, header.attributes)
-                _INT64.pack_into(view, at + MAX_TIMESTAMP_AT, now_ms)
+            if is_broker_time or header.is_log_append_time:
+                attributes = header.attributes & ~LOG_APPEND_TIME_BIT | is_broker_time * LOG_APPEND_TIME_BIT
+                header = header._replace(attributes=attributes, max_timestamp_ms=now_ms if is_broker_time else header.max_timestamp_ms)
+                HEADER.pack_into(view, at, *header)
                 seal(view[at : at + header.size_bytes])
             stored.append(header)
             at += header.size_bytes

@@ -4,11 +4,11 @@ Only a compacted topic makes it look at single records (they need keys). It writ
 Source: Kafka's `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords` and `LogValidator`.
 """
 
-from typing import NamedTuple
+from struct import Struct
+from typing import Final, NamedTuple
 
 from ottla.core.errors import ErrorCode, PeerError
 from ottla.core.records.batch import (
-    BATCH_LENGTH_MIN,
     CODEC_MASK,
     HEADER,
     HEADER_BYTES,
@@ -22,7 +22,10 @@ from ottla.core.records.batch import (
 from ottla.core.records.compression import Codec
 from ottla.storage.settings import LogSettings
 
-_MAGIC_AT = 16
+_MAGIC_AT: Final = 16
+_LENGTH: Final = Struct(">8xi")
+# What a message of format 0 has at least; Kafka looks for that before it looks at the format.
+_OLDER_LENGTH_MIN: Final = 14
 
 
 class Appended(NamedTuple):
@@ -46,32 +49,46 @@ class Refused(NamedTuple):
 
 
 def read_client_batch(batches: memoryview) -> BatchHeader | Refused:
-    """The header of the one batch that a client may send for a partition."""
-    size = len(batches)
-    if size == 0:
+    """The header of the one batch that a client may send for a partition. A partial batch behind it does not count, as in Kafka."""
+    first = _whole_batch(batches, 0)
+    if first is None:
         return Refused(ErrorCode.INVALID_RECORD, "A produce request must hold exactly one record batch per partition; there is none")
-    if size > _MAGIC_AT and batches[_MAGIC_AT] in (0, 1):
+    if isinstance(first, Refused):
+        return first
+    if batches[_MAGIC_AT] != MAGIC:
         return Refused(
             ErrorCode.INVALID_RECORD,
             f"Produce requests are only allowed to contain record batches of format {MAGIC}; this is format {batches[_MAGIC_AT]}",
         )
-    if size < HEADER_BYTES:
-        return Refused(ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are too few for a record batch")
-    header = BatchHeader._make(HEADER.unpack_from(batches))
-    if header.magic != MAGIC:
-        return Refused(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record batch: {header.magic}")
-    rest = size - header.batch_length - LENGTH_OVERHEAD_BYTES
-    if header.batch_length < BATCH_LENGTH_MIN or rest < 0:
-        return Refused(ErrorCode.CORRUPT_MESSAGE, f"A record batch of length {header.batch_length} in {size} bytes")
-    if rest >= HEADER_BYTES:
-        return Refused(ErrorCode.INVALID_RECORD, "A produce request must hold exactly one record batch per partition; there are more")
-    if rest:
-        return Refused(ErrorCode.CORRUPT_MESSAGE, f"{rest} bytes follow the record batch")
-    return header
+    if first != len(batches):
+        second = _whole_batch(batches, first)
+        if isinstance(second, Refused):
+            return second
+        if second is not None:
+            return Refused(ErrorCode.INVALID_RECORD, "A produce request must hold exactly one record batch per partition; there are more")
+    if first < HEADER_BYTES:
+        return Refused(ErrorCode.CORRUPT_MESSAGE, f"Record batch is corrupt (its {first} bytes are too few for a header)")
+    return BatchHeader._make(HEADER.unpack_from(batches))
+
+
+def _whole_batch(batches: memoryview, at: int) -> int | Refused | None:
+    """The size of the batch or older message at `at`; None when it is not all there."""
+    there = len(batches) - at
+    if there < LENGTH_OVERHEAD_BYTES:
+        return None
+    (length,) = _LENGTH.unpack_from(batches, at)
+    if length < _OLDER_LENGTH_MIN:
+        return Refused(ErrorCode.CORRUPT_MESSAGE, f"Record size {length} is less than the minimum record overhead ({_OLDER_LENGTH_MIN})")
+    if there <= _MAGIC_AT:
+        return None
+    if batches[at + _MAGIC_AT] > MAGIC:
+        return Refused(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {batches[at + _MAGIC_AT]}")
+    size: int = length + LENGTH_OVERHEAD_BYTES
+    return size if size <= there else None
 
 
 def refusal(header: BatchHeader, batch: memoryview, settings: LogSettings, now_ms: int) -> Refused | None:
-    """Why a client's batch, whole and alone in `batch`, may not be appended; None when it may."""
+    """Why a client's batch, which fills `batch`, may not be appended; None when it may."""
     size = len(batch)
     if header.base_offset != 0:
         return Refused(ErrorCode.INVALID_RECORD, f"The baseOffset of the record batch should be 0, but it is {header.base_offset}")
@@ -106,9 +123,11 @@ def refusal(header: BatchHeader, batch: memoryview, settings: LogSettings, now_m
 
 def _bad_time(header: BatchHeader, settings: LogSettings, now_ms: int) -> Refused | None:
     """Kafka looks at each record's time; the header's first and largest stand for them here, so no record is read."""
-    if header.is_log_append_time:
-        return Refused(ErrorCode.INVALID_TIMESTAMP, "Producer should not set timestamp type to LogAppendTime")
-    if settings.is_log_append_time or header.max_timestamp_ms == NO_TIMESTAMP:
+    if settings.is_log_append_time:
+        if header.is_log_append_time:
+            return Refused(ErrorCode.INVALID_TIMESTAMP, "Producer should not set timestamp type to LogAppendTime")
+        return None
+    if header.max_timestamp_ms == NO_TIMESTAMP:
         return None
     ahead_ms, behind_ms = header.max_timestamp_ms - now_ms, now_ms - header.base_timestamp_ms
     if ahead_ms <= settings.message_timestamp_after_max_ms and behind_ms <= settings.message_timestamp_before_max_ms:

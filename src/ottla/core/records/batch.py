@@ -25,7 +25,6 @@ LEADER_EPOCH_AT: Final = 12
 CRC_AT: Final = 17
 # The checksum covers all from here to the end, so that a broker can set base offset and leader epoch without computing it again.
 ATTRIBUTES_AT: Final = 21
-MAX_TIMESTAMP_AT: Final = 35
 
 CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME_BIT: Final = 0x08

@@ -52,7 +52,7 @@ def compress(codec: Codec, data: bytes | bytearray | memoryview) -> bytes:
             return _compress_xerial(memoryview(data))
         case Codec.LZ4:
             frame = cramjam.lz4.Compressor(block_linked=False, content_checksum=False)
-            frame.compress(data)
+            frame.compress(bytes(data))  # it takes nothing else
             return bytes(frame.finish())
         case Codec.ZSTD:
             return bytes(cramjam.zstd.compress(data))
