@@ -1,0 +1,1 @@
+"""Group events to rebalances: what happened, why, and whether somebody meant it to. Pure: events in, values out."""
