@@ -87,9 +87,7 @@ class PartitionLog:
         "topic_id",
     )
 
-    def __init__(
-        self, files: Files, directory: str, settings: LogSettings, *, topic_id: UUID | None = None, leader_epoch: int = 0
-    ) -> None:
+    def __init__(self, files: Files, directory: str, settings: LogSettings, *, topic_id: UUID | None = None, leader_epoch: int = 0) -> None:
         self._files = files
         self._directory = directory
         self.settings = settings

@@ -135,9 +135,7 @@ class _Recovery:
                 self._drop_from(number)
                 break
             size = segment.size
-            found.end_offset = segment.recount(
-                verify_crc=True, may_have_gaps=self._settings.is_compacted, on_batch=self._meet
-            )
+            found.end_offset = segment.recount(verify_crc=True, may_have_gaps=self._settings.is_compacted, on_batch=self._meet)
             is_whole = segment.size == size
             if not is_whole:
                 self._refuse_older_format(segment)

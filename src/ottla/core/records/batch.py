@@ -135,6 +135,7 @@ def encode_batch(
 ) -> bytearray:
     """One batch of at least one record, in rising order of offset from `base_offset` on, ready to be sent or appended."""
     assert records, "a batch without records is made by the cleaner alone"
+    assert records[-1].offset >= records[0].offset >= base_offset, "offsets count from the base offset"
     base_timestamp_ms = records[0].timestamp_ms
     section: bytes | bytearray = encode_records(records, base_offset=base_offset, base_timestamp_ms=base_timestamp_ms)
     if codec is not NONE:

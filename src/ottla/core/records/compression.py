@@ -101,22 +101,22 @@ def _compress_xerial(data: memoryview) -> bytes:
 
 def _decompress_snappy(data: memoryview, output_bytes_max: int) -> bytes:
     if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return _decompress_snappy_block(data, output_bytes_max)
-    at, left, blocks = len(_XERIAL_HEADER), output_bytes_max, []
-    while at < len(data):
+        return _decompress_snappy_blocks([data], output_bytes_max)
+    at, blocks = len(_XERIAL_HEADER), []
+    while at != len(data):
         if at + _BLOCK_LENGTH.size > len(data):
             raise PeerError("the batch's snappy data ends inside a block length")
         (length,) = _BLOCK_LENGTH.unpack_from(data, at)
         at += _BLOCK_LENGTH.size
         if not 0 < length <= len(data) - at:
             raise PeerError(f"the batch's snappy data names a block of {length} bytes where {len(data) - at} are left")
-        blocks.append(_decompress_snappy_block(data[at : at + length], left))
-        left -= len(blocks[-1])
+        blocks.append(data[at : at + length])
         at += length
-    return b"".join(blocks)
+    return _decompress_snappy_blocks(blocks, output_bytes_max)
 
 
-def _decompress_snappy_block(block: memoryview, output_bytes_max: int) -> bytes:
-    if cramjam.snappy.decompress_raw_len(block) > output_bytes_max:
+def _decompress_snappy_blocks(blocks: list[memoryview], output_bytes_max: int) -> bytes:
+    # Each block says what it inflates to, so the sum is known before anything is allocated.
+    if sum(map(cramjam.snappy.decompress_raw_len, blocks)) > output_bytes_max:
         raise _too_much(Codec.SNAPPY, output_bytes_max)
-    return bytes(cramjam.snappy.decompress_raw(block))
+    return b"".join(bytes(cramjam.snappy.decompress_raw(block)) for block in blocks)

@@ -1,0 +1,87 @@
+"""The codecs: round trips, the framings that Kafka's clients use, and frames that lie about their size."""
+
+import zlib
+
+import cramjam
+import pytest
+
+from ottla.core.errors import PeerError
+from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress, decompress
+
+LIMIT = 1 << 20
+PLAIN = b"".join(b"record %d;" % number for number in range(20_000))
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("data", [b"", b"x", PLAIN, bytes(LIMIT)])
+def test_round_trip(codec: Codec, data: bytes) -> None:
+    assert decompress(codec, compress(codec, data), output_bytes_max=LIMIT) == data
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_any_buffer_will_do(codec: Codec, kind: type) -> None:
+    assert decompress(codec, kind(compress(codec, kind(PLAIN))), output_bytes_max=LIMIT) == PLAIN
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_more_than_allowed_is_the_peers_error(codec: Codec) -> None:
+    with pytest.raises(PeerError, match="more than 1048576 bytes"):
+        decompress(codec, compress(codec, bytes(LIMIT + 1)), output_bytes_max=LIMIT)
+
+
+def test_a_bomb_is_not_blown_up() -> None:
+    bomb = compress(ZSTD, bytes(200_000_000))
+    assert len(bomb) < 20_000
+    with pytest.raises(PeerError):
+        decompress(ZSTD, bomb, output_bytes_max=LIMIT)
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+@pytest.mark.parametrize("cut", [1, 10, -1])
+def test_a_torn_frame_is_the_peers_error(codec: Codec, cut: int) -> None:
+    with pytest.raises(PeerError):
+        decompress(codec, compress(codec, PLAIN)[:cut], output_bytes_max=LIMIT)
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_junk_is_the_peers_error(codec: Codec) -> None:
+    with pytest.raises(PeerError):
+        decompress(codec, b"\xff" * 100, output_bytes_max=LIMIT)
+
+
+def test_gzip_is_gzip() -> None:
+    assert zlib.decompress(compress(GZIP, PLAIN), wbits=31) == PLAIN
+
+
+def test_snappy_comes_raw_or_in_xerial_blocks() -> None:
+    assert decompress(SNAPPY, bytes(cramjam.snappy.compress_raw(PLAIN)), output_bytes_max=LIMIT) == PLAIN
+    framed = compress(SNAPPY, PLAIN)
+    assert framed[:16] == b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
+    # two blocks, each with its length before it
+    first = int.from_bytes(framed[16:20])
+    assert cramjam.snappy.decompress_raw_len(framed[20 : 20 + first]) == 32 * 1024
+
+
+@pytest.mark.parametrize("block", [b"\x00\x00", b"\x00\x00\x00\x00", b"\xff\xff\xff\xff", b"\x00\x00\x00\x05abcd"])
+def test_a_xerial_block_must_be_all_there(block: bytes) -> None:
+    with pytest.raises(PeerError):
+        decompress(SNAPPY, compress(SNAPPY, PLAIN) + block, output_bytes_max=LIMIT)
+
+
+def test_many_small_snappy_blocks_count_together() -> None:
+    block = bytes(cramjam.snappy.compress_raw(bytes(1000)))
+    framed = compress(SNAPPY, b"") + (len(block).to_bytes(4) + block) * 11
+    assert decompress(SNAPPY, framed, output_bytes_max=11_000) == bytes(11_000)
+    with pytest.raises(PeerError):
+        decompress(SNAPPY, framed, output_bytes_max=10_999)
+
+
+def test_lz4_frames_have_independent_blocks() -> None:
+    flags = compress(LZ4, PLAIN)[4]
+    assert flags & 0xC0 == 0x40  # version 1
+    assert flags & 0x20  # Kafka's Java reader: "Dependent block stream is unsupported"
+
+
+def test_none_is_the_bytes_themselves() -> None:
+    assert compress(NONE, b"abc") == b"abc"
