@@ -367,7 +367,7 @@ class PartitionLog:
         """
         if offset >= self._end_offset:
             return b"" if offset == self._end_offset else None
-        if offset < self._bases[0]:
+        if offset < self.log_start_offset:
             return None
         for number in range(bisect_right(self._bases, offset) - 1, len(self._segments)):
             data = self._opened(number).read(offset, max_bytes, at_least_one=at_least_one)

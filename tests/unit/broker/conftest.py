@@ -1,6 +1,7 @@
 """A broker's APIs without a socket: requests are encoded by kio, dispatched, and their answers decoded by kio."""
 
 import asyncio
+import io
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,8 +46,6 @@ class Api:
         header += b"\xff\xff" if client_id is None else len(client_id).to_bytes(2, "big") + client_id.encode()
         if messages.is_flexible(key, version):
             header += b"\0"
-        import io
-
         out = io.BytesIO()
         entity_writer(entity)(out, messages.fitter(entity)(fields))
         return bytearray(header + out.getvalue())
@@ -75,6 +74,9 @@ class Api:
         at = 9 if key != messages.API_VERSIONS and messages.is_flexible(key, version) else 8
         body, size = entity_reader(messages.entity_of(key, version, EntityType.response))(data, at)
         assert at + size == len(data), f"{api_key_map[key]} v{version}: bytes left over"
+        again = io.BytesIO()
+        entity_writer(type(body))(again, body)
+        assert again.getvalue() == data[at:], f"{api_key_map[key]} v{version}: kio writes other bytes"
         return body
 
     def ask(self, key: int, version: int, **fields: Any) -> Any:

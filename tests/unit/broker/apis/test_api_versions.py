@@ -1,0 +1,40 @@
+"""ApiVersions: the list is what is served, in every version, and for versions that nobody knows."""
+
+import pytest
+
+from ottla.broker.dispatch import served_apis
+
+# What Apache Kafka 4.3.0 advertises for the same APIs.
+KAFKA_4_3 = {
+    0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4), 13: (0, 5), 14: (0, 5),
+    15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 22: (0, 5), 32: (1, 4), 37: (0, 3), 42: (0, 2), 44: (0, 1), 47: (0, 0),
+    60: (0, 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_it_lists_what_kafka_lists(api, version: int) -> None:
+    software = {"client_software_name": "test", "client_software_version": "1.0"} if version >= 3 else {}
+    answer = api.ask(18, version, **software)
+    assert answer.error_code == 0
+    assert {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys} == KAFKA_4_3
+
+
+def test_an_unknown_version_is_answered_in_version_0_with_the_whole_list(api) -> None:
+    async def ask() -> bytes:
+        from ottla.broker.dispatch import dispatch, read_request
+
+        parts: list[bytes] = []
+        found, request = read_request(memoryview(bytearray(b"\0\x12\0\x63\0\0\0\7\xff\xff")), "/127.0.0.1")
+        request.send = parts.extend
+        dispatch(api.cluster, found, request)
+        return b"".join(parts)
+
+    data = api.runner.run(ask())
+    assert data[8:10] == (35).to_bytes(2, "big")
+    assert int.from_bytes(data[10:14], "big") == len(served_apis())
+
+
+@pytest.mark.parametrize("name", ["", " ", "bad name", "-x"])
+def test_software_that_has_no_name_is_refused(api, name: str) -> None:
+    assert api.ask(18, 3, client_software_name=name, client_software_version="1").error_code == 42

@@ -1,0 +1,44 @@
+"""CreateTopics: each topic has a result of its own."""
+
+import pytest
+
+
+def new(name: str, partitions: int = -1, replicas: int = -1, **configs: str) -> dict:
+    entries = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
+    return {"name": name, "num_partitions": partitions, "replication_factor": replicas, "assignments": [], "configs": entries}
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_every_version_makes_topics(api, version: int) -> None:
+    answer = api.ask(19, version, topics=[new("a", 2), new("bad name"), new("c", 0)], timeout=1000, validate_only=False)
+    assert [topic.error_code for topic in answer.topics] == [0, 17, 37]
+    assert len(api.cluster.catalogue.topics["a"].leaders) == 2
+    if version >= 5:
+        configs = {config.name: config for config in answer.topics[0].configs}
+        assert (answer.topics[0].num_partitions, answer.topics[0].replication_factor) == (2, 1)
+        assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("604800000", 5)
+
+
+def test_only_checking_makes_nothing(api) -> None:
+    answer = api.ask(19, 7, topics=[new("a", 2)], timeout=1000, validate_only=True)
+    assert (answer.topics[0].error_code, answer.topics[0].num_partitions) == (0, 2)
+    assert api.cluster.catalogue.topics == {}
+
+
+def test_a_name_given_twice_is_refused_for_both(api) -> None:
+    answer = api.ask(19, 7, topics=[new("a"), new("a"), new("b")], timeout=1000, validate_only=False)
+    assert [topic.error_code for topic in answer.topics] == [42, 42, 0]
+
+
+def test_settings_are_kept(api) -> None:
+    api.ask(19, 7, topics=[new("a", retention_ms="5")], timeout=1000, validate_only=False)
+    assert api.cluster.catalogue.topics["a"].configs == {"retention.ms": "5"}
+
+
+def test_topics_are_there_after_a_restart(make_api) -> None:
+    first = make_api()
+    first.ask(19, 7, topics=[new("a", 3, retention_ms="5")], timeout=1000, validate_only=False)
+    topic = first.cluster.catalogue.topics["a"]
+    second = make_api(files=first.files)
+    assert second.cluster.catalogue.topics["a"] == topic
+    assert second.cluster.cluster_id == first.cluster.cluster_id

@@ -1,0 +1,40 @@
+"""DescribeConfigs: every setting, with where its value comes from."""
+
+import pytest
+
+
+def ask(api, version: int, kind: int, name: str, keys=None, synonyms: bool = True):
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
+    (result,) = api.ask(32, version, resources=[resource], include_synonyms=synonyms, include_documentation=True).results
+    return result
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_every_version_describes_a_topic(api, make_topic, version: int) -> None:
+    make_topic("t", configs={"retention.ms": "5"})
+    result = ask(api, version, 2, "t")
+    configs = {config.name: config for config in result.configs}
+    assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("5", 1)
+    assert [(item.name, item.source) for item in configs["retention.ms"].synonyms] == [("retention.ms", 1), ("log.retention.ms", 5)]
+    if version >= 3:
+        assert (configs["retention.ms"].config_type, configs["cleanup.policy"].config_type) == (5, 7)
+        assert configs["retention.ms"].documentation
+
+
+def test_chosen_keys_only(api, make_topic) -> None:
+    make_topic("t")
+    assert [config.name for config in ask(api, 4, 2, "t", ["segment.bytes"]).configs] == ["segment.bytes"]
+
+
+@pytest.mark.parametrize("name", ["", "1"])
+def test_the_brokers_own(make_api, name: str) -> None:
+    result = ask(make_api({"num.partitions": "9"}), 4, 4, name)
+    partitions = next(config for config in result.configs if config.name == "num.partitions")
+    assert (partitions.value, partitions.config_source, partitions.read_only) == ("9", 4, True)
+
+
+@pytest.mark.parametrize(("kind", "name", "error"), [(2, "gone", 3), (2, "bad name", 17), (4, "7", 42), (99, "x", 42)])
+def test_what_is_not_there(api, kind: int, name: str, error: int) -> None:
+    result = ask(api, 4, kind, name)
+    assert (result.error_code, result.configs) == (error, ())
+    assert result.error_message

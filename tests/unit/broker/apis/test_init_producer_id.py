@@ -1,0 +1,25 @@
+"""InitProducerId: ids that nobody else ever had."""
+
+import pytest
+
+
+def ask(api, version: int = 4, transactional_id: str | None = None, producer_id: int = -1, epoch: int = -1):
+    return api.ask(22, version, transactional_id=transactional_id, transaction_timeout=60000, producer_id=producer_id, producer_epoch=epoch)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_every_version_gives_new_ids(api, version: int) -> None:
+    first, second = ask(api, version), ask(api, version)
+    assert (first.error_code, first.producer_epoch, second.producer_id) == (0, 0, first.producer_id + 1)
+
+
+def test_ids_are_never_given_again_after_a_restart(make_api) -> None:
+    first = make_api()
+    given = {ask(first).producer_id for _ in range(1500)}
+    assert len(given) == 1500
+    assert ask(make_api(files=first.files)).producer_id not in given
+
+
+@pytest.mark.parametrize(("transactional_id", "producer_id", "epoch"), [("t", -1, -1), (None, 5, -1), (None, -1, 5)])
+def test_what_is_refused(api, transactional_id: str | None, producer_id: int, epoch: int) -> None:
+    assert ask(api, 4, transactional_id, producer_id, epoch).error_code == 42

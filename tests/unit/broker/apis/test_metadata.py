@@ -1,0 +1,74 @@
+"""Metadata: all topics, some topics, topics that come to be by being asked for."""
+
+import uuid
+
+import pytest
+
+
+def ask(api, version: int, names, create: bool = True):
+    topics = None if names is None else [{"name": name, "topic_id": None} for name in names]
+    return api.ask(
+        3,
+        version,
+        topics=topics,
+        allow_auto_topic_creation=create,
+        include_cluster_authorized_operations=True,
+        include_topic_authorized_operations=True,
+    )
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_every_version_shows_topic_and_broker(api, make_topic, version: int) -> None:
+    topic = make_topic("t", 3)
+    answer = ask(api, version, ["t"])
+    assert [(broker.node_id, broker.host, broker.port) for broker in answer.brokers] == [(1, "127.0.0.1", 9092)]
+    (shown,) = answer.topics
+    assert (shown.name, shown.error_code, [part.leader_id for part in shown.partitions]) == ("t", 0, [1, 1, 1])
+    if version >= 10:
+        assert shown.topic_id == uuid.UUID(bytes=topic.topic_id)
+    if version >= 8:
+        assert shown.topic_authorized_operations == 3576
+
+
+@pytest.mark.parametrize(("version", "names"), [(0, []), (1, None), (13, None)])
+def test_all_topics(api, make_topic, version: int, names) -> None:
+    make_topic("a")
+    make_topic("b")
+    assert sorted(topic.name for topic in ask(api, version, names).topics) == ["a", "b"]
+
+
+def test_an_empty_list_asks_for_no_topic_from_version_1_on(api, make_topic) -> None:
+    make_topic("a")
+    assert ask(api, 1, []).topics == ()
+
+
+def test_a_topic_is_made_when_it_is_asked_for(api) -> None:
+    assert ask(api, 12, ["new"]).topics[0].error_code == 0
+    assert list(api.cluster.catalogue.topics) == ["new"]
+
+
+def test_it_is_not_made_when_the_client_or_the_broker_says_no(make_api) -> None:
+    strict = make_api({"auto.create.topics.enable": "false"})
+    assert ask(strict, 12, ["new"]).topics[0].error_code == 3
+    assert ask(make_api(), 12, ["new"], create=False).topics[0].error_code == 3
+    assert ask(make_api(), 12, ["bad name"]).topics[0].error_code == 17
+
+
+def test_the_offsets_topic_is_made_with_its_own_settings(make_api) -> None:
+    api = make_api({"offsets.topic.num.partitions": "7"})
+    (topic,) = ask(api, 12, ["__consumer_offsets"]).topics
+    assert (len(topic.partitions), topic.is_internal) == (7, True)
+    assert api.cluster.catalogue.topics["__consumer_offsets"].configs["cleanup.policy"] == "compact"
+
+
+def test_by_id(api, make_topic) -> None:
+    topic = make_topic("t")
+    known, unknown = uuid.UUID(bytes=topic.topic_id), uuid.uuid4()
+    answer = api.ask(
+        3,
+        12,
+        topics=[{"name": None, "topic_id": known}, {"name": None, "topic_id": unknown}],
+        allow_auto_topic_creation=True,
+        include_topic_authorized_operations=False,
+    )
+    assert [(shown.name, shown.error_code) for shown in answer.topics] == [("t", 0), (None, 100)]
