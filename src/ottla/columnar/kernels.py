@@ -22,7 +22,6 @@ from ottla.core.records.batch import (
     LENGTH_OVERHEAD_BYTES,
     LOG_APPEND_TIME_BIT,
     MAGIC,
-    MAX_TIMESTAMP_AT,
 )
 
 # Columns of the batch table: one row of 64-bit numbers a batch.
@@ -134,7 +133,7 @@ def scan_headers(buffer: Array, table: Array) -> tuple[Int, Int, Int]:
             row[BASE_OFFSET] = base
             row[LAST_OFFSET_DELTA] = last_delta
             row[BASE_TIMESTAMP_MS] = _big_endian(buffer, at + 27, 8)
-            row[MAX_TIMESTAMP_MS] = _big_endian(buffer, at + MAX_TIMESTAMP_AT, 8)
+            row[MAX_TIMESTAMP_MS] = _big_endian(buffer, at + 35, 8)
             row[RECORD_COUNT] = record_count
             row[ATTRIBUTES] = _big_endian(buffer, at + ATTRIBUTES_AT, 2)
             row[CRC] = _big_endian(buffer, at + CRC_AT, 4) & 0xFFFFFFFF
