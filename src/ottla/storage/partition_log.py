@@ -295,10 +295,11 @@ class PartitionLog:
         return timestamp_ms - began_ms > self.settings.segment_ms
 
     def _begin_epoch(self) -> None:
-        if not self._files.exists(self._directory):
+        if not self._epochs:
             self._files.make_directory(self._directory)
-            if self.topic_id is not None:
-                self._files.replace(f"{self._directory}/{METADATA_FILE}", encode_partition_metadata(self.topic_id), sync=False)
+            metadata = f"{self._directory}/{METADATA_FILE}"
+            if self.topic_id is not None and not self._files.exists(metadata):
+                self._files.replace(metadata, encode_partition_metadata(self.topic_id), sync=False)
         epochs = [*self._epochs, EpochStart(self._epoch, self._end_offset)]
         self._files.replace(f"{self._directory}/{LEADER_EPOCHS_FILE}", encode_leader_epochs(epochs), sync=False)
         self._epochs = epochs

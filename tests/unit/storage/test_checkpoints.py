@@ -1,0 +1,31 @@
+"""The text files of a partition's directory, against bytes that Apache Kafka 4.3 wrote."""
+
+from uuid import UUID
+
+import pytest
+
+from ottla.storage.checkpoints import EpochStart, decode_leader_epochs, encode_leader_epochs, encode_partition_metadata
+
+# As found in a directory of Apache Kafka 4.3.0.
+KAFKAS_EPOCHS = b"0\n2\n0 0\n2 41446\n"
+KAFKAS_METADATA = b"version: 0\ntopic_id: 417SNXpqRBypTcREB5yO8w"
+
+
+def test_leader_epochs_are_kafkas_bytes() -> None:
+    epochs = [EpochStart(0, 0), EpochStart(2, 41446)]
+    assert encode_leader_epochs(epochs) == KAFKAS_EPOCHS
+    assert decode_leader_epochs(KAFKAS_EPOCHS) == epochs
+    assert decode_leader_epochs(encode_leader_epochs([])) == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\0\0\0", b"0", b"0\n1\n", b"1\n0\n", b"0\n1\n0 0\n1 5\n", b"0\n1\n0\n", b"0\n1\n0 0 0\n", b"0\n1\nx 0\n", b"\xff\n0\n",
+     b"0\n2\n1 0\n0 5\n", b"0\n2\n0 9\n1 5\n"],
+)  # fmt: skip
+def test_a_damaged_checkpoint_is_none(data: bytes) -> None:
+    assert decode_leader_epochs(data) is None
+
+
+def test_partition_metadata_is_kafkas_bytes() -> None:
+    assert encode_partition_metadata(UUID("e35ed235-7a6a-441c-a94d-c444079c8ef3")) == KAFKAS_METADATA

@@ -1,0 +1,184 @@
+"""Files on the disk and in memory behave the same; the disk's refusals become sentences."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from ottla.core.errors import ErrorCode, StorageError
+from ottla.storage.files import Files, MemoryFiles, OsFiles, storage_error
+
+CHUNK = 256 * 1024
+
+
+@pytest.fixture(params=["disk", "memory"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+    made: Files = OsFiles(tmp_path / "data") if request.param == "disk" else MemoryFiles()
+    made.make_directory("t-0")
+    return made
+
+
+def test_append_and_read_ranges(files: Files) -> None:
+    file = files.open("t-0/a.log")
+    assert file.append(b"") == 0
+    assert file.append(b"one") == 0
+    assert file.append(memoryview(b"two"), bytearray(b"three")) == 3
+    assert file.size == files.size("t-0/a.log") == 11
+    assert file.read(2, 5) == b"etwot"
+    assert file.read(9, 100) == b"ee"
+    assert file.read(11, 5) == file.read(50, 5) == b""
+
+
+def test_large_pieces_cross_the_chunks(files: Files) -> None:
+    file = files.open("t-0/a.log")
+    data = os.urandom(3 * CHUNK + 17)
+    file.append(data[:5])
+    file.append(data[5 : CHUNK + 9])
+    file.append(data[CHUNK + 9 :])
+    assert file.read(0, file.size) == data
+    assert file.read(CHUNK - 1, 2) == data[CHUNK - 1 : CHUNK + 1]
+    assert file.read(CHUNK, CHUNK) == data[CHUNK : 2 * CHUNK]
+    file.write_at(CHUNK - 2, b"12345")
+    assert file.read(CHUNK - 3, 7) == data[CHUNK - 3 : CHUNK - 2] + b"12345" + data[CHUNK + 3 : CHUNK + 4]
+    file.truncate(2 * CHUNK)
+    assert file.size == 2 * CHUNK
+    file.append(b"end")
+    assert file.read(2 * CHUNK - 1, 10) == data[2 * CHUNK - 1 : 2 * CHUNK] + b"end"
+
+
+def test_truncate_shortens_and_lengthens_with_zeros(files: Files) -> None:
+    file = files.open("t-0/a.log")
+    file.append(b"abcdef")
+    file.truncate(2)
+    file.truncate(4)
+    assert file.read(0, 10) == b"ab\0\0"
+    file.truncate(0)
+    file.append(b"z")
+    assert files.read_all("t-0/a.log") == b"z"
+
+
+def test_a_closed_file_opens_again_by_itself(files: Files) -> None:
+    file = files.open("t-0/a.log")
+    file.append(b"one")
+    file.close()
+    file.close()
+    file.append(b"two")
+    file.sync()
+    assert file.read(0, 10) == files.open("t-0/a.log").read(0, 10) == b"onetwo"
+
+
+def test_names(files: Files) -> None:
+    files.open("t-0/b").append(b"b")
+    files.open("t-0/a").close()
+    files.replace("root.txt", b"1")
+    assert files.list("t-0") == ["a", "b"]
+    assert files.list("") == ["root.txt", "t-0"]
+    assert files.list("none-0") == []
+    files.rename("t-0/b", "t-0/c")
+    files.remove("t-0/a")
+    assert files.list("t-0") == ["c"]
+    assert (files.exists("t-0"), files.exists("t-0/c"), files.exists("t-0/b"), files.exists("none-0/c")) == (True, True, False, False)
+    files.make_directory("t-0")
+    assert files.list("t-0") == ["c"]
+    files.remove_directory("t-0")
+    assert not files.exists("t-0")
+    assert not files.exists("t-0/c")
+
+
+def test_replace_changes_the_whole_file(files: Files) -> None:
+    for sync, data in ((True, b"one, long"), (False, b"two")):
+        files.replace("t-0/x", data, sync=sync)
+        assert files.read_all("t-0/x") == data
+    assert files.list("t-0") == ["x"]
+
+
+def test_sync_by_name(files: Files) -> None:
+    files.open("t-0/a").append(b"1")
+    files.sync("t-0/a")
+    files.sync_directory("t-0")
+    files.sync_directory("")
+
+
+def test_what_is_not_there_is_a_storage_error(files: Files) -> None:
+    attempts = [
+        lambda: files.open("none-0/a"),
+        lambda: files.read_all("t-0/none"),
+        lambda: files.size("t-0/none"),
+        lambda: files.remove("t-0/none"),
+        lambda: files.rename("t-0/none", "t-0/a"),
+        lambda: files.replace("none-0/a", b""),
+        lambda: files.sync("t-0/none"),
+        lambda: files.remove_directory("none-0"),
+    ]
+    for attempt in attempts:
+        with pytest.raises(StorageError, match="it is not there any more"):
+            attempt()
+
+
+def test_memory_files_survive_the_log_that_wrote_them() -> None:
+    files = MemoryFiles()
+    files.make_directory("t-0")
+    files.open("t-0/a").append(b"kept")
+    assert files.open("t-0/a").read(0, 10) == b"kept"
+
+
+def test_the_disk_holds_what_was_written(tmp_path: Path) -> None:
+    files = OsFiles(tmp_path / "deep" / "data")
+    files.make_directory("t-0")
+    files.open("t-0/a").append(b"bytes")
+    assert (tmp_path / "deep" / "data" / "t-0" / "a").read_bytes() == b"bytes"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_short_write_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    files = OsFiles(tmp_path)
+    file = files.open("a")
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, data[:3], at))
+    monkeypatch.setattr(os, "pwritev", lambda fd, buffers, at: pwrite(fd, b"".join(buffers)[:3], at))
+    file.append(*[b"0123456789"] * count)
+    assert files.read_all("a") == b"0123456789" * count
+    assert file.size == 10 * count
+
+
+def test_a_full_disk_says_so_and_counts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OsFiles(tmp_path).open("a")
+    file.append(b"12")
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(StorageError, match="cannot write to a: the disk is full; free some space") as raised:
+        file.append(b"34")
+    assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert file.size == 2
+
+
+def test_every_refusal_has_a_sentence() -> None:
+    assert "read-only" in str(storage_error("open", "a", OSError(errno.EROFS, "")))
+    assert str(storage_error("open", "a", OSError(errno.ELOOP, "too many links"))) == "cannot open a: too many links"
+
+
+def test_descriptors_are_given_back_when_many_files_are_open(tmp_path: Path) -> None:
+    files = OsFiles(tmp_path, open_files_max=3)
+    opened = [files.open(f"f{number}") for number in range(10)]
+    for turn in range(2):
+        for number, file in enumerate(opened):
+            file.append(b"%d" % number)
+            assert len(files.opened) <= 3, turn
+    for number, file in enumerate(opened):
+        assert file.read(0, 10) == b"%d%d" % (number, number)
+        file.close()
+    assert not files.opened
+
+
+def test_two_brokers_do_not_share_a_directory(tmp_path: Path) -> None:
+    first, second = OsFiles(tmp_path), OsFiles(tmp_path)
+    first.lock()
+    with pytest.raises(StorageError, match="used by another broker"):
+        second.lock()
+    first.unlock()
+    second.lock()
+    second.unlock()

@@ -1,0 +1,132 @@
+"""Sequences of idempotent producers (KIP-98), and the snapshot file against bytes that Apache Kafka 4.3 wrote."""
+
+import struct
+
+import pytest
+from crc32c import crc32c
+
+from ottla.core.errors import ErrorCode
+from ottla.core.records.batch import BatchHeader
+from ottla.storage.producer_state import SEQUENCE_MAX, ProducerBatch, ProducerStates, SequenceRefused, last_sequence
+
+
+def header(sequence: int, *, count: int = 3, epoch: int = 0, offset: int = 0, timestamp_ms: int = 1000, attributes: int = 0) -> BatchHeader:
+    return BatchHeader(offset, 100, 0, 2, 0, attributes, count - 1, timestamp_ms, timestamp_ms, 11, epoch, sequence, count)
+
+
+def after(*headers: BatchHeader) -> ProducerStates:
+    states = ProducerStates()
+    for each in headers:
+        assert states.check(each) is None
+        states.note(each)
+    return states
+
+
+def error(states: ProducerStates, batch: BatchHeader) -> ErrorCode:
+    refused = states.check(batch)
+    assert isinstance(refused, SequenceRefused)
+    return refused.error
+
+
+def test_an_unknown_producer_may_begin_anywhere() -> None:
+    assert ProducerStates().check(header(10)) is None
+
+
+def test_the_next_batch_follows_without_a_gap() -> None:
+    states = after(header(0), header(3, offset=3))
+    assert states.check(header(6)) is None
+    for sequence in (1, 4, 5, 7):
+        assert error(states, header(sequence)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_each_of_the_last_five_batches_is_known_again() -> None:
+    states = after(*[header(3 * number, offset=100 + 3 * number) for number in range(7)])
+    for number in range(2, 7):
+        known = states.check(header(3 * number))
+        assert isinstance(known, ProducerBatch)
+        assert (known.first_offset, known.last_offset) == (100 + 3 * number, 102 + 3 * number)
+    assert error(states, header(3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert error(states, header(18, count=2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_epochs() -> None:
+    states = after(header(0, epoch=3))
+    assert error(states, header(3, epoch=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert error(states, header(0, epoch=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert error(states, header(3, epoch=4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert states.check(header(0, epoch=4)) is None
+    states.note(header(0, epoch=4))
+    assert error(states, header(0, epoch=3)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert isinstance(states.check(header(0, epoch=4)), ProducerBatch)
+
+
+def test_sequences_begin_again_after_the_largest() -> None:
+    assert last_sequence(SEQUENCE_MAX - 1, 2) == 0
+    wrapped = after(header(SEQUENCE_MAX - 1))
+    assert wrapped.check(header(1)) is None
+    at_the_end = after(header(SEQUENCE_MAX - 2))
+    assert at_the_end.check(header(0)) is None
+    restarted = ProducerStates.decode(wrapped.encode())
+    assert restarted is not None
+    assert isinstance(restarted.check(header(SEQUENCE_MAX - 1)), ProducerBatch)
+
+
+def test_a_transaction_marker_raises_the_epoch_only() -> None:
+    states = after(header(0))
+    states.note(header(-1, count=1, epoch=1, attributes=0x30))
+    assert error(states, header(3, epoch=0)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert error(states, header(3, epoch=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert states.check(header(0, epoch=1)) is None
+
+
+def test_silent_producers_are_forgotten() -> None:
+    states = after(header(0, timestamp_ms=1000))
+    assert states.expire(now_ms=1999, after_ms=1000) == 0
+    assert states.expire(now_ms=2000, after_ms=1000) == 1
+    assert len(states) == 0
+
+
+def test_a_snapshot_keeps_the_last_batch_of_each_producer() -> None:
+    states = after(header(0), header(3, offset=3, timestamp_ms=1005))
+    restarted = ProducerStates.decode(states.encode())
+    assert restarted is not None
+    known = restarted.check(header(3))
+    assert isinstance(known, ProducerBatch)
+    assert (known.first_offset, known.last_offset, known.timestamp_ms) == (3, 5, 1005)
+    assert error(restarted, header(0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert restarted.check(header(6)) is None
+    assert restarted.encode() == states.encode()
+
+
+def test_a_producer_known_by_its_marker_alone_survives_too() -> None:
+    states = ProducerStates()
+    states.note(header(-1, count=1, epoch=1, attributes=0x30))
+    restarted = ProducerStates.decode(states.encode())
+    assert restarted is not None
+    assert restarted.encode() == states.encode()
+    assert restarted.check(header(0, epoch=1)) is None
+    assert error(restarted, header(0, epoch=0)) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_the_snapshots_layout() -> None:
+    entries = struct.pack(">qhiqiqiq", 11, 0, 2, 102, 2, 1000, -1, -1)
+    body = struct.pack(">i", 1) + entries
+    assert after(header(0, offset=100)).encode() == struct.pack(">hI", 1, crc32c(body)) + body
+    assert ProducerStates().encode() == struct.pack(">hIi", 1, crc32c(bytes(4)), 0)
+
+
+@pytest.mark.parametrize("cut", range(56))
+def test_a_torn_snapshot_is_none(cut: int) -> None:
+    assert ProducerStates.decode(after(header(0)).encode()[:cut]) is None
+
+
+@pytest.mark.parametrize("at", [1, 2, 9, 20])
+def test_a_changed_snapshot_is_none(at: int) -> None:
+    data = bytearray(after(header(0)).encode())
+    data[at] ^= 1
+    assert ProducerStates.decode(bytes(data)) is None
+
+
+def test_a_snapshot_whose_count_is_wrong_is_none() -> None:
+    body = struct.pack(">i", 5)
+    assert ProducerStates.decode(struct.pack(">hI", 1, crc32c(body)) + body) is None

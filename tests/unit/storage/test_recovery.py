@@ -1,0 +1,272 @@
+"""Opening after an end in order, after a crash, and after somebody meddled: what is kept, what is cut, what is rebuilt."""
+
+import struct
+import zlib
+from random import Random
+
+import pytest
+
+from ottla.core.errors import StorageError
+from ottla.core.model import Record
+from ottla.core.records.batch import encode_batch
+from ottla.storage.files import MemoryFiles
+from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
+from ottla.storage.producer_state import ProducerStates
+from ottla.storage.recovery import Recovered, recover
+
+NOW_MS = 1_000_000
+SETTINGS = LogSettings(segment_bytes=2000, index_interval_bytes=300)
+COMPACTED = LogSettings(segment_bytes=2000, index_interval_bytes=300, cleanup_policy="compact")
+
+
+def batch_of(number: int) -> bytearray:
+    records = [Record(each, NOW_MS + 10 * number + each, b"k", b"%04d" % number * 20) for each in range(3)]
+    return encode_batch(records, producer_id=9, producer_epoch=0, base_sequence=3 * number)
+
+
+def written(batches: int = 40, *, clean: bool = False, flushed: int = 0) -> MemoryFiles:
+    """A log of several segments; synced up to `flushed` batches."""
+    files = MemoryFiles()
+    log = PartitionLog(files, "t-0", SETTINGS)
+    log.open(NOW_MS)
+    for number in range(batches):
+        assert isinstance(log.append(batch_of(number), now_ms=NOW_MS), Appended)
+        if number + 1 == flushed:
+            log.flush()
+    log.close(clean=clean)
+    return files
+
+
+def open_it(files: MemoryFiles, settings: LogSettings = SETTINGS) -> Recovered:
+    return recover(files, "t-0", settings, now_ms=NOW_MS)
+
+
+def names(files: MemoryFiles, suffix: str) -> list[int]:
+    return [int(name[:20]) for name in files.list("t-0") if name.endswith(suffix)]
+
+
+def path(base: int, suffix: str = ".log") -> str:
+    return f"t-0/{base:020d}{suffix}"
+
+
+def contents(files: MemoryFiles) -> dict[str, bytes]:
+    return {name: files.read_all(f"t-0/{name}") for name in files.list("t-0")}
+
+
+BATCH_BYTES = len(batch_of(0))
+BASES = names(written(), ".log")
+
+
+def test_the_log_used_here_has_several_segments() -> None:
+    assert len(BASES) >= 4
+    assert BASES[1] % 3 == 0
+
+
+def test_nothing_there_is_an_empty_log() -> None:
+    found = open_it(MemoryFiles())
+    assert (found.segments, found.end_offset, found.clean, found.bytes_cut) == ([], 0, True, 0)
+
+
+def test_after_an_end_in_order_only_the_tail_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = written(clean=True)
+    before = contents(files)
+    monkeypatch.setattr("ottla.storage.segment.crc_is_valid", lambda *_: pytest.fail("a checksum was computed"))
+    found = open_it(files)
+    assert (found.clean, found.end_offset, found.bytes_cut, len(found.producers)) == (True, 120, 0, 1)
+    assert [segment.base_offset for segment in found.segments] == BASES
+    assert contents(files) == before
+
+
+def test_after_a_kill_everything_written_is_there_and_indexes_are_made() -> None:
+    files, closed = written(clean=False), written(clean=True)
+    found = open_it(files)
+    assert (found.clean, found.end_offset, found.bytes_cut) == (False, 120, 0)
+    assert [segment.base_offset for segment in found.undurable] == BASES[:-1]
+    for base in BASES:
+        for suffix in (".log", ".index", ".timeindex"):
+            assert files.read_all(path(base, suffix)) == closed.read_all(path(base, suffix))
+    assert found.producers.encode() == ProducerStates.decode(closed.read_all(path(120, ".snapshot"))).encode()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("missing", [2, 8, 20, 60, 61, 62, BATCH_BYTES - 1])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_a_torn_last_batch_is_cut(missing: int, zeros: bool) -> None:
+    files = written()
+    log = files.open(path(BASES[-1]))
+    size = log.size
+    log.truncate(size - missing)
+    if zeros:
+        log.truncate(size)  # the length reached the disk, the bytes did not
+    found = open_it(files)
+    assert (found.clean, found.end_offset) == (False, 117)
+    assert found.bytes_cut == BATCH_BYTES - (0 if zeros else missing)
+    assert files.size(path(BASES[-1])) == size - BATCH_BYTES
+
+
+def test_damage_in_the_middle_ends_the_log_there() -> None:
+    files = written()
+    files.open(path(BASES[1])).write_at(2 * BATCH_BYTES + 100, b"\xff")
+    found = open_it(files)
+    assert found.end_offset == BASES[1] + 6
+    assert names(files, ".log") == names(files, ".index") == names(files, ".timeindex") == BASES[:2]
+    assert found.producers.encode() != ProducerStates().encode()
+    # and it stays so
+    again = open_it(files)
+    assert (again.end_offset, again.bytes_cut) == (BASES[1] + 6, 0)
+
+
+def test_a_changed_offset_is_damage_although_no_checksum_tells() -> None:
+    files = written()
+    files.open(path(BASES[1])).write_at(2 * BATCH_BYTES, struct.pack(">q", BASES[1] + 7))
+    assert open_it(files).end_offset == BASES[1] + 6
+
+
+def test_what_a_snapshot_vouches_for_is_not_read_again_and_never_removed() -> None:
+    files = written(flushed=40)
+    assert names(files, ".snapshot") == BASES[1:]
+    files.open(path(BASES[0])).write_at(100, b"\xff")
+    found = open_it(files)
+    assert (found.clean, found.end_offset, found.undurable) == (False, 120, [])
+    assert [segment.base_offset for segment in found.segments] == BASES
+
+
+def test_a_hole_between_segments_ends_the_log_unless_it_was_compacted() -> None:
+    for settings, end in ((SETTINGS, BASES[1]), (COMPACTED, 120)):
+        files = written()
+        for suffix in (".log", ".index", ".timeindex"):
+            files.remove(path(BASES[1], suffix))
+        assert open_it(files, settings).end_offset == end
+
+
+def test_segments_that_overlap_end_the_log() -> None:
+    files = written()
+    files.replace(path(BASES[1] - 1), files.read_all(path(BASES[1])))
+    assert open_it(files).end_offset == BASES[1]
+    assert names(files, ".log") == [0]
+
+
+@pytest.mark.parametrize("damage", ["missing", "torn", "zeros"])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_indexes_that_were_lost_after_an_end_in_order(suffix: str, damage: str) -> None:
+    files = written(clean=True)
+    before = contents(files)
+    for base in BASES:
+        match damage:
+            case "missing":
+                files.remove(path(base, suffix))
+            case "torn":
+                files.open(path(base, suffix)).append(b"123")
+            case "zeros":
+                files.open(path(base, suffix)).append(bytes(24))
+    log = PartitionLog(files, "t-0", SETTINGS)
+    log.open(NOW_MS)
+    assert [record.offset for record in log.scan(0)] == list(range(120))
+    assert log.offset_for_timestamp(NOW_MS + 100) == (NOW_MS + 100, 30)
+    assert contents(files) == before
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"junk", bytes(20)])
+def test_the_epochs_are_read_from_the_batches_when_their_checkpoint_is_lost(damage: bytes | None) -> None:
+    files = MemoryFiles()
+    log = PartitionLog(files, "t-0", SETTINGS)
+    for epoch in (2, 2, 5):
+        log.leader_epoch = epoch
+        log.append(batch_of(epoch), now_ms=NOW_MS, from_client=False)
+    log.close()
+    whole = files.read_all("t-0/leader-epoch-checkpoint")
+    files.remove("t-0/leader-epoch-checkpoint")
+    if damage is not None:
+        files.replace("t-0/leader-epoch-checkpoint", damage)
+    assert open_it(files).epochs == [(2, 0), (5, 6)]
+    assert files.read_all("t-0/leader-epoch-checkpoint") == whole
+
+
+def test_epochs_behind_the_cut_are_forgotten() -> None:
+    files = MemoryFiles()
+    log = PartitionLog(files, "t-0", SETTINGS)
+    for epoch in (0, 1):
+        log.leader_epoch = epoch
+        log.append(batch_of(epoch), now_ms=NOW_MS)
+    log.close(clean=False)
+    files.open(path(0)).truncate(BATCH_BYTES + 5)
+    assert open_it(files).epochs == [(0, 0)]
+    assert files.read_all("t-0/leader-epoch-checkpoint") == b"0\n1\n0 0\n"
+
+
+def test_a_damaged_snapshot_is_no_evidence() -> None:
+    files = written(clean=True)
+    files.open(path(120, ".snapshot")).write_at(10, b"\xff")
+    found = open_it(files)
+    assert (found.clean, found.end_offset) == (False, 120)
+    assert found.producers.encode() == open_it(written()).producers.encode()
+    assert names(files, ".snapshot") == BASES[1:]
+
+
+def test_a_log_shorter_than_its_snapshot_goes_back_to_an_older_one() -> None:
+    files = written(clean=True)
+    files.open(path(BASES[-1])).truncate(5)
+    found = open_it(files)
+    assert (found.clean, found.end_offset) == (False, BASES[-1])
+    expected = written(BASES[-1] // 3)
+    assert found.producers.encode() == open_it(expected).producers.encode()
+    assert names(files, ".snapshot") == BASES[1:]
+
+
+def test_without_a_snapshot_that_fits_producers_are_read_from_the_start() -> None:
+    files = written(10, clean=True)
+    for base in names(files, ".snapshot")[:-1]:
+        files.remove(path(base, ".snapshot"))
+    last = names(files, ".log")[-1]
+    files.open(path(last)).truncate(0)
+    found = open_it(files)
+    assert found.end_offset == last
+    assert found.producers.encode() == open_it(written(last // 3)).producers.encode()
+    assert names(files, ".snapshot") == []
+
+
+def test_what_crashes_leave_half_made_is_removed() -> None:
+    files = written(clean=True)
+    before = contents(files)
+    for name in (path(0, ".log.cleaned"), path(7, ".log.deleted"), path(500, ".index"), path(500, ".timeindex"), "t-0/x.tmp"):
+        files.open(name).append(b"half")
+    files.replace(path(4, ".snapshot"), ProducerStates().encode())
+    found = open_it(files)
+    assert found.clean
+    assert contents(files) == before
+
+
+def test_files_with_other_names_are_let_alone() -> None:
+    files = written(clean=True)
+    for name in ("t-0/readme.log", "t-0/+0000000000000000001.log", "t-0/00000000000000000000.txnindex"):
+        files.open(name).append(b"x")
+    before = contents(files)
+    assert open_it(files).clean
+    assert contents(files) == before
+
+
+def test_messages_of_older_formats_are_not_taken_for_damage() -> None:
+    files = written(1, clean=True)
+    body = struct.pack(">bbqi", 1, 0, NOW_MS, -1) + struct.pack(">i", 1) + b"v"
+    old = struct.pack(">qiI", 3, len(body) + 4, zlib.crc32(body)) + body
+    files.open(path(0)).append(old * 5)
+    before = contents(files)
+    with pytest.raises(StorageError, match="format 1, from before Kafka"):
+        open_it(files)
+    assert contents(files) == before
+
+
+def test_silent_producers_do_not_survive_the_restart() -> None:
+    files = written(clean=True)
+    assert len(recover(files, "t-0", SETTINGS, now_ms=NOW_MS + 86_400_000 + 1000).producers) == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_junk_behind_the_log_is_cut_and_nothing_else(seed: int) -> None:
+    random = Random(seed)
+    files = written(random.randint(1, 12))
+    last = names(files, ".log")[-1]
+    good = files.read_all(path(last))
+    files.open(path(last)).append(random.randbytes(random.randint(1, 500)))
+    found = open_it(files)
+    assert files.read_all(path(last)) == good
+    assert found.bytes_cut > 0
