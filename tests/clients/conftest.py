@@ -5,16 +5,23 @@ POLL_SECONDS), `assignment`, `commit`, `committed` and `close`. The faces add no
 """
 
 import asyncio
+import queue
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 POLL_SECONDS = 0.05
-SESSION_MS, HEARTBEAT_MS = 6_000, 200  # 6 s is the shortest session that Kafka allows unless told otherwise
-METADATA_AGE_MS = 300_000
+
+
+class Timing(NamedTuple):
+    """A member's times; 6 s is the shortest session that Kafka allows unless told otherwise."""
+
+    session_ms: int = 6_000
+    heartbeat_ms: int = 200
+    metadata_age_ms: int = 300_000
 
 
 class ConfluentLibrary:
@@ -43,15 +50,15 @@ class ConfluentLibrary:
         assert producer.flush(10) == 0
         assert not failures
 
-    def member(self, group: str, topic: str, assignor: str, metadata_age_ms: int = METADATA_AGE_MS) -> "ConfluentMember":
-        return ConfluentMember(self.bootstrap_servers, group, topic, assignor, metadata_age_ms)
+    def member(self, group: str, topic: str, assignor: str, **timing: int) -> "ConfluentMember":
+        return ConfluentMember(self.bootstrap_servers, group, topic, assignor, Timing(**timing))
 
     def close(self) -> None:
         pass
 
 
 class ConfluentMember:
-    def __init__(self, bootstrap_servers: str, group: str, topic: str, assignor: str, metadata_age_ms: int) -> None:
+    def __init__(self, bootstrap_servers: str, group: str, topic: str, assignor: str, timing: Timing) -> None:
         from confluent_kafka import Consumer
 
         self.topic = topic
@@ -62,10 +69,10 @@ class ConfluentMember:
                 "partition.assignment.strategy": assignor,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                "session.timeout.ms": SESSION_MS,
-                "heartbeat.interval.ms": HEARTBEAT_MS,
+                "session.timeout.ms": timing.session_ms,
+                "heartbeat.interval.ms": timing.heartbeat_ms,
                 "fetch.wait.max.ms": 100,
-                "topic.metadata.refresh.interval.ms": metadata_age_ms,
+                "topic.metadata.refresh.interval.ms": timing.metadata_age_ms,
             }
         )
         self.consumer.subscribe([topic])
@@ -117,42 +124,70 @@ class KafkaPythonLibrary:
             future.get(1)
         producer.close()
 
-    def member(self, group: str, topic: str, assignor: str, metadata_age_ms: int = METADATA_AGE_MS) -> "KafkaPythonMember":
-        return KafkaPythonMember(self.bootstrap_servers, group, topic, assignor, metadata_age_ms)
+    def member(self, group: str, topic: str, assignor: str, **timing: int) -> "KafkaPythonMember":
+        return KafkaPythonMember(self.bootstrap_servers, group, topic, assignor, Timing(**timing))
 
     def close(self) -> None:
         pass
 
 
 class KafkaPythonMember:
-    def __init__(self, bootstrap_servers: str, group: str, topic: str, assignor: str, metadata_age_ms: int) -> None:
-        from kafka import KafkaConsumer
+    """A consumer whose records a thread of its own reads by iteration; the other calls come from the test's thread.
+
+    Not by `poll` with a short timeout: kafka-python 3 forgets the result of a rebalance that ends while nobody is inside `poll`, so a
+    consumer that is polled now and then can rebalance for ever, or stay without partitions, with any broker.
+    """
+
+    def __init__(self, bootstrap_servers: str, group: str, topic: str, assignor: str, timing: Timing) -> None:
+        self.topic = topic
+        self.consumer = self._connect(bootstrap_servers, group, assignor, timing)
+        self._records: queue.SimpleQueue[tuple[int, int, bytes]] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _connect(self, bootstrap_servers: str, group: str, assignor: str, timing: Timing) -> Any:
         from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
         from kafka.coordinator.assignors.range import RangePartitionAssignor
         from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
         from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
+        from kafka import KafkaConsumer
+
         known = (RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitionAssignor, CooperativeStickyAssignor)
-        self.topic = topic
-        self.consumer = KafkaConsumer(
+        consumer = KafkaConsumer(
             bootstrap_servers=bootstrap_servers,
             group_id=group,
             partition_assignment_strategy=tuple(each for each in known if each.name == assignor),
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=HEARTBEAT_MS,
+            session_timeout_ms=timing.session_ms,
+            heartbeat_interval_ms=timing.heartbeat_ms,
             fetch_max_wait_ms=100,
-            metadata_max_age_ms=metadata_age_ms,
+            metadata_max_age_ms=timing.metadata_age_ms,
         )
-        if topic.startswith("^"):
-            self.consumer.subscribe(pattern=topic)
+        if self.topic.startswith("^"):
+            consumer.subscribe(pattern=self.topic)
         else:
-            self.consumer.subscribe([topic])
+            consumer.subscribe([self.topic])
+        return consumer
+
+    def _read(self) -> None:
+        from kafka.errors import IllegalStateError
+
+        try:
+            for record in self.consumer:
+                self._records.put((record.partition, record.offset, record.value))
+        except IllegalStateError:
+            return  # closed meanwhile
 
     def poll(self) -> list[tuple[int, int, bytes]]:
-        polled = self.consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
-        return [(record.partition, record.offset, record.value) for records in polled.values() for record in records]
+        received: list[tuple[int, int, bytes]] = []
+        try:
+            received.append(self._records.get(timeout=POLL_SECONDS))
+            while True:
+                received.append(self._records.get_nowait())
+        except queue.Empty:
+            return received
 
     def assignment(self) -> set[tuple[str, int]]:
         return {(each.topic, each.partition) for each in self.consumer.assignment()}
@@ -168,6 +203,8 @@ class KafkaPythonMember:
 
     def close(self) -> None:
         self.consumer.close()
+        self._thread.join(10)
+        assert not self._thread.is_alive()
 
 
 class AiokafkaLibrary:
@@ -207,8 +244,8 @@ class AiokafkaLibrary:
 
         self.run(send())
 
-    def member(self, group: str, topic: str, assignor: str, metadata_age_ms: int = METADATA_AGE_MS) -> "AiokafkaMember":
-        return AiokafkaMember(self, group, topic, assignor, metadata_age_ms)
+    def member(self, group: str, topic: str, assignor: str, **timing: int) -> "AiokafkaMember":
+        return AiokafkaMember(self, group, topic, assignor, Timing(**timing))
 
     def close(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
@@ -217,12 +254,12 @@ class AiokafkaLibrary:
 
 
 class AiokafkaMember:
-    def __init__(self, library: AiokafkaLibrary, group: str, topic: str, assignor: str, metadata_age_ms: int) -> None:
+    def __init__(self, library: AiokafkaLibrary, group: str, topic: str, assignor: str, timing: Timing) -> None:
         self.library = library
         self.topic = topic
-        self.consumer = library.run(self._start(group, assignor, metadata_age_ms))
+        self.consumer = library.run(self._start(group, assignor, timing))
 
-    async def _start(self, group: str, assignor: str, metadata_age_ms: int) -> Any:
+    async def _start(self, group: str, assignor: str, timing: Timing) -> Any:
         from aiokafka import AIOKafkaConsumer
         from aiokafka.coordinator.assignors.range import RangePartitionAssignor
         from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
@@ -235,10 +272,10 @@ class AiokafkaMember:
             partition_assignment_strategy=tuple(each for each in known if each.name == assignor),
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=HEARTBEAT_MS,
+            session_timeout_ms=timing.session_ms,
+            heartbeat_interval_ms=timing.heartbeat_ms,
             fetch_max_wait_ms=100,
-            metadata_max_age_ms=metadata_age_ms,
+            metadata_max_age_ms=timing.metadata_age_ms,
         )
         if self.topic.startswith("^"):
             consumer.subscribe(pattern=self.topic)

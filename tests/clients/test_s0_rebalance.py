@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-METADATA_AGE_MS = 200
-
 
 def everything(topic: str, partitions: int) -> set[tuple[str, int]]:
     return {(topic, partition) for partition in range(partitions)}
@@ -19,7 +17,7 @@ def test_s0_2_more_partitions_start_a_rebalance(
 
     topic = unique_name("topic")
     library.create_topic(topic, 2)
-    member = library.member(unique_name("group"), topic, "range", METADATA_AGE_MS)
+    member = library.member(unique_name("group"), topic, "range", metadata_age_ms=200)
     wait_until(lambda: member.assignment() == everything(topic, 2), "both partitions", member.poll)
     admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
     admin.create_partitions([NewPartitions(topic, 5)])[topic].result(10)
@@ -36,7 +34,7 @@ def test_s0_2_a_new_topic_that_matches_the_pattern_starts_a_rebalance(
 ) -> None:
     prefix = unique_name("test.orders")
     library.create_topic(f"{prefix}-1", 1)
-    member = library.member(unique_name("group"), f"^{prefix}-.*", "range", METADATA_AGE_MS)
+    member = library.member(unique_name("group"), f"^{prefix}-.*", "range", metadata_age_ms=200)
     wait_until(lambda: member.assignment() == {(f"{prefix}-1", 0)}, "the topic that is there", member.poll)
     library.create_topic(f"{prefix}-2", 2)
     both = {(f"{prefix}-1", 0), *everything(f"{prefix}-2", 2)}

@@ -29,6 +29,7 @@ class ServerProcess:
 
     def __init__(self, command: Sequence[str], *, log_path: Path, environment: Mapping[str, str] | None = None) -> None:
         self.log_path = log_path
+        log_path.touch()  # whoever waits for a line in it can look at once
         self._shell = subprocess.Popen(
             ["/bin/sh", "-c", SUPERVISOR, "supervisor", str(log_path), *command],
             stdin=subprocess.PIPE,
