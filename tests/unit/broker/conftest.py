@@ -50,7 +50,7 @@ class Api:
         entity_writer(entity)(out, messages.fitter(entity)(fields))
         return bytearray(header + out.getvalue())
 
-    def start(self, key: int, version: int, **fields: Any) -> "asyncio.Future[bytes]":
+    def start(self, key: int, version: int, /, **fields: Any) -> "asyncio.Future[bytes]":
         """Sends a request; the future has the answer's bytes when it comes."""
 
         async def send() -> "asyncio.Future[bytes]":
@@ -79,7 +79,7 @@ class Api:
         assert again.getvalue() == data[at:], f"{api_key_map[key]} v{version}: kio writes other bytes"
         return body
 
-    def ask(self, key: int, version: int, **fields: Any) -> Any:
+    def ask(self, key: int, version: int, /, **fields: Any) -> Any:
         return self.finish(key, version, self.start(key, version, **fields))
 
 

@@ -5,8 +5,12 @@ import logging
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import BrokerTask
 
 
 @click.command("broker")
@@ -47,15 +51,22 @@ def _serve(listen: str, data: Path | None, config: dict[str, str]) -> None:
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        loop.run_until_complete(task.start())
+        loop.run_until_complete(_until_signal(task))
     except (StorageError, OSError) as error:
         raise click.ClickException(f"the broker cannot start: {error}") from error
+    finally:
+        loop.close()
+
+
+async def _until_signal(task: "BrokerTask") -> None:
+    """Starts, says so, and stops on a signal: all in one run of the loop, which hears no signal while it stands still."""
+    await task.start()
+    stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, loop.stop)
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     print(f"bootstrap.servers={task.bootstrap_servers}", flush=True)
-    loop.run_forever()
-    loop.run_until_complete(task.stop())
-    loop.close()
+    await stopped.wait()
+    await task.stop()
 
 
 COMMAND = command

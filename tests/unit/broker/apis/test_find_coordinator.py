@@ -1,0 +1,33 @@
+"""FindCoordinator: one broker, every group; the offsets topic is made at the first question (S2.2)."""
+
+import pytest
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_every_version_finds_this_broker(api, version: int) -> None:
+    keys = {"coordinator_keys": ["test-group", "other"]} if version >= 4 else {"key": "test-group"}
+    answer = api.ask(10, version, key_type=0, **keys)
+    for found in answer.coordinators if version >= 4 else [answer]:
+        assert (found.error_code, found.node_id, found.host, found.port) == (0, 1, "127.0.0.1", 9092)
+
+
+def test_s2_2_the_offsets_topic_is_made_when_the_first_group_needs_it(api) -> None:
+    assert api.cluster.catalogue.topics == {}
+    api.ask(10, 3, key="g", key_type=0)
+    assert len(api.cluster.catalogue.topics["__consumer_offsets"].leaders) == 50
+
+
+@pytest.mark.parametrize("key_type", [1, 2, 9])
+def test_other_coordinators_there_are_not(api, key_type: int) -> None:
+    answer = api.ask(10, 4, coordinator_keys=["x"], key_type=key_type)
+    assert (answer.coordinators[0].error_code, answer.coordinators[0].node_id) == (42, -1)
+    assert "no" in answer.coordinators[0].error_message
+
+
+def test_s2_6_test_group_lives_in_partition_12(api) -> None:
+    assert api.cluster.groups.partition_of("test-group") == 12
+
+
+def test_s2_2_the_count_is_the_topics_own_wherever_it_comes_from(api, make_topic) -> None:
+    make_topic("__consumer_offsets", 7)
+    assert api.cluster.groups.partition_of("test-group") == 627841412 % 7

@@ -1,0 +1,54 @@
+"""JoinGroup: the quirks of its versions."""
+
+import pytest
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_every_version_joins(member, version: int) -> None:
+    joiner = member(join_version=version)
+    answer = joiner.join()
+    assert (answer.error_code, answer.generation_id, answer.protocol_name) == (0, 1, "range")
+    assert answer.leader == answer.member_id == answer.members[0].member_id
+    assert answer.member_id.startswith("test-")
+    if version >= 7:
+        assert answer.protocol_type == "consumer"
+
+
+@pytest.mark.parametrize("version", range(4, 10))
+def test_a_new_member_is_told_its_id_first_from_version_4_on(api, member, version: int) -> None:
+    answer = api.ask(11, version, **member().join_fields())
+    assert (answer.error_code, answer.generation_id) == (79, -1)
+    assert answer.member_id
+    assert answer.protocol_name == ("" if version < 7 else None)
+
+
+@pytest.mark.parametrize(("version", "expected"), [(0, 10000), (1, 33000)])
+def test_version_0_has_no_rebalance_timeout_and_takes_the_sessions(api, member, version: int, expected: int) -> None:
+    joiner = member(join_version=version)
+    joiner.join(rebalance_timeout=33000)
+    (loop,) = api.cluster.groups.loops()
+    joiner.sync(version=3)
+    (group,) = loop.coordinator.view().groups
+    assert group.members[0].rebalance_timeout_ms == expected
+
+
+def test_a_static_member_gets_an_id_with_its_instance_in_it(member) -> None:
+    assert member(instance_id="i1").join().member_id.startswith("i1-")
+
+
+def test_a_second_member_waits_for_the_first(api, member) -> None:
+    first, second = member(), member()
+    first.join()
+    first.sync(assignments={first.member_id: b"\1"})
+    waiting = second.start_join()
+    assert not waiting.done()
+    assert first.heartbeat() == 27
+    again = first.start_join()
+    assert (first.joined(again).generation_id, second.joined(waiting).generation_id) == (2, 2)
+
+
+def test_s1_6_a_session_timeout_outside_the_brokers_bounds_is_refused(make_api, member) -> None:
+    api = make_api({"group.min.session.timeout.ms": "1000", "group.max.session.timeout.ms": "2000"})
+    for session_timeout, error in ((999, 26), (2001, 26), (1000, 79), (2000, 79)):
+        answer = api.ask(11, 5, **member(of=api).join_fields(session_timeout=session_timeout))
+        assert answer.error_code == error

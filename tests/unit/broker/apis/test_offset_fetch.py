@@ -1,0 +1,45 @@
+"""OffsetFetch: one group or many, some topics or all."""
+
+import uuid
+
+import pytest
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+def test_every_version_reads_what_was_committed(api, make_topic, commit, version: int) -> None:
+    topic = make_topic("t", 2)
+    commit("g", "t", 42, "meta")
+    name = {"topic_id": uuid.UUID(bytes=topic.topic_id)} if version >= 10 else {"name": "t"}
+    topics = [{**name, "partition_indexes": [0, 1]}]
+    if version >= 8:
+        groups = [{"group_id": group, "topics": topics, "member_id": None, "member_epoch": -1} for group in ("g", "nobody")]
+        known, unknown = api.ask(9, version, groups=groups, require_stable=False).groups
+        assert [part.committed_offset for part in unknown.topics[0].partitions] == [-1, -1]
+    else:
+        known = api.ask(9, version, group_id="g", topics=topics, require_stable=False)
+    first, second = known.topics[0].partitions
+    assert (first.committed_offset, first.metadata, first.error_code) == (42, "meta", 0)
+    assert (second.committed_offset, second.metadata, second.error_code) == (-1, "", 0)
+
+
+@pytest.mark.parametrize("version", [2, 7, 8, 10])
+def test_null_topics_ask_for_all(api, make_topic, commit, version: int) -> None:
+    make_topic("a")
+    make_topic("b")
+    commit("g", "a", 1)
+    commit("g", "b", 2)
+    asked = (
+        {"groups": [{"group_id": "g", "topics": None, "member_id": None, "member_epoch": -1}]}
+        if version >= 8
+        else {"group_id": "g", "topics": None}
+    )
+    answer = api.ask(9, version, **asked, require_stable=False)
+    group = answer.groups[0] if version >= 8 else answer
+    assert sorted(part.committed_offset for topic in group.topics for part in topic.partitions) == [1, 2]
+
+
+def test_a_topic_id_that_nobody_has(api) -> None:
+    nobody = uuid.uuid4()
+    groups = [{"group_id": "g", "topics": [{"topic_id": nobody, "partition_indexes": [0]}], "member_id": None, "member_epoch": -1}]
+    (group,) = api.ask(9, 10, groups=groups, require_stable=False).groups
+    assert (group.topics[0].topic_id, group.topics[0].partitions[0].error_code) == (nobody, 100)

@@ -1,0 +1,67 @@
+"""The embedded broker's life: start, stop, start again, and every way in which it cannot start."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from ottla.broker import Broker
+from ottla.broker.broker import parse_listen
+from ottla.core.config import ConfigError
+from ottla.core.errors import StorageError
+
+
+def test_it_answers_between_start_and_stop() -> None:
+    with Broker() as broker:
+        host, port = broker.bootstrap_servers.split(":")
+        socket.create_connection((host, int(port)), timeout=5).close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)), timeout=5)
+
+
+def test_it_has_no_address_before_the_start_and_starts_only_once() -> None:
+    broker = Broker()
+    with pytest.raises(RuntimeError, match="not running"):
+        _ = broker.bootstrap_servers
+    with broker, pytest.raises(RuntimeError, match="running already"):
+        broker.start()
+    broker.stop()  # a second stop does nothing
+
+
+def test_a_taken_port_is_an_error_in_the_callers_thread() -> None:
+    with Broker() as broker:
+        second = Broker(listen=broker.bootstrap_servers)
+        with pytest.raises(OSError, match="address already in use"):
+            second.start()
+
+
+def test_data_that_cannot_be_kept_is_an_error_that_says_why(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises((StorageError, OSError)):
+        Broker(tmp_path / "file" / "data").start()
+
+
+def test_bad_settings_are_refused_before_anything_starts() -> None:
+    with pytest.raises(ConfigError):
+        Broker(config={"no.such.setting": "1"})
+    with pytest.raises(ConfigError):
+        Broker(listen="somewhere")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("127.0.0.1:0", ("127.0.0.1", 0)), ("[::1]:9092", ("::1", 9092)), ("localhost:65535", ("localhost", 65535))]
+)
+def test_addresses(text: str, expected: tuple[str, int]) -> None:
+    assert parse_listen(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "9092", ":9092", "host:", "host:port", "host:65536", "host:-1"])
+def test_addresses_that_are_none(text: str) -> None:
+    with pytest.raises(ConfigError, match="HOST:PORT"):
+        parse_listen(text)
+
+
+def test_what_a_directory_shows_after_a_first_start(tmp_path: Path) -> None:
+    with Broker(tmp_path):
+        pass
+    assert (tmp_path / "meta.properties").read_text().startswith("version=1\ncluster.id=")

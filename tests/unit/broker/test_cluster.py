@@ -1,0 +1,38 @@
+"""One broker's state: who it is, and topics whose truth is the catalogue's log."""
+
+import pytest
+
+from ottla.core.catalogue.catalogue import NewTopic, Refused
+from ottla.core.errors import StorageError
+
+
+def test_a_cluster_keeps_its_id(make_api) -> None:
+    first = make_api()
+    assert len(first.cluster.cluster_id) == 22
+    assert make_api(files=first.files).cluster.cluster_id == first.cluster.cluster_id
+
+
+def test_a_topic_whose_record_cannot_be_kept_does_not_exist(api, monkeypatch) -> None:
+    def full(*_args, **_kwargs) -> None:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(api.cluster._catalogue_log._log, "append_records", full)
+    with pytest.raises(StorageError):
+        api.cluster.create_topic(NewTopic(name="t"))
+    assert api.cluster.catalogue.topics == {}
+    answer = api.ask(19, 7, timeout=1, validate_only=False, topics=[
+        {"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+    ])  # fmt: skip
+    assert (answer.topics[0].error_code, answer.topics[0].error_message) == (56, "the disk is full")
+
+
+def test_ensure_topic_makes_a_topic_once(api) -> None:
+    made = api.cluster.ensure_topic("t")
+    assert api.cluster.ensure_topic("t") is made
+    assert isinstance(api.cluster.ensure_topic("bad name"), Refused)
+
+
+def test_producer_ids_come_in_blocks(api) -> None:
+    ids = [api.cluster.next_producer_id() for _ in range(1001)]
+    assert ids == list(range(1001))
+    assert api.cluster.catalogue.next_producer_id == 2000

@@ -1,0 +1,84 @@
+"""The shell of a coordinator: append before reply, one more command when the append fails, timers that ring."""
+
+import asyncio
+
+import pytest
+
+from ottla.core.errors import StorageError
+
+
+def test_a_reply_goes_out_only_after_its_records_are_in_the_log(api, make_api) -> None:
+    order: list[str] = []
+    api.ask(3, 8, topics=[{"name": "t"}], allow_auto_topic_creation=True, include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False)  # fmt: skip
+    loop = api.cluster.groups.loop(api.cluster.groups.partition_of("g"))
+    append, reply = loop._append, loop._reply
+    loop._append = lambda effects: (order.append("append"), append(effects))
+    loop._reply = lambda answer: (order.append("reply"), reply(answer))
+    commit(api)
+    assert order == ["append", "reply"]
+
+
+def commit(api) -> int:
+    part = {"partition_index": 0, "committed_offset": 1, "committed_metadata": "", "committed_leader_epoch": -1}
+    fields = {"generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+    answer = api.ask(8, 8, group_id="g", **fields, topics=[{"name": "t", "partitions": [part]}])
+    return int(answer.topics[0].partitions[0].error_code)
+
+
+def test_a_failed_append_is_told_to_the_client_and_nothing_is_kept(api) -> None:
+    api.ask(3, 8, topics=[{"name": "t"}], allow_auto_topic_creation=True, include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False)  # fmt: skip
+    loop = api.cluster.groups.loop(api.cluster.groups.partition_of("g"))
+    working = loop._append
+
+    def full(_effects) -> None:
+        raise StorageError("the disk is full")
+
+    loop._append = full
+    assert commit(api) == 16  # KAFKA_STORAGE_ERROR is told as NOT_COORDINATOR
+    fetched = api.ask(9, 7, group_id="g", topics=None, require_stable=False)
+    assert fetched.topics == ()
+    loop._append = working
+    assert commit(api) == 0
+
+
+def test_a_session_that_ends_rings_the_loop(make_api) -> None:
+    api = make_api({"group.min.session.timeout.ms": "50"})
+    fields = {
+        "group_id": "g", "session_timeout": 50, "rebalance_timeout": 50, "member_id": "", "group_instance_id": None,
+        "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b""}],
+    }  # fmt: skip
+    joined = api.ask(11, 3, **fields)
+    assert joined.error_code == 0
+
+    async def later() -> None:
+        for _ in range(50):
+            api.now_ms += 10
+            await asyncio.sleep(0.01)
+
+    api.runner.run(later())
+    beat = api.ask(12, 3, group_id="g", generation_id=1, member_id=joined.member_id, group_instance_id=None)
+    assert beat.error_code == 25
+
+
+def test_a_reloaded_coordinator_knows_what_its_log_says(make_api) -> None:
+    first = make_api()
+    first.ask(3, 8, topics=[{"name": "t"}], allow_auto_topic_creation=True, include_cluster_authorized_operations=False,
+              include_topic_authorized_operations=False)  # fmt: skip
+    assert commit(first) == 0
+    second = make_api(files=first.files)
+    (offset,) = second.ask(9, 7, group_id="g", topics=None, require_stable=False).topics[0].partitions
+    assert offset.committed_offset == 1
+
+
+@pytest.mark.parametrize("kind", ["unknown type", "no key"])
+def test_records_that_we_do_not_know_are_passed_over_with_a_warning(make_api, caplog, kind: str) -> None:
+    from ottla.core.model import Record
+
+    first = make_api()
+    first.ask(10, 3, key_type=0, key="g")
+    log = first.cluster.partitions.by_name("__consumer_offsets", 0).log
+    log.append_records([Record(0, 0, b"\0\x63\0\1g" if kind == "unknown type" else None, b"x")], now_ms=0)
+    make_api(files=first.files)
+    assert "passed over" in caplog.text

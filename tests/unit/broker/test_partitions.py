@@ -1,0 +1,38 @@
+"""Partitions: opened at first use, with the settings in force, and gone with their topic."""
+
+from ottla.broker.partitions import log_settings
+from ottla.core.model import Record
+
+
+def test_a_partitions_files_appear_with_its_first_append(api) -> None:
+    topic = api.cluster.ensure_topic("t")
+    partition = api.cluster.partitions.get(topic, 0)
+    assert not api.files.exists("t-0")
+    partition.log.append_records([Record(0, 5, None, b"x")], now_ms=5)
+    assert api.files.exists("t-0/00000000000000000000.log")
+    assert api.cluster.partitions.get(topic, 0) is partition
+
+
+def test_what_there_is_not(api) -> None:
+    topic = api.cluster.ensure_topic("t")
+    assert api.cluster.partitions.get(topic, 1) is None
+    assert api.cluster.partitions.get(topic, -1) is None
+    assert api.cluster.partitions.by_name("gone", 0) is None
+
+
+def test_a_logs_settings_are_the_topics_then_the_brokers(make_api) -> None:
+    api = make_api({"log.segment.bytes": "2000000", "message.max.bytes": "555"})
+    topic = api.cluster.ensure_topic("t")
+    topic.configs["max.message.bytes"] = "77"
+    settings = log_settings(api.cluster.catalogue, topic)
+    assert (settings.segment_bytes, settings.max_message_bytes, settings.segment_ms) == (2000000, 77, 604800000)
+
+
+def test_waiters_are_woken_and_told_of_the_end(api) -> None:
+    topic = api.cluster.ensure_topic("t")
+    partition = api.cluster.partitions.get(topic, 0)
+    woken: list[bool] = []
+    partition.waiters.add(lambda: woken.append(partition.deleted))
+    partition.grew()
+    api.cluster.partitions.delete(topic)
+    assert woken == [False, True]

@@ -1,0 +1,161 @@
+"""Sockets: frames in any cut, one request at a time, bounds on what waits, and a connection that goes wrong goes alone."""
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.broker import Broker
+from ottla.broker.server import RECEIVE_BYTES, WAITING_BYTES_MAX
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(config={"socket.request.max.bytes": "2000000", "max.connections": "30"}) as running:
+        yield running
+
+
+@pytest.fixture
+def connect(broker: Broker) -> Iterator[object]:
+    made: list[socket.socket] = []
+
+    def make() -> socket.socket:
+        host, port = broker.bootstrap_servers.split(":")
+        made.append(socket.create_connection((host, int(port)), timeout=5))
+        return made[-1]
+
+    yield make
+    for connection in made:
+        connection.close()
+
+
+def frame(key: int, version: int, body: bytes, correlation: int = 1) -> bytes:
+    data = key.to_bytes(2, "big") + version.to_bytes(2, "big") + correlation.to_bytes(4, "big") + b"\xff\xff" + body
+    return len(data).to_bytes(4, "big") + data
+
+
+def heartbeat(correlation: int = 1, group: bytes = b"g") -> bytes:
+    body = len(group).to_bytes(2, "big") + group + (0).to_bytes(4, "big") + b"\0\1m"
+    return frame(12, 0, body, correlation)
+
+
+def read_answer(connection: socket.socket) -> bytes:
+    def exactly(count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            more = connection.recv(count - len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return data
+
+    return exactly(int.from_bytes(exactly(4), "big"))
+
+
+def fetch(wait_ms: int, topic: bytes = b"t", correlation: int = 1) -> bytes:
+    head = (-1).to_bytes(4, "big", signed=True) + wait_ms.to_bytes(4, "big") + (1).to_bytes(4, "big") + (1 << 20).to_bytes(4, "big") + b"\0"
+    part = (0).to_bytes(4, "big") + (0).to_bytes(8, "big") + (1 << 20).to_bytes(4, "big")
+    body = head + (1).to_bytes(4, "big") + len(topic).to_bytes(2, "big") + topic + (1).to_bytes(4, "big") + part
+    return frame(1, 4, body, correlation)
+
+
+def make_topic(connection: socket.socket, name: bytes) -> None:
+    connection.sendall(frame(3, 1, (1).to_bytes(4, "big") + len(name).to_bytes(2, "big") + name))
+    read_answer(connection)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 5, 9])
+def test_frames_come_in_any_cut(connect, cut: int) -> None:
+    connection = connect()
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    data = heartbeat(7) + heartbeat(8)
+    for at in range(0, len(data), cut):
+        connection.sendall(data[at : at + cut])
+        time.sleep(0.001)  # lets the loop see each piece by itself
+    assert [read_answer(connection)[:4] for _ in range(2)] == [(7).to_bytes(4, "big"), (8).to_bytes(4, "big")]
+
+
+def test_many_frames_in_one_piece_are_answered_in_order(connect) -> None:
+    connection = connect()
+    connection.sendall(b"".join(heartbeat(number) for number in range(500)))
+    assert [int.from_bytes(read_answer(connection)[:4], "big") for _ in range(500)] == list(range(500))
+
+
+def test_a_frame_larger_than_the_receive_buffer(connect) -> None:
+    connection = connect()
+    size = RECEIVE_BYTES * 3
+    names = b"".join(b"\x03\xe8" + b"n" * 1000 for _ in range(size // 1002))
+    connection.sendall(heartbeat(1) + frame(15, 0, (size // 1002).to_bytes(4, "big") + names, 2) + heartbeat(3))
+    assert [int.from_bytes(read_answer(connection)[:4], "big") for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("size", [0, -1, 2_000_001, 2**31 - 1])
+def test_a_frame_of_an_impossible_size_closes_that_connection_only(connect, size: int) -> None:
+    good, bad = connect(), connect()
+    bad.sendall(size.to_bytes(4, "big", signed=True) + b"xxxx")
+    assert bad.recv(100) == b""
+    good.sendall(heartbeat())
+    assert read_answer(good)
+
+
+def test_answers_before_a_bad_frame_still_arrive(connect) -> None:
+    connection = connect()
+    connection.sendall(heartbeat(1) + frame(12, 99, b""))
+    assert int.from_bytes(read_answer(connection)[:4], "big") == 1
+    assert connection.recv(100) == b""
+
+
+def test_a_request_behind_a_long_poll_waits_and_others_do_not(connect) -> None:
+    poller, other = connect(), connect()
+    make_topic(other, b"waiting")
+    poller.sendall(fetch(300, b"waiting", 1) + heartbeat(2))
+    began = time.monotonic()
+    other.sendall(heartbeat(3))
+    assert int.from_bytes(read_answer(other)[:4], "big") == 3
+    assert time.monotonic() - began < 0.3
+    assert [int.from_bytes(read_answer(poller)[:4], "big") for _ in range(2)] == [1, 2]
+    assert time.monotonic() - began >= 0.29
+
+
+def test_what_waits_behind_a_long_poll_is_bounded_and_nothing_is_lost(connect) -> None:
+    poller, other = connect(), connect()
+    make_topic(other, b"bounded")
+    many = 3 * WAITING_BYTES_MAX // 1000
+    poller.sendall(fetch(200, b"bounded", 0) + b"".join(heartbeat(number, b"g" * 970) for number in range(1, many)))
+    assert [int.from_bytes(read_answer(poller)[:4], "big") for _ in range(many)] == list(range(many))
+
+
+def test_a_peer_that_does_not_read_is_not_read_from(broker: Broker, connect) -> None:
+    lazy = connect()
+    lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    lazy.settimeout(0.5)
+    request = frame(18, 0, b"")
+    sent = 0
+    with contextlib.suppress(TimeoutError):
+        while sent < 200_000_000:
+            sent += lazy.send(request * 1000)
+    assert sent < 200_000_000
+
+
+def test_a_client_that_goes_away_while_it_waits_leaves_nothing_behind(connect) -> None:
+    gone, other = connect(), connect()
+    make_topic(other, b"left")
+    gone.sendall(fetch(50, b"left"))
+    gone.close()
+    time.sleep(0.1)  # beyond the wait of the request
+    other.sendall(heartbeat(4))
+    assert int.from_bytes(read_answer(other)[:4], "big") == 4
+
+
+def test_no_more_connections_than_allowed() -> None:
+    with Broker(config={"max.connections": "2"}) as small:
+        host, port = small.bootstrap_servers.split(":")
+        open_ones = [socket.create_connection((host, int(port)), timeout=5) for _ in range(3)]
+        for connection in open_ones[:2]:
+            connection.sendall(heartbeat())
+            assert read_answer(connection)
+        assert open_ones[2].recv(10) == b""
+        for connection in open_ones:
+            connection.close()

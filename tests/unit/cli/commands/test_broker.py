@@ -1,0 +1,57 @@
+"""`ottla broker`: one line when ready, a clean end on a signal, and clear words when it cannot start."""
+
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ottla.cli.main import main
+
+OTTLA = str(Path(sys.executable).with_name("ottla"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_prints_one_line_and_stops_cleanly(tmp_path: Path, number: int) -> None:
+    command = [OTTLA, "broker", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"), "--config", "num.partitions=3"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        name, address = line.strip().split("=")
+        assert name == "bootstrap.servers"
+        host, port = address.split(":")
+        socket.create_connection((host, int(port)), timeout=5).close()
+        process.send_signal(number)
+        try:
+            rest, errors = process.communicate(timeout=10)
+        finally:
+            process.kill()
+    assert (process.returncode, rest, errors) == (0, "", "")
+    assert (tmp_path / "data" / "meta.properties").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--config", "no.such.setting=1"], "unknown setting no.such.setting"),
+        (["--config", "num.partitions=many"], "Not a number"),
+        (["--config", "nothing"], "NAME=VALUE"),
+        (["--listen", "9092"], "HOST:PORT"),
+        (["--listen", "127.0.0.1:0", "--data", __file__ + "/x"], ""),
+    ],
+)
+def test_what_it_cannot_start_with(arguments: list[str], words: str) -> None:
+    result = CliRunner().invoke(main, ["broker", *arguments])
+    assert result.exit_code in (1, 2)
+    assert words in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_taken_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        result = CliRunner().invoke(main, ["broker", "--listen", f"127.0.0.1:{taken.getsockname()[1]}"])
+    assert result.exit_code == 1
+    assert "cannot start" in result.output
