@@ -7,6 +7,7 @@ from ottla.core.catalogue.catalogue import Catalogue, NewTopic
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
 from ottla.storage.files import MemoryFiles
+from ottla.storage.partition_log import PartitionLog
 
 
 def open_log(files: MemoryFiles) -> CatalogueLog:
@@ -30,7 +31,7 @@ def test_nothing_is_true_that_could_not_be_kept(monkeypatch) -> None:
     def full(*_args, **_kwargs) -> None:
         raise StorageError("full")
 
-    monkeypatch.setattr(log._log, "append_records", full)
+    monkeypatch.setattr(PartitionLog, "append_records", full)
     with pytest.raises(StorageError):
         log.append(log.catalogue.create_topic(NewTopic(name="t"), bytes(16)))
     assert log.catalogue.topics == {}

@@ -4,6 +4,7 @@ import pytest
 
 from ottla.core.catalogue.catalogue import NewTopic, Refused
 from ottla.core.errors import StorageError
+from ottla.storage.partition_log import PartitionLog
 
 
 def test_a_cluster_keeps_its_id(make_api) -> None:
@@ -16,7 +17,7 @@ def test_a_topic_whose_record_cannot_be_kept_does_not_exist(api, monkeypatch) ->
     def full(*_args, **_kwargs) -> None:
         raise StorageError("the disk is full")
 
-    monkeypatch.setattr(api.cluster._catalogue_log._log, "append_records", full)
+    monkeypatch.setattr(PartitionLog, "append_records", full)
     with pytest.raises(StorageError):
         api.cluster.create_topic(NewTopic(name="t"))
     assert api.cluster.catalogue.topics == {}
