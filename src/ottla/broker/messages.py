@@ -18,6 +18,7 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
+from ottla.broker.bounds import walker
 from ottla.core.errors import PeerError
 from ottla.core.wire import Buffer
 
@@ -50,10 +51,13 @@ def is_flexible(key: int, version: int) -> bool:
 @cache
 def request_decoder(key: int, version: int) -> Decoder:
     """A function from (buffer, position) to the request's object. It raises PeerError on bytes that are no such request."""
-    read = entity_reader(entity_of(key, version, EntityType.request))
+    entity = entity_of(key, version, EntityType.request)
+    read = entity_reader(entity)
+    walk = walker(entity)
 
     def decode(buffer: Buffer, at: int) -> Any:
         try:
+            walk(buffer, at, len(buffer))
             return read(memoryview(buffer).toreadonly(), at)[0]  # kio takes no writable memory
         except Exception as error:
             raise PeerError(f"request of API {key} v{version} cannot be read: {error}") from error
