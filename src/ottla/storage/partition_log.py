@@ -122,12 +122,15 @@ class PartitionLog:
         return Opened(found.clean, found.end_offset, found.bytes_cut)
 
     def close(self, *, clean: bool = True) -> None:
-        """Give the files back. `clean`: everything becomes durable first, and the next `open` is cheap."""
+        """Give the files back. `clean`: everything becomes durable first, and the next `open` is cheap.
+
+        When that fails (StorageError) the files are given back all the same, and the next `open` looks for damage.
+        """
         try:
-            if clean and self._segments and self._snapshot_offset != self._end_offset and self._broken is None:
+            if clean and self._segments and self._snapshot_offset != self._end_offset:
+                self.flush()
                 active = self._segments[-1]
                 active.write_indexes(final=True)
-                self.flush()
                 active.sync_all()
                 self._write_snapshot(self._end_offset, self._producers.encode())
                 self._snapshot_offset = self._end_offset
@@ -303,20 +306,23 @@ class PartitionLog:
         epochs = [*self._epochs, EpochStart(self._epoch, self._end_offset)]
         self._files.replace(f"{self._directory}/{LEADER_EPOCHS_FILE}", encode_leader_epochs(epochs), sync=False)
         self._epochs = epochs
+        self._is_listed = False
 
     def _begin_segment(self, now_ms: int) -> Segment:
         base = self._end_offset
         segment = Segment(self._files, self._directory, base, index_interval_bytes=self.settings.index_interval_bytes, made_ms=now_ms)
-        segment.create()
-        if self._segments:
-            rolled = self._segments[-1]
+        rolled = self._segments[-1] if self._segments else None
+        if rolled is not None:
             rolled.write_indexes(final=True)
-            rolled.close()
-            self._rolled.append(_Rolled(rolled, base, self._producers.encode()))
-            self._keep_warm(rolled)
+        # The new files come last: once they are there, batches must go nowhere else.
+        segment.create()
         self._segments.append(segment)
         self._bases.append(base)
         self._is_listed = False
+        if rolled is not None:
+            self._rolled.append(_Rolled(rolled, base, self._producers.encode()))
+            rolled.close()
+            self._keep_warm(rolled)
         return segment
 
     def expire_producers(self, now_ms: int) -> int:
@@ -327,12 +333,15 @@ class PartitionLog:
 
     def flush(self) -> None:
         """Return when all that was appended would survive a power failure."""
+        if self._broken is not None:
+            raise StorageError(self._broken)
         if not self._segments or self._durable_offset == self._end_offset:
             return
         try:
             self.sync_rolled()
             self._segments[-1].sync()
             if not self._is_listed:
+                self._files.sync(f"{self._directory}/{LEADER_EPOCHS_FILE}")
                 self._files.sync_directory(self._directory)
                 self._files.sync_directory("")
                 self._is_listed = True

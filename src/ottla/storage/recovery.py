@@ -142,7 +142,8 @@ class _Recovery:
                 found.bytes_cut += size - segment.size
                 segment.truncate(segment.size)
                 segment.sync()
-            segment.rewrite_indexes()
+            is_vouched_for = found.end_offset <= self._snapshot_offset
+            segment.rewrite_indexes(sync=is_vouched_for)
             found.undurable.append(segment)
             if not is_whole:
                 self._drop_from(number + 1)

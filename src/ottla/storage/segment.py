@@ -83,7 +83,10 @@ class Segment:
     # --- writing
 
     def create(self) -> None:
-        """Make the three files of a new segment; what a lost segment of the same name left behind goes."""
+        """Make the three files of a new segment, the log last, since it is the log that makes a segment.
+
+        What a lost segment of the same name left behind goes.
+        """
         self._offsets, self._times = OffsetIndex(), TimeIndex()
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
             file = self._files.open(self._path + suffix)
@@ -205,7 +208,7 @@ class Segment:
             self.recount(verify_crc=False)
             # A damaged tail of an old segment is for recovery to judge; here the bytes stay what they were.
             self.size = size
-            self.rewrite_indexes()
+            self.rewrite_indexes(sync=True)
             return False
         self._offsets, self._times = offsets, times
         self._written_offsets, self._written_times = len(offsets), len(times)
@@ -246,12 +249,12 @@ class Segment:
         self._is_counted = True
         return next_offset
 
-    def rewrite_indexes(self) -> None:
-        """Replace the index files by what is in memory, with the final time entry."""
+    def rewrite_indexes(self, *, sync: bool) -> None:
+        """Replace the index files by what is in memory, with the final time entry. `sync`: a snapshot vouches for this segment already."""
         offsets, times = self.offsets(), self.times()
         self._add_final_time()
-        self._files.replace(self._path + INDEX_SUFFIX, offsets.encode(), sync=False)
-        self._files.replace(self._path + TIME_INDEX_SUFFIX, times.encode(), sync=False)
+        self._files.replace(self._path + INDEX_SUFFIX, offsets.encode(), sync=sync)
+        self._files.replace(self._path + TIME_INDEX_SUFFIX, times.encode(), sync=sync)
         self._written_offsets, self._written_times = len(offsets), len(times)
 
     # --- reading

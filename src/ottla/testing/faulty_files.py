@@ -146,6 +146,10 @@ class FaultyFiles:
         """The next sync of a file fails and makes nothing durable."""
         self._sync_failures += 1
 
+    def heal(self) -> None:
+        """Take back the faults that have not struck yet."""
+        self._write_failure_bytes, self._sync_failures, self.truncate_fails = None, 0, False
+
     def flip_bit(self, path: str) -> None:
         """Change one bit of a file, durably."""
         data = bytearray(self._inner.read_all(path))
@@ -171,7 +175,7 @@ class FaultyFiles:
         for path, data in root.items():
             self._inner.open(path).append(data)
         self.crashes += 1
-        self._write_failure_bytes, self._sync_failures, self.truncate_fails = None, 0, False
+        self.heal()
         self._take_all_as_durable()
 
     def _survivors(self, prefix: str) -> dict[str, bytes]:

@@ -397,7 +397,8 @@ def test_a_write_that_cannot_be_undone_closes_the_log_to_appends() -> None:
     with pytest.raises(StorageError, match="takes no more records"):
         log.append(batch_of(), now_ms=NOW_MS)
     assert len(list(log.scan(0))) == 3
-    log.close()
+    with pytest.raises(StorageError, match="takes no more records"):
+        log.close()
     again = PartitionLog(faulty, "t-0", LogSettings())
     assert again.open(NOW_MS) == (False, 3, 10)
     assert appended(again, batch_of()).base_offset == 3
@@ -412,7 +413,9 @@ def test_after_a_failed_sync_nothing_more_is_taken() -> None:
         log.flush()
     with pytest.raises(StorageError, match="could not be synced"):
         log.append(batch_of(), now_ms=NOW_MS)
-    log.close()
+    for attempt in (log.flush, log.close):  # a second sync would say yes without having done anything
+        with pytest.raises(StorageError, match="could not be synced"):
+            attempt()
     assert not [name for name in faulty.list("t-0") if name.endswith(".snapshot")]
 
 
