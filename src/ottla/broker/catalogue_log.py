@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from ottla.core.catalogue.catalogue import Catalogue
 from ottla.core.catalogue.records import CatalogueRecord, decode, encode
+from ottla.core.errors import PeerError, StorageError
 from ottla.core.model import Record
 from ottla.storage.files import Files
 from ottla.storage.partition_log import LogSettings, PartitionLog
@@ -20,13 +21,15 @@ class CatalogueLog:
         self._log = PartitionLog(files, DIRECTORY, LogSettings())
 
     def open(self) -> None:
-        """Replays the whole log."""
+        """Replays the whole log. Raises StorageError when a record cannot be read: a cluster must not forget topics silently."""
         self._log.open(self._clock())
         for record in self._log.scan(self._log.log_start_offset):
-            if record.value is not None:
-                decoded = decode(record.value)
+            try:
+                decoded = None if record.value is None else decode(record.value)
                 if decoded is not None:
                     self.catalogue.replay(decoded)
+            except (PeerError, KeyError) as error:
+                raise StorageError(f"{DIRECTORY}: the record at offset {record.offset} cannot be replayed: {error}") from error
 
     def append(self, records: Sequence[CatalogueRecord]) -> None:
         """Keeps the records, on disk before it returns, and applies them. Raises StorageError, with nothing applied."""

@@ -12,6 +12,7 @@ from ottla.broker.groups import Groups
 from ottla.broker.partitions import Partitions
 from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, GROUP_EVENTS, Catalogue, NewTopic, Refused, Topic
 from ottla.core.config import BrokerConfig
+from ottla.core.errors import StorageError
 from ottla.core.model import GroupEvent
 from ottla.storage.files import Files
 
@@ -62,14 +63,20 @@ class Cluster:
         self._catalogue_log.close()
 
     def _read_or_write_meta(self) -> str:
-        if self._files.exists(META_PROPERTIES):
-            lines = self._files.read_all(META_PROPERTIES).decode().splitlines()
-            values = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
-            return values["cluster.id"]
-        cluster_id = _kafka_uuid()
-        text = f"version=1\ncluster.id={cluster_id}\nnode.id={self.config.node_id}\ndirectory.id={_kafka_uuid()}\n"
-        self._files.replace(META_PROPERTIES, text.encode())
-        return cluster_id
+        if not self._files.exists(META_PROPERTIES):
+            cluster_id = _kafka_uuid()
+            text = f"version=1\ncluster.id={cluster_id}\nnode.id={self.config.node_id}\ndirectory.id={_kafka_uuid()}\n"
+            self._files.replace(META_PROPERTIES, text.encode())
+            return cluster_id
+        lines = self._files.read_all(META_PROPERTIES).decode(errors="replace").splitlines()
+        values = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+        if "cluster.id" not in values:
+            raise StorageError(f"{META_PROPERTIES} names no cluster.id: this is not a Kafka data directory, or the file is damaged")
+        if values.get("node.id", str(self.config.node_id)) != str(self.config.node_id):
+            raise StorageError(
+                f"the data directory belongs to node {values['node.id']}, but this broker is node {self.config.node_id}: set node.id"
+            )
+        return values["cluster.id"]
 
     # topics
 

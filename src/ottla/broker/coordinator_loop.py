@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 
 from ottla.broker.partitions import Partition
-from ottla.core.errors import StorageError
+from ottla.core.errors import PeerError, StorageError
 from ottla.core.groups.commands import AppendFailed, Command, FinishLoading, Resign
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import Effects, Reply
@@ -39,16 +39,17 @@ class CoordinatorLoop:
         self._alarm_at_ms = 0
 
     def load(self) -> None:
-        """Replays the partition from its start, then serves."""
-        unknown = 0
+        """Replays the partition from its start, then serves. A record without meaning here is logged and passed over."""
         for record in self.partition.log.scan(self.partition.log.log_start_offset):
-            decoded = None if record.key is None else decode(record.key, record.value)
+            try:
+                decoded = decode(record.key, record.value)
+            except PeerError as error:
+                log.error("%s-%d: the record at offset %d is passed over: %s", *self.partition.name, record.offset, error)
+                continue
             if decoded is None:
-                unknown += 1
+                log.warning("%s-%d: the record at offset %d is of a type not known here", *self.partition.name, record.offset)
             else:
                 self.coordinator.replay(decoded)
-        if unknown:
-            log.warning("%s: %d records of types that are not known here were passed over", self.partition.name, unknown)
         self.run(FinishLoading())
 
     def run(self, command: Command) -> None:
@@ -68,7 +69,7 @@ class CoordinatorLoop:
             try:
                 self._append(effects)
             except StorageError as error:
-                log.error("%s: cannot append: %s", self.partition.name, error)
+                log.error("%s-%d: cannot append: %s", *self.partition.name, error)
                 failed = AppendFailed(effects=effects, error=error.code)
                 self._carry_out(self.coordinator.handle(failed, now_ms=self._clock()))
                 return

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.coordinator_loop import CoordinatorLoop
 from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Refused
+from ottla.core.errors import PeerError
 from ottla.core.groups.commands import Command, ForgetTopics
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import Reply, Result
@@ -65,10 +66,17 @@ class Groups:
         return self._last_token
 
     def ask(self, group_id: str, command: Command) -> None:
-        """Hands a command to the group's coordinator. Raises StorageError when the offsets topic cannot be made."""
+        """Hands a command to the group's coordinator.
+
+        Raises StorageError when the offsets topic cannot be made, and PeerError for a command that no record could hold.
+        """
         number = self.partition_of(group_id)
         assert isinstance(number, int), "the offsets topic's own settings were refused"
-        self.loop(number).run(command)
+        try:
+            self.loop(number).run(command)
+        except PeerError:
+            self._waiting.pop(getattr(command, "reply_to", 0), None)
+            raise
 
     def forget_topics(self, names: tuple[str, ...]) -> None:
         """Topics were deleted: their committed offsets go with them."""

@@ -1,12 +1,16 @@
 """The partitions this broker leads: each topic-partition's log, opened at first use, and the fetches that wait at its end."""
 
+import logging
 from collections.abc import Callable
 from uuid import UUID
 
 from ottla.core.catalogue.catalogue import TOPIC_RESOURCE, Catalogue, Topic
+from ottla.core.errors import StorageError
 from ottla.core.model import TopicPartition
 from ottla.storage.files import Files
 from ottla.storage.partition_log import LogSettings, PartitionLog
+
+log = logging.getLogger("ottla.broker.partitions")
 
 
 class Partition:
@@ -64,9 +68,9 @@ class Partitions:
         partition = self._open.get(name)
         if partition is None and 0 <= number < len(topic.leaders):
             settings = log_settings(self._catalogue, topic)
-            log = PartitionLog(self._files, f"{topic.name}-{number}", settings, topic_id=UUID(bytes=topic.topic_id))
-            log.open(self._clock())
-            partition = self._open[name] = Partition(name, log)
+            partition_log = PartitionLog(self._files, f"{topic.name}-{number}", settings, topic_id=UUID(bytes=topic.topic_id))
+            partition_log.open(self._clock())
+            partition = self._open[name] = Partition(name, partition_log)
         return partition
 
     def by_name(self, topic: str, number: int) -> Partition | None:
@@ -97,7 +101,10 @@ class Partitions:
             partition.grew()
 
     def close(self) -> None:
-        """Closes every log cleanly."""
+        """Closes every log cleanly; one that cannot be closed is named and does not keep the others from it."""
         for partition in self._open.values():
-            partition.log.close(clean=True)
+            try:
+                partition.log.close(clean=True)
+            except StorageError as error:
+                log.error("%s-%d is not closed cleanly and will be recovered: %s", *partition.name, error)
         self._open.clear()

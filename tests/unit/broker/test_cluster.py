@@ -2,8 +2,11 @@
 
 import pytest
 
+from ottla.broker.cluster import Cluster
 from ottla.core.catalogue.catalogue import NewTopic, Refused
+from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
+from ottla.storage.files import MemoryFiles
 from ottla.storage.partition_log import PartitionLog
 
 
@@ -37,3 +40,12 @@ def test_producer_ids_come_in_blocks(api) -> None:
     ids = [api.cluster.next_producer_id() for _ in range(1001)]
     assert ids == list(range(1001))
     assert api.cluster.catalogue.next_producer_id == 2000
+
+
+@pytest.mark.parametrize(("text", "words"), [(b"version=1\n", "names no cluster.id"), (b"cluster.id=x\nnode.id=7\n", "belongs to node 7")])
+def test_a_directory_that_is_not_ours_is_left_alone(text: bytes, words: str) -> None:
+    files = MemoryFiles()
+    files.replace("meta.properties", text)
+    with pytest.raises(StorageError, match=words):
+        Cluster(files, BrokerConfig({})).open()
+    assert files.read_all("meta.properties") == text

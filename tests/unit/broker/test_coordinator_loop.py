@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from ottla.core.errors import StorageError
+from ottla.core.errors import PeerError, StorageError
+from ottla.core.model import Record
 
 
 def test_a_reply_goes_out_only_after_its_records_are_in_the_log(api, make_api) -> None:
@@ -72,13 +73,24 @@ def test_a_reloaded_coordinator_knows_what_its_log_says(make_api) -> None:
     assert offset.committed_offset == 1
 
 
-@pytest.mark.parametrize("kind", ["unknown type", "no key"])
-def test_records_that_we_do_not_know_are_passed_over_with_a_warning(make_api, caplog, kind: str) -> None:
-    from ottla.core.model import Record
-
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [(b"\0\x63\0\1g", "is of a type not known here"), (None, "is passed over: a record of the offsets topic has no key")],
+)
+def test_records_without_meaning_here_are_passed_over_and_named(make_api, caplog, key: bytes | None, words: str) -> None:
     first = make_api()
     first.ask(10, 3, key_type=0, key="g")
     log = first.cluster.partitions.by_name("__consumer_offsets", 0).log
-    log.append_records([Record(0, 0, b"\0\x63\0\1g" if kind == "unknown type" else None, b"x")], now_ms=0)
+    log.append_records([Record(0, 0, key, b"x")], now_ms=0)
     make_api(files=first.files)
-    assert "passed over" in caplog.text
+    assert f"__consumer_offsets-0: the record at offset 0 {words}" in caplog.text
+
+
+def test_a_group_that_no_record_could_hold_closes_the_connection_and_nobody_waits(api) -> None:
+    fields = {
+        "group_id": "g" * 40_000, "session_timeout": 10000, "rebalance_timeout": 10000, "member_id": "", "group_instance_id": None,
+        "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b""}], "reason": None,
+    }  # fmt: skip
+    with pytest.raises(PeerError, match="40000 characters"):
+        api.ask(11, 9, **fields)
+    assert api.cluster.groups._waiting == {}
