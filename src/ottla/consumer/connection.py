@@ -1,0 +1,151 @@
+"""One blocking connection to one broker: frames out, frames in, in order, each bounded in size and time.
+
+It learns on connecting what the broker speaks (ApiVersions, KIP-35), and refuses to ask anything else. It never retries and never chooses a
+broker; whatever fails closes it.
+"""
+
+import io
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Self
+
+from kio.serial import entity_reader, entity_writer
+
+from ottla.consumer.errors import BrokerUnavailableError, UnsupportedBrokerError
+from ottla.core.errors import PeerError
+from ottla.core.wire import Reader, Writer
+
+FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Largest answer that is read: above Kafka's default fetch.max.bytes of 55 MiB, with room for one batch beyond it."""
+
+_API_VERSIONS: Final = 18
+_API_VERSIONS_VERSION: Final = 3
+_API_VERSION_ITEM_BYTES: Final = 7
+_LENGTH: Final = struct.Struct(">i")
+_SOFTWARE: Final = "ottla"
+
+
+class Connection:
+    """A connection to `host`:`port`; `timeout_ms` holds for connecting and for each answer.
+
+    Raises BrokerUnavailableError when there is no broker, or none any more, and PeerError when it sends what cannot be an answer.
+    """
+
+    def __init__(self, host: str, port: int, *, client_id: str, timeout_ms: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.name = f"{host}:{port}"
+        self._client_id = client_id
+        self._timeout_ms = timeout_ms
+        self._clock = clock
+        self._correlation_id = 0
+        self._waiting: deque[tuple[int, bool]] = deque()
+        try:
+            self._socket = socket.create_connection((host, port), timeout=timeout_ms / 1000)
+        except OSError as error:
+            raise BrokerUnavailableError(f"no connection to broker {self.name}: {error}") from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self._versions = self._ask_versions()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; answers that are still on their way are lost."""
+        self._socket.close()
+
+    def ask(self, request: Any, response_class: type[Any]) -> Any:
+        """Send a kio request and wait for its answer, a kio object of `response_class`."""
+        body = io.BytesIO()
+        entity_writer(type(request))(body, request)
+        self.send(request.__api_key__, request.__version__, body.getvalue())
+        answer = self.receive()
+        try:
+            return entity_reader(response_class)(answer, 0)[0]
+        except Exception as error:
+            # Whatever a foreign parser makes of hostile bytes, the peer is to blame.
+            raise PeerError(f"broker {self.name} sent no {response_class.__name__}: {error}") from error
+
+    def send(self, api_key: int, version: int, body: bytes, *, is_flexible: bool = True) -> None:
+        """Send one request without waiting; `receive` gives the answers in the order of the requests."""
+        low, high = self._versions.get(api_key, (0, -1))
+        if not low <= version <= high:
+            speaks = f"it speaks {low} to {high}" if high >= 0 else "it has no such API"
+            raise UnsupportedBrokerError(
+                f"broker {self.name} does not speak version {version} of API {api_key} ({speaks}): Apache Kafka 2.7 or later does"
+            )
+        self._send(api_key, version, body, is_flexible=is_flexible)
+
+    def receive(self) -> memoryview:
+        """The body of the next answer, read-only, without its header."""
+        expected, is_flexible = self._waiting.popleft()
+        try:
+            frame = self._read_frame()
+        except OSError as error:
+            self.close()
+            what = f"no answer within {self._timeout_ms} ms" if isinstance(error, TimeoutError) else str(error)
+            raise BrokerUnavailableError(f"lost broker {self.name}: {what}") from error
+        except PeerError:
+            self.close()
+            raise
+        reader = Reader(frame)
+        if reader.int32() != expected:
+            self.close()
+            raise PeerError(f"broker {self.name} answered out of order")
+        if is_flexible:
+            reader.tagged_fields()
+        return frame[reader.at :]
+
+    def _ask_versions(self) -> dict[int, tuple[int, int]]:
+        body = Writer().compact_string(_SOFTWARE).compact_string("1").uvarint(0).to_bytes()
+        self._send(_API_VERSIONS, _API_VERSIONS_VERSION, body, is_flexible=False)
+        reader = Reader(self.receive())
+        if reader.int16():
+            raise UnsupportedBrokerError(f"broker {self.name} does not speak ApiVersions 3: Apache Kafka 2.4 or later does")
+        versions = {}
+        for _ in range(reader.count(_API_VERSION_ITEM_BYTES, compact=True)):
+            api_key = reader.int16()
+            versions[api_key] = (reader.int16(), reader.int16())
+            reader.tagged_fields()
+        return versions
+
+    def _send(self, api_key: int, version: int, body: bytes, *, is_flexible: bool) -> None:
+        """`is_flexible`: whether the answer's header has tagged fields (ApiVersions' never has, KIP-511); the request's has."""
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        header = Writer().int16(api_key).int16(version).int32(self._correlation_id).string(self._client_id).uvarint(0).to_bytes()
+        try:
+            self._socket.sendall(_LENGTH.pack(len(header) + len(body)) + header + body)
+        except OSError as error:
+            self.close()
+            raise BrokerUnavailableError(f"lost broker {self.name}: {error}") from error
+        self._waiting.append((self._correlation_id, is_flexible))
+
+    def _read_frame(self) -> memoryview:
+        deadline = self._clock() + self._timeout_ms / 1000
+        (size,) = _LENGTH.unpack(self._read(4, deadline))
+        if not 4 <= size <= FRAME_BYTES_MAX:
+            raise PeerError(f"broker {self.name} announced an answer of {size} bytes (the limit is {FRAME_BYTES_MAX})")
+        return self._read(size, deadline)
+
+    def _read(self, size: int, deadline: float) -> memoryview:
+        data = memoryview(bytearray(size))
+        at = 0
+        while at < size:
+            left = deadline - self._clock()
+            if left <= 0:
+                raise TimeoutError("the answer came too slowly")
+            self._socket.settimeout(left)
+            count = self._socket.recv_into(data[at:])
+            if count == 0:
+                raise ConnectionError("the broker closed the connection")
+            at += count
+        return data.toreadonly()

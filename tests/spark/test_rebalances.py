@@ -1,0 +1,136 @@
+"""The pipeline `rebalances` against the plain reference, on event streams that no coordinator would dare to publish."""
+
+import dataclasses
+import datetime
+import json
+import random
+from typing import Any
+
+import pytest
+from chispa.schema_comparer import assert_schema_equality
+
+from ottla.core.diagnosis.causes import VERDICTS
+from ottla.core.diagnosis.rebalances import PHASES, Rebalance, rebalances
+from ottla.core.model import EventMember, GroupEvent
+from ottla.spark.pipelines.rebalances import PIPELINE
+from ottla.spark.runner import run
+from ottla.spark.schemas import GROUP_EVENTS_TOPIC, KAFKA, REBALANCES
+from ottla.spark.text import table_text
+
+CODES = [*VERDICTS, "LEAVE", "JOIN_NEW", "JOIN_NEW", "MOON_PHASE"]
+ORDER = ["trigger", "join_completed", "sync_completed"]
+
+
+def _member(dice: random.Random, partitions: list[int]) -> EventMember:
+    client = dice.choice("abc")
+    return EventMember(
+        member_id=f"{client}-{dice.randrange(4)}",
+        instance_id=dice.choice([None, None, None, "i-1", "i-2"]),
+        client_id=client,
+        client_host=dice.choice(["/h1", "/h1", "/h2"]),
+        session_timeout_ms=6_000,
+        rebalance_timeout_ms=300_000,
+        assignment={topic: [p for p in partitions if dice.random() < 0.7] for topic in ("t", "u") if partitions and dice.random() < 0.7},
+    )
+
+
+def _members(dice: random.Random, kind: str) -> tuple[EventMember, ...]:
+    if kind in ("trigger", "emptied", "deleted", "static_replaced"):
+        return ()
+    shares: list[list[int]] = [[] for _ in range(dice.randrange(4))]
+    for partition in range(dice.choice([6, 6, 9])):
+        if shares and dice.random() < 0.9:
+            dice.choice(shares).append(partition)
+    return tuple(_member(dice, share if kind != "join_completed" else []) for share in shares)
+
+
+def _stream(dice: random.Random, group: str) -> list[GroupEvent]:
+    """Events of one group: often in a sensible order, sometimes in none."""
+    events, at_ms, kind = [], dice.randrange(10**6), "deleted"
+    for generation in range(dice.randrange(1, 25)):
+        sensible = ORDER[(ORDER.index(kind) + 1) % 3] if kind in ORDER else "trigger"
+        kind = sensible if dice.random() < 0.7 else dice.choice([*PHASES, "trigger", "static_replaced"])
+        at_ms += dice.choice([0, 1, 5, 1_000, 200_000])
+        is_trigger = kind == "trigger"
+        is_known = is_trigger and dice.random() < 0.9
+        events.append(
+            GroupEvent(
+                at_ms=at_ms,
+                group=group,
+                kind=kind,
+                generation=generation,
+                state_from=dice.choice(["Stable", "Empty", "PreparingRebalance"]),
+                state_to="",
+                trigger=dice.choice(CODES) if is_trigger else None,
+                coalesced=dice.random() < 0.5,
+                reason=dice.choice([None, "why", "wherefore"]) if is_trigger else None,
+                client_id=dice.choice("abc") if is_known else None,
+                client_host=dice.choice(["/h1", "/h2"]) if is_known else None,
+                members=_members(dice, kind),
+                evidence={"last_heartbeat_age_ms": 3} if is_trigger else {},
+            )
+        )
+    return events
+
+
+def _records(spark: Any, values: list[bytes]) -> Any:
+    now = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    return spark.createDataFrame([(None, value, GROUP_EVENTS_TOPIC, 0, offset, now, 0) for offset, value in enumerate(values)], KAFKA)
+
+
+def _encoded(events: list[GroupEvent]) -> list[bytes]:
+    return [json.dumps(event.to_dict()).encode() for event in events]
+
+
+def _key(row: dict[str, Any]) -> str:
+    return repr(sorted((name, repr(value)) for name, value in row.items()))
+
+
+def _plain_rows(found: list[Rebalance]) -> list[dict[str, Any]]:
+    rows = []
+    for rebalance in found:
+        row = {name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(rebalance).items()}
+        row["started_at"] = datetime.datetime.fromtimestamp(row.pop("started_at_ms") / 1000, datetime.UTC).replace(tzinfo=None)
+        rows.append(row)
+    return sorted(rows, key=_key)
+
+
+def _spark_rows(frame: Any) -> list[dict[str, Any]]:
+    return sorted((row.asDict(recursive=True) for row in frame.collect()), key=_key)
+
+
+@pytest.fixture
+def in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark hands out times without a zone, in the zone of the process."""
+    monkeypatch.setenv("TZ", "UTC")
+
+
+@pytest.mark.usefixtures("in_utc")
+def test_equal_to_the_plain_reference_on_four_hundred_groups(spark: Any):
+    dice = random.Random(20260101)
+    streams = [_stream(dice, f"group-{number}") for number in range(400)]
+    # Groups share one topic: their events are mixed, each group's stay in order.
+    mixed = sorted((event for stream in streams for event in stream), key=lambda event: event.generation)
+    expected = _plain_rows(rebalances(mixed))
+    assert len(expected) > 1500
+    assert len({(row["outcome"], row["planned"], row["confidence"]) for row in expected}) > 12
+    assert any(row["partitions_moved"] for row in expected)
+
+    frame = run(PIPELINE, {"group_event_records": _records(spark, _encoded(mixed))})["rebalances"]
+    assert_schema_equality(frame.schema, REBALANCES, ignore_nullable=True)
+    assert _spark_rows(frame) == expected
+
+
+def test_records_that_are_no_events_are_left_out(spark: Any):
+    values = [b"", b"no json", b"[]", b'{"kind": "trigger"}', b"\xff\xfe", b'{"group": "g"}']
+    assert run(PIPELINE, {"group_event_records": _records(spark, values)})["rebalances"].collect() == []
+
+
+def test_the_overview_fits_a_terminal(spark: Any):
+    events = _stream(random.Random(5), "flights")
+    frame = run(PIPELINE, {"group_event_records": _records(spark, _encoded(events))})["rebalances"]
+    text = table_text(PIPELINE.overview(frame), width=120)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 120
+    assert lines[0].split()[:3] == ["group", "started", "gen"]
+    assert len(lines) == 2 + len(rebalances(events))
