@@ -1,8 +1,9 @@
-"""Writes the pages that are made from the code: docs/cli.md, docs/apis.md, docs/settings.md. `make docs` runs it; a test compares.
+"""Writes the pages that are made from the code: docs/cli.md, apis.md, settings.md, states.md. `make docs` runs it; a test compares.
 
 python scripts/make_docs.py [DIRECTORY]
 """
 
+import dataclasses
 import importlib
 import inspect
 import sys
@@ -13,6 +14,7 @@ import click
 from ottla.broker.dispatch import served_apis
 from ottla.cli.main import main as cli
 from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS, Setting
+from ottla.core.groups.states import ANSWERS, TRANSITIONS, GroupState, StateAnswers
 
 MADE = "<!-- Made from the code by `make docs`. -->\n"
 
@@ -65,10 +67,37 @@ def setting_row(setting: Setting) -> str:
     return f"| `{setting.name}` | {setting.type.name.lower()} | {setting.default} | {setting.doc} |\n"
 
 
+def states_page() -> str:
+    """The classic group machine: its exits as a diagram, its answers as a table."""
+    parts = [
+        MADE,
+        "# The states of a classic group\n\n",
+        "The machine, the tests and this page read the same table (`core/groups/states.py`). How it all fits together: [groups.md](groups.md).\n",
+        "\n```mermaid\nstateDiagram-v2\n",
+    ]
+    for state, exits in TRANSITIONS.items():
+        parts += [f"    {state.value} --> {to.value}\n" for to in sorted(exits, key=lambda to: to.value) if to is not state]
+    parts.append("```\n\n")
+    parts += [f"{line.strip()}  \n" for line in (inspect.getdoc(GroupState) or "").splitlines()[2:]]
+    columns = [field.name for field in dataclasses.fields(StateAnswers)]
+    parts.append("\n## Answers\n\n" + (inspect.getdoc(StateAnswers) or "") + "\n\n")
+    parts.append("| | " + " | ".join(state.value for state in ANSWERS) + " |\n|---" * 1 + "|---" * len(ANSWERS) + "|\n")
+    for column in columns:
+        answers = (getattr(answer, column) for answer in ANSWERS.values())
+        parts.append(f"| `{column}` | " + " | ".join(_word(answer) for answer in answers) + " |\n")
+    return "".join(parts)
+
+
+def _word(answer: object) -> str:
+    if isinstance(answer, bool):
+        return "yes" if answer else "no"
+    return getattr(answer, "name", str(answer))
+
+
 def main() -> None:
     """Writes the pages into the directory, docs/ unless another is named."""
     directory = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1] / "docs"
-    for name, page in (("cli", cli_page), ("apis", apis_page), ("settings", settings_page)):
+    for name, page in (("cli", cli_page), ("apis", apis_page), ("settings", settings_page), ("states", states_page)):
         (directory / f"{name}.md").write_text(page())
 
 
