@@ -72,16 +72,16 @@ def states_page() -> str:
     parts = [
         MADE,
         "# The states of a classic group\n\n",
-        "The machine, the tests and this page read the same table (`core/groups/states.py`). How it all fits together: [groups.md](groups.md).\n",
+        "The machine, the tests and this page read the same table (`core/groups/states.py`); the story is in [groups.md](groups.md).\n",
         "\n```mermaid\nstateDiagram-v2\n",
     ]
     for state, exits in TRANSITIONS.items():
         parts += [f"    {state.value} --> {to.value}\n" for to in sorted(exits, key=lambda to: to.value) if to is not state]
     parts.append("```\n\n")
-    parts += [f"{line.strip()}  \n" for line in (inspect.getdoc(GroupState) or "").splitlines()[2:]]
+    parts += [f"- {line.strip()}\n" for line in (inspect.getdoc(GroupState) or "").splitlines()[2:]]
     columns = [field.name for field in dataclasses.fields(StateAnswers)]
     parts.append("\n## Answers\n\n" + (inspect.getdoc(StateAnswers) or "") + "\n\n")
-    parts.append("| | " + " | ".join(state.value for state in ANSWERS) + " |\n|---" * 1 + "|---" * len(ANSWERS) + "|\n")
+    parts.append("| | " + " | ".join(state.value for state in ANSWERS) + " |\n|---" + "|---" * len(ANSWERS) + "|\n")
     for column in columns:
         answers = (getattr(answer, column) for answer in ANSWERS.values())
         parts.append(f"| `{column}` | " + " | ".join(_word(answer) for answer in answers) + " |\n")
