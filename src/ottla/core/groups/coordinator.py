@@ -66,13 +66,13 @@ class Coordinator:
     one loop per coordinator. That is asserted.
     """
 
-    __slots__ = ("_registry", "_undecided", "node_id", "partition", "status")
+    __slots__ = ("_undecided", "node_id", "partition", "registry", "status")
 
     def __init__(self, settings: GroupSettings, *, partition: int = 0, node_id: int = 1) -> None:
         self.partition = partition
         self.node_id = node_id
         self.status = CoordinatorStatus.LOADING
-        self._registry = Registry(settings)
+        self.registry = Registry(settings)
         self._undecided = 0
         """Records that were handed out and have neither been replayed nor failed."""
 
@@ -83,7 +83,7 @@ class Coordinator:
 
     def handle(self, command: Command, *, now_ms: int) -> Effects:
         """Decide about one command. Raises PeerError, with nothing changed, for strings that no record could hold."""
-        step = Step(self._registry, now_ms)
+        step = Step(self.registry, now_ms)
         if isinstance(command, (AppendFailed, FinishLoading, ForgetTopics, Resign)):
             self._take_notice(step, command)
         else:
@@ -93,7 +93,7 @@ class Coordinator:
 
     def replay(self, record: GroupRecord) -> None:
         """Let a record that is in the log take effect: while loading every one, later those of the last step."""
-        self._registry.durable.apply(record)
+        self.registry.durable.apply(record)
         if self.status is CoordinatorStatus.ACTIVE:
             assert self._undecided > 0, f"{record} was not asked for"
             self._undecided -= 1
@@ -101,24 +101,24 @@ class Coordinator:
 
     def next_deadline_ms(self) -> int | None:
         """When `fire_timers` has something to do, None if nothing is due ever."""
-        return self._registry.timers.next_deadline_ms()
+        return self.registry.timers.next_deadline_ms()
 
     def fire_timers(self, *, now_ms: int) -> Effects:
         """Fire the earliest timer that is due, and only that one; empty effects if none is."""
         assert self._undecided == 0, "a timer came before the last step was replayed or failed"
-        step = Step(self._registry, now_ms)
-        timer = self._registry.timers.pop_due(now_ms)
+        step = Step(self.registry, now_ms)
+        timer = self.registry.timers.pop_due(now_ms)
         if timer is not None:
             self._fire(step, timer)
         return self._decided(step)
 
     def view(self) -> GroupsView:
         """A frozen picture of all groups."""
-        return view_groups(self._registry, partition=self.partition, node_id=self.node_id, status=self.status.value)
+        return view_groups(self.registry, partition=self.partition, node_id=self.node_id, status=self.status.value)
 
     def _answer(self, step: Step, command: Request) -> None:
         if self.status is not CoordinatorStatus.ACTIVE or (not isinstance(command, ListGroups) and not command.group_id):
-            result = refusal(command, self.status, self._registry.settings)
+            result = refusal(command, self.status, self.registry.settings)
             if result is not None:
                 step.reply(command.reply_to, result)
                 return
@@ -147,7 +147,7 @@ class Coordinator:
 
     def _take_effect(self, record: GroupRecord) -> None:
         """What a new record changes in the groups as they are now."""
-        groups = self._registry.groups
+        groups = self.registry.groups
         group = groups.get(record.group_id)
         if not isinstance(record, GroupMetadataRecord):
             if group is None and record.value is not None:
@@ -156,16 +156,16 @@ class Coordinator:
         elif group is None:
             return
         elif record.value is None:
-            self._registry.drop(group)
+            self.registry.drop(group)
         elif group.staged is not None:
             staged, group.staged = group.staged, None
             if staged.member is None:
                 settle(group, staged, record.value)
             else:
-                self._registry.timers.cancel(take_staged_place(group, staged).session)
+                self.registry.timers.cancel(take_staged_place(group, staged).session)
 
     def _fire(self, step: Step, timer: Timer) -> None:
-        group = self._registry.groups.get(timer.group_id)
+        group = self.registry.groups.get(timer.group_id)
         assert group is not None, f"{timer.key} outlived its group"
         if timer.kind == JOIN:
             expire_join(step, group)

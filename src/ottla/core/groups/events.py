@@ -71,7 +71,8 @@ def tell_trigger(step: Step, group: ClassicGroup, trigger: Trigger, *, coalesced
     """Publish a trigger; unless said otherwise it is coalesced when a round is already under way."""
     if coalesced is None:
         coalesced = not can_rebalance(group.state)
-    state_to = group.state if coalesced else GroupState.PREPARING_REBALANCE
+    # Where a round is under way, or one of the same request has just been told to start one, the state is no news.
+    state_from = GroupState.PREPARING_REBALANCE if coalesced else group.state
     member = trigger.member
     step.events.append(
         GroupEvent(
@@ -79,8 +80,8 @@ def tell_trigger(step: Step, group: ClassicGroup, trigger: Trigger, *, coalesced
             group=group.group_id,
             kind="trigger",
             generation=group.generation,
-            state_from=group.state.value,
-            state_to=state_to.value,
+            state_from=state_from.value,
+            state_to=GroupState.PREPARING_REBALANCE.value,
             trigger=trigger.cause.value,
             coalesced=coalesced,
             reason=trigger.reason,

@@ -72,7 +72,8 @@ def failed_result(result: Result, error: ErrorCode) -> Result:
 
 def _drop_staged(step: Step, group: ClassicGroup, command: AppendFailed, error: ErrorCode) -> None:
     staged, group.staged = group.staged, None
-    assert staged is not None
+    assert staged is not None, f"{group.group_id} has nothing staged"
+    step.log_lines.extend(command.effects.log_lines)
     if staged.member is not None:
         # The static member's old incarnation was never touched: it simply stays.
         step.cancel(staged.member.session)
@@ -100,6 +101,7 @@ def _drop_staged(step: Step, group: ClassicGroup, command: AppendFailed, error: 
 
 
 def _forget_new_group(step: Step, group: ClassicGroup, command: AppendFailed, error: ErrorCode) -> None:
+    """There never was such a group, so nothing is told of what it would have begun."""
     step.log(f"Failed to write empty metadata for group {group.group_id}: {command.error.name}")
     for reply in command.effects.replies:
         step.reply(reply.to, failed_result(reply.result, error))
@@ -112,6 +114,7 @@ def _forget_new_group(step: Step, group: ClassicGroup, command: AppendFailed, er
 
 def _stay_empty(step: Step, value: GroupMetadataValue, command: AppendFailed, error: ErrorCode) -> None:
     """An emptied group stays empty: at worst a restart brings its last members back, whose sessions then run out."""
+    step.log_lines.extend(command.effects.log_lines)
     step.log(f"Failed to write empty metadata for group with generation {value.generation}: {command.error.name}")
     for reply in command.effects.replies:
         leaves = isinstance(reply.result, LeaveResult)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ottla.core.groups.classic_group import ClassicGroup, Member
 from ottla.core.groups.durable import OffsetsByTopic
 from ottla.core.groups.events import readable_assignment
-from ottla.core.groups.records import OffsetValue
+from ottla.core.groups.records import GroupMetadataValue, OffsetValue
 from ottla.core.groups.step import Registry
 
 
@@ -34,13 +34,16 @@ class MemberView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """A group; deadlines are None while they do not run. `offsets` maps topic and partition to what is committed."""
+    """A group; deadlines are None while they do not run.
+
+    `registered` is what the log knows of it, `offsets` maps topic and partition to what is committed.
+    """
 
     group_id: str
     state: str
     state_since_ms: int
     generation: int
-    registered_generation: int | None
+    registered: GroupMetadataValue | None
     protocol_type: str | None
     protocol: str | None
     leader: str | None
@@ -70,20 +73,20 @@ def view_groups(registry: Registry, *, partition: int, node_id: int, status: str
         _view_group(
             group,
             offsets=durable.offsets.get(group.group_id, {}),
-            registered=durable.registrations[group.group_id].generation if group.group_id in durable.registrations else None,
+            registered=durable.registrations.get(group.group_id),
         )
         for group in registry.groups.values()
     )
     return GroupsView(partition=partition, node_id=node_id, status=status, groups=groups)
 
 
-def _view_group(group: ClassicGroup, *, offsets: OffsetsByTopic, registered: int | None) -> GroupView:
+def _view_group(group: ClassicGroup, *, offsets: OffsetsByTopic, registered: GroupMetadataValue | None) -> GroupView:
     return GroupView(
         group_id=group.group_id,
         state=group.state.value,
         state_since_ms=group.state_since_ms,
         generation=group.generation,
-        registered_generation=registered,
+        registered=registered,
         protocol_type=group.protocol_type,
         protocol=group.protocol,
         leader=group.leader,

@@ -1,0 +1,207 @@
+"""Scenario files: what a group coordinator does, as plain text that is read, run and rewritten.
+
+A file is a story for people: comments (`#`), then steps. A step is one or more command lines, a line `----`, and the effects that
+followed, up to an empty line. `check` runs the commands on a fresh coordinator and compares; with OTTLA_REWRITE_SCENARIOS=1 the
+effects are written anew, for a person to read as a diff.
+
+Besides the commands of `scenario_commands` a step may hold:
+
+    settings group_max_size=2      the operator's settings; only before anything else
+    wait 10s                       time passes; every timer that fires is told with its time
+    append-fails REQUEST_TIMED_OUT the next record cannot be stored
+    restart                        the broker restarts: a fresh coordinator replays the log
+    loading, loaded                the same in two steps
+    resign                         another broker takes over
+    dead g                         the group is on its way out, as between a deletion and its tombstone
+    show g                         the group as a view tells it
+    given join g m1                `given` before any line: it happens, but is not told
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from ottla.core.errors import ErrorCode
+from ottla.core.groups.commands import FinishLoading, Request, Resign
+from ottla.core.groups.coordinator import Coordinator
+from ottla.core.groups.settings import GroupSettings
+from ottla.core.groups.states import GroupState
+from ottla.core.groups.views import GroupView
+from ottla.testing.scenario_commands import ScenarioError, duration_ms, parse_command, split_line
+from ottla.testing.scenario_effects import NONE_LINE, render_effects
+from ottla.testing.sim_shell import CoordinatorShell
+
+REWRITE_FLAG = "OTTLA_REWRITE_SCENARIOS"
+DIVIDER = "----"
+GIVEN = "given "
+TIMERS_MAX = 10_000
+"""How many timers one `wait` may fire: more would be a machine that never comes to rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Part of a file: comment lines, or commands with their effects."""
+
+    comments: tuple[str, ...]
+    commands: tuple[str, ...]
+    effects: tuple[str, ...]
+
+
+class Scenario:
+    """One coordinator, its log and its clock, driven line by line."""
+
+    def __init__(self) -> None:
+        self._settings = GroupSettings()
+        self._shell = CoordinatorShell(self._make)
+        self._shell.run(FinishLoading(), 0)
+        self._now_ms = 0
+        self._requests = 0
+        self._directives: dict[str, Callable[[list[str], dict[str, str]], list[str]]] = {
+            "settings": self._set,
+            "wait": self._wait,
+            "append-fails": self._append_fails,
+            "restart": self._restart,
+            "loading": self._begin_loading,
+            "loaded": self._finish_loading,
+            "resign": self._resign,
+            "dead": self._dead,
+            "show": self._show,
+        }
+
+    def run_line(self, line: str) -> list[str]:
+        """Run one command line; returns the lines that tell what followed."""
+        if line.startswith(GIVEN):
+            self.run_line(line.removeprefix(GIVEN))
+            return []
+        verb, words, options = split_line(line)
+        directive = self._directives.get(verb)
+        if directive is not None:
+            return directive(words, options)
+        self._requests += 1
+        command = parse_command(line, self._requests)
+        effects = self._shell.run(command, self._now_ms)
+        if isinstance(command, Request) and all(reply.to != self._requests for reply in effects.replies):
+            return [f"parked #{self._requests}", *(told for told in render_effects(effects) if told != NONE_LINE)]
+        return render_effects(effects)
+
+    def _make(self) -> Coordinator:
+        return Coordinator(self._settings)
+
+    def _set(self, _: list[str], options: dict[str, str]) -> list[str]:
+        known = {field.name for field in fields(GroupSettings)}
+        if not options.keys() <= known:
+            raise ScenarioError(f"no such settings: {', '.join(options.keys() - known)}")
+        values = {key: duration_ms(value) for key, value in options.items()}
+        self._settings = replace(self._settings, **values)
+        self._shell.restart(self._now_ms)
+        return []
+
+    def _wait(self, words: list[str], _: dict[str, str]) -> list[str]:
+        end_ms = self._now_ms + duration_ms(words[0])
+        lines = []
+        for _fired in range(TIMERS_MAX):
+            deadline_ms = self._shell.coordinator.next_deadline_ms()
+            if deadline_ms is None or deadline_ms > end_ms:
+                break
+            self._now_ms = max(self._now_ms, deadline_ms)
+            effects = self._shell.fire_timers(self._now_ms)
+            assert effects is not None, "a due timer did not fire"
+            told = render_effects(effects)
+            if told != [NONE_LINE]:
+                lines += [f"at {self._now_ms}", *(f"  {line}" for line in told)]
+        else:
+            raise ScenarioError("timers fire without end")
+        self._now_ms = end_ms
+        return lines or [NONE_LINE]
+
+    def _append_fails(self, words: list[str], _: dict[str, str]) -> list[str]:
+        self._shell.fail_next_append = ErrorCode[words[0]]
+        return []
+
+    def _restart(self, _: list[str], __: dict[str, str]) -> list[str]:
+        return render_effects(self._shell.restart(self._now_ms))
+
+    def _begin_loading(self, _: list[str], __: dict[str, str]) -> list[str]:
+        self._shell.begin_loading()
+        return []
+
+    def _finish_loading(self, _: list[str], __: dict[str, str]) -> list[str]:
+        return render_effects(self._shell.run(FinishLoading(), self._now_ms))
+
+    def _resign(self, _: list[str], __: dict[str, str]) -> list[str]:
+        return render_effects(self._shell.run(Resign(), self._now_ms))
+
+    def _dead(self, words: list[str], _: dict[str, str]) -> list[str]:
+        self._shell.coordinator.registry.groups[words[0]].transition(GroupState.DEAD, self._now_ms)
+        return []
+
+    def _show(self, words: list[str], _: dict[str, str]) -> list[str]:
+        for group in self._shell.coordinator.view().groups:
+            if group.group_id == words[0]:
+                return _show_group(group)
+        return [f"no group {words[0]}"]
+
+
+def parse(text: str) -> list[Block]:
+    """The blocks of a file; ScenarioError for commands without a divider."""
+    blocks = []
+    for paragraph in text.strip().split("\n\n"):
+        lines = paragraph.splitlines()
+        comments = tuple(line for line in lines if line.startswith("#"))
+        rest = [line for line in lines if not line.startswith("#")]
+        if rest and DIVIDER not in rest:
+            raise ScenarioError(f"no line {DIVIDER} after: {rest[0]}")
+        at = rest.index(DIVIDER) if rest else 0
+        blocks.append(Block(comments, tuple(rest[:at]), tuple(rest[at + 1 :])))
+    return blocks
+
+
+def run(text: str) -> str:
+    """The file as it would be if its commands were run now."""
+    scenario = Scenario()
+    paragraphs = []
+    for block in parse(text):
+        lines = list(block.comments)
+        if block.commands:
+            lines += [*block.commands, DIVIDER]
+            for command in block.commands:
+                lines += scenario.run_line(command)
+        paragraphs.append("\n".join(lines))
+    return "\n\n".join(paragraphs) + "\n"
+
+
+def check(path: Path) -> None:
+    """Run a file and compare, or rewrite it where OTTLA_REWRITE_SCENARIOS is set; AssertionError tells what differs."""
+    before = path.read_text()
+    after = run(before)
+    if os.environ.get(REWRITE_FLAG):
+        if after != before:
+            path.write_text(after)
+        return
+    assert after == before, f"{path.name} is not what happens now; `make scenarios` rewrites it, then read the diff"
+
+
+def main(arguments: list[str]) -> int:
+    """`python -m ottla.testing.scenarios FILE...` prints what happens."""
+    for name in arguments:
+        sys.stdout.write(run(Path(name).read_text()))
+    return 0
+
+
+def _show_group(group: GroupView) -> list[str]:
+    lines = [
+        f"group  {group.group_id} {group.state} gen={group.generation} protocol={group.protocol or '-'} "
+        f"leader={group.leader or '-'} pending=[{', '.join(group.pending_member_ids)}]"
+    ]
+    for member in group.members:
+        waits = f" waits in {member.waits_in}" if member.waits_in else ""
+        lines.append(f"member {member.member_id} assigned={dict(member.assigned)}{waits}")
+    for topic, offsets in group.offsets.items():
+        lines += [f"offset {topic}/{partition} = {value.offset}" for partition, value in offsets.items()]
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
