@@ -75,6 +75,7 @@ class BrokerTask:
         """Closes the listener and every connection, then every log, cleanly."""
         if self._sockets is not None:
             self._sockets.close()
+        await self.cluster.partitions.settle()
         self.cluster.close()
         if self._server is not None:
             self._server.close()

@@ -1,5 +1,6 @@
 """The partitions this broker leads: each topic-partition's log, opened at first use, and the fetches that wait at its end."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from uuid import UUID
@@ -16,18 +17,29 @@ log = logging.getLogger("ottla.broker.partitions")
 class Partition:
     """One partition: its log, and who is to be woken when it grows."""
 
-    __slots__ = ("deleted", "log", "name", "waiters")
+    __slots__ = ("deleted", "log", "name", "syncing", "waiters")
 
     def __init__(self, name: TopicPartition, log: PartitionLog) -> None:
         self.name = name
         self.log = log
         self.deleted = False
         self.waiters: set[Callable[[], None]] = set()
+        self.syncing: asyncio.Future[None] | None = None
 
     def grew(self) -> None:
-        """Records were appended: wakes the waiting fetches, which look for themselves whether it is enough."""
-        for wake in tuple(self.waiters):
-            wake()
+        """Records were appended: wakes the waiting fetches, and has a segment that is full made durable, off the loop."""
+        if self.waiters:
+            for wake in tuple(self.waiters):
+                wake()
+        if self.log.rolled_segments and self.syncing is None:
+            self.syncing = asyncio.ensure_future(self._sync_rolled())
+
+    async def _sync_rolled(self) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, self.log.sync_rolled)
+        except StorageError as error:
+            log.error("%s-%d: a full segment could not be made durable: %s", *self.name, error)
+        self.syncing = None
 
 
 def log_settings(catalogue: Catalogue, topic: Topic) -> LogSettings:
@@ -69,7 +81,11 @@ class Partitions:
         if partition is None and 0 <= number < len(topic.leaders):
             settings = log_settings(self._catalogue, topic)
             partition_log = PartitionLog(self._files, f"{topic.name}-{number}", settings, topic_id=UUID(bytes=topic.topic_id))
-            partition_log.open(self._clock())
+            opened = partition_log.open(self._clock())
+            if opened.bytes_cut:
+                log.warning(
+                    "%s-%d: %d bytes of a torn tail were cut; the log ends at offset %d", *name, opened.bytes_cut, opened.end_offset
+                )
             partition = self._open[name] = Partition(name, partition_log)
         return partition
 
@@ -99,6 +115,10 @@ class Partitions:
             partition.log.delete()
             partition.deleted = True
             partition.grew()
+
+    async def settle(self) -> None:
+        """Waits for what is being made durable off the loop."""
+        await asyncio.gather(*(partition.syncing for partition in self._open.values() if partition.syncing is not None))
 
     def close(self) -> None:
         """Closes every log cleanly; one that cannot be closed is named and does not keep the others from it."""

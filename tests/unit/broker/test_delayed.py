@@ -7,11 +7,15 @@ import pytest
 from ottla.broker.delayed import Delayed
 from ottla.broker.partitions import Partition
 from ottla.core.model import TopicPartition
+from ottla.storage.files import MemoryFiles
+from ottla.storage.partition_log import LogSettings, PartitionLog
 
 
 class Wait:
     def __init__(self, enough_after: int, wait_s: float) -> None:
-        self.partitions = [Partition(TopicPartition("t", number), None) for number in range(2)]  # type: ignore[arg-type]
+        self.partitions = [
+            Partition(TopicPartition("t", number), PartitionLog(MemoryFiles(), f"t-{number}", LogSettings())) for number in range(2)
+        ]
         self.asked: list[bool] = []
         self.enough_after = enough_after
         Delayed(asyncio.get_running_loop(), self.partitions, self.try_again, wait_s)

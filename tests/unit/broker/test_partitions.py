@@ -36,3 +36,28 @@ def test_waiters_are_woken_and_told_of_the_end(api) -> None:
     partition.grew()
     api.cluster.partitions.delete(topic)
     assert woken == [False, True]
+
+
+def test_a_full_segment_is_made_durable_off_the_loop(make_api) -> None:
+    api = make_api({"log.segment.bytes": "1048576"})
+    partition = api.cluster.partitions.get(api.cluster.ensure_topic("t"), 0)
+
+    async def fill() -> None:
+        for _ in range(3):
+            partition.log.append_records([Record(0, 5, None, bytes(700_000))], now_ms=5)
+            partition.grew()
+        assert partition.log.rolled_segments > 0
+        await api.cluster.partitions.settle()
+
+    api.runner.run(fill())
+    assert (partition.log.rolled_segments, partition.syncing) == (0, None)
+
+
+def test_a_torn_tail_is_cut_and_said(make_api, caplog) -> None:
+    first = make_api()
+    topic = first.cluster.ensure_topic("t")
+    first.cluster.partitions.get(topic, 0).log.append_records([Record(0, 5, None, b"x")], now_ms=5)
+    first.files.open("t-0/00000000000000000000.log").append(b"torn")
+    second = make_api(files=first.files)
+    assert second.cluster.partitions.by_name("t", 0).log.log_end_offset == 1
+    assert "t-0: 4 bytes of a torn tail were cut; the log ends at offset 1" in caplog.text

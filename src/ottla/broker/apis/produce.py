@@ -101,7 +101,7 @@ def _append(cluster: "Cluster", topic: Topic | None, number: int, records: memor
         outcome = partition.log.append(records, now_ms=cluster.clock())
     except StorageError as error:
         return Refused(error.code, str(error))
-    if partition.waiters and isinstance(outcome, Appended):
+    if isinstance(outcome, Appended):
         partition.grew()
     return outcome
 
