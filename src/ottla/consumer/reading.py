@@ -99,7 +99,7 @@ class PartitionReader:
     def _answer(self, connection: Connection, position: int, end: int) -> Fetched:
         fetched = decode_fetch(connection.receive(), *self._partition)
         if fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise OffsetOutOfRangeError(f"offset {position} of {self._name} is not there any more")
+            raise OffsetOutOfRangeError(f"offset {position} of {self._name} is outside what the broker holds")
         if fetched.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise UnknownTopicError(f"{self._name} does not exist any more")
         if fetched.error is not ErrorCode.NONE:

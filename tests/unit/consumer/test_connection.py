@@ -1,0 +1,117 @@
+"""One connection against canned bytes: order, bounds, silence, and brokers that speak something else."""
+
+import itertools
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kio.schema.metadata.v9.request import MetadataRequest
+from kio.schema.metadata.v9.response import MetadataResponse
+
+from ottla.consumer.connection import FRAME_BYTES_MAX, Connection
+from ottla.consumer.errors import BrokerUnavailableError, UnsupportedBrokerError
+from ottla.core.errors import PeerError
+
+FETCH, METADATA = 1, 3
+REQUEST = MetadataRequest(
+    topics=(), allow_auto_topic_creation=False, include_cluster_authorized_operations=False, include_topic_authorized_operations=False
+)
+
+
+def _connect(broker: Any, **options: Any) -> Connection:
+    return Connection("127.0.0.1", broker.port, client_id="tester", **{"timeout_ms": 2_000, **options})
+
+
+def test_answers_come_in_the_order_of_the_requests(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    broker = canned_broker(lambda key, correlation: frame(correlation, b"\x00" + b"answer to %d" % correlation))
+    with _connect(broker) as connection:
+        connection.send(FETCH, 12, b"first")
+        connection.send(FETCH, 12, b"second")
+        assert [bytes(connection.receive()) for _ in range(2)] == [b"answer to 2", b"answer to 3"]
+    assert broker.requests[1] == struct.pack(">hhi", 1, 12, 2) + b"\x00\x06tester\x00first"
+
+
+def test_an_answer_is_read_only_memory(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    with _connect(canned_broker(lambda key, correlation: frame(correlation, b"\x00abc"))) as connection:
+        connection.send(FETCH, 12, b"")
+        assert connection.receive().readonly
+
+
+def test_a_message_of_kio_there_and_back(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    body = b"\x00" + struct.pack(">i", 0) + b"\x01\x03cl" + struct.pack(">i", 1) + b"\x01" + struct.pack(">i", -1) + b"\x00"
+    with _connect(canned_broker(lambda key, correlation: frame(correlation, body))) as connection:
+        assert connection.ask(REQUEST, MetadataResponse).cluster_id == "cl"
+
+
+@pytest.mark.parametrize("body", [b"", b"\x00", b"\x00" + b"\xff" * 40])
+def test_a_message_that_cannot_be_read_blames_the_peer(canned_broker: Any, frame: Callable[[int, bytes], bytes], body: bytes):
+    with _connect(canned_broker(lambda key, correlation: frame(correlation, body))) as connection, pytest.raises(PeerError):
+        connection.ask(REQUEST, MetadataResponse)
+
+
+@pytest.mark.parametrize("size", [-1, 0, 3, FRAME_BYTES_MAX + 1, 2**31 - 1])
+def test_an_answer_of_impossible_size_is_not_read(canned_broker: Any, size: int):
+    with _connect(canned_broker(lambda key, correlation: struct.pack(">i", size))) as connection:
+        connection.send(FETCH, 12, b"")
+        with pytest.raises(PeerError, match="announced an answer"):
+            connection.receive()
+
+
+def test_an_answer_to_something_else_blames_the_peer(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    with _connect(canned_broker(lambda key, correlation: frame(correlation + 1, b"\x00"))) as connection:
+        connection.send(FETCH, 12, b"")
+        with pytest.raises(PeerError, match="out of order"):
+            connection.receive()
+
+
+def test_silence_is_bounded(canned_broker: Any):
+    with _connect(canned_broker(lambda key, correlation: b""), timeout_ms=50) as connection:
+        connection.send(FETCH, 12, b"")
+        with pytest.raises(BrokerUnavailableError, match="no answer within 50 ms"):
+            connection.receive()
+
+
+def test_bytes_that_trickle_in_are_bounded_too(canned_broker: Any):
+    clock = itertools.chain([0.0] * 3, [0.0, 0.0, 0.0, 61.0])  # three for ApiVersions, then: start, length, 50 of 100 bytes, and time is up
+    broker = canned_broker(lambda key, correlation: struct.pack(">i", 100) + bytes(50))
+    with _connect(broker, timeout_ms=60_000, clock=lambda: next(clock)) as connection:
+        connection.send(FETCH, 12, b"")
+        with pytest.raises(BrokerUnavailableError, match="no answer within 60000 ms"):
+            connection.receive()
+
+
+def test_a_broker_that_hangs_up_is_named(canned_broker: Any):
+    broker = canned_broker(lambda key, correlation: None)
+    with _connect(broker) as connection:
+        connection.send(FETCH, 12, b"")
+        with pytest.raises(BrokerUnavailableError, match=rf"lost broker 127.0.0.1:{broker.port}: the broker closed the connection"):
+            connection.receive()
+
+
+def test_no_broker_at_all(canned_broker: Any):
+    broker = canned_broker(lambda key, correlation: None)
+    broker.close()
+    with pytest.raises(BrokerUnavailableError, match=f"no connection to broker 127.0.0.1:{broker.port}"):
+        _connect(broker)
+
+
+@pytest.mark.parametrize(("api_key", "version"), [(FETCH, 19), (FETCH, 3), (77, 0)])
+def test_versions_that_the_broker_does_not_speak_are_not_sent(canned_broker: Any, api_key: int, version: int):
+    broker = canned_broker(lambda key, correlation: b"")
+    with _connect(broker) as connection, pytest.raises(UnsupportedBrokerError, match=f"does not speak version {version} of API {api_key}"):
+        connection.send(api_key, version, b"")
+    assert len(broker.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("versions_body", "error"),
+    [
+        (struct.pack(">h", 35), UnsupportedBrokerError),
+        (b"", PeerError),
+        (struct.pack(">h", 0) + b"\xff\xff\xff\xff\x0f", PeerError),
+    ],
+)
+def test_a_broker_that_cannot_say_what_it_speaks(canned_broker: Any, versions_body: bytes, error: type[Exception]):
+    with pytest.raises(error):
+        _connect(canned_broker(lambda key, correlation: b"", versions_body=versions_body))
