@@ -364,7 +364,7 @@ def group_commit(raw_client: Any, wait_until: Callable[..., None]) -> Callable[.
     """
 
     def commit(group: str, topic: str, partition: int, offset: int, metadata: str = "") -> int:
-        raw_client.call(CREATE_TOPICS, 5, timeout_ms=5000, topics=[{"name": topic, "num_partitions": 3, "replication_factor": 1}])
+        raw_client.call(CREATE_TOPICS, 5, timeout=5000, topics=[{"name": topic, "num_partitions": 3, "replication_factor": 1}])
         answer: list[int] = []
 
         def attempt() -> None:

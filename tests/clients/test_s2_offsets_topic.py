@@ -183,7 +183,7 @@ def test_s2_2_a_topic_made_by_hand_with_another_count_is_followed_from_the_next_
     broker = new_broker()
     with RawClient(broker.bootstrap_servers) as client:
         by_hand = {"name": "__consumer_offsets", "num_partitions": 7, "replication_factor": 1}
-        assert client.call(CREATE_TOPICS, 5, timeout_ms=5000, topics=[by_hand]).topics[0].error_code == 0
+        assert client.call(CREATE_TOPICS, 5, timeout=5000, topics=[by_hand]).topics[0].error_code == 0
     broker.stop()
     broker.start()
     library = library_on(broker)

@@ -9,6 +9,7 @@ import io
 import socket
 import struct
 from collections.abc import Mapping
+from functools import cache
 from types import TracebackType
 from typing import Any, Self, get_args, get_origin
 
@@ -32,10 +33,32 @@ def host_and_port(bootstrap_servers: str) -> tuple[str, int]:
 def build_request(api_key: int, version: int, values: Mapping[str, Any] | None = None) -> Any:
     """A request from plain values: the same dictionary serves every version of an API.
 
-    Nested parts are dictionaries, lists are lists, durations are milliseconds. What this version does not have is left off; what it has
-    and `values` does not is the default, or nothing (0, "", empty, null).
+    Nested parts are dictionaries, lists are lists, durations are milliseconds; names are kio's. What this version does not have is left
+    off; what it has and `values` does not is the default, or nothing (0, "", empty, null). A name that no version has is an error.
     """
+    unknown = _names_in(values or {}) - _names_in_any_version(api_key)
+    assert not unknown, f"no version of {api_key_map[api_key]} has {sorted(unknown)}"
     return _build(load_request_schema(api_key, version), values or {})
+
+
+def _names_in(values: Any) -> set[str]:
+    if isinstance(values, Mapping):
+        return set(values) | set().union(*map(_names_in, values.values()))
+    if isinstance(values, list):
+        return set().union(*map(_names_in, values))
+    return set()
+
+
+@cache
+def _names_in_any_version(api_key: int) -> frozenset[str]:
+    names: set[str] = set()
+    waiting: list[Any] = [load_request_schema(api_key, version) for version in schema_name_map[api_key_map[api_key]]]
+    while waiting:
+        for field in dataclasses.fields(waiting.pop()):
+            names.add(field.name)
+            if dataclasses.is_dataclass(inner := _inner(field.type)):
+                waiting.append(inner)
+    return frozenset(names)
 
 
 def _build(entity: Any, values: Mapping[str, Any]) -> Any:

@@ -1,0 +1,173 @@
+"""Our broker and Apache Kafka side by side: the same requests go to both, and what they answer must be the same.
+
+What two brokers cannot share (ports, ids that each draws, times) is replaced by names before it is compared; the sentences beside an error
+code, the order of topics and groups and a torn last batch of a Fetch are not compared; everything else is.
+"""
+
+import dataclasses
+import datetime
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from ottla.core.records.batch import split_batches
+from ottla.testing.raw_client import Disconnected, RawClient
+
+CLIENT_ID = "differential"
+FIND_COORDINATOR, DESCRIBE_GROUPS = 10, 15
+NOT_YET = {14, 15, 16}
+LEFT_OUT = {"throttle_time", "port", "cluster_id", "finalized_features", "finalized_features_epoch", "supported_features", "api_keys"}
+UNORDERED = {"topics", "responses", "results", "configs", "groups", "members", "partitions"}
+# Topic settings about replicas, remote storage and recompression: a broker that does none of these does not have them.
+SETTINGS_OF_CLUSTERS = {
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.zstd.level",
+    "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas",
+    "local.retention.bytes",
+    "local.retention.ms",
+    "remote.log.copy.disable",
+    "remote.log.delete.on.disable",
+    "remote.storage.enable",
+    "min.insync.replicas",
+}
+MEMBER_ID = re.compile(r"^.*-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
+
+class Talk:
+    """One conversation with one broker in one version of an API; remembers the answers in the form in which they are compared."""
+
+    def __init__(self, bootstrap_servers: str, version: int, prefix: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.version = version
+        self.prefix = prefix
+        self.answers: list[Any] = []
+        self._client = RawClient(bootstrap_servers, client_id=CLIENT_ID)
+        self._placeholders: dict[Any, str] = {}
+
+    def name(self, what: str) -> str:
+        """A topic or group name of this conversation alone; both brokers hear the same one."""
+        return f"{self.prefix}-{what}"
+
+    def ask(self, api_key: int, version: int | None = None, **values: Any) -> Any:
+        """Send one request, note its answer, and hand the answer out for the next request."""
+        try:
+            answer = self._client.call(api_key, self.version if version is None else version, **values)
+        except Disconnected:
+            self.answers.append("the broker closed the connection")
+            self._client.close()
+            self._client = RawClient(self.bootstrap_servers, client_id=CLIENT_ID)
+            return None
+        self.answers.append(self._comparable(answer))
+        return answer
+
+    def quietly(self, api_key: int, version: int, **values: Any) -> Any:
+        """Send one request whose answer is not compared."""
+        return self._client.call(api_key, version, **values)
+
+    def until(self, condition: Callable[[], Any], what: str) -> None:
+        """Wait until the condition holds: Apache Kafka's answers about topics lag a little behind its controller."""
+        deadline = time.monotonic() + 15
+        while not condition():
+            assert time.monotonic() < deadline, f"waited for: {what}"
+            time.sleep(0.02)
+
+    def wait_for_coordinator(self, group: str) -> None:
+        """Wait until the group's coordinator is there and has loaded."""
+        self.until(lambda: self.quietly(FIND_COORDINATOR, 0, key=group).error_code not in NOT_YET, "a coordinator")
+        self.until(lambda: self.quietly(DESCRIBE_GROUPS, 0, groups=[group]).groups[0].error_code not in NOT_YET, "a loaded one")
+
+    def make_topic(self, topic: str, partitions: int = 1, **configs: str) -> uuid.UUID:
+        """A topic that is ready to be written to; gives its id."""
+        made = {"name": topic, "num_partitions": partitions, "replication_factor": 1}
+        settings = [{"name": name.replace("_", "."), "value": value} for name, value in configs.items()]
+        (created,) = self.quietly(19, 7, timeout=5000, topics=[made | {"configs": settings}]).topics
+        assert created.error_code == 0, created
+
+        asked = [{"partition_index": number, "timestamp": -1} for number in range(partitions)]
+
+        def is_led() -> bool:
+            (listed,) = self.quietly(2, 1, replica_id=-1, topics=[{"name": topic, "partitions": asked}]).topics
+            (seen,) = self.quietly(3, 12, topics=[{"name": topic}], allow_auto_topic_creation=False).topics
+            return not any(each.error_code for each in (seen, *seen.partitions, *listed.partitions))
+
+        self.until(is_led, f"leaders of {topic}")
+        found: uuid.UUID = created.topic_id
+        return found
+
+    def fill(self, topic: str, *batches: bytes) -> None:
+        """Write batches to partition 0 of a topic."""
+        for data in batches:
+            partition_data = [{"index": 0, "records": bytes(data)}]
+            answer = self.quietly(0, 9, acks=-1, timeout=5000, topic_data=[{"name": topic, "partition_data": partition_data}])
+            assert answer.responses[0].partition_responses[0].error_code == 0, answer
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _comparable(self, value: Any, field: str = "") -> Any:
+        if dataclasses.is_dataclass(value):
+            fields = [each.name for each in dataclasses.fields(value) if each.name not in LEFT_OUT]
+            if getattr(value, "error_code", 0) != 0:
+                fields = [name for name in fields if name != "error_message"]
+            return {name: self._comparable(getattr(value, name), name) for name in fields}
+        if isinstance(value, tuple):
+            parts = [self._comparable(each, field) for each in value if getattr(each, "name", "") not in SETTINGS_OF_CLUSTERS]
+            return sorted(parts, key=repr) if field in UNORDERED else parts
+        if isinstance(value, uuid.UUID) or (isinstance(value, str) and MEMBER_ID.match(value)):
+            return self._placeholders.setdefault(value, f"<id {len(self._placeholders)}>")
+        if field == "records" and value is not None:
+            return b"".join(value[at : at + header.size_bytes] for at, header in split_batches(value))
+        if field == "error_message":
+            return None if value in ("", "NONE") else value
+        if field == "producer_id" and value >= 0:
+            return "<a producer id>"
+        if isinstance(value, datetime.datetime) and value.year > 2000:
+            return "<now>"
+        return int(value) if isinstance(value, int) else value
+
+
+def differences(ours: Any, theirs: Any, where: str) -> Iterator[str]:
+    """Every place where two answers differ, with both values."""
+    if isinstance(ours, dict) and isinstance(theirs, dict) and ours.keys() == theirs.keys():
+        for name in ours:
+            yield from differences(ours[name], theirs[name], f"{where}.{name}")
+    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        for number, pair in enumerate(zip(ours, theirs)):
+            yield from differences(*pair, f"{where}[{number}]")
+    elif ours != theirs:
+        yield f"{where}: {ours!r} != {theirs!r}"
+
+
+@pytest.fixture(scope="session")
+def both(reference: Any) -> Iterator[Mapping[str, str]]:
+    """The bootstrap servers of both brokers by their names; both run for the whole session."""
+    from ottla.broker import Broker
+
+    apache_kafka = reference.shared()
+    with Broker() as broker:
+        yield {"ottla": broker.bootstrap_servers, "apache-kafka": apache_kafka.bootstrap_servers}
+
+
+@pytest.fixture
+def same_answers(both: Mapping[str, str], unique_name: Callable[[str], str]) -> Callable[[Callable[[Talk], None], int], None]:
+    """`same_answers(conversation, version)` holds the conversation with both brokers; every answer must be the same."""
+    prefix = unique_name("x")
+
+    def compare(conversation: Callable[[Talk], None], version: int) -> None:
+        said: dict[str, list[Any]] = {}
+        for kind, bootstrap_servers in both.items():
+            talk = Talk(bootstrap_servers, version, prefix)
+            conversation(talk)
+            talk.close()
+            said[kind] = talk.answers
+        assert said["apache-kafka"], "a conversation without an answer compares nothing"
+        found = list(differences(said["ottla"], said["apache-kafka"], "answer"))
+        assert not found, "ours != Apache Kafka's:\n" + "\n".join(found)
+
+    return compare

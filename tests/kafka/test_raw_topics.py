@@ -1,0 +1,262 @@
+"""Every version of the APIs about the cluster and its topics, with both brokers: the same requests get the same answers."""
+
+import uuid
+from typing import Any
+
+import pytest
+
+from ottla.testing.raw_client import RawClient, kio_versions
+
+METADATA, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS = 3, 18, 19, 20, 32
+CREATE_PARTITIONS, INCREMENTAL_ALTER_CONFIGS, DESCRIBE_CLUSTER = 37, 44, 60
+TOPIC, BROKER = 2, 4
+UNKNOWN_ID = uuid.UUID(int=12345)
+
+# What Apache Kafka 4.3 advertises for the APIs that we serve.
+ADVERTISED = {
+    0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4), 13: (0, 5),
+    14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 22: (0, 5), 32: (1, 4), 37: (0, 3), 42: (0, 2),
+    44: (0, 1), 47: (0, 0), 60: (0, 2),
+}  # fmt: skip
+
+pytestmark = pytest.mark.kafka
+
+
+def versions(api_key: int) -> list[int]:
+    low, high = ADVERTISED[api_key]
+    return list(range(low, high + 1))
+
+
+def advertised(bootstrap_servers: str) -> dict[int, tuple[int, int]]:
+    with RawClient(bootstrap_servers) as client:
+        answer = client.call(API_VERSIONS, 3, client_software_name="ottla", client_software_version="1")
+    return {int(each.api_key): (int(each.min_version), int(each.max_version)) for each in answer.api_keys}
+
+
+def test_we_advertise_what_apache_kafka_advertises(both: Any) -> None:
+    ours, theirs = advertised(both["ottla"]), advertised(both["apache-kafka"])
+    assert {key: theirs[key] for key in ADVERTISED} == ADVERTISED, "the table above is Apache Kafka's"
+    assert ours == {key: theirs[key] for key in ours}
+    assert set(ADVERTISED) <= set(ours)
+
+
+def test_every_advertised_version_can_be_spoken_here() -> None:
+    for key, (low, high) in ADVERTISED.items():
+        spoken = kio_versions(key)
+        assert high <= spoken[1]
+        assert low >= spoken[0] or key == 0, "Produce 0 to 2 are advertised and refused"
+
+
+@pytest.mark.parametrize("version", versions(API_VERSIONS))
+def test_api_versions(same_answers: Any, version: int) -> None:
+    def conversation(talk: Any) -> None:
+        talk.ask(API_VERSIONS, client_software_name="ottla", client_software_version="1.0")
+        talk.ask(API_VERSIONS, client_software_name="no spaces", client_software_version="1.0")
+        talk.ask(API_VERSIONS, client_software_name="ottla", client_software_version="")
+
+    same_answers(conversation, version)
+
+
+def test_api_versions_of_the_future_is_answered_in_version_0(both: Any) -> None:
+    answers = []
+    for bootstrap_servers in both.values():
+        with RawClient(bootstrap_servers) as client:
+            client.send_frame(bytes.fromhex("0012 7fff 00000007 ffff 00"))
+            frame = client.receive_frame()
+            answers.append((frame[:4], frame[4:6], len(frame) > 6))
+    assert answers == [(b"\0\0\0\7", b"\0\x23", True)] * 2
+
+
+@pytest.mark.parametrize("version", versions(METADATA))
+def test_metadata(same_answers: Any, version: int) -> None:
+    def conversation(talk: Any) -> None:
+        topic = talk.name("topic")
+        topic_id = talk.make_topic(topic, 2)
+        talk.ask(METADATA, topics=[{"name": topic}], allow_auto_topic_creation=False)
+        talk.ask(METADATA, topics=[{"name": "no spaces"}], allow_auto_topic_creation=False)
+        if version >= 4:
+            talk.ask(METADATA, topics=[{"name": talk.name("nowhere")}], allow_auto_topic_creation=False)
+        if version >= 1:
+            talk.ask(METADATA, topics=[], allow_auto_topic_creation=False)
+        if version >= 12:
+            talk.ask(METADATA, topics=[{"topic_id": topic_id}], allow_auto_topic_creation=False)
+            talk.ask(METADATA, topics=[{"topic_id": UNKNOWN_ID}], allow_auto_topic_creation=False)
+        everything = talk.quietly(METADATA, version, topics=[] if version == 0 else None)
+        talk.answers.append([(each.error_code, len(each.partitions)) for each in everything.topics if each.name == topic])
+        if version >= 8:
+            talk.ask(
+                METADATA,
+                topics=[{"name": topic}],
+                include_topic_authorized_operations=True,
+                include_cluster_authorized_operations=True,
+            )
+
+    same_answers(conversation, version)
+
+
+@pytest.mark.parametrize("version", versions(METADATA))
+def test_metadata_makes_topics_on_demand(same_answers: Any, version: int) -> None:
+    def conversation(talk: Any) -> None:
+        topic = talk.name("wanted")
+
+        def ask() -> Any:
+            return talk.quietly(METADATA, version, topics=[{"name": topic}], allow_auto_topic_creation=True).topics[0]
+
+        talk.answers.append(int(ask().error_code) in (0, 3, 5))
+        talk.until(lambda: ask().error_code == 0, "the topic")
+        talk.ask(METADATA, topics=[{"name": topic}], allow_auto_topic_creation=True)
+
+    same_answers(conversation, version)
+
+
+@pytest.mark.parametrize("version", versions(CREATE_TOPICS))
+def test_create_topics(same_answers: Any, version: int) -> None:
+    def conversation(talk: Any) -> None:
+        def create(name: str, **values: Any) -> None:
+            base = {"name": name, "num_partitions": 2, "replication_factor": 1}
+            talk.ask(CREATE_TOPICS, timeout=5000, topics=[base | values])
+
+        create(talk.name("plain"), configs=[{"name": "retention.ms", "value": "1000"}])
+        create(talk.name("plain"))
+        create("no spaces")
+        create("")
+        create("..")
+        create("x" * 250)
+        create(talk.name("zero"), num_partitions=0)
+        create(talk.name("default"), num_partitions=-1, replication_factor=-1)
+        create(talk.name("minus"), num_partitions=-2)
+        create(talk.name("replicas"), replication_factor=2)
+        create(talk.name("none"), replication_factor=0)
+        create(talk.name("config"), configs=[{"name": "no.such", "value": "1"}])
+        create(talk.name("value"), configs=[{"name": "retention.ms", "value": "long"}])
+        create(talk.name("null"), configs=[{"name": "retention.ms", "value": None}])
+        by_hand = {"num_partitions": -1, "replication_factor": -1}
+        create(talk.name("assigned"), **by_hand, assignments=[{"partition_index": each, "broker_ids": [1]} for each in (0, 1)])
+        create(talk.name("gap"), **by_hand, assignments=[{"partition_index": 1, "broker_ids": [1]}])
+        create(talk.name("stranger"), **by_hand, assignments=[{"partition_index": 0, "broker_ids": [9]}])
+        create(talk.name("both"), assignments=[{"partition_index": 0, "broker_ids": [1]}])
+        checked = {"name": talk.name("checked"), "num_partitions": 1, "replication_factor": 1}
+        talk.ask(CREATE_TOPICS, timeout=5000, validate_only=True, topics=[checked])
+        talk.ask(CREATE_TOPICS, timeout=5000, topics=[checked, checked])
+        talk.ask(CREATE_TOPICS, timeout=5000, topics=[])
+
+    same_answers(conversation, version)
+
+
+@pytest.mark.parametrize("version", versions(DELETE_TOPICS))
+def test_delete_topics(same_answers: Any, version: int) -> None:
+    def conversation(talk: Any) -> None:
+        first, second = talk.name("first"), talk.name("second")
+        ids = [talk.make_topic(first), talk.make_topic(second)]
+        if version >= 6:
+            talk.ask(DELETE_TOPICS, timeout=5000, topics=[{"name": first}, {"name": talk.name("nowhere")}])
+            talk.ask(DELETE_TOPICS, timeout=5000, topics=[{"topic_id": ids[1]}])
+            talk.ask(DELETE_TOPICS, timeout=5000, topics=[{"topic_id": UNKNOWN_ID}])
+            talk.ask(DELETE_TOPICS, timeout=5000, topics=[{"name": second, "topic_id": ids[1]}])
+        else:
+            talk.ask(DELETE_TOPICS, timeout=5000, topic_names=[first, talk.name("nowhere")])
+            talk.ask(DELETE_TOPICS, timeout=5000, topic_names=[first])
+            talk.ask(DELETE_TOPICS, timeout=5000, topic_names=[second, second])
+        talk.ask(DELETE_TOPICS, timeout=5000)
+
+    same_answers(conversation, version)
+
+
+@pytest.mark.parametrize("version", versions(CREATE_PARTITIONS))
+def test_create_partitions(same_answers: Any, version: int) -> None:
+    def conversation(talk: Any) -> None:
+        topic = talk.name("topic")
+        talk.make_topic(topic, 2)
+
+        def raise_to(count: int, name: str = topic, **values: Any) -> None:
+            talk.ask(CREATE_PARTITIONS, timeout=5000, topics=[{"name": name, "count": count} | values])
+
+        raise_to(1)
+        raise_to(2)
+        raise_to(0)
+        raise_to(3, talk.name("nowhere"))
+        raise_to(4, assignments=[{"broker_ids": [1]}])
+        raise_to(4, assignments=[{"broker_ids": [1]}, {"broker_ids": [9]}])
+        raise_to(4, assignments=[{"broker_ids": [1]}, {"broker_ids": [1]}])
+        talk.ask(CREATE_PARTITIONS, timeout=5000, validate_only=True, topics=[{"name": topic, "count": 9}])
+        talk.ask(CREATE_PARTITIONS, timeout=5000, topics=[{"name": topic, "count": 6}, {"name": topic, "count": 7}])
+        raise_to(5)
+
+    same_answers(conversation, version)
+
+
+@pytest.mark.parametrize("version", versions(DESCRIBE_CONFIGS))
+def test_describe_configs(same_answers: Any, version: int) -> None:
+    def conversation(talk: Any) -> None:
+        topic = talk.name("topic")
+        talk.make_topic(topic, 1, retention_ms="1000")
+
+        def describe(kind: int, name: str, keys: list[str], **values: Any) -> None:
+            asked = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
+            talk.ask(DESCRIBE_CONFIGS, resources=[asked], **values)
+
+        describe(TOPIC, topic, ["retention.ms"])
+        describe(TOPIC, topic, ["cleanup.policy"])
+        describe(TOPIC, topic, ["cleanup.policy"], include_synonyms=True)
+        describe(TOPIC, topic, ["retention.ms"], include_synonyms=True)
+        describe(TOPIC, topic, ["no.such.setting"])
+        describe(TOPIC, talk.name("nowhere"), ["retention.ms"])
+        describe(TOPIC, "no spaces", ["retention.ms"])
+        describe(BROKER, "1", ["num.partitions"])
+        describe(BROKER, "9", ["num.partitions"])
+        describe(BROKER, "x", ["num.partitions"])
+        describe(99, "1", ["num.partitions"])
+        asked = {"resource_type": TOPIC, "resource_name": topic}
+        for keys in ([], None):
+            described = talk.quietly(DESCRIBE_CONFIGS, version, resources=[asked | {"configuration_keys": keys}])
+            talk.answers.append(len(described.results[0].configs) > 20)
+
+    same_answers(conversation, version)
+
+
+@pytest.mark.parametrize("version", versions(INCREMENTAL_ALTER_CONFIGS))
+def test_incremental_alter_configs(same_answers: Any, version: int) -> None:
+    def conversation(talk: Any) -> None:
+        topic = talk.name("topic")
+        talk.make_topic(topic)
+
+        def alter(name: str, value: str | None, operation: int = 0, resource: str = topic, kind: int = TOPIC, **values: Any) -> None:
+            change = {"name": name, "value": value, "config_operation": operation}
+            resources = [{"resource_type": kind, "resource_name": resource, "configs": [change]}]
+            talk.ask(INCREMENTAL_ALTER_CONFIGS, resources=resources, **values)
+
+        alter("retention.ms", "1234")
+        alter("retention.ms", "long")
+        alter("retention.ms", None)
+        alter("no.such.setting", "1")
+        alter("cleanup.policy", "compact", 2)
+        alter("cleanup.policy", "delete", 3)
+        alter("retention.ms", "1", 2)
+        alter("retention.ms", None, 1)
+        alter("retention.ms", "1", resource=talk.name("nowhere"))
+        alter("retention.ms", "1", resource="no spaces")
+        alter("retention.ms", "5", validate_only=True)
+        alter("retention.ms", "5", kind=99)
+        twice = [{"name": "retention.ms", "value": value, "config_operation": 0} for value in ("1", "2")]
+        resources = [{"resource_type": TOPIC, "resource_name": topic, "configs": twice}]
+        talk.ask(INCREMENTAL_ALTER_CONFIGS, resources=resources)
+        asked = {"resource_type": TOPIC, "resource_name": topic, "configuration_keys": ["cleanup.policy", "retention.ms"]}
+
+        def described() -> list[tuple[str, str]]:
+            configs = talk.quietly(DESCRIBE_CONFIGS, 4, resources=[asked]).results[0].configs
+            return sorted((each.name, each.value) for each in configs)
+
+        talk.until(lambda: described()[0][1] == "compact", "the settings")
+        talk.answers.append(described())
+
+    same_answers(conversation, version)
+
+
+@pytest.mark.parametrize("version", versions(DESCRIBE_CLUSTER))
+def test_describe_cluster(same_answers: Any, version: int) -> None:
+    def conversation(talk: Any) -> None:
+        talk.ask(DESCRIBE_CLUSTER, endpoint_type=1)
+        talk.ask(DESCRIBE_CLUSTER, endpoint_type=1, include_cluster_authorized_operations=True)
+        talk.ask(DESCRIBE_CLUSTER, endpoint_type=9)
+
+    same_answers(conversation, version)
