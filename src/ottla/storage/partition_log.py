@@ -8,6 +8,7 @@ process; only `flush` makes it survive a power failure. One thread uses a log; `
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from struct import Struct
+from threading import Lock
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -82,6 +83,7 @@ class PartitionLog:
         "_rolled",
         "_segments",
         "_snapshot_offset",
+        "_sync_lock",
         "_warm",
         "settings",
         "topic_id",
@@ -93,6 +95,7 @@ class PartitionLog:
         self.settings = settings
         self.topic_id = topic_id
         self._epoch = leader_epoch
+        self._sync_lock = Lock()
         self._set(Recovered())
 
     def _set(self, found: Recovered) -> None:
@@ -140,11 +143,12 @@ class PartitionLog:
 
     def delete(self) -> None:
         """Remove the directory with everything in it. The log is empty then, as if new."""
-        for segment in self._segments:
-            segment.close()
-        if self._files.exists(self._directory):
-            self._files.remove_directory(self._directory)
-        self._set(Recovered())
+        with self._sync_lock:
+            for segment in self._segments:
+                segment.close()
+            if self._files.exists(self._directory):
+                self._files.remove_directory(self._directory)
+            self._set(Recovered())
 
     # --- what it is
 
@@ -337,8 +341,8 @@ class PartitionLog:
             raise StorageError(self._broken)
         if not self._segments or self._durable_offset == self._end_offset:
             return
+        self.sync_rolled()
         try:
-            self.sync_rolled()
             self._segments[-1].sync()
             if not self._is_listed:
                 self._files.sync(f"{self._directory}/{LEADER_EPOCHS_FILE}")
@@ -346,8 +350,7 @@ class PartitionLog:
                 self._files.sync_directory("")
                 self._is_listed = True
         except StorageError as error:
-            # What a failed sync leaves on the disk is unknown, and asking again may say yes without doing it.
-            self._broken = f"the log {self._directory} takes no more records: it could not be synced ({error})"
+            self._stop_after_failed_sync(error)
             raise
         self._durable_offset = self._end_offset
 
@@ -359,11 +362,22 @@ class PartitionLog:
     def sync_rolled(self) -> None:
         """Make full segments durable and write the snapshot that says so, oldest first. May run on another thread than the log."""
         while self._rolled:
-            segment, snapshot_offset, snapshot = self._rolled[0]
-            segment.sync_all()
-            if snapshot is not None:
-                self._write_snapshot(snapshot_offset, snapshot)
-            del self._rolled[0]
+            with self._sync_lock:
+                if not self._rolled:
+                    return
+                segment, snapshot_offset, snapshot = self._rolled[0]
+                try:
+                    segment.sync_all()
+                    if snapshot is not None:
+                        self._write_snapshot(snapshot_offset, snapshot)
+                except StorageError as error:
+                    self._stop_after_failed_sync(error)
+                    raise
+                del self._rolled[0]
+
+    def _stop_after_failed_sync(self, error: StorageError) -> None:
+        """What a failed sync leaves on the disk is unknown, and asking again may say yes without doing it."""
+        self._broken = f"the log {self._directory} takes no more records: it could not be synced ({error})"
 
     def _write_snapshot(self, offset: int, snapshot: bytes) -> None:
         self._files.replace(f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}", snapshot)

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from uuid import UUID
@@ -359,6 +360,41 @@ def test_full_segments_are_vouched_for_once_they_are_synced(files: Files) -> Non
     log.sync_rolled()
     assert log.rolled_segments == 0
     assert [name for name in files.list("t-0") if name.endswith(".snapshot")] == [f"{base:020d}.snapshot" for base in (3, 6)]
+
+
+def test_full_segments_are_synced_once_although_two_threads_do_it(tmp_path: Path) -> None:
+    synced: list[str] = []
+
+    class Counting(OsFiles):
+        def sync(self, path: str) -> None:
+            synced.append(path)
+            super().sync(path)
+
+    log = open_log(Counting(tmp_path), segment_bytes=len(batch_of()))
+    for _ in range(20):
+        appended(log, batch_of())
+    with ThreadPoolExecutor(1) as other:
+        done = other.submit(log.sync_rolled)
+        log.flush()
+        done.result()
+    assert len([path for path in synced if path.endswith(".log")]) == 19
+    assert len([name for name in log_names(tmp_path) if name.endswith(".snapshot")]) == 19
+
+
+def log_names(root: Path) -> list[str]:
+    return [path.name for path in (root / "t-0").iterdir()]
+
+
+def test_a_full_segment_that_cannot_be_synced_closes_the_log_to_appends() -> None:
+    faulty = FaultyFiles(MemoryFiles(), Random(0))
+    log = open_log(faulty, segment_bytes=len(batch_of()))
+    for _ in range(2):
+        appended(log, batch_of())
+    faulty.fail_next_sync()
+    with pytest.raises(StorageError, match="injected"):
+        log.sync_rolled()
+    with pytest.raises(StorageError, match="could not be synced"):
+        log.append(batch_of(), now_ms=NOW_MS)
 
 
 def test_flush_messages_syncs_by_itself() -> None:
