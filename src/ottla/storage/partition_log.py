@@ -5,7 +5,6 @@ the way in or out, and it never acknowledges: an append that returned has been h
 process; only `flush` makes it survive a power failure. One thread uses a log; `sync_rolled` alone may run on another one.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from struct import Struct
 from threading import Lock
@@ -20,7 +19,6 @@ from ottla.core.records.batch import (
     LOG_APPEND_TIME_BIT,
     BatchHeader,
     crc_is_valid,
-    decode_batch,
     encode_batch,
     seal,
     split_batches,
@@ -35,7 +33,8 @@ from ottla.storage.checkpoints import (
 from ottla.storage.files import Files
 from ottla.storage.producer_state import SNAPSHOT_SUFFIX, ProducerBatch
 from ottla.storage.recovery import Recovered, recover
-from ottla.storage.segment import NO_TIMESTAMP, RELATIVE_OFFSET_MAX, Segment, file_name
+from ottla.storage.segment import RELATIVE_OFFSET_MAX, Segment, file_name
+from ottla.storage.segments import Segments
 from ottla.storage.settings import LogSettings
 from ottla.storage.validation import Appended, Refused, read_client_batch, refusal
 
@@ -70,7 +69,6 @@ class PartitionLog:
     """
 
     __slots__ = (
-        "_bases",
         "_broken",
         "_directory",
         "_durable_offset",
@@ -84,7 +82,6 @@ class PartitionLog:
         "_segments",
         "_snapshot_offset",
         "_sync_lock",
-        "_warm",
         "settings",
         "topic_id",
     )
@@ -99,8 +96,7 @@ class PartitionLog:
         self._set(Recovered())
 
     def _set(self, found: Recovered) -> None:
-        self._segments = found.segments
-        self._bases = [segment.base_offset for segment in found.segments]
+        self._segments = Segments(found.segments)
         self._end_offset = found.end_offset
         self._producers = found.producers
         self._epochs = found.epochs
@@ -111,7 +107,6 @@ class PartitionLog:
         self._durable_offset = found.end_offset if found.clean else -1
         self._snapshot_offset = self._durable_offset
         self._is_listed = False
-        self._warm: Segment | None = None
         self._broken: str | None = None
 
     # --- opening and closing
@@ -120,8 +115,7 @@ class PartitionLog:
         """Find what is on disk; tells how it was found. Cheap after `close(clean=True)`, else all that may be torn is read."""
         found = recover(self._files, self._directory, self.settings, now_ms=now_ms)
         self._set(found)
-        for segment in found.segments:
-            segment.close()
+        self._segments.close()
         return Opened(found.clean, found.end_offset, found.bytes_cut)
 
     def close(self, *, clean: bool = True) -> None:
@@ -132,20 +126,18 @@ class PartitionLog:
         try:
             if clean and self._segments and self._snapshot_offset != self._end_offset:
                 self.flush()
-                active = self._segments[-1]
+                active = self._segments.active
                 active.write_indexes(final=True)
                 active.sync_all()
                 self._write_snapshot(self._end_offset, self._producers.encode())
                 self._snapshot_offset = self._end_offset
         finally:
-            for segment in self._segments:
-                segment.close()
+            self._segments.close()
 
     def delete(self) -> None:
         """Remove the directory with everything in it. The log is empty then, as if new."""
         with self._sync_lock:
-            for segment in self._segments:
-                segment.close()
+            self._segments.close()
             if self._files.exists(self._directory):
                 self._files.remove_directory(self._directory)
             self._set(Recovered())
@@ -158,7 +150,7 @@ class PartitionLog:
 
     @property
     def log_start_offset(self) -> int:
-        return self._bases[0] if self._bases else 0
+        return self._segments.start_offset
 
     @property
     def log_end_offset(self) -> int:
@@ -172,7 +164,7 @@ class PartitionLog:
 
     @property
     def size_bytes(self) -> int:
-        return sum(segment.size for segment in self._segments)
+        return self._segments.size_bytes
 
     @property
     def leader_epoch(self) -> int:
@@ -251,7 +243,7 @@ class PartitionLog:
         self._end_offset = end
         if end - self._durable_offset >= self.settings.flush_messages:
             self.flush()
-        return Appended(first, end - 1, now_ms if self.settings.is_log_append_time else -1, self._bases[0])
+        return Appended(first, end - 1, now_ms if self.settings.is_log_append_time else -1, self._segments.start_offset)
 
     def _assign(self, view: memoryview, headers: list[BatchHeader], now_ms: int) -> list[BatchHeader]:
         """Write base offset and leader epoch (both outside the checksum) into the bytes, and the topic's kind of timestamp."""
@@ -283,7 +275,7 @@ class PartitionLog:
             self._begin_epoch()
         if not self._segments:
             return self._begin_segment(now_ms)
-        active = self._segments[-1]
+        active = self._segments.active
         settings = self.settings
         if active.size and (
             active.size + size > settings.segment_bytes
@@ -315,18 +307,15 @@ class PartitionLog:
     def _begin_segment(self, now_ms: int) -> Segment:
         base = self._end_offset
         segment = Segment(self._files, self._directory, base, index_interval_bytes=self.settings.index_interval_bytes, made_ms=now_ms)
-        rolled = self._segments[-1] if self._segments else None
+        rolled = self._segments.active if self._segments else None
         if rolled is not None:
             rolled.write_indexes(final=True)
         # The new files come last: once they are there, batches must go nowhere else.
         segment.create()
-        self._segments.append(segment)
-        self._bases.append(base)
+        self._segments.add(segment)
         self._is_listed = False
         if rolled is not None:
             self._rolled.append(_Rolled(rolled, base, self._producers.encode()))
-            rolled.close()
-            self._keep_warm(rolled)
         return segment
 
     def expire_producers(self, now_ms: int) -> int:
@@ -343,7 +332,7 @@ class PartitionLog:
             return
         self.sync_rolled()
         try:
-            self._segments[-1].sync()
+            self._segments.active.sync()
             if not self._is_listed:
                 self._files.sync(f"{self._directory}/{LEADER_EPOCHS_FILE}")
                 self._files.sync_directory(self._directory)
@@ -393,34 +382,11 @@ class PartitionLog:
             return b"" if offset == self._end_offset else None
         if offset < self.log_start_offset:
             return None
-        for number in range(bisect_right(self._bases, offset) - 1, len(self._segments)):
-            data = self._opened(number).read(offset, max_bytes, at_least_one=at_least_one)
-            if data is not None:
-                return data
-        return b""
-
-    def _opened(self, number: int) -> Segment:
-        segment = self._segments[number]
-        if number != len(self._segments) - 1 and segment is not self._warm:
-            self._keep_warm(segment)
-        return segment
-
-    def _keep_warm(self, segment: Segment) -> None:
-        """Hold the indexes and the file of one full segment at a time: readers of old data go through them in order."""
-        if self._warm is not None:
-            self._warm.close()
-            self._warm.drop_indexes()
-        self._warm = segment
+        return self._segments.read(offset, max_bytes, at_least_one=at_least_one)
 
     def read_batches(self, from_offset: int) -> Iterator[tuple[BatchHeader, list[Record]]]:
         """Each batch from the one that holds `from_offset` on, decoded; StorageError where one is damaged."""
-        first = max(0, bisect_right(self._bases, from_offset) - 1)
-        for number in range(first, len(self._segments)):
-            segment = self._opened(number)
-            found = segment.locate(from_offset)
-            if found is not None:
-                for position, header in segment.batches(found[0]):
-                    yield header, self._decode(segment, position, header)
+        return self._segments.read_batches(from_offset)
 
     def scan(self, from_offset: int) -> Iterator[Record]:
         """Each data record from `from_offset` on."""
@@ -428,28 +394,10 @@ class PartitionLog:
             if not header.is_control:
                 yield from (record for record in records if record.offset >= from_offset)
 
-    def _decode(self, segment: Segment, position: int, header: BatchHeader) -> list[Record]:
-        try:
-            return decode_batch(segment.read_batch(position, header))
-        except PeerError as error:
-            raise StorageError(f"the batch at offset {header.base_offset} of {self._directory} cannot be read: {error}") from error
-
     def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
         """(timestamp, offset) of the first record that is as late as `timestamp_ms` or later; None when there is none."""
-        for number, segment in enumerate(self._segments):
-            if segment.largest_timestamp()[0] >= timestamp_ms:
-                self._opened(number)
-                for position, header in segment.batches_from_timestamp(timestamp_ms):
-                    if header.max_timestamp_ms >= timestamp_ms:
-                        for record in self._decode(segment, position, header):
-                            if record.timestamp_ms >= timestamp_ms:
-                                return record.timestamp_ms, record.offset
-        return None
+        return self._segments.offset_for_timestamp(timestamp_ms)
 
     def max_timestamp(self) -> tuple[int, int] | None:
         """(timestamp, offset) of the first record with the largest timestamp; None when no record has one."""
-        if not self._segments:
-            return None
-        segment = max(self._segments, key=lambda segment: segment.largest_timestamp()[0])
-        timestamp_ms, _ = segment.largest_timestamp()
-        return None if timestamp_ms == NO_TIMESTAMP else self.offset_for_timestamp(timestamp_ms)
+        return self._segments.max_timestamp()

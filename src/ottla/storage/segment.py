@@ -42,31 +42,31 @@ class Segment:
         "_first_timestamp_ms",
         "_index_interval_bytes",
         "_indexed_position",
-        "_is_counted",
         "_log",
         "_offsets",
-        "_path",
         "_times",
         "_written_offsets",
         "_written_times",
         "base_offset",
+        "is_counted",
         "made_ms",
         "max_timestamp_ms",
         "max_timestamp_offset",
+        "path",
         "size",
     )
 
     def __init__(self, files: Files, directory: str, base_offset: int, *, index_interval_bytes: int, made_ms: int) -> None:
         self._files = files
-        self._path = f"{directory}/{base_offset:020d}"
+        self.path = f"{directory}/{base_offset:020d}"
         self._index_interval_bytes = index_interval_bytes
         self._log: File | None = None
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
         self.base_offset = base_offset
         self.made_ms = made_ms
-        self.size = files.size(self._path + LOG_SUFFIX) if files.exists(self._path + LOG_SUFFIX) else 0
-        self._is_counted = False
+        self.size = files.size(self.path + LOG_SUFFIX) if files.exists(self.path + LOG_SUFFIX) else 0
+        self.is_counted = False
         self._forget_counts()
 
     def _forget_counts(self) -> None:
@@ -89,7 +89,7 @@ class Segment:
         """
         self._offsets, self._times = OffsetIndex(), TimeIndex()
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
-            file = self._files.open(self._path + suffix)
+            file = self._files.open(self.path + suffix)
             if file.size:
                 file.truncate(0)
             if suffix is LOG_SUFFIX:
@@ -97,12 +97,12 @@ class Segment:
             else:
                 file.close()
         self.size = 0
-        self._is_counted = True
+        self.is_counted = True
         self._forget_counts()
 
     def log(self) -> File:
         if self._log is None:
-            self._log = self._files.open(self._path + LOG_SUFFIX)
+            self._log = self._files.open(self.path + LOG_SUFFIX)
         return self._log
 
     def append(self, data: Buffer) -> None:
@@ -139,7 +139,7 @@ class Segment:
         self.times().append_if_later(self.max_timestamp_ms, self.max_timestamp_offset - self.base_offset)
 
     def _extend(self, suffix: str, size: int, data: bytes) -> None:
-        file = self._files.open(self._path + suffix)
+        file = self._files.open(self.path + suffix)
         try:
             if file.size != size:
                 file.truncate(size)  # what an earlier write left behind that failed
@@ -164,7 +164,7 @@ class Segment:
     def sync_all(self) -> None:
         """Make log and indexes durable without the log's own handle, so that another thread may do it."""
         for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            self._files.sync(self._path + suffix)
+            self._files.sync(self.path + suffix)
 
     def close(self) -> None:
         if self._log is not None:
@@ -175,8 +175,8 @@ class Segment:
         """Delete the files."""
         self.close()
         for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            if self._files.exists(self._path + suffix):
-                self._files.remove(self._path + suffix)
+            if self._files.exists(self.path + suffix):
+                self._files.remove(self.path + suffix)
 
     # --- indexes
 
@@ -199,10 +199,10 @@ class Segment:
     def load_indexes(self) -> bool:
         """Read the index files; False when one was missing or wrong, and both were rebuilt from the log."""
         offsets = times = None
-        if self._files.exists(self._path + INDEX_SUFFIX):
-            offsets = OffsetIndex.decode(self._files.read_all(self._path + INDEX_SUFFIX), log_bytes=self.size)
-        if self._files.exists(self._path + TIME_INDEX_SUFFIX):
-            times = TimeIndex.decode(self._files.read_all(self._path + TIME_INDEX_SUFFIX))
+        if self._files.exists(self.path + INDEX_SUFFIX):
+            offsets = OffsetIndex.decode(self._files.read_all(self.path + INDEX_SUFFIX), log_bytes=self.size)
+        if self._files.exists(self.path + TIME_INDEX_SUFFIX):
+            times = TimeIndex.decode(self._files.read_all(self.path + TIME_INDEX_SUFFIX))
         if offsets is None or times is None or not self._ends_at_a_batch(offsets):
             size = self.size
             self.recount(verify_crc=False)
@@ -215,7 +215,7 @@ class Segment:
         self._indexed_position = offsets.positions[-1] if offsets else 0
         if times and times.timestamps_ms[-1] > self.max_timestamp_ms:
             self._set_largest(times.timestamps_ms[-1], times.relative_offsets[-1])
-        self._is_counted = True
+        self.is_counted = True
         return True
 
     def _ends_at_a_batch(self, offsets: OffsetIndex) -> bool:
@@ -246,15 +246,15 @@ class Segment:
             next_offset = header.next_offset
             if on_batch is not None:
                 on_batch(header)
-        self._is_counted = True
+        self.is_counted = True
         return next_offset
 
     def rewrite_indexes(self, *, sync: bool) -> None:
         """Replace the index files by what is in memory, with the final time entry. `sync`: a snapshot vouches for this segment already."""
         offsets, times = self.offsets(), self.times()
         self._add_final_time()
-        self._files.replace(self._path + INDEX_SUFFIX, offsets.encode(), sync=sync)
-        self._files.replace(self._path + TIME_INDEX_SUFFIX, times.encode(), sync=sync)
+        self._files.replace(self.path + INDEX_SUFFIX, offsets.encode(), sync=sync)
+        self._files.replace(self.path + TIME_INDEX_SUFFIX, times.encode(), sync=sync)
         self._written_offsets, self._written_times = len(offsets), len(times)
 
     # --- reading
@@ -338,7 +338,7 @@ class Segment:
         return end + at
 
     def _damaged(self, position: int) -> StorageError:
-        return StorageError(f"{self._path}{LOG_SUFFIX} is damaged at byte {position}: no record batch begins there; restore it from a copy")
+        return StorageError(f"{self.path}{LOG_SUFFIX} is damaged at byte {position}: no record batch begins there; restore it from a copy")
 
     # --- times
 
@@ -352,7 +352,7 @@ class Segment:
 
     def largest_timestamp(self) -> tuple[int, int]:
         """The largest timestamp in the segment (-1: none) and the last offset of the batch that reached it first."""
-        if not self._is_counted:
+        if not self.is_counted:
             self.load_indexes()
         return self.max_timestamp_ms, self.max_timestamp_offset
 

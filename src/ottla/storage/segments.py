@@ -1,0 +1,118 @@
+"""The segments of one log in their order: which of them holds an offset or a time, and reading from there.
+
+It writes nothing. At most one segment besides the last is held open with its indexes in memory, since readers of old data go through the
+segments in order, and a broker holds many logs.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from ottla.core.errors import PeerError, StorageError
+from ottla.core.model import Record
+from ottla.core.records.batch import BatchHeader, decode_batch
+from ottla.storage.segment import LOG_SUFFIX, NO_TIMESTAMP, Segment
+
+
+class Segments:
+    """Never empty once a log has begun; only the last one, `active`, is appended to."""
+
+    __slots__ = ("_all", "_bases", "_warm")
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self._all = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._warm: Segment | None = None
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def active(self) -> Segment:
+        return self._all[-1]
+
+    @property
+    def start_offset(self) -> int:
+        """The base of the first segment; 0 without one."""
+        return self._bases[0] if self._bases else 0
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self._all)
+
+    def add(self, segment: Segment) -> None:
+        """The new active segment. The one before it stays warm: whoever reads near the end reads there."""
+        before = self._all[-1] if self._all else None
+        self._all.append(segment)
+        self._bases.append(segment.base_offset)
+        if before is not None:
+            self._keep_warm(before)
+
+    def close(self) -> None:
+        """Give the files back; what only full segments need in memory goes too."""
+        self._warm = None
+        for segment in self._all:
+            segment.close()
+            if segment is not self._all[-1]:
+                segment.drop_indexes()
+
+    def _opened(self, number: int) -> Segment:
+        segment = self._all[number]
+        if segment is not self._all[-1] and segment is not self._warm:
+            self._keep_warm(segment)
+        return segment
+
+    def _keep_warm(self, segment: Segment) -> None:
+        if self._warm is not None:
+            self._warm.close()
+            self._warm.drop_indexes()
+        self._warm = segment
+
+    def _first(self, offset: int) -> int:
+        return max(0, bisect_right(self._bases, offset) - 1)
+
+    def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> bytes:
+        """Whole batches from the one that holds `offset` on, out of one segment; empty when nothing follows."""
+        for number in range(self._first(offset), len(self._all)):
+            data = self._opened(number).read(offset, max_bytes, at_least_one=at_least_one)
+            if data is not None:
+                return data
+        return b""
+
+    def read_batches(self, from_offset: int) -> Iterator[tuple[BatchHeader, list[Record]]]:
+        """Each batch from the one that holds `from_offset` on, decoded; StorageError where one is damaged."""
+        for number in range(self._first(from_offset), len(self._all)):
+            segment = self._opened(number)
+            found = segment.locate(from_offset)
+            if found is not None:
+                for position, header in segment.batches(found[0]):
+                    yield header, _decode(segment, position, header)
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
+        """(timestamp, offset) of the first record that is as late as `timestamp_ms` or later; None when there is none."""
+        for number in range(len(self._all)):
+            if self._largest_timestamp_ms(number) >= timestamp_ms:
+                segment = self._opened(number)
+                for position, header in segment.batches_from_timestamp(timestamp_ms):
+                    if header.max_timestamp_ms >= timestamp_ms:
+                        for record in _decode(segment, position, header):
+                            if record.timestamp_ms >= timestamp_ms:
+                                return record.timestamp_ms, record.offset
+        return None
+
+    def max_timestamp(self) -> tuple[int, int] | None:
+        """(timestamp, offset) of the first record with the largest timestamp; None when no record has one."""
+        latest_ms = max(map(self._largest_timestamp_ms, range(len(self._all))), default=NO_TIMESTAMP)
+        return None if latest_ms == NO_TIMESTAMP else self.offset_for_timestamp(latest_ms)
+
+    def _largest_timestamp_ms(self, number: int) -> int:
+        segment = self._all[number]
+        if not segment.is_counted:
+            self._opened(number)
+        return segment.largest_timestamp()[0]
+
+
+def _decode(segment: Segment, position: int, header: BatchHeader) -> list[Record]:
+    try:
+        return decode_batch(segment.read_batch(position, header))
+    except PeerError as error:
+        raise StorageError(f"the batch at offset {header.base_offset} of {segment.path}{LOG_SUFFIX} cannot be read: {error}") from error
