@@ -3,7 +3,7 @@
 import io
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pyspark.sql import DataFrame
 from rich.box import SIMPLE_HEAD
@@ -11,6 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 ROWS_MAX: Final = 200
+_GAP: Final = 3
+"""Characters between two columns."""
+
 _UUID: Final = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -20,17 +23,27 @@ def table_text(frame: DataFrame, *, width: int, rows_max: int = ROWS_MAX) -> str
     Numbers stand to the right, null is empty, and the UUID at the end of a member id is cut to its first digits.
     """
     rows = frame.limit(rows_max + 1).collect()
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for field in frame.schema.fields:
+    names = frame.schema.fieldNames()
+    cells = [list(map(_cell, row)) for row in rows[:rows_max]]
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    widths = _fit([max(map(len, column)) for column in zip(names, *cells, strict=True)], width - _GAP * (len(names) - 1))
+    for field, column_width in zip(frame.schema.fields, widths, strict=True):
         is_number = field.dataType.typeName() in ("integer", "long", "short", "double", "float")
-        table.add_column(field.name, justify="right" if is_number else "left", no_wrap=True, overflow="ellipsis")
-    for row in rows[:rows_max]:
-        table.add_row(*map(_cell, row))
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        table.add_column(field.name, justify=justify, no_wrap=True, overflow="ellipsis", width=column_width)
+    for row in cells:
+        table.add_row(*row)
     out = io.StringIO()
     Console(file=out, width=width, color_system=None).print(table)
     more = f"(only the first {rows_max} rows)\n" if len(rows) > rows_max else ""
-    lines = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
-    return lines.strip("\n") + "\n" + more
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines()) + more
+
+
+def _fit(widths: list[int], width: int) -> list[int]:
+    """Column widths of at most `width` in all: the widest give way first, so that numbers and names stay whole."""
+    while sum(widths) > width and max(widths) > 1:
+        widths[widths.index(max(widths))] -= 1
+    return widths
 
 
 def _cell(value: Any) -> str:

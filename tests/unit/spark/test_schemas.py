@@ -1,0 +1,30 @@
+"""The schemas against the values they describe."""
+
+import dataclasses
+
+from ottla.columnar import COLUMNS
+from ottla.core.diagnosis.rebalances import Rebalance
+from ottla.core.model import EventMember, GroupEvent
+from ottla.spark.schemas import EVENT_MEMBER, GROUP_EVENT, GROUP_EVENTS, KAFKA, KAFKA_WITH_HEADERS, REBALANCES
+
+
+def _fields(kind: type) -> list[str]:
+    return [field.name for field in dataclasses.fields(kind)]
+
+
+def test_group_events_have_every_field_of_the_event():
+    assert GROUP_EVENT.fieldNames() == _fields(GroupEvent)
+    assert EVENT_MEMBER.fieldNames() == _fields(EventMember)
+    assert GROUP_EVENTS.fieldNames() == ["partition", "offset", *_fields(GroupEvent)]
+
+
+def test_rebalances_have_every_field_of_the_reference():
+    assert REBALANCES.fieldNames() == [name.replace("started_at_ms", "started_at") for name in _fields(Rebalance)]
+
+
+def test_the_kafka_columns_are_those_that_are_decoded():
+    assert KAFKA.fieldNames() == list(COLUMNS)
+    assert KAFKA_WITH_HEADERS.fieldNames() == [*COLUMNS, "headers"]
+    assert KAFKA.simpleString() == (
+        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int>"
+    )
