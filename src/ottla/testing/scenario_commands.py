@@ -8,7 +8,7 @@ A line is a verb, then words, then `key=value` options; durations may be written
     sync g m1 gen=1 plan=m1:flights/0+1           the leader, with its plan (`;` between members, `,` between topics)
     heartbeat g m1 gen=1
     leave g m1 m2 reason="the consumer is being closed"      or, for an administrator: leave g instance=i1
-    commit g m1 gen=1 flights/0=42                without member and gen: a consumer that is no member
+    commit g m1 gen=1 flights/0=42(note)          without member and gen: a consumer that is no member
     fetch g flights/0    fetch g                  named partitions, or all
     delete-offsets g flights/0    describe g    list states=Stable    delete g    forget flights
 """
@@ -167,17 +167,15 @@ def _commit(reply_to: int, words: Sequence[str], options: Options) -> Command:
 
 
 def _offset_to_commit(text: str, options: Options) -> OffsetToCommit:
-    where, _, offset = text.partition("=")
+    where, _, rest = text.partition("=")
+    offset, opens, metadata = rest.removesuffix(")").partition("(")
     topic, partition = _topic_partition(where)
-    metadata = options.get("metadata")
-    if metadata is not None and metadata.isdecimal():
-        metadata = "x" * int(metadata)
     return OffsetToCommit(
         topic=topic,
         partition=partition,
         offset=int(offset),
         leader_epoch=int(options.get("epoch", "-1")),
-        metadata=metadata,
+        metadata=metadata if opens else None,
     )
 
 

@@ -9,7 +9,7 @@ from ottla.core.groups.commands import ForgetTopics, OffsetCommit, OffsetDelete,
 from ottla.core.groups.effects import CommitResult, FetchedOffset, OffsetDeleteResult, OffsetFetchResult
 from ottla.core.groups.identity import check_member
 from ottla.core.groups.placement import java_order
-from ottla.core.groups.records import OffsetRecord, OffsetValue, refuse_long_strings
+from ottla.core.groups.records import NO_TOPIC_ID, OffsetRecord, OffsetValue, refuse_long_strings
 from ottla.core.groups.states import ANSWERS, GroupState
 from ottla.core.groups.step import Step
 from ottla.core.groups.subscription import CONSUMER_PROTOCOL_TYPE
@@ -31,7 +31,7 @@ def commit_offsets(step: Step, command: OffsetCommit) -> None:
         step.saw(group.members[command.member_id])
     expire_timestamp_ms = None
     if command.retention_ms != NO_RETENTION:
-        expire_timestamp_ms = min(step.now_ms + command.retention_ms, TIMESTAMP_MS_MAX)
+        expire_timestamp_ms = min(max(step.now_ms + command.retention_ms, 0), TIMESTAMP_MS_MAX)
     errors = tuple([_store(step, command.group_id, each, expire_timestamp_ms) for each in command.offsets])
     step.reply(command.reply_to, CommitResult(errors=errors))
 
@@ -117,13 +117,15 @@ def _store(step: Step, group_id: str, each: OffsetToCommit, expire_timestamp_ms:
     if _utf16_units_exceed(metadata, step.settings.offset_metadata_bytes_max):
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     refuse_long_strings(each.topic, metadata)
+    # The only value version with an expiry has room for neither epoch nor topic id: what a restart forgets is not remembered now.
+    expires = expire_timestamp_ms is not None
     value = OffsetValue(
         offset=each.offset,
-        leader_epoch=each.leader_epoch,
+        leader_epoch=-1 if expires else each.leader_epoch,
         metadata=metadata,
         commit_timestamp_ms=step.now_ms,
         expire_timestamp_ms=expire_timestamp_ms,
-        topic_id=each.topic_id,
+        topic_id=NO_TOPIC_ID if expires else each.topic_id,
     )
     step.records.append(OffsetRecord(group_id=group_id, topic=each.topic, partition=each.partition, value=value))
     return ErrorCode.NONE

@@ -1,0 +1,106 @@
+"""Rounds: how they start, how long they wait, how they end."""
+
+from typing import Any
+
+import pytest
+
+from ottla.core.groups.states import GroupState
+
+
+def joined_at(fired: list[Any]) -> list[int]:
+    return [event.at_ms for effects in fired for event in effects.events if event.kind == "join_completed"]
+
+
+def test_the_initial_delay_is_extended_while_members_arrive(make_driver: Any) -> None:
+    driver = make_driver(group_initial_rebalance_delay_ms=3_000)
+    driver.given("join g - new=m1 old=yes rebalance=8s")
+    driver.wait(2_000)
+    driver.given("join g - new=m2 old=yes rebalance=8s")
+    assert joined_at(driver.wait(2_000)) == []
+    driver.given("join g - new=m3 old=yes rebalance=8s")
+    assert joined_at(driver.wait(10_000)) == [8_000], "never longer than the rebalance timeout"
+
+
+def test_the_initial_delay_ends_when_nobody_else_comes(make_driver: Any) -> None:
+    driver = make_driver(group_initial_rebalance_delay_ms=3_000)
+    driver.given("join g - new=m1 old=yes")
+    assert joined_at(driver.wait(10_000)) == [3_000]
+
+
+def test_an_initial_round_is_not_ended_by_all_having_joined(make_driver: Any) -> None:
+    driver = make_driver(group_initial_rebalance_delay_ms=3_000)
+    driver.given("join g - new=m1 old=yes", "join g - new=m2 old=yes", "leave g m2")
+    assert driver.group().state is GroupState.PREPARING_REBALANCE
+
+
+def test_a_later_round_ends_as_soon_as_all_have_joined(driver: Any) -> None:
+    driver.in_state("PreparingRebalance").given("join g m1")
+    assert driver.group().state is GroupState.COMPLETING_REBALANCE
+    assert driver.group().join_timer.at_ms is None
+
+
+def test_a_round_waits_for_ids_that_were_handed_out(driver: Any) -> None:
+    driver.in_state("PreparingRebalance").given("join g - new=m3", "join g m1")
+    assert driver.group().state is GroupState.PREPARING_REBALANCE
+    driver.given("leave g m3")
+    assert driver.group().state is GroupState.COMPLETING_REBALANCE
+
+
+def test_those_who_do_not_join_in_time_are_dropped(driver: Any) -> None:
+    driver.in_state("PreparingRebalance")
+    for _ in range(12):
+        driver.wait(5_000)
+        driver.given("heartbeat g m1 gen=1")
+    assert list(driver.group().members) == ["m2"]
+    assert (driver.group().leader, driver.group().generation) == ("m2", 2)
+
+
+def test_static_members_may_miss_a_round(driver: Any) -> None:
+    driver.given("join g - new=s1 instance=i1 session=5m", "wait 0", "sync g s1 gen=1 instance=i1")
+    driver.given("join g - new=m1", "join g m1")
+    driver.wait(60_000)
+    assert list(driver.group().members) == ["s1", "m1"]
+    assert driver.group().leader == "m1"
+    assert driver.group().members["s1"].session.at_ms == 360_000
+
+
+def test_a_round_in_which_nobody_joins_is_prolonged(driver: Any) -> None:
+    driver.given("join g - new=s1 instance=i1 session=5m", "wait 0", "sync g s1 gen=1 instance=i1")
+    driver.given("join g - new=m1", "join g m1", "leave g m1")
+    driver.wait(60_000)
+    assert driver.group().state is GroupState.PREPARING_REBALANCE
+    assert driver.group().join_timer.at_ms == 120_000
+    assert driver.group().generation == 1
+
+
+def test_a_new_round_takes_the_plan_away_from_those_who_wait_for_it(driver: Any) -> None:
+    driver.in_state("CompletingRebalance").given("sync g m2 gen=2")
+    waiting = driver.requests
+    replies = driver.do("join g - new=m3 old=yes").replies
+    assert [(reply.to, reply.result.error.name) for reply in replies] == [(waiting, "REBALANCE_IN_PROGRESS")]
+    assert driver.group().sync_timer.at_ms is None
+    assert list(driver.group().pending_sync) == []
+
+
+@pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance", "Stable"])
+def test_each_generation_is_one_more(driver: Any, state: str) -> None:
+    before = driver.in_state(state).group().generation
+    driver.given("leave g m1 m2")
+    assert driver.group().generation == before + 1
+    assert driver.group().state is GroupState.EMPTY
+
+
+def test_s1_5_each_rebalance_raises_the_generation_by_one(driver: Any) -> None:
+    driver.in_state("Stable")
+    generations = []
+    for _ in range(3):
+        driver.given("join g m1", "join g m2")
+        generations.append(driver.group().generation)
+        driver.given(f"sync g m1 gen={generations[-1]}", f"sync g m2 gen={generations[-1]}")
+    assert generations == [3, 4, 5]
+
+
+def test_the_empty_group_is_written_down(driver: Any) -> None:
+    record = driver.in_state("Stable").do("leave g m1 m2").records[0]
+    value = record.value
+    assert (value.generation, value.protocol, value.leader, value.members, value.protocol_type) == (3, None, None, (), "consumer")
