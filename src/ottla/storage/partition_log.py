@@ -128,7 +128,7 @@ class PartitionLog:
                 self.flush()
                 active = self._segments.active
                 active.write_indexes(final=True)
-                active.sync_all()
+                active.sync_indexes()
                 self._write_snapshot(self._end_offset, self._producers.encode())
                 self._snapshot_offset = self._end_offset
         finally:

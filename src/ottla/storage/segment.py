@@ -163,8 +163,15 @@ class Segment:
 
     def sync_all(self) -> None:
         """Make log and indexes durable without the log's own handle, so that another thread may do it."""
-        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            self._files.sync(self.path + suffix)
+        self._files.sync(self.path + LOG_SUFFIX)
+        self.sync_indexes()
+
+    def sync_indexes(self) -> None:
+        """Make durable what `write_indexes` wrote; an empty file has nothing to lose."""
+        if self._written_offsets:
+            self._files.sync(self.path + INDEX_SUFFIX)
+        if self._written_times:
+            self._files.sync(self.path + TIME_INDEX_SUFFIX)
 
     def close(self) -> None:
         if self._log is not None:

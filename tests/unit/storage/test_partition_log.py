@@ -304,7 +304,7 @@ def test_a_batch_of_junk_is_told_and_not_thrown(files: Files) -> None:
     junk[70:] = b"\xff" * (len(junk) - 70)
     seal(junk)
     appended(log, junk)
-    with pytest.raises(StorageError, match="the batch at offset 0 of t-0/0+.log cannot be read"):
+    with pytest.raises(StorageError, match=r"the batch at offset 0 of t-0/0+\.log cannot be read"):
         list(log.scan(0))
     with pytest.raises(StorageError, match="cannot be read"):
         log.offset_for_timestamp(NOW_MS)
