@@ -52,6 +52,10 @@ class Reference:
             self._shared.start()
         return self._shared
 
+    def java_command(self, *arguments: str) -> list[str]:
+        """The command line of one of Apache Kafka's own tools; nothing is started."""
+        return self._make({}).java_command(*arguments)
+
     def own(self, config: Mapping[str, str]) -> ApacheKafka:
         """A new one for one test, started; `end_own` ends it."""
         self.close()

@@ -143,6 +143,45 @@ def test_create_topics(same_answers: Any, version: int) -> None:
     same_answers(conversation, version)
 
 
+SETTINGS_TO_CHECK = {
+    "cleanup.policy": ["delete", "compact", "compact,delete", "delete, compact", "", "Delete", "none"],
+    "compression.type": ["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd", "none", "brotli"],
+    "delete.retention.ms": ["0", "-1"],
+    "file.delete.delay.ms": ["0", "-1"],
+    "flush.messages": ["1", "0"],
+    "flush.ms": ["0", "-1"],
+    "index.interval.bytes": ["0", "-1", "2147483648"],
+    "max.compaction.lag.ms": ["1", "0"],
+    "max.message.bytes": ["0", "-1", "1.5", " 7 ", "+7", "0x10"],
+    "message.timestamp.after.max.ms": ["0", "-1"],
+    "message.timestamp.before.max.ms": ["0", "-1"],
+    "message.timestamp.type": ["CreateTime", "LogAppendTime", "createtime"],
+    "min.cleanable.dirty.ratio": ["0", "1", "1.1", "-0.1", "x"],
+    "min.compaction.lag.ms": ["0", "-1"],
+    "min.insync.replicas": ["1", "0", "2"],
+    "preallocate": ["true", "FALSE", "yes", ""],
+    "retention.bytes": ["-1", "-2", "0", "x"],
+    "retention.ms": ["-1", "-2", "0", "9223372036854775807", "9223372036854775808"],
+    "segment.bytes": ["1048576", "1048575", "20000", "14", "13", "2147483647", "2147483648"],
+    "segment.index.bytes": ["4", "3", "-1"],
+    "segment.jitter.ms": ["0", "-1"],
+    "segment.ms": ["1", "0"],
+    "unclean.leader.election.enable": ["true", "no"],
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS_TO_CHECK)
+def test_values_of_topic_settings(same_answers: Any, setting: str) -> None:
+    def conversation(talk: Any) -> None:
+        for value in SETTINGS_TO_CHECK[setting]:
+            settings = [{"name": setting, "value": value}]
+            topic = {"name": talk.name("topic"), "num_partitions": 1, "replication_factor": 1, "configs": settings}
+            answer = talk.quietly(CREATE_TOPICS, 4, timeout=5000, validate_only=True, topics=[topic])
+            talk.answers.append((value, int(answer.topics[0].error_code)))
+
+    same_answers(conversation, 4)
+
+
 @pytest.mark.parametrize("version", versions(DELETE_TOPICS))
 def test_delete_topics(same_answers: Any, version: int) -> None:
     def conversation(talk: Any) -> None:
