@@ -80,24 +80,19 @@ class Cluster:
 
     # topics
 
-    def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> Topic | Refused | None:
-        """Makes a topic, durably; None when it was only to be checked and may be made. Raises StorageError."""
+    def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> Topic | Refused:
+        """Makes a topic, durably, or only tells what it would be. Raises StorageError."""
         records = self.catalogue.create_topic(new, uuid.uuid4().bytes)
         if isinstance(records, Refused):
             return records
         if validate_only:
-            return None
+            return self.catalogue.imagine(records)
         self._catalogue_log.append(records)
         return self.catalogue.topics[new.name]
 
     def ensure_topic(self, name: str) -> Topic | Refused:
         """The topic, made with the broker's defaults if it is not there: auto-creation, and the topics the broker itself needs."""
-        topic = self.catalogue.topics.get(name)
-        if topic is not None:
-            return topic
-        created = self.create_topic(self._defaults_of(name))
-        assert created is not None
-        return created
+        return self.catalogue.topics.get(name) or self.create_topic(self._defaults_of(name))
 
     def _defaults_of(self, name: str) -> NewTopic:
         if name == CONSUMER_OFFSETS:

@@ -223,7 +223,7 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
             "min.insync.replicas",
         ),
         _bool("preallocate", False, "Whether a new segment's file is made at full size.", "log.preallocate"),
-        _num(_LONG, "retention.bytes", -1, "Bytes a partition keeps; -1 keeps all.", -1, "log.retention.bytes"),
+        _num(_LONG, "retention.bytes", -1, "Bytes a partition keeps; -1 keeps all.", None, "log.retention.bytes"),
         _num(
             _LONG,
             "retention.ms",

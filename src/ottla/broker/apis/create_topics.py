@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.core.catalogue.catalogue import TOPIC_RESOURCE, NewTopic, Refused, Topic
+from ottla.core.catalogue.catalogue import NewTopic, Refused, Topic
 from ottla.core.config import TOPIC_SETTINGS
 from ottla.core.errors import ErrorCode, StorageError
 
@@ -17,14 +17,10 @@ if TYPE_CHECKING:
 
 
 def handle(cluster: "Cluster", request: Request) -> None:
-    """Answers with one result a topic; a name that is given twice is refused for both."""
-    names = Counter(topic.name for topic in request.message.topics)
-    results = []
-    for asked in request.message.topics:
-        if names[asked.name] > 1:
-            results.append(_refused(asked.name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-        else:
-            results.append(_create(cluster, asked, request.message.validate_only))
+    """Answers with one result a topic; a name that is given twice is refused, once."""
+    times = Counter(topic.name for topic in request.message.topics)
+    results = [_refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name, count in times.items() if count > 1]
+    results += [_create(cluster, asked, request.message.validate_only) for asked in request.message.topics if times[asked.name] == 1]
     request.reply({"throttle_time": NO_THROTTLE_MS, "topics": results})
 
 
@@ -42,23 +38,20 @@ def _create(cluster: "Cluster", asked: Any, validate_only: bool) -> dict[str, An
         return _refused(asked.name, error.code, str(error))
     if isinstance(made, Refused):
         return _refused(asked.name, made.error, made.message)
-    return _made(cluster, new, made)
+    return _made(cluster, made)
 
 
-def _made(cluster: "Cluster", new: NewTopic, made: Topic | None) -> dict[str, Any]:
-    partitions = len(made.leaders) if made else max(new.partitions, len(new.assignment))
-    if partitions == -1:
-        partitions = cluster.config.number("num.partitions")
+def _made(cluster: "Cluster", made: Topic) -> dict[str, Any]:
     configs = []
-    for name in TOPIC_SETTINGS if made else ():
-        value, source = cluster.catalogue.config_value(TOPIC_RESOURCE, new.name, name)
+    for name in TOPIC_SETTINGS:
+        value, source = cluster.catalogue.value_in_force(made, name)
         configs.append({"name": name, "value": value, "read_only": False, "config_source": source, "is_sensitive": False})
     return {
-        "name": new.name,
-        "topic_id": uuid.UUID(bytes=made.topic_id) if made else None,
+        "name": made.name,
+        "topic_id": uuid.UUID(bytes=made.topic_id),
         "error_code": ErrorCode.NONE,
         "error_message": None,
-        "num_partitions": partitions,
+        "num_partitions": len(made.leaders),
         "replication_factor": 1,
         "configs": configs,
     }

@@ -4,6 +4,7 @@ Version notes: v6 names topics by name or by id; v5+ carries an error message.
 """
 
 import uuid
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
@@ -18,7 +19,9 @@ def handle(cluster: "Cluster", request: Request) -> None:
     if request.version >= 6:
         results = [_delete_named(cluster, asked) for asked in request.message.topics]
     else:
-        results = [_delete(cluster, name) for name in request.message.topic_names]
+        times = Counter(request.message.topic_names)
+        results = [_result(name, None, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name, count in times.items() if count > 1]
+        results += [_delete(cluster, name) for name, count in times.items() if count == 1]
     request.reply({"throttle_time": NO_THROTTLE_MS, "responses": results})
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ottla.broker.cluster import Cluster
 
 BROKER_ENDPOINTS = 1
+CONTROLLER_ENDPOINTS = 2
 CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
 
 
@@ -19,7 +20,9 @@ def handle(cluster: "Cluster", request: Request) -> None:
     """Answers with this broker."""
     node = cluster.config.node_id
     endpoint_type = getattr(request.message, "endpoint_type", BROKER_ENDPOINTS)
-    error = ErrorCode.NONE if endpoint_type == BROKER_ENDPOINTS else ErrorCode.MISMATCHED_ENDPOINT_TYPE
+    error = ErrorCode.NONE
+    if endpoint_type != BROKER_ENDPOINTS:
+        error = ErrorCode.MISMATCHED_ENDPOINT_TYPE if endpoint_type == CONTROLLER_ENDPOINTS else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
     message = None if error is ErrorCode.NONE else "The request was sent to an endpoint of the wrong type: this is a broker's."
     request.reply(
         {

@@ -13,6 +13,9 @@ from ottla.core.errors import ErrorCode
 if TYPE_CHECKING:
     from ottla.broker.cluster import Cluster
 
+# Kafka keeps the default of these in a setting of another unit (log.retention.hours and its like), and does not list it.
+_DEFAULT_IN_OTHER_UNITS = frozenset({"log.retention.ms", "log.roll.ms", "log.roll.jitter.ms", "log.flush.interval.ms"})
+
 
 def handle(cluster: "Cluster", request: Request) -> None:
     """Answers with one result a resource."""
@@ -27,7 +30,7 @@ def _describe(cluster: "Cluster", resource: Any, synonyms: bool, documented: boo
     error, message = _problem(cluster, kind, name)
     settings = TOPIC_SETTINGS if kind == TOPIC_RESOURCE else BROKER_SETTINGS
     keys = resource.configuration_keys
-    chosen = [setting for setting in settings.values() if keys is None or setting.name in keys]
+    chosen = [setting for setting in settings.values() if not keys or setting.name in keys]
     return {
         "error_code": error,
         "error_message": message,
@@ -77,7 +80,8 @@ def _synonyms(cluster: "Cluster", kind: int, setting: Setting, value: str, sourc
     broker_value, broker_source = cluster.catalogue.config_value(BROKER_RESOURCE, "", broker_name)
     if broker_source is not ConfigSource.DEFAULT:
         chain.append({"name": broker_name, "value": broker_value, "source": broker_source})
-    chain.append({"name": broker_name, "value": BROKER_SETTINGS[broker_name].default, "source": ConfigSource.DEFAULT})
+    if broker_name not in _DEFAULT_IN_OTHER_UNITS:
+        chain.append({"name": broker_name, "value": BROKER_SETTINGS[broker_name].default, "source": ConfigSource.DEFAULT})
     return chain
 
 

@@ -174,12 +174,15 @@ def _encode(request: Request, error: ErrorCode, answer: Answer) -> list[Buffer]:
 
 
 def _pack_partition(out: Packer, version: int, found: _Found, committed_only: bool) -> None:
-    log = found.asked.partition.log if found.asked.partition is not None else None
-    end, start = (log.high_watermark, log.log_start_offset) if log is not None else (-1, -1)
+    partition = found.asked.partition
+    end = start = -1
+    if found.error is ErrorCode.NONE and partition is not None:
+        end, start = partition.log.high_watermark, partition.log.log_start_offset
     out.int32(found.asked.number).int16(found.error).int64(end).int64(end)
     if version >= 5:
         out.int64(start)
-    out.array(0 if committed_only else -1)  # aborted transactions: there are none
+    # Aborted transactions: there are none. Kafka writes null for those who did not ask, and for a partition that is not there an empty list.
+    out.array(0 if committed_only or partition is None else -1)
     if version >= 11:
         out.int32(-1)
     out.octets_length(len(found.records))

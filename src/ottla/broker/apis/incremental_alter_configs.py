@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ottla.broker.cluster import Cluster
 
 _OPERATIONS = range(4)
+DELETE = 1
 
 
 def handle(cluster: "Cluster", request: Request) -> None:
@@ -39,6 +40,8 @@ def _alter(cluster: "Cluster", resource: Any, validate_only: bool) -> tuple[Erro
         return ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
     if any(operation not in _OPERATIONS for _, operation, _ in changes):
         return ErrorCode.INVALID_REQUEST, "Unknown operation: 0 sets, 1 deletes, 2 appends, 3 subtracts"
+    if any(value is None and operation != DELETE for _, operation, value in changes):
+        return ErrorCode.INVALID_REQUEST, "Null value not supported; to go back to the default, delete the setting"
     try:
         refused = cluster.alter_config(kind, name, changes, validate_only=validate_only)
     except StorageError as error:

@@ -1,7 +1,7 @@
 """Produce (0), v3-13: appends record batches. They are checked and written where the socket put them, never parsed per record.
 
 Version notes: v0-2 are advertised and refused, as Kafka does, because clients conclude from them that compression works; v5+ answers with
-the log's start; v8+ with an error message; v9+ is flexible; v13+ names topics by id (KIP-516). acks=0 has no answer; -1 and 1 are the same
+the log's start; v7+ takes zstd (KIP-110); v8+ with an error message; v9+ is flexible; v13+ names topics by id (KIP-516). acks=0 has no answer; -1 and 1 are the same
 here.
 """
 
@@ -14,6 +14,7 @@ from ottla.broker.pack import Packer
 from ottla.broker.partitions import Partition
 from ottla.core.catalogue.catalogue import INTERNAL_TOPICS, Topic
 from ottla.core.errors import ErrorCode, PeerError, StorageError
+from ottla.core.records.compression import ZSTD
 from ottla.core.wire import Reader
 from ottla.storage.partition_log import Appended, Refused
 
@@ -22,14 +23,20 @@ if TYPE_CHECKING:
 
 _TOPIC_BYTES_MIN = 3
 _PARTITION_BYTES_MIN = 5
+_CODEC_AT = 22
+"""The low byte of a batch's attributes."""
+_CODEC_BITS = 7
+FIRST_VERSION_WITH_ZSTD = 7
+_OUT_OF_STEP = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.UNKNOWN_PRODUCER_ID)
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """One partition's result; `end` is where its records end in the request."""
+    """One partition's result. `log_start_offset` is -1 where nothing is said of the log."""
 
     number: int
     outcome: Appended | Refused
+    log_start_offset: int = -1
 
 
 def handle(cluster: "Cluster", request: Request) -> None:
@@ -76,8 +83,7 @@ def _write_topic(
         length = read.uvarint() - 1 if flexible else read.int32()
         start = read.at
         read.skip(max(length, 0))
-        outcome = refused or _append(cluster, topic, number, request_records(read, start))
-        written.append(_Written(number, outcome))
+        written.append(_Written(number, refused) if refused else _append(cluster, version, topic, number, _records(read, start)))
         if flexible:
             read.tagged_fields()
     if flexible:
@@ -85,25 +91,30 @@ def _write_topic(
     return key, written
 
 
-def request_records(read: Reader, start: int) -> memoryview:
+def _records(read: Reader, start: int) -> memoryview:
     """The records' bytes, where they lie in the request."""
     buffer = read.buffer
     assert isinstance(buffer, memoryview)
     return buffer[start : read.at]
 
 
-def _append(cluster: "Cluster", topic: Topic | None, number: int, records: memoryview) -> Appended | Refused:
+def _append(cluster: "Cluster", version: int, topic: Topic | None, number: int, records: memoryview) -> _Written:
     assert topic is not None
+    if version < FIRST_VERSION_WITH_ZSTD and len(records) > _CODEC_AT and records[_CODEC_AT] & _CODEC_BITS == ZSTD:
+        message = "Produce requests with version less than 7 are not allowed to use ZStandard compression"
+        return _Written(number, Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message))
     try:
         partition: Partition | None = cluster.partitions.get(topic, number)
         if partition is None:
-            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+            return _Written(number, Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."))
         outcome = partition.log.append(records, now_ms=cluster.clock())
     except StorageError as error:
-        return Refused(error.code, str(error))
+        return _Written(number, Refused(error.code, str(error)))
     if isinstance(outcome, Appended):
         partition.grew()
-    return outcome
+        return _Written(number, outcome, outcome.log_start_offset)
+    # Only a producer that is out of step is told where the log begins, so that it can find out what it lost.
+    return _Written(number, outcome, partition.log.log_start_offset if outcome.error in _OUT_OF_STEP else -1)
 
 
 def _answer(version: int, flexible: bool, results: list[tuple[bytes | str, list[_Written]]]) -> bytearray:
@@ -125,12 +136,12 @@ def _pack_partition(out: Packer, version: int, written: _Written) -> None:
     out.int32(written.number)
     if isinstance(outcome, Appended):
         out.int16(ErrorCode.NONE).int64(outcome.base_offset).int64(outcome.log_append_time_ms)
-        log_start_offset, message = outcome.log_start_offset, None
+        message = None
     else:
         out.int16(outcome.error).int64(-1).int64(-1)
-        log_start_offset, message = -1, outcome.message
+        message = outcome.message
     if version >= 5:
-        out.int64(log_start_offset)
+        out.int64(written.log_start_offset)
     if version >= 8:
         out.array(0).nullable_string(message)  # no per-record errors: whole batches are taken or refused
     out.end()

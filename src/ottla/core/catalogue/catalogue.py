@@ -269,13 +269,13 @@ class Catalogue:
     def config_value(self, resource_type: int, resource_name: str, name: str) -> tuple[str, ConfigSource]:
         """The value in force of a topic's or broker's setting, and where it comes from."""
         if resource_type == TOPIC_RESOURCE:
-            topic = self.topics[resource_name]
-            if name in topic.configs:
-                return topic.configs[name], ConfigSource.DYNAMIC_TOPIC
-            return self._topic_default(name)
+            return self.value_in_force(self.topics[resource_name], name)
         return self._broker_value(name)
 
-    def _topic_default(self, name: str) -> tuple[str, ConfigSource]:
+    def value_in_force(self, topic: Topic, name: str) -> tuple[str, ConfigSource]:
+        """A topic's setting: its own, or the broker's."""
+        if name in topic.configs:
+            return topic.configs[name], ConfigSource.DYNAMIC_TOPIC
         broker_name = TOPIC_SETTINGS[name].broker_name
         assert broker_name is not None
         return self._broker_value(broker_name)
@@ -285,6 +285,15 @@ class Catalogue:
             return self.broker_configs[name], ConfigSource.DYNAMIC_BROKER
         value = self._broker_default(name)
         return value, ConfigSource.DEFAULT if value == BROKER_SETTINGS[name].default else ConfigSource.STATIC_BROKER
+
+    @staticmethod
+    def imagine(records: Sequence[CatalogueRecord]) -> Topic:
+        """The topic that these records would make, without making it."""
+        imagined = Catalogue((), lambda _name: "")
+        for record in records:
+            imagined.replay(record)
+        (topic,) = imagined.topics.values()
+        return topic
 
     # Replay: the only way in which state changes.
 

@@ -11,6 +11,7 @@ def test_every_version(api, version: int) -> None:
     assert answer.cluster_authorized_operations == 8096
 
 
-def test_controllers_are_asked_for_elsewhere(api) -> None:
-    answer = api.ask(60, 1, include_cluster_authorized_operations=False, endpoint_type=2)
-    assert (answer.error_code, answer.brokers) == (114, ())
+@pytest.mark.parametrize(("endpoint_type", "error"), [(2, 114), (9, 115)])
+def test_controllers_are_asked_for_elsewhere(api, endpoint_type: int, error: int) -> None:
+    answer = api.ask(60, 1, include_cluster_authorized_operations=False, endpoint_type=endpoint_type)
+    assert (answer.error_code, answer.brokers) == (error, ())
