@@ -64,7 +64,9 @@ class BrokerTask:
         return f"{host}:{self.cluster.port}"
 
     async def start(self) -> None:
-        """Reads back the data, then opens the listener. Raises StorageError or OSError."""
+        """Reads back the data, then opens the listener. Raises StorageError (also when another broker uses the directory) or OSError."""
+        if isinstance(self._files, OsFiles):
+            self._files.lock()
         self.cluster.open()
         host, port = self._listen
         self._server, self._sockets, port = await listen(self.cluster, host, port)
@@ -79,6 +81,8 @@ class BrokerTask:
         self.cluster.close()
         if self._server is not None:
             self._server.close()
+        if isinstance(self._files, OsFiles):
+            self._files.unlock()
         await asyncio.sleep(0)
 
 

@@ -41,6 +41,13 @@ def test_data_that_cannot_be_kept_is_an_error_that_says_why(tmp_path: Path) -> N
         Broker(tmp_path / "file" / "data").start()
 
 
+def test_two_brokers_do_not_share_a_directory(tmp_path: Path) -> None:
+    with Broker(tmp_path), pytest.raises(StorageError, match="used by another broker"):
+        Broker(tmp_path).start()
+    with Broker(tmp_path):
+        pass
+
+
 def test_bad_settings_are_refused_before_anything_starts() -> None:
     with pytest.raises(ConfigError):
         Broker(config={"no.such.setting": "1"})

@@ -181,7 +181,7 @@ def _pack_partition(out: Packer, version: int, found: _Found, committed_only: bo
     out.int32(found.asked.number).int16(found.error).int64(end).int64(end)
     if version >= 5:
         out.int64(start)
-    # Aborted transactions: there are none. Kafka writes null for those who did not ask, and for a partition that is not there an empty list.
+    # There are no aborted transactions. Kafka writes null for those who did not ask, and an empty list for a partition that is not there.
     out.array(0 if committed_only or partition is None else -1)
     if version >= 11:
         out.int32(-1)

@@ -1,8 +1,8 @@
 """Produce (0), v3-13: appends record batches. They are checked and written where the socket put them, never parsed per record.
 
 Version notes: v0-2 are advertised and refused, as Kafka does, because clients conclude from them that compression works; v5+ answers with
-the log's start; v7+ takes zstd (KIP-110); v8+ with an error message; v9+ is flexible; v13+ names topics by id (KIP-516). acks=0 has no answer; -1 and 1 are the same
-here.
+the log's start; v7+ takes zstd (KIP-110); v8+ answers with an error message; v9+ is flexible; v13+ names topics by id (KIP-516). acks=0
+has no answer; -1 and 1 are the same here.
 """
 
 from dataclasses import dataclass
