@@ -1,0 +1,58 @@
+"""The whole demo, made small: a few thousand flights, short timeouts, every incident, both Spark jobs."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla.testing.java import ToolMissing, find_java
+
+FLIGHTS = 6_000
+# A process of its own: it has its own Spark session, and ends it.
+SCRIPT = """
+import sys
+from pathlib import Path
+from rich.console import Console
+from ottla.cli.flights.run import run
+from ottla.cli.flights.timing import Timing
+
+timing = Timing(
+    session_timeout_ms=2_000, heartbeat_interval_ms=200, max_poll_interval_ms=4_000, slow_batch_ms=6_000, metadata_refresh_ms=500,
+    flights_per_second=300, work_between_seconds=0.3,
+)
+run(Path(sys.argv[1]), console=Console(width=100), timing=timing, flights_max=int(sys.argv[2]))
+"""
+
+
+def test_every_incident_leaves_its_rebalance_and_no_flight_is_lost(tmp_path: Path) -> None:
+    try:
+        find_java()
+    except ToolMissing as missing:
+        pytest.skip(f"Spark {missing}")
+    results = tmp_path / "results"
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(results), str(FLIGHTS)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert max(map(len, ran.stdout.splitlines())) <= 100
+    assert ran.stderr == ""
+    summary = json.loads((results / "summary.json").read_text())
+    assert sum(summary["flights_per_airline"].values()) == FLIGHTS
+    assert sum(each["flights"] for each in summary["consumers"].values()) >= FLIGHTS
+    causes = [(row["trigger"], row["client_id"], row["planned"]) for row in summary["rebalances"]]
+    expected = [
+        ("JOIN_NEW", "consumer-1", True),
+        ("EXPIRE_HEARTBEAT", "consumer-2", False),
+        ("JOIN_NEW", "consumer-2", False),
+        ("LEAVE", "consumer-3", False),
+        ("JOIN_NEW", "consumer-3", False),
+        ("LEAVE", "consumer-1", True),
+    ]
+    remaining = iter(causes)
+    assert all(cause in remaining for cause in expected), causes
+    grown = [row for row in summary["rebalances"] if row["partitions_new"] and row["members_before"]]
+    assert [(row["trigger"], row["partitions_new"], row["planned"]) for row in grown] == [("LEADER_REJOIN", 4, True)]
+    assert summary["rebalances"][-1]["outcome"] == "emptied"
+    assert (results / "broker" / "flights-15" / "00000000000000000000.log").stat().st_size > 0

@@ -1,0 +1,30 @@
+"""`ottla demo`: what it hands on, and how it fails."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ottla.cli.flights import DemoFailedError
+from ottla.cli.main import main
+
+
+def test_options_are_handed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr("ottla.cli.flights.run.run", lambda directory, **named: given.update(named, directory=directory))
+    result = CliRunner().invoke(main, ["demo", "--results", str(tmp_path), "--assignor", "roundrobin"])
+    assert result.exit_code == 0, result.output
+    assert given["directory"] == tmp_path
+    assert given["assignor"] == "roundrobin"
+    assert given["console"].width == 100
+
+
+def test_a_failure_is_a_sentence_and_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise DemoFailedError("waited in vain")
+
+    monkeypatch.setattr("ottla.cli.flights.run.run", fail)
+    result = CliRunner().invoke(main, ["demo"])
+    assert result.exit_code == 1
+    assert result.output == "Error: waited in vain\n"

@@ -1,0 +1,61 @@
+"""From end to end with the day left out: what is written, and what counts as a failure. The whole: tests/spark/test_demo.py."""
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from ottla.cli.flights import DemoFailedError
+from ottla.cli.flights import run as run_module
+from ottla.cli.flights.results import Results
+from ottla.cli.flights.run import run
+
+
+@pytest.fixture
+def day(monkeypatch: pytest.MonkeyPatch, flights_data: Path, rebalance: Mapping[str, Any]) -> Callable[[dict[str, int]], None]:
+    """`day(counts)`: a day without processes, after which Spark counts so many flights."""
+
+    def prepare(counts: dict[str, int]) -> None:
+        def play(_display: Any, results: Results, *_: Any) -> Any:
+            for name in ("consumer-1", "consumer-2", "consumer-3"):
+                results.consumer_summary(name).write_text(json.dumps({"flights": 1, "commits_refused": 0, "by_airline": {}}))
+            return [{**rebalance, "started_at": datetime(2026, 1, 2, 3, 4, 5)}], counts
+
+        monkeypatch.setattr(run_module, "_day", play)
+        monkeypatch.setattr(run_module, "require_java", lambda: None)
+        monkeypatch.setattr(run_module, "data_directory", lambda: flights_data)
+
+    return prepare
+
+
+def test_equal_counts_are_success(day: Callable[[dict[str, int]], None], tmp_path: Path) -> None:
+    day({"UA": 2, "AA": 1})
+    out = io.StringIO()
+    run(tmp_path / "results", console=Console(file=out, width=100))
+    summary = json.loads((tmp_path / "results" / "summary.json").read_text())
+    assert summary["finished"]
+    assert summary["counts_are_those_of_the_input"]
+    assert summary["rebalances"][0]["started_at"].endswith("+00:00")
+    assert "Done in" in out.getvalue()
+
+
+def test_other_counts_are_a_failure(day: Callable[[dict[str, int]], None], tmp_path: Path) -> None:
+    day({"UA": 2, "AA": 2})
+    out = io.StringIO()
+    with pytest.raises(DemoFailedError, match="not those of the input"):
+        run(tmp_path / "results", console=Console(file=out, width=100))
+    assert not json.loads((tmp_path / "results" / "summary.json").read_text())["counts_are_those_of_the_input"]
+    assert "no: 1" in out.getvalue()
+    assert "Done in" not in out.getvalue()
+
+
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(run_module, "find_spec", lambda name: None if name == "pyspark" else object())
+    with pytest.raises(DemoFailedError, match=r"needs pyspark, .*ottla\[demo\]"):
+        run(tmp_path / "results", console=Console(file=io.StringIO()))
+    assert not (tmp_path / "results").exists()
