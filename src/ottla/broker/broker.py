@@ -67,9 +67,13 @@ class BrokerTask:
         """Reads back the data, then opens the listener. Raises StorageError (also when another broker uses the directory) or OSError."""
         if isinstance(self._files, OsFiles):
             self._files.lock()
-        self.cluster.open()
         host, port = self._listen
-        self._server, self._sockets, port = await listen(self.cluster, host, port)
+        try:
+            self.cluster.open()
+            self._server, self._sockets, port = await listen(self.cluster, host, port)
+        except BaseException:
+            await self.stop()
+            raise
         # A wildcard address is nothing a client could connect to.
         self.cluster.host, self.cluster.port = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port
 
