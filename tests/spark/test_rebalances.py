@@ -66,6 +66,7 @@ def _stream(dice: random.Random, group: str) -> list[GroupEvent]:
                 reason=dice.choice([None, "why", "wherefore"]) if is_trigger else None,
                 client_id=dice.choice("abc") if is_known else None,
                 client_host=dice.choice(["/h1", "/h2"]) if is_known else None,
+                client_reason=dice.choice([None, None, "", "the consumer is being closed"]) if is_trigger else None,
                 members=_members(dice, kind),
                 evidence={"last_heartbeat_age_ms": 3} if is_trigger else {},
             )

@@ -49,6 +49,9 @@ LOST = frozenset({"LEAVE", "POLL_TIMEOUT", "EXPIRE_HEARTBEAT", "JOIN_TIMEOUT", "
 
 JOIN = "JOIN_NEW"
 LEAVE = "LEAVE"
+SAID = Verdict(True, HIGH)
+"""A member that left and gave a reason (only Java's do): had it been the poll timeout, the code would say so."""
+
 RETURNED = Verdict(False, LOW)
 """A client of the same id and host came back: perhaps the same process (a restart, a poll timeout), perhaps another one."""
 
@@ -62,6 +65,8 @@ def judge_triggers(triggers: Sequence[GroupEvent]) -> list[Verdict]:
         verdict = VERDICTS.get(trigger.trigger or "", UNKNOWN)
         came_back = trigger.trigger == JOIN and lost_at_ms is not None and trigger.at_ms - lost_at_ms <= RETURN_WITHIN_MS
         will_be_back = trigger.trigger == LEAVE and joined_at_ms is not None and joined_at_ms - trigger.at_ms <= RETURN_WITHIN_MS
+        if trigger.trigger == LEAVE and trigger.client_reason:
+            verdict = SAID
         verdicts.append(RETURNED if came_back or will_be_back else verdict)
     return verdicts
 

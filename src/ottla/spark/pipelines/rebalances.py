@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from ottla.core.diagnosis.causes import CONFIDENCES, GROWS, HIGH, JOIN, LEAVE, LOST, LOW, RETURN_WITHIN_MS, RETURNED, VERDICTS
+from ottla.core.diagnosis.causes import CONFIDENCES, GROWS, HIGH, JOIN, LEAVE, LOST, LOW, RETURN_WITHIN_MS, RETURNED, SAID, VERDICTS
 from ottla.core.diagnosis.rebalances import (
     EMPTIED,
     INTERRUPTS,
@@ -63,11 +63,12 @@ def _verdict() -> Column:
     came_back = _is_trigger(JOIN) & (F.col("at_ms") - lost_ms <= RETURN_WITHIN_MS)
     will_be_back = _is_trigger(LEAVE) & (joined_ms - F.col("at_ms") <= RETURN_WITHIN_MS)
     returned = F.col("client_id").isNotNull() & (came_back | will_be_back)
+    said = _is_trigger(LEAVE) & (F.length("client_reason") > 0)
     planned = _lookup({code: verdict.planned for code, verdict in VERDICTS.items()}, F.col("trigger"))
     confidence = _lookup({code: verdict.confidence for code, verdict in VERDICTS.items()}, F.col("trigger"))
     return F.struct(
-        F.when(returned, RETURNED.planned).otherwise(planned).alias("planned"),
-        F.when(returned, RETURNED.confidence).otherwise(F.coalesce(confidence, F.lit(LOW))).alias("confidence"),
+        F.when(returned, RETURNED.planned).when(said, SAID.planned).otherwise(planned).alias("planned"),
+        F.when(returned, RETURNED.confidence).when(said, SAID.confidence).otherwise(F.coalesce(confidence, F.lit(LOW))).alias("confidence"),
     )
 
 

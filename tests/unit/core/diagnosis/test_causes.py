@@ -22,10 +22,10 @@ PLANNED, UNPLANNED = Verdict(True, HIGH), Verdict(False, HIGH)
 RETURNED = Verdict(False, LOW)
 
 
-def _trigger(code: str, at_ms: int = 0, client: str | None = "a", host: str | None = "/h") -> GroupEvent:
+def _trigger(code: str, at_ms: int = 0, client: str | None = "a", host: str | None = "/h", client_reason: str | None = None) -> GroupEvent:
     return GroupEvent(
         at_ms=at_ms, group="g", kind="trigger", generation=1, state_from="Stable", state_to="PreparingRebalance", trigger=code,
-        client_id=client, client_host=host,
+        client_id=client, client_host=host, client_reason=client_reason,
     )  # fmt: skip
 
 
@@ -37,6 +37,12 @@ def test_s0_6_a_lost_member_is_unplanned_and_a_new_one_is_planned():
 
 def test_a_leave_may_be_a_close_or_a_poll_timeout():
     assert judge_triggers([_trigger("LEAVE")]) == [Verdict(True, MEDIUM)]
+
+
+def test_a_leave_with_a_reason_is_what_it_says():
+    leave = _trigger("LEAVE", client_reason="the consumer is being closed")
+    assert judge_triggers([leave]) == [PLANNED]
+    assert judge_triggers([leave, _trigger("JOIN_NEW", 1)]) == [RETURNED, RETURNED]
 
 
 def test_a_leave_whose_client_comes_back_was_not_planned_and_neither_was_its_coming():
