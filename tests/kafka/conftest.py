@@ -145,13 +145,18 @@ def differences(ours: Any, theirs: Any, where: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def both(reference: Any) -> Iterator[Mapping[str, str]]:
-    """The bootstrap servers of both brokers by their names; both run for the whole session."""
+def our_broker() -> Iterator[str]:
+    """Our broker's bootstrap servers; it runs for the whole session, as Apache Kafka does."""
     from ottla.broker import Broker
 
-    apache_kafka = reference.shared()
     with Broker() as broker:
-        yield {"ottla": broker.bootstrap_servers, "apache-kafka": apache_kafka.bootstrap_servers}
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def both(reference: Any, our_broker: str) -> Mapping[str, str]:
+    """The bootstrap servers of both brokers by their names."""
+    return {"ottla": our_broker, "apache-kafka": reference.shared().bootstrap_servers}
 
 
 @pytest.fixture

@@ -177,7 +177,8 @@ class ApacheKafka:
         properties = self.data_dir / "server.properties"
         drafted = self.data_dir / "server.properties.draft"
         drafted.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        cluster_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+        # 16 bytes as base64; the fixed first one keeps it from beginning with "-", which would be taken for an option.
+        cluster_id = base64.urlsafe_b64encode(b"k" + os.urandom(15)).decode().rstrip("=")
         formatting = ["kafka.tools.StorageTool", "format", "--standalone", "--ignore-formatted", "-t", cluster_id, "-c"]
         ran = subprocess.run(
             self.java_command(self._log4j_option(), *formatting, str(drafted)),

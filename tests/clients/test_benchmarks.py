@@ -1,0 +1,31 @@
+"""The benchmarks run at their small size, so that they still run when somebody wants to know; how fast anything is, nobody asks here."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
+METRICS = {"startup": 4, "join": 2, "latency": 4, "throughput": 5}
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_it_measures_ottla(name: str, tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--small", "--peers", "ottla", "--json", str(result)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    measured = json.loads(result.read_text())["measured"]
+    assert len(measured) == METRICS[name]
+    for each in measured:
+        assert all(value > 0 for value in each["values"]["ottla"]), each
+        assert each["metric"] in ran.stdout
+
+
+def test_an_unknown_peer_is_refused() -> None:
+    command = [sys.executable, str(BENCHMARKS / "join.py"), "--peers", "ottla,abroad"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 2
+    assert "unknown peers: abroad" in ran.stderr
