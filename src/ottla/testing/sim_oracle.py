@@ -119,7 +119,9 @@ class Oracle:
                 pass
 
     def _check_owners(self, command: SyncGroup, assignment: bytes) -> None:
-        who = command.instance_id or command.member_id
+        # A static member is whoever holds its instance id, under whatever member id.
+        member = self._shell.coordinator.registry.groups[command.group_id].members[command.member_id]
+        who = member.instance_id or command.member_id
         owners = self._owners.setdefault((command.group_id, command.generation), {})
         for topic, partitions in parse_assignment(assignment).items():
             for partition in partitions:

@@ -189,6 +189,8 @@ class Simulation:
         self._start_process(habits)
 
     def _start_process(self, habits: Habits) -> None:
+        if len([member for member in self._members if member.alive]) == MEMBERS_MAX:
+            return
         topics = self._dice.choice((("flights",), ("flights", "weather")))
         member = SimMember(habits, self, topics)
         self._members.append(member)
@@ -211,7 +213,7 @@ class Simulation:
         elif what == "grow":
             topic = self._dice.choice(("flights", "weather"))
             self.partitions = {**self.partitions, topic: self.partitions[topic] + 1}
-        elif what == "join" and len(alive) < MEMBERS_MAX:
+        elif what == "join":
             self._add_member(100 + self._sequence)
         elif member is not None:
             self._befall(member, what)

@@ -1,0 +1,219 @@
+"""Groups: what holds for any bytes, any records, and any commands in any order."""
+
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.core.errors import ErrorCode, PeerError
+from ottla.core.groups.commands import Command, FinishLoading, ForgetTopics, Resign
+from ottla.core.groups.coordinator import Coordinator
+from ottla.core.groups.effects import Effects
+from ottla.core.groups.placement import coordinator_partition, java_hash
+from ottla.core.groups.records import (
+    GroupMetadataRecord,
+    GroupMetadataValue,
+    MemberValue,
+    OffsetRecord,
+    OffsetValue,
+    decode,
+    encode_key,
+    encode_value,
+)
+from ottla.core.groups.settings import GroupSettings
+from ottla.core.groups.subscription import parse_assignment, parse_subscribed_topics, parse_subscription
+from ottla.testing.scenario_commands import parse_command
+from ottla.testing.sim_oracle import Oracle
+from ottla.testing.sim_protocol import encode_assignment, encode_subscription
+from ottla.testing.sim_shell import CoordinatorShell
+
+text = st.text(max_size=12)
+int32 = st.integers(-(2**31), 2**31 - 1)
+int64 = st.integers(-(2**63), 2**63 - 1)
+positive64 = st.integers(0, 2**63 - 1)
+data = st.binary(max_size=40)
+topic_ids = st.binary(min_size=16, max_size=16)
+
+plain_offsets = st.builds(
+    OffsetValue, offset=int64, leader_epoch=int32, metadata=text, commit_timestamp_ms=int64, topic_id=topic_ids | st.just(bytes(16))
+)
+expiring_offsets = st.builds(
+    OffsetValue,
+    offset=int64,
+    leader_epoch=st.just(-1),
+    metadata=text,
+    commit_timestamp_ms=int64,
+    expire_timestamp_ms=positive64,
+)
+offset_records = st.builds(OffsetRecord, group_id=text, topic=text, partition=int32, value=st.none() | plain_offsets | expiring_offsets)
+members = st.builds(
+    MemberValue,
+    member_id=text,
+    instance_id=st.none() | text,
+    client_id=text,
+    client_host=text,
+    rebalance_timeout_ms=st.integers(0, 2**31 - 1),
+    session_timeout_ms=int32,
+    subscription=data,
+    assignment=data,
+)
+registrations = st.builds(
+    GroupMetadataValue,
+    protocol_type=text,
+    generation=int32,
+    protocol=st.none() | text,
+    leader=st.none() | text,
+    current_state_timestamp_ms=int64,
+    members=st.lists(members, max_size=4, unique_by=lambda member: member.member_id).map(tuple),
+)
+group_records = st.builds(GroupMetadataRecord, group_id=text, value=st.none() | registrations)
+
+
+@given(offset_records | group_records)
+def test_s2_1_every_record_comes_back_from_its_bytes(record: OffsetRecord | GroupMetadataRecord) -> None:
+    assert decode(encode_key(record), encode_value(record)) == record
+
+
+@given(st.binary(max_size=30), st.none() | st.binary(max_size=80))
+def test_any_bytes_are_a_record_or_the_peers_fault(key: bytes, value: bytes | None) -> None:
+    for prefix in (b"", b"\x00\x01", b"\x00\x02\x00\x01g"):
+        for version in (b"", b"\x00\x00", b"\x00\x01", b"\x00\x03", b"\x00\x04"):
+            with suppress(PeerError):
+                decode(prefix + key, None if value is None else version + value)
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_consumer_protocol_or_the_peers_fault(metadata: bytes) -> None:
+    for prefix in (b"", b"\x00\x00", b"\x00\x03\x00\x00\x00\x01"):
+        for parse in (parse_subscription, parse_subscribed_topics, parse_assignment):
+            with suppress(PeerError):
+                parse(prefix + metadata)
+
+
+partitions_by_topic = st.dictionaries(text, st.lists(int32, max_size=5), max_size=4)
+
+
+@given(st.lists(text, max_size=5), partitions_by_topic)
+def test_what_a_member_writes_is_what_is_read(topics: list[str], owned: dict[str, list[int]]) -> None:
+    subscription = parse_subscription(encode_subscription(topics, owned))
+    assert list(subscription.topics) == topics
+    assert {topic: list(numbers) for topic, numbers in subscription.owned.items()} == owned
+    assert {topic: list(numbers) for topic, numbers in parse_assignment(encode_assignment(owned)).items()} == owned
+
+
+@given(st.text(max_size=30), st.integers(1, 200))
+def test_s0_4_the_partition_is_always_one_of_the_topics(group_id: str, partitions: int) -> None:
+    value = 0
+    for unit in memoryview(group_id.encode("utf-16-le")).cast("H"):
+        value = value * 31 + unit
+    assert java_hash(group_id) % 2**32 == value % 2**32
+    assert 0 <= coordinator_partition(group_id, partitions) < partitions
+
+
+# Any requests in any order. Who asks is drawn as a number, and looked up among those whom the group knows: so requests meet.
+
+ODD_JOINS = ["protocols=range:weather", "protocols=sticky:flights/range:flights", "protocols=other:x", "type=connect", "session=5"]
+JOINS = ["", "", "", "", "", "", "old=yes", "old=yes", "old=yes", "skip=no", "rebalance=0", "session=6s rebalance=5s", *ODD_JOINS]
+VERBS = ["join"] * 8 + ["sync"] * 8 + ["heartbeat", "commit", "commit", "leave", "anonymous", "fetch", "describe", "list", "delete"]
+asks = st.fixed_dictionaries(
+    {
+        "verb": st.sampled_from(VERBS),
+        "who": st.integers(0, 11),
+        "age": st.sampled_from([0, 0, 0, 0, 0, 1, -1]),
+        "instance": st.sampled_from(["own", "own", "own", "none", "i1", "i2"]),
+        "join": st.sampled_from(JOINS),
+        "group": st.sampled_from(["g", "g", "g", "g", "g", "h", "''"]),
+    }
+)
+waits = st.sampled_from([0, 0, 500, 500, 500, 1_000, 3_000, 10_000, 60_000, 300_000])
+troubles = st.sampled_from(["restart", "resign", "forget", "fail", "fail", "fail"])
+weights = [asks] * 14 + [waits] * 5 + [troubles]
+happenings: st.SearchStrategy[Any] = st.integers(0, len(weights) - 1).flatmap(lambda number: weights[number])
+
+
+class Life:
+    """One coordinator through which anything goes; the oracle watches."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.requests = 0
+        self.told: list[str] = []
+        self.settings = GroupSettings(group_max_size=3, group_initial_rebalance_delay_ms=500)
+        self.shell = CoordinatorShell(lambda: Coordinator(self.settings))
+        self.oracle = Oracle(self.shell)
+        self.step(FinishLoading())
+
+    def step(self, command: Command) -> None:
+        self.took(self.shell.run(command, self.now_ms))
+
+    def took(self, effects: Effects) -> None:
+        self.shell.fail_next_append = None
+        self.oracle.stepped(effects)
+        self.told += [event.trigger or event.kind for event in effects.events]
+
+    def ask(self, wish: dict[str, Any]) -> None:
+        group = self.shell.coordinator.registry.groups.get(wish["group"])
+        known = [] if group is None else [*group.members, *group.pending]
+        who = [*known, *known, *known, "-", "stranger"][wish["who"] % (3 * len(known) + 2)]
+        member = None if group is None else group.members.get(who)
+        instance = wish["instance"] if wish["instance"] in ("i1", "i2") else None
+        if wish["instance"] == "own" and member is not None:
+            instance = member.instance_id
+        options = "" if instance is None else f" instance={instance}"
+        generation = 0 if group is None else group.generation - wish["age"]
+        self.requests += 1
+        # Everybody gets the plan's partition of its own number, so that nothing is owned twice.
+        plan = ";".join(f"{member_id}:flights/{number}" for number, member_id in enumerate(known))
+        line = {
+            "join": f"join {wish['group']} {who} new=m{self.requests}{options} {wish['join']}",
+            "sync": f"sync {wish['group']} {who} gen={generation} plan={plan}{options}",
+            "heartbeat": f"heartbeat {wish['group']} {who} gen={generation}{options}",
+            "commit": f"commit {wish['group']} {who} gen={generation}{options} flights/0={self.requests}",
+            "anonymous": f"commit {wish['group']} flights/1={self.requests} retention={wish['age']}",
+            "leave": f"leave {wish['group']} {'' if who == '-' else who}{options}",
+        }.get(wish["verb"], f"{wish['verb']} {wish['group']}")
+        command: Any = parse_command(line, self.requests)
+        self.oracle.asked(command)
+        self.step(command)
+
+    def wait(self, ms: int) -> None:
+        end_ms = self.now_ms + ms
+        while (deadline_ms := self.shell.coordinator.next_deadline_ms()) is not None and deadline_ms <= end_ms:
+            self.now_ms = max(self.now_ms, deadline_ms)
+            effects = self.shell.fire_timers(self.now_ms)
+            assert effects is not None
+            self.took(effects)
+        self.now_ms = end_ms
+
+    def restart(self) -> None:
+        self.shell.begin_loading()
+        self.oracle.restarted()
+        self.step(FinishLoading())
+
+    def happen(self, what: Any) -> None:
+        match what:
+            case int():
+                self.wait(what)
+            case "fail":
+                self.shell.fail_next_append = ErrorCode.KAFKA_STORAGE_ERROR
+            case "restart":
+                self.restart()
+            case "resign":
+                self.oracle.resigned(self.shell.run(Resign(), self.now_ms))
+                self.restart()
+            case "forget":
+                self.step(ForgetTopics(topics=("never",)))
+            case _:
+                self.ask(what)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(happenings, min_size=30, max_size=80))
+def test_whatever_is_asked_in_whatever_order_the_invariants_hold(story: list[Any]) -> None:
+    life = Life()
+    for what in story:
+        life.happen(what)
+    # Whoever still waits hears in the end.
+    life.wait(3_600_000)
+    assert life.oracle.unanswered() == []

@@ -1,0 +1,197 @@
+"""2,000 lives of a group coordinator in a hostile world, and the proof that each invariant can fail."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ottla.core.errors import ErrorCode
+from ottla.core.groups.commands import Command, OffsetCommit
+from ottla.core.groups.coordinator import Coordinator
+from ottla.core.groups.effects import Effects, HeartbeatResult, Reply, SyncResult
+from ottla.core.groups.events import Cause
+from ottla.core.groups.gate import CoordinatorStatus
+from ottla.core.groups.records import GroupRecord, OffsetRecord
+from ottla.core.groups.states import GroupState
+from ottla.testing.simulator import SimulationFailed, main, simulate
+
+SEEDS = 2_000
+CHUNK = 50
+SEEDS_UNTIL_FOUND_MAX = 60
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_the_invariants_hold_whatever_happens(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        simulate(seed)
+
+
+def test_the_same_seed_is_the_same_life() -> None:
+    for seed in (1, 2, 3):
+        assert simulate(seed) == simulate(seed)
+    assert simulate(1).trace_hash != simulate(2).trace_hash
+
+
+def test_the_same_seed_is_the_same_life_in_another_process() -> None:
+    outputs = []
+    for hash_seed in ("1", "2"):
+        command = [sys.executable, "-m", "ottla.testing.simulator", "1", "2", "3"]
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        outputs.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert outputs[0] == outputs[1]
+    assert str(simulate(3)) in outputs[0]
+
+
+def test_the_lives_are_eventful() -> None:
+    outcomes = [simulate(seed) for seed in range(60)]
+    causes = {cause for outcome in outcomes for cause in outcome.causes}
+    assert causes >= {cause.value for cause in Cause} - {Cause.CAPACITY, Cause.ADMIN_REMOVE, Cause.POLL_TIMEOUT}
+    assert sum(outcome.restarts for outcome in outcomes) > 60
+    assert sum(outcome.generations for outcome in outcomes) > 300
+
+
+class Forgetful(Coordinator):
+    """Now and then an offset does not take effect."""
+
+    def replay(self, record: GroupRecord) -> None:
+        super().replay(record)
+        value = record.value if isinstance(record, OffsetRecord) else None
+        if value is not None and isinstance(record, OffsetRecord) and value.offset % 5 == 0:
+            self.registry.durable.apply(replace(record, value=None))
+
+
+class Careless(Coordinator):
+    """Commits are acknowledged and not stored."""
+
+    def handle(self, command: Command, *, now_ms: int) -> Effects:
+        effects = super().handle(command, now_ms=now_ms)
+        if isinstance(command, OffsetCommit) and effects.records:
+            self._undecided = 0
+            return replace(effects, records=())
+        return effects
+
+
+class Overwriting(Coordinator):
+    """A commit is stored in the wrong place."""
+
+    def handle(self, command: Command, *, now_ms: int) -> Effects:
+        effects = super().handle(command, now_ms=now_ms)
+        if isinstance(command, OffsetCommit):
+            records = [replace(record, partition=0) if isinstance(record, OffsetRecord) else record for record in effects.records]
+            return replace(effects, records=tuple(records))
+        return effects
+
+
+class Generous(Coordinator):
+    """Every member gets the first one's part of the plan."""
+
+    def handle(self, command: Command, *, now_ms: int) -> Effects:
+        effects = super().handle(command, now_ms=now_ms)
+        plans = [reply.result for reply in effects.replies if isinstance(reply.result, SyncResult)]
+        good = [plan for plan in plans if plan.error is ErrorCode.NONE and plan.assignment]
+        if len(good) < 2:
+            return effects
+        return replace(effects, replies=tuple(Reply(to=reply.to, result=good[0]) for reply in effects.replies))
+
+
+class Patient(Coordinator):
+    """It waits for members for ever."""
+
+    def handle(self, command: Command, *, now_ms: int) -> Effects:
+        effects = super().handle(command, now_ms=now_ms)
+        for group in self.registry.groups.values():
+            if group.state is GroupState.PREPARING_REBALANCE:
+                self.registry.timers.cancel(group.join_timer)
+        return effects
+
+
+class Silent(Coordinator):
+    """It does not say why it rebalances."""
+
+    def handle(self, command: Command, *, now_ms: int) -> Effects:
+        effects = super().handle(command, now_ms=now_ms)
+        return replace(effects, events=tuple(event for event in effects.events if event.kind != "trigger"))
+
+
+class Repeating(Coordinator):
+    """Generations begin anew when a group is empty."""
+
+    def handle(self, command: Command, *, now_ms: int) -> Effects:
+        effects = super().handle(command, now_ms=now_ms)
+        for group in self.registry.groups.values():
+            if group.state is GroupState.EMPTY:
+                group.generation = 0
+        return effects
+
+
+class Amnesiac(Coordinator):
+    """A restart passes over some records."""
+
+    def replay(self, record: GroupRecord) -> None:
+        loading = self.status is CoordinatorStatus.LOADING
+        if not (loading and isinstance(record, OffsetRecord) and record.partition == 1):
+            super().replay(record)
+
+
+class Deaf(Coordinator):
+    """Heartbeats are never answered."""
+
+    def handle(self, command: Command, *, now_ms: int) -> Effects:
+        effects = super().handle(command, now_ms=now_ms)
+        return replace(effects, replies=tuple(reply for reply in effects.replies if not isinstance(reply.result, HeartbeatResult)))
+
+
+class Talkative(Coordinator):
+    """Everybody is answered twice."""
+
+    def handle(self, command: Command, *, now_ms: int) -> Effects:
+        effects = super().handle(command, now_ms=now_ms)
+        return replace(effects, replies=effects.replies + effects.replies)
+
+
+BROKEN: list[tuple[Callable[..., Coordinator], str]] = [
+    (Forgetful, "what the coordinator knows is not what its log says"),
+    (Careless, "is acknowledged and not in the log"),
+    (Overwriting, "is acknowledged and not in the log"),
+    (Generous, "belongs to"),
+    (Patient, "may stay for ever"),
+    (Silent, "rounds began, 0 triggers were told"),
+    (Repeating, "is written after"),
+    (Amnesiac, "was acknowledged, None is left"),
+    (Deaf, "does not come to rest"),
+    (Talkative, "is answered, and nobody asked"),
+]
+
+
+def first_failure(broken: Callable[..., Coordinator]) -> tuple[int, str]:
+    """The first seed under which a broken coordinator is found out, and what is said of it."""
+    for seed in range(SEEDS_UNTIL_FOUND_MAX):
+        try:
+            simulate(seed, make=broken)
+        except SimulationFailed as failure:
+            return seed, str(failure)
+    pytest.fail(f"{broken.__name__} lived through {SEEDS_UNTIL_FOUND_MAX} seeds unnoticed")
+
+
+@pytest.mark.parametrize(("broken", "text"), BROKEN, ids=lambda value: getattr(value, "__name__", None))
+def test_each_invariant_can_fail(broken: Callable[..., Coordinator], text: str) -> None:
+    seed, said = first_failure(broken)
+    assert text in said
+    assert f"make sim SEED={seed}" in said, "a failure says how to run it again"
+
+
+def test_one_seed_is_told_step_by_step(capsys: Any) -> None:
+    assert main(["5"]) == 0
+    story = capsys.readouterr().out
+    assert "JoinGroup(" in story
+    assert "event  join_completed" in story
+    assert story.splitlines()[-1] == str(simulate(5))
+
+
+def test_several_seeds_are_told_by_their_outcome(capsys: Any) -> None:
+    assert main(["5", "6"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2

@@ -1,0 +1,118 @@
+"""The oracle: each thing that it demands, broken by hand. tests/simulation shows that broken coordinators are found."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ottla.core.errors import ErrorCode
+from ottla.core.groups.commands import FinishLoading
+from ottla.core.groups.coordinator import Coordinator
+from ottla.core.groups.effects import CommitResult, Effects, Reply
+from ottla.core.groups.settings import GroupSettings
+from ottla.testing.scenario_commands import parse_command
+from ottla.testing.sim_oracle import InvariantBroken, Oracle
+from ottla.testing.sim_shell import CoordinatorShell
+
+LINES = ["join g - new=m1 old=yes", "join g - new=m2 old=yes"]
+
+
+class Watched:
+    """A coordinator under an oracle."""
+
+    def __init__(self) -> None:
+        self.shell = CoordinatorShell(lambda: Coordinator(GroupSettings()))
+        self.oracle = Oracle(self.shell)
+        self.requests = 0
+        self.oracle.stepped(self.shell.run(FinishLoading(), 0))
+
+    def ask(self, line: str) -> Effects:
+        self.requests += 1
+        command: Any = parse_command(line, self.requests)
+        self.oracle.asked(command)
+        return self.shell.run(command, 0)
+
+    def given(self, *lines: str) -> None:
+        for line in lines:
+            self.oracle.stepped(self.ask(line))
+
+    def fire(self) -> None:
+        while (effects := self.shell.fire_timers(0)) is not None:
+            self.oracle.stepped(effects)
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+def test_it_has_nothing_against_a_life_in_order(watched: Watched) -> None:
+    watched.given(*LINES)
+    watched.fire()
+    watched.given("sync g m2 gen=1", "sync g m1 gen=1 plan=m1:t/0;m2:t/1", "commit g m1 gen=1 t/0=5", "fetch g", "leave g m1 m2")
+    watched.given("delete g", "fetch g")
+    assert watched.oracle.unanswered() == []
+
+
+def test_requests_without_an_answer_are_counted(watched: Watched) -> None:
+    watched.given(LINES[0])
+    assert len(watched.oracle.unanswered()) == 1
+
+
+def test_an_answer_that_nobody_asked_for(watched: Watched) -> None:
+    with pytest.raises(InvariantBroken, match="nobody asked"):
+        watched.oracle.stepped(Effects(replies=(Reply(to=99, result=CommitResult(errors=())),)))
+
+
+def test_a_commit_that_is_not_in_the_log(watched: Watched) -> None:
+    watched.shell.fail_next_append = ErrorCode.KAFKA_STORAGE_ERROR
+    effects = watched.ask("commit g t/0=5")
+    lie = replace(effects, replies=(Reply(to=1, result=CommitResult(errors=(ErrorCode.NONE,))),))
+    with pytest.raises(InvariantBroken, match="not in the log"):
+        watched.oracle.stepped(lie)
+
+
+def test_an_offset_that_a_restart_lost(watched: Watched) -> None:
+    watched.given("commit g t/0=5")
+    watched.shell.log.clear()
+    watched.shell.begin_loading()
+    with pytest.raises(InvariantBroken, match="5 was acknowledged, None is left"):
+        watched.oracle.restarted()
+
+
+def test_a_partition_with_two_owners(watched: Watched) -> None:
+    watched.given(*LINES)
+    watched.fire()
+    watched.given("sync g m2 gen=1")
+    with pytest.raises(InvariantBroken, match="belongs to m1 and m2 in generation 1"):
+        watched.given("sync g m1 gen=1 plan=m1:t/0;m2:t/0")
+
+
+def test_a_generation_that_does_not_rise(watched: Watched) -> None:
+    watched.given(LINES[0])
+    watched.fire()
+    effects = watched.ask("sync g m1 gen=1")
+    watched.oracle.stepped(effects)
+    with pytest.raises(InvariantBroken, match="generation 1 is written after 1"):
+        watched.oracle.stepped(replace(effects, replies=()))
+
+
+def test_a_round_without_a_trigger(watched: Watched) -> None:
+    effects = watched.ask(LINES[0])
+    with pytest.raises(InvariantBroken, match="1 rounds began, 0 triggers were told"):
+        watched.oracle.stepped(replace(effects, events=()))
+
+
+def test_a_member_without_a_deadline(watched: Watched) -> None:
+    effects = watched.ask(LINES[0])
+    registry = watched.shell.coordinator.registry
+    registry.timers.cancel(registry.groups["g"].join_timer)
+    with pytest.raises(InvariantBroken, match="m1 may stay for ever"):
+        watched.oracle.stepped(effects)
+
+
+def test_knowledge_that_no_log_has(watched: Watched) -> None:
+    watched.given("commit g t/0=5")
+    watched.shell.coordinator.registry.durable.offsets.clear()
+    with pytest.raises(InvariantBroken, match="not what its log says"):
+        watched.given("list")
