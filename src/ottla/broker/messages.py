@@ -18,7 +18,7 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from ottla.broker.bounds import walker
+from ottla.core.bounds import walker
 from ottla.core.errors import PeerError
 from ottla.core.wire import Buffer
 

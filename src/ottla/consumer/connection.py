@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 from kio.serial import entity_reader, entity_writer
 
 from ottla.consumer.errors import BrokerUnavailableError, UnsupportedBrokerError
+from ottla.core.bounds import walker
 from ottla.core.errors import PeerError
 from ottla.core.wire import Reader, Writer
 
@@ -70,6 +71,7 @@ class Connection:
         self.send(request.__api_key__, request.__version__, body.getvalue())
         answer = self.receive()
         try:
+            walker(response_class)(answer, 0, len(answer))  # kio makes room for any length it reads
             return entity_reader(response_class)(answer, 0)[0]
         except Exception as error:
             # Whatever a foreign parser makes of hostile bytes, the peer is to blame.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from ottla.broker.bounds import walker
+from ottla.core.bounds import walker
 from ottla.broker.dispatch import served_apis
 from ottla.broker.messages import entity_of
 from ottla.core.errors import PeerError

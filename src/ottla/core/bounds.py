@@ -1,4 +1,4 @@
-"""Walks a request before kio reads it, and refuses lengths that its bytes cannot hold, and nulls where Kafka allows none.
+"""Walks a message before kio reads it, and refuses lengths that its bytes cannot hold, and nulls where Kafka allows none.
 
 kio's compiled reader makes room for an array as soon as it has read its length: four hostile bytes would make it ask for gigabytes and end
 the process. So every length is checked first. A walk builds nothing; it only finds the next length.
@@ -57,7 +57,7 @@ def _all(walks: tuple[Walk, ...]) -> Walk:
         for one in walks:
             at = one(buffer, at, end)
         if at > end:
-            raise PeerError("a request that ends in the middle of a field")
+            raise PeerError("a message that ends in the middle of a field")
         return at
 
     return walk
