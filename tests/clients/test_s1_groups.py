@@ -56,21 +56,20 @@ class Member:
             protocols=[{"name": "range", "metadata": subscription}],
         )
 
-    def _call(self, api_key: int, version: int, **values: Any) -> Any:
-        named = {"group_id": self.group, "generation_id": self.generation, "member_id": self.member_id}
-        return self.client.call(api_key, version, **named, **values)
+    def _named(self) -> dict[str, Any]:
+        return {"group_id": self.group, "generation_id": self.generation, "member_id": self.member_id}
 
     def sync(self, plan: dict[str, bytes] | None = None) -> tuple[int, bytes]:
         """The error code and this member's part of the plan; the leader sends the plan."""
         assignments = [{"member_id": member_id, "assignment": part} for member_id, part in (plan or {}).items()]
-        answer = self._call(SYNC_GROUP, 3, assignments=assignments)
+        answer = self.client.call(SYNC_GROUP, 3, **self._named(), assignments=assignments)
         return int(answer.error_code), bytes(answer.assignment)
 
     def heartbeat(self) -> int:
-        return int(self._call(HEARTBEAT, 3).error_code)
+        return int(self.client.call(HEARTBEAT, 3, **self._named()).error_code)
 
     def leave(self) -> int:
-        return int(self._call(LEAVE_GROUP, 2).error_code)
+        return int(self.client.call(LEAVE_GROUP, 2, group_id=self.group, member_id=self.member_id).error_code)
 
     def commit(self, topic: str, generation: int) -> int:
         topics = [{"name": topic, "partitions": [{"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}]}]
