@@ -28,6 +28,7 @@ class Member:
         "client_id",
         "fenced_id",
         "instance_id",
+        "is_loaded",
         "is_new",
         "last_seen_ms",
         "member_id",
@@ -61,6 +62,8 @@ class Member:
         self.awaiting_join: int | None = None
         self.awaiting_sync: int | None = None
         self.is_new = False
+        self.is_loaded = False
+        """Only the protocol that its group's record keeps is known of it, until it joins again."""
         self.last_seen_ms = now_ms
         """When it last gave a sign of life: a request of any kind."""
         self.session = Timer(SESSION, group_id, member_id)
@@ -216,6 +219,7 @@ class ClassicGroup:
         """A member joins again with what it says now."""
         self._count_protocols(member, -1)
         member.protocols = protocols
+        member.is_loaded = False
         self._count_protocols(member, 1)
         member.session_timeout_ms = session_timeout_ms
         member.rebalance_timeout_ms = rebalance_timeout_ms
@@ -323,4 +327,5 @@ def _loaded_member(group_id: str, protocol: str | None, value: MemberValue, now_
         now_ms=now_ms,
     )
     member.assignment = value.assignment
+    member.is_loaded = True
     return member

@@ -187,7 +187,7 @@ def _join_existing(step: Step, group: ClassicGroup, command: JoinGroup) -> None:
             text = f"Member {member.member_id} is joining group during PreparingRebalance"
         else:
             text = f"Updating metadata for member {member.member_id} during {group.state.value}"
-        _update(step, group, member, command, _cause_of_change(member.protocols, command.protocols), text)
+        _update(step, group, member, command, _cause_of_change(member, command.protocols), text)
     else:
         # The answer was lost: the same member says the same again, and gets the same generation.
         member.last_seen_ms = step.now_ms
@@ -196,9 +196,9 @@ def _join_existing(step: Step, group: ClassicGroup, command: JoinGroup) -> None:
 
 def _update(step: Step, group: ClassicGroup, member: Member, command: JoinGroup, cause: Cause, text: str) -> None:
     answers_the_call = group.state is GroupState.PREPARING_REBALANCE
-    says_more = cause is Cause.ASSIGNOR_CHANGE or _topics_differ(member.protocols, command.protocols)
-    evidence = silence_of(step, member)
-    evidence.update(_subscription_change(member.protocols, command.protocols))
+    change = _subscription_change(member.protocols, command.protocols)
+    says_more = cause is Cause.ASSIGNOR_CHANGE or bool(change.get("topics_added") or change.get("topics_removed"))
+    evidence = {**silence_of(step, member), **change}
     group.update(member, command.protocols, command.session_timeout_ms, command.rebalance_timeout_ms)
     member.last_seen_ms = step.now_ms
     superseded = group.park_join(member, command.reply_to)
@@ -218,25 +218,24 @@ def _update(step: Step, group: ClassicGroup, member: Member, command: JoinGroup,
     trigger_rebalance(step, group, trigger)
 
 
-def _cause_of_change(before: Protocols, after: Protocols) -> Cause:
-    if [name for name, _ in before] != [name for name, _ in after]:
-        return Cause.ASSIGNOR_CHANGE
-    return Cause.METADATA_UPDATE
-
-
-def _topics_differ(before: Protocols, after: Protocols) -> bool:
-    change = _subscription_change(before, after)
-    return bool(change.get("topics_added") or change.get("topics_removed"))
+def _cause_of_change(member: Member, after: Protocols) -> Cause:
+    known = [name for name, _ in member.protocols]
+    said = [name for name, _ in after if not member.is_loaded or name in known]
+    return Cause.METADATA_UPDATE if said == known else Cause.ASSIGNOR_CHANGE
 
 
 def _subscription_change(before: Protocols, after: Protocols) -> dict[str, int]:
     """What a member says now against what it said, if it speaks the consumer protocol: the evidence for a diagnosis."""
+    if before == after:
+        return {}
+    name, metadata = before[0]
     try:
-        old, new = parse_subscription(before[0][1]), parse_subscription(after[0][1])
-    except (PeerError, IndexError):
+        old, new = parse_subscription(metadata), parse_subscription(dict(after).get(name, after[0][1]))
+    except PeerError:
         return {}
     return {
         "topics_added": len(set(new.topics) - set(old.topics)),
         "topics_removed": len(set(old.topics) - set(new.topics)),
+        "owned_partitions_before": sum(map(len, old.owned.values())),
         "owned_partitions": sum(map(len, new.owned.values())),
     }

@@ -69,10 +69,11 @@ def _incarnation(step: Step, group: ClassicGroup, command: JoinGroup, old: Membe
 
 def _selects(group: ClassicGroup, old: Member, command: JoinGroup) -> str:
     """The protocol that the group would select if the member said what its new incarnation says."""
-    said, session_timeout_ms, rebalance_timeout_ms = old.protocols, old.session_timeout_ms, old.rebalance_timeout_ms
-    group.update(old, command.protocols, session_timeout_ms, rebalance_timeout_ms)
+    said, was_loaded, timeouts_ms = old.protocols, old.is_loaded, (old.session_timeout_ms, old.rebalance_timeout_ms)
+    group.update(old, command.protocols, *timeouts_ms)
     selected = group.select_protocol()
-    group.update(old, said, session_timeout_ms, rebalance_timeout_ms)
+    group.update(old, said, *timeouts_ms)
+    old.is_loaded = was_loaded
     return selected
 
 

@@ -66,3 +66,13 @@ def test_nothing_is_served_while_loading(driver: Any) -> None:
     effects = coordinator.handle(parse_command("commit g m1 gen=2 flights/0=1", 99), now_ms=0)
     assert effects.records == ()
     assert effects.replies[0].result.errors == (E.COORDINATOR_LOAD_IN_PROGRESS,)
+
+
+def test_what_the_record_does_not_keep_is_no_change_of_the_assignor(driver: Any) -> None:
+    both = "protocols=range:flights/sticky:flights"
+    driver.given(f"join g - new=m1 {both}", f"join g m1 {both}", "wait 0", "sync g m1 gen=1")
+    driver.given(f"join g - new=m2 {both}", f"join g m2 {both}", f"join g m1 {both}", "sync g m1 gen=2", "sync g m2 gen=2")
+    driver.shell.restart(0)
+    assert [event.trigger for event in driver.do(f"join g m2 {both}").events] == ["METADATA_UPDATE"]
+    driver.given(f"join g m1 {both}", "sync g m1 gen=3", "sync g m2 gen=3")
+    assert [event.trigger for event in driver.do("join g m2 protocols=range:flights").events] == ["ASSIGNOR_CHANGE"]
