@@ -195,3 +195,5 @@ def test_one_seed_is_told_step_by_step(capsys: Any) -> None:
 def test_several_seeds_are_told_by_their_outcome(capsys: Any) -> None:
     assert main(["5", "6"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
+    assert main([]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 100

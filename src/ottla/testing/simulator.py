@@ -1,6 +1,6 @@
 """A group coordinator's life in a hostile world, from one seed: members, a network, a broker that fails, a clock that nobody waits for.
 
-    python -m ottla.testing.simulator 123 [SEED...]      tells every step of one seed; of several, only how each ended
+    python -m ottla.testing.simulator 123 [SEED...]      tells every step of one seed; of several, only how each ended; without seeds, the first hundred
 
 Every choice comes from `random.Random(seed)`, so the same seed is the same life, step for step (`Outcome.trace_hash`). Invariants are
 the oracle's (sim_oracle); here is only what happens to whom. After the bad times come good ones, in which the group must come to
@@ -365,8 +365,8 @@ def simulate(seed: int, *, make: Make = Coordinator, tell: Callable[[str], None]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the seeds named; one seed is told in full."""
-    seeds = [int(argument) for argument in arguments]
+    """Run the seeds named, or the first hundred; one seed is told in full."""
+    seeds = [int(argument) for argument in arguments] or range(100)
     tell = _print if len(seeds) == 1 else None
     for seed in seeds:
         try:
