@@ -18,12 +18,20 @@ LOADS_SMALL = ((100, 20_000), (1_000, 6_000))
 MEMORY = Metric("resident memory after all of it", "MB", "<= 120 MB", at_most(120))
 PRODUCED_AT_ONCE = 10_000
 BUFFERED_MAX = 200_000
-SETTINGS = {"acks": "all", "linger.ms": 5, "queue.buffering.max.messages": 2 * BUFFERED_MAX, "queue.buffering.max.kbytes": 1_000_000}
+# A consumer whose queue is full asks for more a second later (fetch.queue.backoff.ms): here its queue holds everything.
+CONSUMER = {
+    "group.id": "throughput",
+    "enable.auto.commit": False,
+    "check.crcs": True,
+    "queued.min.messages": 10_000_000,
+    "queued.max.messages.kbytes": 2_000_000,
+}
+PRODUCER = {"acks": "all", "linger.ms": 5, "queue.buffering.max.messages": 2 * BUFFERED_MAX, "queue.buffering.max.kbytes": 1_000_000}
 
 
 def produce_seconds(peer: Any, topic: str, size: int, count: int) -> float:
     failures: list[Any] = []
-    producer = Producer({"bootstrap.servers": peer.bootstrap_servers, **QUIET, **SETTINGS, "error_cb": failures.append})
+    producer = Producer({"bootstrap.servers": peer.bootstrap_servers, **QUIET, **PRODUCER, "error_cb": failures.append})
     producer.list_topics(topic, timeout=10)
     messages = [{"value": b"x" * size} for _ in range(PRODUCED_AT_ONCE)]
     begin = time.perf_counter()
@@ -40,8 +48,7 @@ def produce_seconds(peer: Any, topic: str, size: int, count: int) -> float:
 
 
 def consume_seconds(peer: Any, topic: str, size: int, count: int) -> float:
-    settings = {"group.id": "throughput", "enable.auto.commit": False, "auto.offset.reset": "earliest", "check.crcs": True}
-    consumer = Consumer({"bootstrap.servers": peer.bootstrap_servers, **QUIET, **settings})
+    consumer = Consumer({"bootstrap.servers": peer.bootstrap_servers, **QUIET, **CONSUMER})
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
     received = 0
     begin = time.perf_counter()
