@@ -120,9 +120,9 @@ class SimMember:
 
         self._call(request, self._joined, PATIENCE_MS)
 
-    def leave(self) -> None:
+    def leave(self, reason: str | None = None) -> None:
         """Send LeaveGroup and be gone, whatever becomes of it."""
-        leaving = LeavingMember(member_id=self.member_id, instance_id=self.habits.instance_id, reason=None)
+        leaving = LeavingMember(member_id=self.member_id, instance_id=self.habits.instance_id, reason=reason)
         self._enter("gone")
         if self.member_id:
             self._network.send(

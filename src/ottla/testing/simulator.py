@@ -1,6 +1,7 @@
 """A group coordinator's life in a hostile world, from one seed: members, a network, a broker that fails, a clock that nobody waits for.
 
-    python -m ottla.testing.simulator 123 [SEED...]      tells every step of one seed; of several, only how each ended; without seeds, the first hundred
+    python -m ottla.testing.simulator 123          tells every step of one seed
+    python -m ottla.testing.simulator 1 2 3        tells how each ended; without seeds, the first hundred
 
 Every choice comes from `random.Random(seed)`, so the same seed is the same life, step for step (`Outcome.trace_hash`). Invariants are
 the oracle's (sim_oracle); here is only what happens to whom. After the bad times come good ones, in which the group must come to
@@ -40,6 +41,9 @@ GOOD_TIMES_MS_MAX = 600_000
 """Long enough for every timeout of the protocol, one after the other."""
 STEPS_MAX = 100_000
 APPEND_ERRORS = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.MESSAGE_TOO_LARGE)
+LEAVE_REASONS = (None, "the consumer is being closed", "consumer poll timeout has expired.", "member was removed by an admin")
+PROTOCOLS = (("range",), ("range", "other"), ("other", "range"))
+"""All members know `range`, so that they can always be in one group."""
 STANDALONE = "standalone"
 Make = Callable[[GroupSettings], Coordinator]
 
@@ -184,7 +188,7 @@ class Simulation:
             rebalance_timeout_ms=self._dice.choice((3_000, 8_000)),
             heartbeat_ms=self._dice.choice((2_000, 3_000)),
             old=old,
-            protocols=self._dice.choice((("range",), ("range", "other"))),
+            protocols=self._dice.choice(PROTOCOLS),
         )
         self._start_process(habits)
 
@@ -223,9 +227,10 @@ class Simulation:
         if what == "freeze":
             member.frozen_until_ms = self.now_ms + self._dice.randrange(1_000, 15_000)
         elif what == "leave":
-            member.leave()
+            member.leave(self._dice.choice(LEAVE_REASONS))
         elif what == "topics":
             member.topics = ("flights",) if len(member.topics) > 1 else ("flights", "weather")
+            member.habits = replace(member.habits, protocols=self._dice.choice(PROTOCOLS))
             member.join()
         elif what == "twin" and member.habits.instance_id is not None:
             self._start_process(member.habits)
