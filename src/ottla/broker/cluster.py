@@ -10,7 +10,8 @@ from ottla.broker.clock import now_ms
 from ottla.broker.events import GroupEvents
 from ottla.broker.groups import Groups
 from ottla.broker.partitions import Partitions
-from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, GROUP_EVENTS, Catalogue, NewTopic, Refused, Topic
+from ottla.broker.topics import Topics
+from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Catalogue, Refused
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
 from ottla.core.model import GroupEvent
@@ -43,10 +44,11 @@ class Cluster:
         self.cluster_id = ""
         self.catalogue = Catalogue((config.node_id,), config.text)
         self.partitions = Partitions(files, self.catalogue, clock)
-        self.events = GroupEvents(self, on_group_event)
-        self.groups = Groups(self)
         self._files = files
         self._catalogue_log = CatalogueLog(files, self.catalogue, clock)
+        self.topics = Topics(config, self._catalogue_log, self.partitions)
+        self.events = GroupEvents(self.topics, self.partitions, clock, on_group_event)
+        self.groups = Groups(config, self.topics, self.partitions, clock, self.events.publish)
         self._producer_id = self._producer_ids_end = 0
 
     def open(self) -> None:
@@ -78,38 +80,6 @@ class Cluster:
             )
         return values["cluster.id"]
 
-    # topics
-
-    def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> Topic | Refused:
-        """Makes a topic, durably, or only tells what it would be. Raises StorageError."""
-        records = self.catalogue.create_topic(new, uuid.uuid4().bytes)
-        if isinstance(records, Refused):
-            return records
-        if validate_only:
-            return self.catalogue.imagine(records)
-        self._catalogue_log.append(records)
-        return self.catalogue.topics[new.name]
-
-    def ensure_topic(self, name: str) -> Topic | Refused:
-        """The topic, made with the broker's defaults if it is not there: auto-creation, and the topics the broker itself needs."""
-        return self.catalogue.topics.get(name) or self.create_topic(self._defaults_of(name))
-
-    def _defaults_of(self, name: str) -> NewTopic:
-        if name == CONSUMER_OFFSETS:
-            return NewTopic(
-                name=name,
-                partitions=self.config.number("offsets.topic.num.partitions"),
-                replication_factor=1,  # storage is shared by all brokers of the process: there is nothing to replicate to
-                configs={
-                    "cleanup.policy": "compact",
-                    "compression.type": "producer",
-                    "segment.bytes": self.config.text("offsets.topic.segment.bytes"),
-                },
-            )
-        if name == GROUP_EVENTS:
-            return NewTopic(name=name, partitions=1, replication_factor=1)
-        return NewTopic(name=name)
-
     def delete_topic(self, name: str) -> Refused | None:
         """Deletes a topic with its files and its committed offsets. Raises StorageError."""
         records = self.catalogue.delete_topic(name)
@@ -122,32 +92,6 @@ class Cluster:
         self.partitions.delete(topic)
         self.groups.forget_topics((name,))
         return None
-
-    def create_partitions(
-        self, name: str, count: int, assignments: list[list[int]] | None, *, validate_only: bool = False
-    ) -> Refused | None:
-        """Raises a topic's partition count. Raises StorageError."""
-        records = self.catalogue.create_partitions(name, count, assignments)
-        if isinstance(records, Refused):
-            return records
-        if not validate_only:
-            self._catalogue_log.append(records)
-        return None
-
-    def alter_config(
-        self, resource_type: int, resource_name: str, changes: list[tuple[str, int, str | None]], *, validate_only: bool = False
-    ) -> Refused | None:
-        """Changes settings of a topic or of the broker. Raises StorageError."""
-        records = self.catalogue.alter_config(resource_type, resource_name, changes)
-        if isinstance(records, Refused):
-            return records
-        if not validate_only:
-            self._catalogue_log.append(records)
-            for topic in self.catalogue.topics.values():
-                self.partitions.settings_changed(topic)
-        return None
-
-    # producers
 
     def next_producer_id(self) -> int:
         """A producer id that no producer of this cluster ever had. Raises StorageError."""

@@ -7,14 +7,12 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from ottla.broker.partitions import Partitions
+from ottla.broker.topics import Topics
 from ottla.core.catalogue.catalogue import GROUP_EVENTS, Refused
 from ottla.core.errors import StorageError
 from ottla.core.model import GroupEvent, Record
-
-if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
 
 log = logging.getLogger("ottla.broker.events")
 
@@ -22,8 +20,12 @@ log = logging.getLogger("ottla.broker.events")
 class GroupEvents:
     """Collects the events of one turn of the loop and writes them as one batch."""
 
-    def __init__(self, cluster: "Cluster", callback: Callable[[GroupEvent], None] | None) -> None:
-        self._cluster = cluster
+    def __init__(
+        self, topics: Topics, partitions: Partitions, clock: Callable[[], int], callback: Callable[[GroupEvent], None] | None
+    ) -> None:
+        self._topics = topics
+        self._partitions = partitions
+        self._clock = clock
         self._callback = callback
         self._pending: list[GroupEvent] = []
 
@@ -47,14 +49,14 @@ class GroupEvents:
                 self._tell(self._callback, event)
 
     def _append(self, events: list[GroupEvent]) -> None:
-        topic = self._cluster.ensure_topic(GROUP_EVENTS)
+        topic = self._topics.ensure(GROUP_EVENTS)
         assert not isinstance(topic, Refused)
-        partition = self._cluster.partitions.get(topic, 0)
+        partition = self._partitions.get(topic, 0)
         assert partition is not None
         records = [
             Record(0, event.at_ms, event.group.encode(), json.dumps(event.to_dict(), separators=(",", ":")).encode()) for event in events
         ]
-        partition.log.append_records(records, now_ms=self._cluster.clock())
+        partition.log.append_records(records, now_ms=self._clock())
         partition.grew()
 
     @staticmethod

@@ -2,19 +2,19 @@
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ottla.broker.coordinator_loop import CoordinatorLoop
+from ottla.broker.partitions import Partitions
+from ottla.broker.topics import Topics
 from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Refused
+from ottla.core.config import BrokerConfig
 from ottla.core.errors import PeerError
 from ottla.core.groups.commands import Command, ForgetTopics
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import Reply, Result
 from ottla.core.groups.placement import coordinator_partition
 from ottla.core.groups.settings import GroupSettings
-
-if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+from ottla.core.model import GroupEvent
 
 log = logging.getLogger("ottla.broker.groups")
 
@@ -22,35 +22,46 @@ log = logging.getLogger("ottla.broker.groups")
 class Groups:
     """The coordinators of this broker: one for each partition of `__consumer_offsets` that it leads."""
 
-    def __init__(self, cluster: "Cluster") -> None:
-        self._cluster = cluster
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        partitions: Partitions,
+        clock: Callable[[], int],
+        publish: Callable[[tuple[GroupEvent, ...]], None],
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._partitions = partitions
+        self._clock = clock
+        self._publish = publish
         self._loops: dict[int, CoordinatorLoop] = {}
         self._waiting: dict[int, Callable[[Result], None]] = {}
         self._last_token = 0
 
     def load(self) -> None:
         """Loads every coordinator, when the offsets topic is there already."""
-        topic = self._cluster.catalogue.topics.get(CONSUMER_OFFSETS)
+        topic = self._topics.get(CONSUMER_OFFSETS)
         for number in range(len(topic.leaders) if topic else 0):
             self.loop(number)
 
     def partition_of(self, group_id: str) -> int | Refused:
         """The offsets partition whose leader coordinates the group; the topic is made if this is its first use (S2.2)."""
-        topic = self._cluster.ensure_topic(CONSUMER_OFFSETS)
+        topic = self._topics.ensure(CONSUMER_OFFSETS)
         return topic if isinstance(topic, Refused) else coordinator_partition(group_id, len(topic.leaders))
 
     def loop(self, number: int) -> CoordinatorLoop:
         """The coordinator of an offsets partition, loaded."""
         loop = self._loops.get(number)
         if loop is None:
-            partition = self._cluster.partitions.by_name(CONSUMER_OFFSETS, number)
+            partition = self._partitions.by_name(CONSUMER_OFFSETS, number)
             assert partition is not None
             loop = self._loops[number] = CoordinatorLoop(
-                Coordinator(self._settings(), partition=number, node_id=self._cluster.config.node_id),
+                Coordinator(self._settings(), partition=number, node_id=self._config.node_id),
                 partition,
-                clock=self._cluster.clock,
+                clock=self._clock,
                 reply=self._deliver,
-                publish=self._cluster.events.publish,
+                publish=self._publish,
             )
             loop.load()
         return loop
@@ -93,7 +104,7 @@ class Groups:
         self._waiting.pop(reply.to)(reply.result)
 
     def _settings(self) -> GroupSettings:
-        number = self._cluster.config.number
+        number = self._config.number
         return GroupSettings(
             group_min_session_timeout_ms=number("group.min.session.timeout.ms"),
             group_max_session_timeout_ms=number("group.max.session.timeout.ms"),

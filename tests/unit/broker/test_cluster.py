@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.broker.cluster import Cluster
-from ottla.core.catalogue.catalogue import NewTopic, Refused
+from ottla.core.catalogue.catalogue import NewTopic
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
 from ottla.storage.files import MemoryFiles
@@ -22,18 +22,12 @@ def test_a_topic_whose_record_cannot_be_kept_does_not_exist(api, monkeypatch) ->
 
     monkeypatch.setattr(PartitionLog, "append_records", full)
     with pytest.raises(StorageError):
-        api.cluster.create_topic(NewTopic(name="t"))
+        api.cluster.topics.create(NewTopic(name="t"))
     assert api.cluster.catalogue.topics == {}
     answer = api.ask(19, 7, timeout=1, validate_only=False, topics=[
         {"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
     ])  # fmt: skip
     assert (answer.topics[0].error_code, answer.topics[0].error_message) == (56, "the disk is full")
-
-
-def test_ensure_topic_makes_a_topic_once(api) -> None:
-    made = api.cluster.ensure_topic("t")
-    assert api.cluster.ensure_topic("t") is made
-    assert isinstance(api.cluster.ensure_topic("bad name"), Refused)
 
 
 def test_producer_ids_come_in_blocks(api) -> None:

@@ -13,7 +13,7 @@ def test_s0_4_each_partition_of_the_offsets_topic_has_a_coordinator_of_its_own(a
 
 def test_every_coordinator_is_loaded_at_start(make_api) -> None:
     first = make_api()
-    first.cluster.create_topic(NewTopic(name=CONSUMER_OFFSETS, partitions=5))
+    first.cluster.topics.create(NewTopic(name=CONSUMER_OFFSETS, partitions=5))
     assert len(make_api(files=first.files).cluster.groups.loops()) == 5
 
 

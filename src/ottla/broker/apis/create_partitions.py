@@ -21,7 +21,7 @@ def handle(cluster: "Cluster", request: Request) -> None:
 def _create(cluster: "Cluster", asked: Any, validate_only: bool) -> dict[str, Any]:
     assignments = None if asked.assignments is None else [list(part.broker_ids) for part in asked.assignments]
     try:
-        refused = cluster.create_partitions(asked.name, asked.count, assignments, validate_only=validate_only)
+        refused = cluster.topics.add_partitions(asked.name, asked.count, assignments, validate_only=validate_only)
     except StorageError as error:
         return _result(asked.name, error.code, str(error))
     return _result(asked.name, refused.error, refused.message) if refused else _result(asked.name, ErrorCode.NONE, None)

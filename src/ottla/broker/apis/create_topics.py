@@ -33,7 +33,7 @@ def _create(cluster: "Cluster", asked: Any, validate_only: bool) -> dict[str, An
         configs={config.name: config.value for config in asked.configs},
     )
     try:
-        made = cluster.create_topic(new, validate_only=validate_only)
+        made = cluster.topics.create(new, validate_only=validate_only)
     except StorageError as error:
         return _refused(asked.name, error.code, str(error))
     if isinstance(made, Refused):

@@ -43,7 +43,7 @@ def _alter(cluster: "Cluster", resource: Any, validate_only: bool) -> tuple[Erro
     if any(value is None and operation != DELETE for _, operation, value in changes):
         return ErrorCode.INVALID_REQUEST, "Null value not supported; to go back to the default, delete the setting"
     try:
-        refused = cluster.alter_config(kind, name, changes, validate_only=validate_only)
+        refused = cluster.topics.alter_config(kind, name, changes, validate_only=validate_only)
     except StorageError as error:
         return error.code, str(error)
     return (refused.error, refused.message) if refused else (ErrorCode.NONE, None)

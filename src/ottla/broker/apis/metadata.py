@@ -59,7 +59,7 @@ def _asked(cluster: "Cluster", asked: Any, may_create: bool, with_operations: bo
 
 def _created(cluster: "Cluster", name: str, with_operations: bool) -> dict[str, Any]:
     try:
-        created = cluster.ensure_topic(name)
+        created = cluster.topics.ensure(name)
     except StorageError as error:
         return _error(name, error.code)
     return _error(name, created.error) if isinstance(created, Refused) else _topic(cluster, created, with_operations)

@@ -1,0 +1,77 @@
+"""Topics as the broker handles them: made, grown and changed, durably, before anybody hears of it.
+
+What may be is the catalogue's decision; this appends its records. Deleting is the cluster's, because files and offsets go too.
+"""
+
+import uuid
+
+from ottla.broker.catalogue_log import CatalogueLog
+from ottla.broker.partitions import Partitions
+from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, GROUP_EVENTS, NewTopic, Refused, Topic
+from ottla.core.config import BrokerConfig
+
+
+class Topics:
+    """The way to a topic. Every method that changes something raises StorageError when it cannot be kept, with nothing changed."""
+
+    def __init__(self, config: BrokerConfig, catalogue_log: CatalogueLog, partitions: Partitions) -> None:
+        self._config = config
+        self._log = catalogue_log
+        self._catalogue = catalogue_log.catalogue
+        self._partitions = partitions
+
+    def get(self, name: str) -> Topic | None:
+        """The topic, if there is one."""
+        return self._catalogue.topics.get(name)
+
+    def create(self, new: NewTopic, *, validate_only: bool = False) -> Topic | Refused:
+        """Makes a topic, or only tells what it would be."""
+        records = self._catalogue.create_topic(new, uuid.uuid4().bytes)
+        if isinstance(records, Refused):
+            return records
+        if validate_only:
+            return self._catalogue.imagine(records)
+        self._log.append(records)
+        return self._catalogue.topics[new.name]
+
+    def ensure(self, name: str) -> Topic | Refused:
+        """The topic, made with the broker's defaults if it is not there: auto-creation, and the topics the broker itself needs."""
+        return self._catalogue.topics.get(name) or self.create(self._defaults_of(name))
+
+    def _defaults_of(self, name: str) -> NewTopic:
+        if name == CONSUMER_OFFSETS:
+            return NewTopic(
+                name=name,
+                partitions=self._config.number("offsets.topic.num.partitions"),
+                replication_factor=1,  # storage is shared by all brokers of the process: there is nothing to replicate to
+                configs={
+                    "cleanup.policy": "compact",
+                    "compression.type": "producer",
+                    "segment.bytes": self._config.text("offsets.topic.segment.bytes"),
+                },
+            )
+        if name == GROUP_EVENTS:
+            return NewTopic(name=name, partitions=1, replication_factor=1)
+        return NewTopic(name=name)
+
+    def add_partitions(self, name: str, count: int, assignments: list[list[int]] | None, *, validate_only: bool = False) -> Refused | None:
+        """Raises a topic's partition count to `count`."""
+        records = self._catalogue.create_partitions(name, count, assignments)
+        if isinstance(records, Refused):
+            return records
+        if not validate_only:
+            self._log.append(records)
+        return None
+
+    def alter_config(
+        self, resource_type: int, resource_name: str, changes: list[tuple[str, int, str | None]], *, validate_only: bool = False
+    ) -> Refused | None:
+        """Changes settings of a topic or of the broker; open logs take them up at once."""
+        records = self._catalogue.alter_config(resource_type, resource_name, changes)
+        if isinstance(records, Refused):
+            return records
+        if not validate_only:
+            self._log.append(records)
+            for topic in self._catalogue.topics.values():
+                self._partitions.settings_changed(topic)
+        return None
