@@ -39,7 +39,7 @@ bench: setup java
 	$(BIN)/python benchmarks/latency.py
 	$(BIN)/python benchmarks/throughput.py
 
-# make sim SEED=123 lives through one seed and prints its trace; SEEDS=1000 runs many.
+# make sim SEED=123 lives through one seed; without SEED, through the first hundred.
 sim: setup
 	$(BIN)/python -m ottla.testing.simulator $(SEED)
 

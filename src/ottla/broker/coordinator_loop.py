@@ -78,6 +78,8 @@ class CoordinatorLoop:
             self.partition.grew()
         for reply in effects.replies:
             self._reply(reply)
+        for line in effects.log_lines:
+            log.info("%s%s", "" if line.startswith("[Group") else self.coordinator.log_prefix, line)
         if effects.events:
             self._publish(effects.events)
 

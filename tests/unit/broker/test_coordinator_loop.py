@@ -94,3 +94,19 @@ def test_a_group_that_no_record_could_hold_closes_the_connection_and_nobody_wait
     with pytest.raises(PeerError, match="40000 characters"):
         api.ask(11, 9, **fields)
     assert api.cluster.groups._waiting == {}
+
+
+def test_the_log_speaks_kafkas_lines(make_api, caplog) -> None:
+    caplog.set_level("INFO", "ottla.broker.coordinator")
+    api = make_api()
+    fields = {
+        "group_id": "g", "session_timeout": 10000, "rebalance_timeout": 10000, "member_id": "", "group_instance_id": None,
+        "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b""}],
+    }  # fmt: skip
+    member_id = api.ask(11, 3, **fields).member_id
+    api.ask(13, 0, group_id="g", member_id=member_id)
+    prefix = f"[GroupCoordinator id=1 topic=__consumer_offsets partition={api.cluster.groups.partition_of('g')}] "
+    assert f"{prefix}Stabilized group g generation 1 with 1 members." in caplog.messages
+    assert any(
+        line.startswith(f"[Group g] Member {member_id} has left group through explicit `LeaveGroup` request") for line in caplog.messages
+    )
