@@ -29,10 +29,12 @@ BATCH = bytes(encode_batch([Record(0, 1, b"k", b"v")]))
 # One value for each field name, so that a request of any API is a plausible one; the rest take kio's defaults.
 VALUES: dict[str, Any] = {
     "client_software_name": "fuzz", "client_software_version": "1", "acks": -1, "timeout": 100, "transactional_id": None,
-    "name": "t", "topic": "t", "group_id": "g", "member_id": "", "session_timeout": 50, "rebalance_timeout": 50, "protocol_type": "consumer",
+    "name": "t", "topic": "t", "group_id": "g", "member_id": "", "session_timeout": 50, "rebalance_timeout": 50,
+    "protocol_type": "consumer",
     "generation_id": 1, "generation_id_or_member_epoch": -1, "replica_id": -1, "max_wait": 1, "min_bytes": 1, "max_bytes": 1000,
     "isolation_level": 0, "index": 0, "records": BATCH, "partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000,
-    "partition_index": 0, "committed_offset": 1, "committed_metadata": "m", "retention_time": -1, "metadata": b"\0\0\0\0\0\0\xff\xff\xff\xff",
+    "partition_index": 0, "committed_offset": 1, "committed_metadata": "m", "retention_time": -1,
+    "metadata": b"\0\0\0\0\0\0\xff\xff\xff\xff",
     "assignment": b"a", "key": "g", "key_type": 0, "coordinator_keys": ("g",), "groups_names": ("g",), "topic_names": ("gone",),
     "num_partitions": 1, "replication_factor": 1, "value": "1", "broker_ids": (1,), "count": 2, "validate_only": False, "timestamp": -1,
     "resource_type": 2, "resource_name": "t", "configuration_keys": None, "config_operation": 0, "partition_indexes": (0,),
