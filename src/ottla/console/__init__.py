@@ -1,0 +1,1 @@
+"""The web console: pages over views; there are none yet (docs/skipped.md)."""
