@@ -1,6 +1,6 @@
 """What every test may ask for: a Kafka broker, which is ours and then Apache Kafka's own, so that Kafka settles what is right.
 
-`kafka_broker` runs a test on both. `new_broker` makes brokers that are new, with their own settings, and may be killed. At most one Apache
+`kafka_broker` runs a test on both; `killable_broker` too, as processes; `new_broker` makes brokers that nobody has used. At most one Apache
 Kafka runs in a test process at any time; where it cannot be had, its half of the tests is skipped with the reason.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ottla.testing.apache_kafka import VERSION, ApacheKafka
+from ottla.testing.apache_kafka import QUICK_JVM_OPTIONS, VERSION, ApacheKafka
 from ottla.testing.java import ToolMissing
 from ottla.testing.ottla_process import OttlaProcess
 from ottla.testing.raw_client import RawClient
@@ -40,15 +40,17 @@ class Reference:
         if self._missing is None:
             try:
                 cache_dir = CHECKOUT / ".cache" / f"apache-kafka-{VERSION}"
-                return ApacheKafka(next(self._directories), cache_dir=cache_dir, config=config, tell=self._tell)
+                directory = next(self._directories)
+                return ApacheKafka(directory, cache_dir=cache_dir, config=config, jvm_options=QUICK_JVM_OPTIONS, tell=self._tell)
             except ToolMissing as missing:
                 self._missing = str(missing)
         pytest.skip(f"Apache Kafka {VERSION} {self._missing}")
 
     def shared(self) -> ApacheKafka:
-        """The one that many tests share."""
+        """The one that many tests share, running."""
         if self._shared is None:
             self._shared = self._make({})
+        if not self._shared.is_running:
             self._shared.start()
         return self._shared
 
@@ -58,7 +60,9 @@ class Reference:
 
     def own(self, config: Mapping[str, str]) -> ApacheKafka:
         """A new one for one test, started; `end_own` ends it."""
-        self.close()
+        self.end_own()
+        if self._shared is not None:
+            self._shared.stop()  # comes back with its data when it is wanted again; in order, so that it comes back soon
         broker = self._make(config)
         broker.start()
         self._own.append(broker)
@@ -74,7 +78,6 @@ class Reference:
         self.end_own()
         if self._shared is not None:
             self._shared.kill()
-            self._shared = None
 
 
 @pytest.fixture(scope="session")
@@ -131,6 +134,16 @@ def new_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
     yield make
     for broker in made:
         broker.stop()
+
+
+@pytest.fixture(params=BOTH)
+def killable_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    """A running broker process that may be killed and started again, with its data on disk. Apache Kafka's is shared: use `unique_name`."""
+    if request.param == "apache-kafka":
+        yield request.getfixturevalue("reference").shared()
+        return
+    with OttlaProcess(tmp_path / "data") as broker:
+        yield broker
 
 
 @pytest.fixture

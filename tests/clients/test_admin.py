@@ -48,7 +48,7 @@ def admin(kafka_broker: Any) -> Any:
     """confluent-kafka's admin client."""
     from confluent_kafka.admin import AdminClient
 
-    return AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    return AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 0})
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ def test_s0_2_more_partitions_start_a_rebalance(
     library.create_topic(topic, 2)
     member = library.member(unique_name("group"), topic, "range", metadata_age_ms=200)
     wait_until(lambda: member.assignment() == everything(topic, 2), "both partitions", member.poll)
-    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 0})
     admin.create_partitions([NewPartitions(topic, 5)])[topic].result(10)
     wait_until(lambda: member.assignment() == everything(topic, 5), "the new partitions, without a restart", member.poll)
     library.produce(topic, [(4, b"in a new partition")])
@@ -48,7 +48,7 @@ def test_s0_3_partitions_are_never_taken_away(kafka_broker: Any, unique_name: Ca
     from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
     topic = unique_name("topic")
-    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 0})
     admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(10)
     with pytest.raises(KafkaException) as refused:
         admin.create_partitions([NewPartitions(topic, count)])[topic].result(10)
@@ -61,7 +61,7 @@ def test_s0_4_a_group_has_one_coordinator_and_people_can_ask_which(
 ) -> None:
     from confluent_kafka.admin import AdminClient
 
-    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 0})
     group, topic = unique_name("group"), unique_name("topic")
     group_commit(group, topic, 0, 5)
     brokers = {node.id: (node.host, node.port) for node in admin.describe_cluster().result(10).nodes}

@@ -43,6 +43,11 @@ class OttlaProcess:
         return f"127.0.0.1:{self._port}"
 
     @property
+    def is_running(self) -> bool:
+        """Whether it has been started and has not ended."""
+        return self._process is not None and self._process.is_running
+
+    @property
     def pid(self) -> int:
         """The process id of the running broker."""
         assert self._process is not None, "not running"
@@ -52,9 +57,7 @@ class OttlaProcess:
         self.start()
         return self
 
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.stop()
 
     def start(self) -> None:
