@@ -44,7 +44,7 @@ def test_a_message_of_kio_there_and_back(canned_broker: Any, frame: Callable[[in
         assert connection.ask(REQUEST, MetadataResponse).cluster_id == "cl"
 
 
-@pytest.mark.parametrize("body", [b"", b"\x00", b"\x00" + b"\xff" * 40])
+@pytest.mark.parametrize("body", [b"", b"\x00", b"\x00" + b"\xff" * 40, bytes(5) + b"\xff\xff\xff\xff\x0f"])
 def test_a_message_that_cannot_be_read_blames_the_peer(canned_broker: Any, frame: Callable[[int, bytes], bytes], body: bytes):
     with _connect(canned_broker(lambda key, correlation: frame(correlation, body))) as connection, pytest.raises(PeerError):
         connection.ask(REQUEST, MetadataResponse)
