@@ -115,3 +115,17 @@ def test_a_session_that_we_never_gave_is_not_known(api, make_topic) -> None:
     make_topic("t")
     answer = api.ask(1, 12, **{**fields(), "session_id": 77, "session_epoch": 1})
     assert (answer.error_code, answer.responses) == (70, ())
+
+
+def test_an_answer_ends_when_it_holds_enough_unless_more_is_asked_for(api, make_topic, batch) -> None:
+    make_topic("t", 3)
+    for partition in range(3):
+        for _ in range(4):
+            fill(api, batch, (bytes(200_000),), partition=partition)
+
+    def sizes(least: int) -> list[int]:
+        answer = api.ask(1, 12, **fields(partitions=(0, 1, 2), most=10_000_000, least=least))
+        return [len(part.records) // 200_000 for part in answer.responses[0].partitions]
+
+    assert sizes(1) == [2, 0, 0]
+    assert sizes(1_300_000) == [4, 2, 0]
