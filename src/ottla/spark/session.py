@@ -21,7 +21,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     # Kafka's times are UTC; with the machine's zone the same query would print different hours elsewhere.
     "spark.sql.session.timeZone": "UTC",
-    # Workers are forked with the decoder's kernels loaded: saves about two seconds at the first read.
+    # Workers are forked with the decoder's kernels loaded: saves a second or two at the first read, and again after an idle minute, when
+    # Spark ends its workers.
     "spark.python.daemon.module": "ottla.spark.daemon",
 }
 
