@@ -36,7 +36,8 @@ def test_every_incident_leaves_its_rebalance_and_no_flight_is_lost(tmp_path: Pat
         [sys.executable, "-c", SCRIPT, str(results), str(FLIGHTS)], capture_output=True, text=True, timeout=300, check=False
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert max(map(len, ran.stdout.splitlines())) <= 100
+    lines = ran.stdout.replace(str(results), "demo-results").splitlines()  # a path is as long as it is
+    assert max(map(len, lines)) <= 100
     assert ran.stderr == ""
     summary = json.loads((results / "summary.json").read_text())
     assert sum(summary["flights_per_airline"].values()) == FLIGHTS
