@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from ottla.testing.apache_kafka import QUICK_JVM_OPTIONS, VERSION, ApacheKafka
 from ottla.testing.java import ToolMissing
@@ -19,6 +20,12 @@ from ottla.testing.raw_client import RawClient
 
 CHECKOUT = Path(__file__).parent.parent
 BOTH = ["ottla", pytest.param("apache-kafka", marks=pytest.mark.kafka)]
+
+
+# Properties look for new examples on our own machines; in CI they take the same ones each time, so that red means a change.
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("here", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 def pytest_configure(config: pytest.Config) -> None:
