@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ottla.broker.cluster import Cluster
 
 READ_COMMITTED = 1
-ANSWER_BYTES_ENOUGH = 512 * 1024
+ANSWER_BYTES_ENOUGH = 256 * 1024
 """No more in one answer unless it must be: what fits the processor's caches on both sides goes through faster (benchmarks/RESULTS.md)."""
 
 
