@@ -12,12 +12,10 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from ottla.testing.java import find_java
 from ottla.testing.maven import fetch_jars, say
-from ottla.testing.process import ServerProcess
+from ottla.testing.process import BrokerProcess, ServerProcess
 from ottla.testing.raw_client import Disconnected, RawClient
 
 VERSION = "4.3.0"
@@ -71,7 +69,7 @@ class StartFailed(Exception):
     """Apache Kafka did not come up; the text ends with its own last lines."""
 
 
-class ApacheKafka:
+class ApacheKafka(BrokerProcess):
     """One Apache Kafka node with its data in `data_dir`, as a context manager or by `start` and `stop`.
 
     A second object on the same `data_dir`, or `start` after `stop` or `kill`, goes on with the data and on the same port. `config`
@@ -93,6 +91,7 @@ class ApacheKafka:
         jvm_options: Sequence[str] = KAFKAS_OWN_JVM_OPTIONS,
         tell: Callable[[str], None] = say,
     ) -> None:
+        super().__init__()
         self.data_dir = Path(data_dir)
         self.log_path = self.data_dir / "kafka.log"
         self.log_dir = self.data_dir / "logs"
@@ -101,32 +100,6 @@ class ApacheKafka:
         self._java = find_java()
         self.jars = fetch_jars(ARTIFACTS, Path(cache_dir), what=f"Apache Kafka {VERSION}", tell=tell)
         self._class_path = str(Path(cache_dir).resolve() / "*")
-        self._process: ServerProcess | None = None
-        self._port = 0
-
-    @property
-    def bootstrap_servers(self) -> str:
-        """Where clients connect, "127.0.0.1:PORT"; known once started."""
-        assert self._port, "not started yet"
-        return f"127.0.0.1:{self._port}"
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it has been started and has not ended."""
-        return self._process is not None and self._process.is_running
-
-    @property
-    def pid(self) -> int:
-        """The process id of the running JVM."""
-        assert self._process is not None, "not running"
-        return self._process.pid
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Format the data directory if it is new, start, and wait until clients are served."""
@@ -146,18 +119,6 @@ class ApacheKafka:
             if kept is None:
                 (self.data_dir / "server.properties").unlink()  # somebody took a port in between: take others
             time.sleep(0.2)
-
-    def stop(self) -> None:
-        """Shut down in order (SIGTERM). Nothing happens when it is not running."""
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
-
-    def kill(self) -> None:
-        """End it at once (SIGKILL), as a crash does."""
-        if self._process is not None:
-            self._process.kill()
-            self._process = None
 
     def java_command(self, *arguments: str) -> list[str]:
         """The command line that runs a class (or a single source file) with Kafka's jars, for tools and Java clients."""

@@ -8,10 +8,8 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from ottla.testing.process import ServerProcess
+from ottla.testing.process import BrokerProcess, ServerProcess
 
 READY_SECONDS_MAX = 30
 RUN_COMMAND = (sys.executable, "-c", "from ottla.cli.main import main; main()")
@@ -21,7 +19,7 @@ class StartFailed(Exception):
     """`ottla broker` did not print where it listens; the text holds what it said."""
 
 
-class OttlaProcess:
+class OttlaProcess(BrokerProcess):
     """One `ottla broker` process with its data in `data_dir`, as a context manager or by `start`, `stop` and `kill`.
 
     `start` after `stop` or `kill` goes on with the data and on the same port. `config` holds Kafka's settings by their names.
@@ -30,35 +28,10 @@ class OttlaProcess:
     kind = "ottla"
 
     def __init__(self, data_dir: str | Path, *, config: Mapping[str, str] | None = None) -> None:
+        super().__init__()
         self.data_dir = Path(data_dir)
         self.log_path = self.data_dir.with_name(self.data_dir.name + ".log")
         self.config = dict(config or {})
-        self._process: ServerProcess | None = None
-        self._port = 0
-
-    @property
-    def bootstrap_servers(self) -> str:
-        """Where clients connect, "127.0.0.1:PORT"; known once started."""
-        assert self._port, "not started yet"
-        return f"127.0.0.1:{self._port}"
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it has been started and has not ended."""
-        return self._process is not None and self._process.is_running
-
-    @property
-    def pid(self) -> int:
-        """The process id of the running broker."""
-        assert self._process is not None, "not running"
-        return self._process.pid
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Start the broker and wait until it says where it listens."""
@@ -82,15 +55,3 @@ class OttlaProcess:
             time.sleep(0.005)
         process.kill()
         raise StartFailed(f"`ottla broker` did not start:\n{self.log_path.read_text(errors='replace')[-4000:]}")
-
-    def stop(self) -> None:
-        """Shut down in order (SIGTERM). Nothing happens when it is not running."""
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
-
-    def kill(self) -> None:
-        """End it at once (SIGKILL), as a crash does."""
-        if self._process is not None:
-            self._process.kill()
-            self._process = None

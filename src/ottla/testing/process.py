@@ -5,8 +5,11 @@ when we are killed. It decides nothing about what the server is or when it is re
 """
 
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 # Reads signal names from its input and sends them to the server; at the end of the input the server is killed.
 SUPERVISOR = """
@@ -79,3 +82,53 @@ class ServerProcess:
             except BrokenPipeError:
                 continue
         return status
+
+
+class BrokerProcess(ABC):
+    """A Kafka broker as a child process: what ours and Apache Kafka's have in common. A context manager, or `start`, `stop` and `kill`."""
+
+    kind: str
+
+    def __init__(self) -> None:
+        self._process: ServerProcess | None = None
+        self._port = 0
+
+    @abstractmethod
+    def start(self) -> None:
+        """Starts the broker and returns when clients are served; after `stop` or `kill`, on the same data and port."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients connect, "127.0.0.1:PORT"; known once started."""
+        assert self._port, "not started yet"
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has been started and has not ended."""
+        return self._process is not None and self._process.is_running
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running broker."""
+        assert self._process is not None, "not running"
+        return self._process.pid
+
+    def stop(self) -> None:
+        """Shuts down in order (SIGTERM). Nothing happens when it is not running."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+    def kill(self) -> None:
+        """Ends it at once (SIGKILL), as a crash does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.stop()
