@@ -23,7 +23,7 @@ BROKER_RESOURCE = 4
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 GROUP_EVENTS = "__ottla_group_events"
-INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, GROUP_EVENTS})
 """Topics that clients may not write to, and that Metadata marks as internal."""
 TOPIC_NAME_CHARS_MAX = 249
 PARTITIONS_PER_TOPIC_MAX = 10_000

@@ -38,10 +38,11 @@ def test_an_unknown_topic_id(api, batch) -> None:
     assert result(api.ask(0, 13, **fields(batch(b"x"), uuid.uuid4(), version=13))).error_code == 100
 
 
-def test_s2_2_a_clients_produce_to_the_offsets_topic_is_refused_and_nothing_crashes(api, make_topic, batch) -> None:
-    make_topic("__consumer_offsets", 3)
-    answer = result(api.ask(0, 9, **fields(batch(b"x"), "__consumer_offsets")))
-    assert (answer.error_code, answer.error_message) == (17, "Cannot append to internal topic __consumer_offsets")
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__ottla_group_events"])
+def test_s2_2_a_clients_produce_to_an_internal_topic_is_refused_and_nothing_crashes(api, make_topic, batch, name: str) -> None:
+    make_topic(name, 3)
+    answer = result(api.ask(0, 9, **fields(batch(b"x"), name)))
+    assert (answer.error_code, answer.error_message) == (17, f"Cannot append to internal topic {name}")
 
 
 def test_a_broken_batch_is_refused(api, make_topic, batch) -> None:
