@@ -8,7 +8,7 @@ from ottla.broker.partitions import Partitions
 from ottla.broker.topics import Topics
 from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Refused
 from ottla.core.config import BrokerConfig
-from ottla.core.errors import PeerError
+from ottla.core.errors import PeerError, StorageError
 from ottla.core.groups.commands import Command, ForgetTopics
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import Reply, Result
@@ -81,11 +81,11 @@ class Groups:
 
         Raises StorageError when the offsets topic cannot be made, and PeerError for a command that no record could hold.
         """
-        number = self.partition_of(group_id)
-        assert isinstance(number, int), "the offsets topic's own settings were refused"
         try:
+            number = self.partition_of(group_id)
+            assert isinstance(number, int), "the offsets topic's own settings were refused"
             self.loop(number).run(command)
-        except PeerError:
+        except (PeerError, StorageError):
             self._waiting.pop(getattr(command, "reply_to", 0), None)
             raise
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from ottla.broker.dispatch import dispatch, read_request
-from ottla.core.errors import PeerError
+from ottla.core.errors import PeerError, StorageError
 from ottla.core.wire import Buffer
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.filled += nbytes
                 if self.filled == len(self.frame):
                     self._frame_is_full(self.frame)
-        except PeerError as error:
+        except (PeerError, StorageError) as error:
             self._refuse(error)
 
     # frames
@@ -169,7 +169,7 @@ class Connection(asyncio.BufferedProtocol):
             self.waiting_bytes -= len(frame)
             try:
                 self._handle(memoryview(bytearray(frame)))  # a handler may write into its frame
-            except PeerError as error:
+            except (PeerError, StorageError) as error:
                 self._refuse(error)
         if self.read_paused and self.waiting_bytes <= WAITING_BYTES_MAX and not self.closed:
             self.read_paused = False
@@ -194,7 +194,8 @@ class Connection(asyncio.BufferedProtocol):
         if not self.handling:  # the answer to a parked request: whoever waited behind it may go on
             self._take_waiting()
 
-    def _refuse(self, error: PeerError) -> None:
+    def _refuse(self, error: PeerError | StorageError) -> None:
+        # A disk that fails where the answer has no place for it: the client tries again, as after a broker's crash.
         log.warning("closing the connection from %s: %s", self.client_host, error)
         self.closed = True
         self.transport.close()

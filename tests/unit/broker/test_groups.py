@@ -1,6 +1,11 @@
 """The way from a group's name to its coordinator."""
 
+import pytest
+
 from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, NewTopic
+from ottla.core.errors import ErrorCode, StorageError
+from ottla.core.groups.effects import DeleteResult, Reply
+from ottla.storage.partition_log import PartitionLog
 
 
 def test_s0_4_each_partition_of_the_offsets_topic_has_a_coordinator_of_its_own(api) -> None:
@@ -28,6 +33,19 @@ def test_when_the_offsets_topic_is_deleted_the_coordinators_go(api) -> None:
 
 
 def test_answers_find_the_one_who_waits_and_only_once(api) -> None:
-    told: list[object] = []
-    first, second = api.cluster.groups.wait_for(told.append), api.cluster.groups.wait_for(told.append)
-    assert first != second
+    told: list[tuple[str, object]] = []
+    groups = api.cluster.groups
+    first, second = (groups.wait_for(lambda result, who=who: told.append((who, result))) for who in ("first", "second"))
+    groups._deliver(Reply(to=second, result=DeleteResult(error=ErrorCode.NONE)))
+    assert told == [("second", DeleteResult(error=ErrorCode.NONE))]
+    assert list(groups._waiting) == [first]
+
+
+def test_a_disk_that_fails_leaves_nobody_waiting(api, monkeypatch) -> None:
+    def full(*_args, **_kwargs) -> None:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(PartitionLog, "append_records", full)
+    with pytest.raises(StorageError):
+        api.ask(12, 4, group_id="g", generation_id=1, member_id="m", group_instance_id=None)
+    assert api.cluster.groups._waiting == {}

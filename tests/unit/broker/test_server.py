@@ -9,6 +9,8 @@ import pytest
 
 from ottla.broker import Broker
 from ottla.broker.server import RECEIVE_BYTES, WAITING_BYTES_MAX
+from ottla.core.errors import StorageError
+from ottla.storage.partition_log import PartitionLog
 
 
 @pytest.fixture(scope="module")
@@ -159,3 +161,19 @@ def test_no_more_connections_than_allowed() -> None:
         assert open_ones[2].recv(10) == b""
         for connection in open_ones:
             connection.close()
+
+
+def test_a_failing_disk_closes_one_connection_and_the_broker_lives(monkeypatch) -> None:
+    def full(*_args, **_kwargs) -> None:
+        raise StorageError("the disk is full")
+
+    with Broker() as broker:
+        monkeypatch.setattr(PartitionLog, "append_records", full)
+        host, port = broker.bootstrap_servers.split(":")
+        with socket.create_connection((host, int(port)), timeout=5) as first:
+            first.sendall(heartbeat())  # makes the offsets topic, which cannot be kept
+            assert first.recv(10) == b""
+        monkeypatch.undo()
+        with socket.create_connection((host, int(port)), timeout=5) as second:
+            second.sendall(heartbeat())
+            assert read_answer(second)

@@ -143,8 +143,17 @@ def _pack_partition(out: Packer, version: int, written: _Written) -> None:
     if version >= 5:
         out.int64(written.log_start_offset)
     if version >= 8:
-        out.array(0).nullable_string(message)  # no per-record errors: whole batches are taken or refused
+        _pack_record_errors(out, outcome)
+        out.nullable_string(message)
     out.end()
+
+
+def _pack_record_errors(out: Packer, outcome: Appended | Refused) -> None:
+    """The single records at fault, by their number in the batch (v8+, KIP-467)."""
+    errors = outcome.record_errors if isinstance(outcome, Refused) else ()
+    out.array(len(errors))
+    for number, message in errors:
+        out.int32(number).nullable_string(message).end()
 
 
 API = Api(key=0, versions=range(14), handle=handle, decodes_itself=True, refused=range(3))

@@ -75,3 +75,12 @@ def test_records_that_end_before_their_length_are_the_peers_fault(api, make_topi
     found, request = read_request(memoryview(frame[:-5]), "/")
     with pytest.raises(PeerError):
         dispatch(api.cluster, found, request)
+
+
+@pytest.mark.parametrize("version", [7, 8, 12])
+def test_a_record_without_a_key_is_named_in_a_compacted_topic(api, make_topic, batch, version: int) -> None:
+    make_topic("t", configs={"cleanup.policy": "compact"})
+    answer = result(api.ask(0, version, **fields(batch(b"a", b"b"), version=version)))
+    assert answer.error_code == 87
+    if version >= 8:
+        assert [error.batch_index for error in answer.record_errors] == [0, 1]
