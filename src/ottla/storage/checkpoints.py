@@ -1,15 +1,24 @@
-"""The two small text files in a partition's directory: `leader-epoch-checkpoint` and `partition.metadata`, text <-> values.
+"""Kafka's small text files, text <-> values: `leader-epoch-checkpoint` and `partition.metadata` of a partition, and the checkpoints of
+a data directory, which hold one offset a partition.
 
 No file is touched here. Text that is not exactly such a file gives None, and the log makes it anew.
 """
 
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from ottla.core.model import TopicPartition
+
 LEADER_EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 METADATA_FILE: Final = "partition.metadata"
+RECOVERY_POINT_FILE: Final = "recovery-point-offset-checkpoint"
+LOG_START_FILE: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARK_FILE: Final = "replication-offset-checkpoint"
+CLEANER_FILE: Final = "cleaner-offset-checkpoint"
+CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 _VERSION: Final = "0"
 
 
@@ -46,3 +55,21 @@ def topic_id_text(topic_id: UUID) -> str:
 def encode_partition_metadata(topic_id: UUID) -> bytes:
     """The topic's id, so that a directory is never taken for that of a later topic with the same name."""
     return f"version: {_VERSION}\ntopic_id: {topic_id_text(topic_id)}".encode()
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """A directory's checkpoint: version, count, then `topic partition offset` lines."""
+    lines = [_VERSION, str(len(offsets)), *(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def decode_offsets(data: bytes) -> dict[TopicPartition, int] | None:
+    """The offsets of a directory's checkpoint; None when the text is damaged."""
+    try:
+        version, count, *lines = data.decode("ascii").splitlines()
+        split = [line.split(" ") for line in lines]
+        offsets = {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in split}
+        is_whole = version == _VERSION and int(count) == len(offsets) == len(lines)
+    except ValueError:
+        return None
+    return offsets if is_whole and all(offset >= 0 for offset in offsets.values()) else None

@@ -35,9 +35,12 @@ def file_name(base_offset: int, suffix: str) -> str:
 
 
 class Segment:
-    """The batches from `base_offset` on. The indexes of a segment that is no longer written to are loaded when first needed."""
+    """The batches from `base_offset` on. `file_suffix` ends the names of a segment that is still being made (`.cleaned`).
+
+    The indexes of a segment that is no longer written to are loaded when first needed."""
 
     __slots__ = (
+        "_file_suffix",
         "_files",
         "_first_timestamp_ms",
         "_index_interval_bytes",
@@ -56,8 +59,11 @@ class Segment:
         "size",
     )
 
-    def __init__(self, files: Files, directory: str, base_offset: int, *, index_interval_bytes: int, made_ms: int) -> None:
+    def __init__(
+        self, files: Files, directory: str, base_offset: int, *, index_interval_bytes: int, made_ms: int, file_suffix: str = ""
+    ) -> None:
         self._files = files
+        self._file_suffix = file_suffix
         self.path = f"{directory}/{base_offset:020d}"
         self._index_interval_bytes = index_interval_bytes
         self._log: File | None = None
@@ -65,9 +71,13 @@ class Segment:
         self._times: TimeIndex | None = None
         self.base_offset = base_offset
         self.made_ms = made_ms
-        self.size = files.size(self.path + LOG_SUFFIX) if files.exists(self.path + LOG_SUFFIX) else 0
+        self.size = files.size(self.file(LOG_SUFFIX)) if files.exists(self.file(LOG_SUFFIX)) else 0
         self.is_counted = False
         self._forget_counts()
+
+    def file(self, kind: str) -> str:
+        """The path of one of the segment's files: `.log`, `.index` or `.timeindex`, behind which `file_suffix` (`.cleaned`) stands."""
+        return self.path + kind + self._file_suffix
 
     def _forget_counts(self) -> None:
         self._indexed_position = 0
@@ -89,7 +99,7 @@ class Segment:
         """
         self._offsets, self._times = OffsetIndex(), TimeIndex()
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
-            file = self._files.open(self.path + suffix)
+            file = self._files.open(self.file(suffix))
             if file.size:
                 file.truncate(0)
             if suffix is LOG_SUFFIX:
@@ -102,7 +112,7 @@ class Segment:
 
     def log(self) -> File:
         if self._log is None:
-            self._log = self._files.open(self.path + LOG_SUFFIX)
+            self._log = self._files.open(self.file(LOG_SUFFIX))
         return self._log
 
     def append(self, data: Buffer) -> None:
@@ -139,7 +149,7 @@ class Segment:
         self.times().append_if_later(self.max_timestamp_ms, self.max_timestamp_offset - self.base_offset)
 
     def _extend(self, suffix: str, size: int, data: bytes) -> None:
-        file = self._files.open(self.path + suffix)
+        file = self._files.open(self.file(suffix))
         try:
             if file.size != size:
                 file.truncate(size)  # what an earlier write left behind that failed
@@ -163,15 +173,15 @@ class Segment:
 
     def sync_all(self) -> None:
         """Make log and indexes durable without the log's own handle, so that another thread may do it."""
-        self._files.sync(self.path + LOG_SUFFIX)
+        self._files.sync(self.file(LOG_SUFFIX))
         self.sync_indexes()
 
     def sync_indexes(self) -> None:
         """Make durable what `write_indexes` wrote; an empty file has nothing to lose."""
         if self._written_offsets:
-            self._files.sync(self.path + INDEX_SUFFIX)
+            self._files.sync(self.file(INDEX_SUFFIX))
         if self._written_times:
-            self._files.sync(self.path + TIME_INDEX_SUFFIX)
+            self._files.sync(self.file(TIME_INDEX_SUFFIX))
 
     def close(self) -> None:
         if self._log is not None:
@@ -182,8 +192,8 @@ class Segment:
         """Delete the files."""
         self.close()
         for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            if self._files.exists(self.path + suffix):
-                self._files.remove(self.path + suffix)
+            if self._files.exists(self.file(suffix)):
+                self._files.remove(self.file(suffix))
 
     # --- indexes
 
@@ -206,10 +216,10 @@ class Segment:
     def load_indexes(self) -> bool:
         """Read the index files; False when one was missing or wrong, and both were rebuilt from the log."""
         offsets = times = None
-        if self._files.exists(self.path + INDEX_SUFFIX):
-            offsets = OffsetIndex.decode(self._files.read_all(self.path + INDEX_SUFFIX), log_bytes=self.size)
-        if self._files.exists(self.path + TIME_INDEX_SUFFIX):
-            times = TimeIndex.decode(self._files.read_all(self.path + TIME_INDEX_SUFFIX))
+        if self._files.exists(self.file(INDEX_SUFFIX)):
+            offsets = OffsetIndex.decode(self._files.read_all(self.file(INDEX_SUFFIX)), log_bytes=self.size)
+        if self._files.exists(self.file(TIME_INDEX_SUFFIX)):
+            times = TimeIndex.decode(self._files.read_all(self.file(TIME_INDEX_SUFFIX)))
         if offsets is None or times is None or not self._ends_at_a_batch(offsets):
             size = self.size
             self.recount(verify_crc=False)
@@ -260,8 +270,8 @@ class Segment:
         """Replace the index files by what is in memory, with the final time entry. `sync`: a snapshot vouches for this segment already."""
         offsets, times = self.offsets(), self.times()
         self._add_final_time()
-        self._files.replace(self.path + INDEX_SUFFIX, offsets.encode(), sync=sync)
-        self._files.replace(self.path + TIME_INDEX_SUFFIX, times.encode(), sync=sync)
+        self._files.replace(self.file(INDEX_SUFFIX), offsets.encode(), sync=sync)
+        self._files.replace(self.file(TIME_INDEX_SUFFIX), times.encode(), sync=sync)
         self._written_offsets, self._written_times = len(offsets), len(times)
 
     # --- reading

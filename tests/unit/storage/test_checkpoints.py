@@ -4,6 +4,7 @@ from uuid import UUID
 
 import pytest
 
+from ottla.core.model import TopicPartition
 from ottla.storage.checkpoints import EpochStart, decode_leader_epochs, encode_leader_epochs, encode_partition_metadata
 
 # As found in a directory of Apache Kafka 4.3.0.
@@ -29,3 +30,19 @@ def test_a_damaged_checkpoint_is_none(data: bytes) -> None:
 
 def test_partition_metadata_is_kafkas_bytes() -> None:
     assert encode_partition_metadata(UUID("e35ed235-7a6a-441c-a94d-c444079c8ef3")) == KAFKAS_METADATA
+
+
+def test_the_offsets_of_a_directory_survive_the_way_to_text_and_back() -> None:
+    offsets = {TopicPartition("flights", 0): 7, TopicPartition("a.b-c_d", 12): 2**62}
+    text = encode_offsets(offsets)
+    assert text == b"0\n2\nflights 0 7\na.b-c_d 12 4611686018427387904\n"
+    assert decode_offsets(text) == offsets
+    assert encode_offsets({}) == b"0\n0\n"
+    assert decode_offsets(b"0\n0\n") == {}
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\na 0\n", b"0\n1\na 0 -1\n", b"0\n2\na 0 1\na 0 1\n", b"0\n1\na x 1\n", b"\xff"]
+)
+def test_a_damaged_directory_checkpoint_is_not_believed(text: bytes) -> None:
+    assert decode_offsets(text) is None
