@@ -5,7 +5,14 @@ from uuid import UUID
 import pytest
 
 from ottla.core.model import TopicPartition
-from ottla.storage.checkpoints import EpochStart, decode_leader_epochs, encode_leader_epochs, encode_partition_metadata
+from ottla.storage.checkpoints import (
+    EpochStart,
+    decode_leader_epochs,
+    decode_offsets,
+    encode_leader_epochs,
+    encode_offsets,
+    encode_partition_metadata,
+)
 
 # As found in a directory of Apache Kafka 4.3.0.
 KAFKAS_EPOCHS = b"0\n2\n0 0\n2 41446\n"
