@@ -8,8 +8,9 @@ import errno
 import fcntl
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -18,6 +19,9 @@ from ottla.core.errors import StorageError
 Buffer = bytes | bytearray | memoryview
 
 _MEMORY_CHUNK_BYTES: Final = 256 * 1024
+# Linux reads what is in the page cache and refuses to wait for more; elsewhere (0) a read may wait.
+_NO_WAIT: Final = getattr(os, "RWF_NOWAIT", 0)
+_WARM_BYTES: Final = 1024 * 1024
 _LOCK_FILE: Final = ".lock"
 _ADVICE: Final = {
     errno.ENOSPC: "the disk is full; free some space or move the data directory",
@@ -32,6 +36,17 @@ _ADVICE: Final = {
 }
 
 
+class ColdRead(Exception):
+    """Bytes that were asked for without waiting are not in memory: the disk would have to be asked first.
+
+    `warm` asks it, and may run on any thread; then the same read is likely to succeed.
+    """
+
+    def __init__(self, warm: Callable[[], None]) -> None:
+        super().__init__("the bytes are not in memory")
+        self.warm = warm
+
+
 class File(Protocol):
     """One open file. `size` is its length in bytes as written by this handle; there is one writer of a file."""
 
@@ -41,8 +56,8 @@ class File(Protocol):
         """Write the buffers at the end in one call; the position where they begin. After a StorageError the size is what it was."""
         ...
 
-    def read(self, position: int, length: int) -> bytes:
-        """At most `length` bytes from `position` on; fewer only at the end of the file."""
+    def read(self, position: int, length: int, *, wait: bool = True) -> bytes | bytearray:
+        """At most `length` bytes from `position` on; fewer only at the end of the file. Unless `wait`: ColdRead where the disk must be asked."""
         ...
 
     def write_at(self, position: int, data: Buffer) -> None:
@@ -72,6 +87,7 @@ class Files(Protocol):
 
     def make_directory(self, directory: str) -> None: ...
     def rename(self, old: str, new: str) -> None: ...
+    def rename_directory(self, old: str, new: str) -> None: ...
     def remove(self, path: str) -> None: ...
     def remove_directory(self, directory: str) -> None:
         """With all files in it."""
@@ -145,11 +161,28 @@ class OsFile:
             written = os.pwrite(self._descriptor, view, position)
             view, position = view[written:], position + written
 
-    def read(self, position: int, length: int) -> bytes:
+    def read(self, position: int, length: int, *, wait: bool = True) -> bytes | bytearray:
         try:
-            return os.pread(self._descriptor if self._descriptor >= 0 else self._reopen(), length, position)
+            descriptor = self._descriptor if self._descriptor >= 0 else self._reopen()
+            if wait or not _NO_WAIT:
+                return os.pread(descriptor, length, position)
+            return self._read_cached(descriptor, position, min(length, max(self.size - position, 0)))
         except OSError as error:
             raise storage_error("read", self._path, error) from error
+
+    def _read_cached(self, descriptor: int, position: int, length: int) -> bytes | bytearray:
+        data = bytearray(length)
+        try:
+            got = os.preadv(descriptor, [data], position, _NO_WAIT)
+        except BlockingIOError:
+            got = 0
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:  # some file systems cannot tell
+                raise
+            return os.pread(descriptor, length, position)
+        if got < length:
+            raise ColdRead(partial(self._files.warm, self._path, position, length))
+        return data
 
     def write_at(self, position: int, data: Buffer) -> None:
         assert position + len(data) <= self.size, "write_at replaces bytes that exist"
@@ -193,6 +226,21 @@ class OsFiles:
 
     def absolute(self, path: str) -> str:
         return f"{self._root}/{path}"
+
+    def warm(self, path: str, position: int, length: int) -> None:
+        """Have the kernel read a range into its cache. A file that is not there any more has nothing to warm: the next read will tell."""
+        try:
+            descriptor = os.open(self.absolute(path), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise storage_error("open", path, error) from error
+        with _told("read", path):
+            try:
+                for at in range(position, position + length, _WARM_BYTES):
+                    os.pread(descriptor, min(_WARM_BYTES, position + length - at), at)
+            finally:
+                os.close(descriptor)
 
     def make_room(self) -> None:
         while len(self.opened) >= self._open_files_max:
@@ -239,6 +287,8 @@ class OsFiles:
     def rename(self, old: str, new: str) -> None:
         with _told("rename", old):
             os.rename(self.absolute(old), self.absolute(new))
+
+    rename_directory = rename
 
     def remove(self, path: str) -> None:
         with _told("remove", path):
@@ -308,7 +358,7 @@ class MemoryFile:
                     self._chunks.append(bytearray(view[start : start + _MEMORY_CHUNK_BYTES]))
         self.size += len(buffer)
 
-    def read(self, position: int, length: int) -> bytes:
+    def read(self, position: int, length: int, *, wait: bool = True) -> bytes:
         end = min(position + length, self.size)
         if end <= position:
             return b""
@@ -394,6 +444,11 @@ class MemoryFiles:
         source, old_name = self._place("rename", old)
         del source[old_name]
         target[new_name] = file
+
+    def rename_directory(self, old: str, new: str) -> None:
+        if old not in self._directories:
+            raise _missing("rename", old)
+        self._directories[new] = self._directories.pop(old)
 
     def remove(self, path: str) -> None:
         self._file("remove", path)

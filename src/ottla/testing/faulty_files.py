@@ -48,8 +48,8 @@ class FaultyFile:
             raise StorageError(f"cannot write to {self._path}: injected fault")
         return inner.append(*buffers)
 
-    def read(self, position: int, length: int) -> bytes:
-        return self._alive().read(position, length)
+    def read(self, position: int, length: int, *, wait: bool = True) -> bytes | bytearray:
+        return self._alive().read(position, length, wait=wait)
 
     def write_at(self, position: int, data: Buffer) -> None:
         self._alive().write_at(position, data)
@@ -83,8 +83,8 @@ class _Overfull:
         self.size = self.inner.size
         return position
 
-    def read(self, position: int, length: int) -> bytes:
-        return self.inner.read(position, length)
+    def read(self, position: int, length: int, *, wait: bool = True) -> bytes | bytearray:
+        return self.inner.read(position, length, wait=wait)
 
     def write_at(self, position: int, data: Buffer) -> None:
         self.inner.write_at(position, data)
@@ -232,6 +232,17 @@ class FaultyFiles:
         self._unlink(new)
         self._inner.rename(old, new)
         self._nodes[new] = self._nodes.pop(old)
+
+    def rename_directory(self, old: str, new: str) -> None:
+        """Durable at once: what a crash between the two names leaves is the log manager's to sort out, not the log's."""
+        self._inner.rename_directory(old, new)
+        for names in (self._directories, self._durable_directories):
+            if old in names:
+                names.remove(old)
+                names.add(new)
+        for nodes in (self._nodes, self._durable_nodes):
+            for path in [path for path in nodes if path.startswith(f"{old}/")]:
+                nodes[new + path.removeprefix(old)] = nodes.pop(path)
 
     def remove(self, path: str) -> None:
         self._unlink(path)
