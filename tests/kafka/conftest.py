@@ -22,11 +22,8 @@ FIND_COORDINATOR, DESCRIBE_GROUPS = 10, 15
 NOT_YET = {14, 15, 16}
 LEFT_OUT = {"throttle_time", "port", "cluster_id", "finalized_features", "finalized_features_epoch", "supported_features", "api_keys"}
 UNORDERED = {"topics", "responses", "results", "configs", "groups", "members", "partitions"}
-# Topic settings about replicas, remote storage and recompression: a broker that does none of these does not have them.
+# Topic settings about replicas and remote storage: a broker that does none of these does not have them.
 SETTINGS_OF_CLUSTERS = {
-    "compression.gzip.level",
-    "compression.lz4.level",
-    "compression.zstd.level",
     "follower.replication.throttled.replicas",
     "leader.replication.throttled.replicas",
     "local.retention.bytes",

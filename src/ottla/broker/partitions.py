@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from uuid import UUID
 
-from ottla.core.catalogue.catalogue import TOPIC_RESOURCE, Catalogue, Topic
+from ottla.core.catalogue.catalogue import BROKER_RESOURCE, TOPIC_RESOURCE, Catalogue, Topic
 from ottla.core.errors import StorageError
 from ottla.core.model import TopicPartition
 from ottla.storage.files import Files
@@ -54,14 +54,28 @@ def log_settings(catalogue: Catalogue, topic: Topic) -> LogSettings:
     return LogSettings(
         segment_bytes=number("segment.bytes"),
         segment_ms=number("segment.ms"),
+        segment_jitter_ms=number("segment.jitter.ms"),
         segment_index_bytes=number("segment.index.bytes"),
         index_interval_bytes=number("index.interval.bytes"),
         max_message_bytes=number("max.message.bytes"),
         message_timestamp_type=text("message.timestamp.type"),
         message_timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
         message_timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
+        compression_type=text("compression.type"),
+        compression_gzip_level=number("compression.gzip.level"),
+        compression_lz4_level=number("compression.lz4.level"),
+        compression_zstd_level=number("compression.zstd.level"),
         cleanup_policy=text("cleanup.policy"),
+        retention_ms=number("retention.ms"),
+        retention_bytes=number("retention.bytes"),
+        file_delete_delay_ms=number("file.delete.delay.ms"),
         flush_messages=number("flush.messages"),
+        flush_ms=number("flush.ms"),
+        min_cleanable_dirty_ratio=float(text("min.cleanable.dirty.ratio")),
+        min_compaction_lag_ms=number("min.compaction.lag.ms"),
+        max_compaction_lag_ms=number("max.compaction.lag.ms"),
+        delete_retention_ms=number("delete.retention.ms"),
+        producer_id_expiration_ms=int(catalogue.config_value(BROKER_RESOURCE, "", "producer.id.expiration.ms")[0]),
     )
 
 

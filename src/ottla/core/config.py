@@ -35,7 +35,10 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting: `low`/`high` bound a number, `choices` a string or the items of a list."""
+    """One setting: `low`/`high` bound a number, which may be `also` instead; `choices` a string or the items of a list.
+
+    A `default` of "" is none at all (Kafka's null). An `is_internal` setting can be given but is not described, as in Kafka.
+    """
 
     name: str
     type: ConfigType
@@ -43,8 +46,10 @@ class Setting:
     doc: str
     low: float | None = None
     high: float | None = None
+    also: float | None = None
     choices: tuple[str, ...] = ()
     broker_name: str | None = None
+    is_internal: bool = False
 
     def problem(self, value: str | None) -> str | None:
         """Why `value` cannot be, as a sentence for the person who set it; None when it can."""
@@ -68,10 +73,13 @@ class Setting:
         width = {ConfigType.INT: 31, ConfigType.SHORT: 15}.get(self.type, 63)
         if self.type is not ConfigType.DOUBLE and not -(2**width) <= number < 2**width:
             return self._refuse(value, f"Not a number of type {self.type.name}")
+        if self.also is not None and number == self.also:
+            return None
+        either = "" if self.also is None else f" or equal to {self.also:g}"
         if self.low is not None and number < self.low:
-            return self._refuse(value, f"Value must be at least {self.low:g}")
+            return self._refuse(value, f"Value must be at least {self.low:.15g}{either}")
         if self.high is not None and number > self.high:
-            return self._refuse(value, f"Value must be no more than {self.high:g}")
+            return self._refuse(value, f"Value must be no more than {self.high:.15g}{either}")
         return None
 
     def _refuse(self, value: str, why: str) -> str:
@@ -85,13 +93,17 @@ def _bool(name: str, default: bool, doc: str, broker: str | None = None) -> Sett
 def _num(
     kind: ConfigType,
     name: str,
-    default: float,
+    default: float | str | None,
     doc: str,
     low: float | None = None,
     broker: str | None = None,
     high: float | None = None,
+    *,
+    also: float | None = None,
+    is_internal: bool = False,
 ) -> Setting:
-    return Setting(name=name, type=kind, default=str(default), doc=doc, low=low, high=high, broker_name=broker)
+    text = "" if default is None else str(default)
+    return Setting(name=name, type=kind, default=text, doc=doc, low=low, high=high, also=also, broker_name=broker, is_internal=is_internal)
 
 
 _INT, _LONG, _SHORT, _DOUBLE = ConfigType.INT, ConfigType.LONG, ConfigType.SHORT, ConfigType.DOUBLE
@@ -109,6 +121,17 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
             choices=("delete", "compact"),
             broker_name="log.cleanup.policy",
         ),
+        _num(
+            _INT,
+            "compression.gzip.level",
+            -1,
+            "The level of gzip where the broker compresses; -1 is zlib's own choice.",
+            1,
+            "compression.gzip.level",
+            9,
+            also=-1,
+        ),
+        _num(_INT, "compression.lz4.level", 9, "The level of lz4 where the broker compresses.", 1, "compression.lz4.level", 17),
         Setting(
             name="compression.type",
             type=ConfigType.STRING,
@@ -117,46 +140,12 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
             choices=_CODECS,
             broker_name="compression.type",
         ),
-        _num(
-            _LONG,
-            "delete.retention.ms",
-            86400000,
-            "How long a tombstone is kept, in ms.",
-            0,
-            "log.cleaner.delete.retention.ms",
-        ),
-        _num(
-            _LONG,
-            "file.delete.delay.ms",
-            60000,
-            "How long a deleted file is kept on disk, in ms.",
-            0,
-            "log.segment.delete.delay.ms",
-        ),
-        _num(
-            _LONG,
-            "flush.messages",
-            LONG_MAX,
-            "Records after which the log is synced to disk.",
-            1,
-            "log.flush.interval.messages",
-        ),
-        _num(
-            _LONG,
-            "flush.ms",
-            LONG_MAX,
-            "Longest time before the log is synced to disk, in ms.",
-            0,
-            "log.flush.interval.ms",
-        ),
-        _num(
-            _INT,
-            "index.interval.bytes",
-            4096,
-            "Bytes of log between two entries of the offset index.",
-            0,
-            "log.index.interval.bytes",
-        ),
+        _num(_INT, "compression.zstd.level", 3, "The level of zstd where the broker compresses.", -131072, "compression.zstd.level", 22),
+        _num(_LONG, "delete.retention.ms", 86400000, "How long a tombstone is kept, in ms.", 0, "log.cleaner.delete.retention.ms"),
+        _num(_LONG, "file.delete.delay.ms", 60000, "How long a deleted file is kept on disk, in ms.", 0, "log.segment.delete.delay.ms"),
+        _num(_LONG, "flush.messages", LONG_MAX, "Records after which the log is synced to disk.", 1, "log.flush.interval.messages"),
+        _num(_LONG, "flush.ms", LONG_MAX, "Longest time before the log is synced to disk, in ms.", 0, "log.flush.interval.ms"),
+        _num(_INT, "index.interval.bytes", 4096, "Bytes of log between two entries of the offset index.", 0, "log.index.interval.bytes"),
         _num(
             _LONG,
             "max.compaction.lag.ms",
@@ -165,14 +154,7 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
             1,
             "log.cleaner.max.compaction.lag.ms",
         ),
-        _num(
-            _INT,
-            "max.message.bytes",
-            1048588,
-            "Largest record batch that is accepted, in bytes.",
-            0,
-            "message.max.bytes",
-        ),
+        _num(_INT, "max.message.bytes", 1048588, "Largest record batch that is accepted, in bytes.", 0, "message.max.bytes"),
         _num(
             _LONG,
             "message.timestamp.after.max.ms",
@@ -206,48 +188,13 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
             "log.cleaner.min.cleanable.ratio",
             1,
         ),
-        _num(
-            _LONG,
-            "min.compaction.lag.ms",
-            0,
-            "Shortest time a record stays uncompacted, in ms.",
-            0,
-            "log.cleaner.min.compaction.lag.ms",
-        ),
-        _num(
-            _INT,
-            "min.insync.replicas",
-            1,
-            "Replicas that must have a record before acks=all answers.",
-            1,
-            "min.insync.replicas",
-        ),
+        _num(_LONG, "min.compaction.lag.ms", 0, "Shortest time a record stays uncompacted, in ms.", 0, "log.cleaner.min.compaction.lag.ms"),
+        _num(_INT, "min.insync.replicas", 1, "Replicas that must have a record before acks=all answers.", 1, "min.insync.replicas"),
         _bool("preallocate", False, "Whether a new segment's file is made at full size.", "log.preallocate"),
         _num(_LONG, "retention.bytes", -1, "Bytes a partition keeps; -1 keeps all.", None, "log.retention.bytes"),
-        _num(
-            _LONG,
-            "retention.ms",
-            604800000,
-            "How long records are kept, in ms; -1 keeps them for ever.",
-            -1,
-            "log.retention.ms",
-        ),
-        _num(
-            _INT,
-            "segment.bytes",
-            1073741824,
-            "Size at which a new segment begins, in bytes.",
-            1048576,
-            "log.segment.bytes",
-        ),
-        _num(
-            _INT,
-            "segment.index.bytes",
-            10485760,
-            "Largest size of a segment's index, in bytes.",
-            4,
-            "log.index.size.max.bytes",
-        ),
+        _num(_LONG, "retention.ms", 604800000, "How long records are kept, in ms; -1 keeps them for ever.", -1, "log.retention.ms"),
+        _num(_INT, "segment.bytes", 1073741824, "Size at which a new segment begins, in bytes.", 1048576, "log.segment.bytes"),
+        _num(_INT, "segment.index.bytes", 10485760, "Largest size of a segment's index, in bytes.", 4, "log.index.size.max.bytes"),
         _num(_LONG, "segment.jitter.ms", 0, "Random time taken off segment.ms, in ms.", 0, "log.roll.jitter.ms"),
         _num(_LONG, "segment.ms", 604800000, "Age at which a new segment begins, in ms.", 1, "log.roll.ms"),
         _bool(
@@ -270,23 +217,44 @@ _OWN_BROKER_SETTINGS = (
     _num(_INT, "max.connections", INT_MAX, "Most connections at one time; the next one is closed.", 0),
     _num(_INT, "group.min.session.timeout.ms", 6000, "Shortest session timeout that a member may ask for, in ms."),
     _num(_INT, "group.max.session.timeout.ms", 1800000, "Longest session timeout that a member may ask for, in ms."),
-    _num(
-        _INT,
-        "group.initial.rebalance.delay.ms",
-        0,
-        "How long a new group waits for more members, in ms (Apache Kafka: 3000).",
-    ),
+    _num(_INT, "group.initial.rebalance.delay.ms", 0, "How long a new group waits for more members, in ms (Apache Kafka: 3000)."),
     _num(_INT, "group.max.size", INT_MAX, "Most members of one group.", 1),
     _num(_INT, "offset.metadata.max.bytes", 4096, "Longest metadata string of a committed offset."),
     _num(_INT, "offsets.topic.num.partitions", 50, "Partitions of __consumer_offsets when it is made.", 1),
     _num(_SHORT, "offsets.topic.replication.factor", 3, "Replicas of __consumer_offsets, at most one a broker.", 1),
+    _num(_INT, "offsets.topic.segment.bytes", 104857600, "Size at which a new segment of __consumer_offsets begins, in bytes.", 1),
+    _bool("log.cleaner.enable", True, "Whether compacted topics are cleaned; without it __consumer_offsets grows without bound."),
+    _num(_INT, "log.cleaner.threads", 1, "Threads that clean.", 1),
+    _num(_LONG, "log.cleaner.dedupe.buffer.size", 134217728, "Memory for the cleaner's tables of keys, of all threads, in bytes."),
+    _num(_INT, "log.cleaner.io.buffer.size", 524288, "Memory for the cleaner's reading and writing, of all threads, in bytes.", 0),
+    _num(_DOUBLE, "log.cleaner.io.buffer.load.factor", 0.9, "How full a cleaner's table of keys may get, as a share of it."),
+    _num(_DOUBLE, "log.cleaner.io.max.bytes.per.second", "1.7976931348623157E308", "Most bytes a second that cleaning reads and writes."),
+    _num(_LONG, "log.cleaner.backoff.ms", 15000, "How long a cleaner rests when there is nothing to clean, in ms.", 0),
+    _num(_INT, "log.retention.hours", 168, "As log.retention.ms, in hours; read when neither ms nor minutes are set.", 1, also=-1),
+    _num(_INT, "log.retention.minutes", None, "As log.retention.ms, in minutes; read when that is not set.", 1, also=-1),
+    _num(_LONG, "log.retention.check.interval.ms", 300000, "Time between two looks for segments that retention deletes, in ms.", 1),
+    _num(_INT, "log.roll.hours", 168, "As log.roll.ms, in hours; read when that is not set.", 1),
+    _num(_INT, "log.roll.jitter.hours", 0, "As log.roll.jitter.ms, in hours; read when that is not set.", 0),
+    _num(
+        _LONG,
+        "log.flush.scheduler.interval.ms",
+        LONG_MAX,
+        "Time between two looks for logs that flush.ms has synced, in ms; also its default. Left alone, each topic's flush.ms is kept.",
+    ),
+    _num(_INT, "log.flush.offset.checkpoint.interval.ms", 60000, "Time between two writes of the recovery points, in ms.", 0),
+    _num(_INT, "log.flush.start.offset.checkpoint.interval.ms", 60000, "Time between two writes of the log starts, in ms.", 0),
+    _num(_LONG, "log.initial.task.delay.ms", 30000, "Time from the start to the first periodic work, in ms.", 0, is_internal=True),
+    _num(_INT, "num.recovery.threads.per.data.dir", 2, "Threads that recover logs at a start after a crash, and sync them at a stop.", 1),
+    _num(_INT, "producer.id.expiration.ms", 86400000, "How long an idempotent producer is known after its last write, in ms.", 1),
     _num(
         _INT,
-        "offsets.topic.segment.bytes",
-        104857600,
-        "Size at which a new segment of __consumer_offsets begins, in bytes.",
+        "producer.id.expiration.check.interval.ms",
+        600000,
+        "Time between two looks for producers that have expired, in ms.",
         1,
+        is_internal=True,
     ),
+    _num(_INT, "max.incremental.fetch.session.cache.slots", 1000, "Most fetch sessions at one time (KIP-227).", 0),
 )
 
 # Kafka reads each topic setting's default from a broker setting of another name.
@@ -298,6 +266,7 @@ _TOPIC_DEFAULTS = tuple(
         doc=f"Default of {s.name}: {s.doc}",
         low=s.low,
         high=s.high,
+        also=s.also,
         choices=s.choices,
     )
     for s in TOPIC_SETTINGS.values()
@@ -306,8 +275,22 @@ _TOPIC_DEFAULTS = tuple(
 
 BROKER_SETTINGS: Mapping[str, Setting] = {s.name: s for s in sorted(_OWN_BROKER_SETTINGS + _TOPIC_DEFAULTS, key=lambda s: s.name)}
 
-# What may change while the broker runs: the topic defaults, which are read at each use.
-DYNAMIC_BROKER_SETTINGS = frozenset(s.name for s in _TOPIC_DEFAULTS) - {"min.insync.replicas"}
+# What may change while the broker runs: what is read at each use.
+DYNAMIC_BROKER_SETTINGS = frozenset(s.name for s in _TOPIC_DEFAULTS) - {"min.insync.replicas"} | {
+    "num.recovery.threads.per.data.dir",
+    "producer.id.expiration.ms",
+}
+
+# Where a setting that is not given gets its value from: the first of these that is set or has a default, times so many ms. A negative
+# time is none at all.
+OTHER_UNITS: Mapping[str, tuple[tuple[str, int], ...]] = {
+    "log.retention.ms": (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
+    "log.roll.ms": (("log.roll.hours", 3_600_000),),
+    "log.roll.jitter.ms": (("log.roll.jitter.hours", 3_600_000),),
+    "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
+}
+
+_CLEANER_TABLE_BYTES_MIN = 1024 * 1024
 
 
 class ConfigError(ValueError):
@@ -328,14 +311,25 @@ class BrokerConfig:
             problem = setting.problem(value)
             if problem is not None:
                 raise ConfigError(problem)
+        if self.number("log.cleaner.dedupe.buffer.size") // self.number("log.cleaner.threads") <= _CLEANER_TABLE_BYTES_MIN:
+            raise ConfigError("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
 
     def text(self, name: str) -> str:
-        """The value of a setting as it is written."""
+        """The value of a setting as it is written, or as a setting in another unit gives it; "" when it has none."""
+        if name not in self.given:
+            for other, factor in OTHER_UNITS.get(name, ()):
+                if self.text(other):
+                    value = self.number(other)
+                    return str(value * factor if value >= 0 else -1)
         return self.given.get(name, BROKER_SETTINGS[name].default)
 
     def number(self, name: str) -> int:
         """The value of a whole-number setting, in the unit of its name."""
         return int(self.text(name))
+
+    def share(self, name: str) -> float:
+        """The value of a setting that is no whole number."""
+        return float(self.text(name))
 
     def flag(self, name: str) -> bool:
         """The value of a true/false setting."""

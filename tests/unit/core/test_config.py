@@ -7,7 +7,7 @@ from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig, Con
 
 @pytest.mark.parametrize("setting", [*BROKER_SETTINGS.values(), *TOPIC_SETTINGS.values()], ids=lambda setting: setting.name)
 def test_every_default_is_allowed(setting) -> None:
-    assert setting.problem(setting.default) is None
+    assert not setting.default or setting.problem(setting.default) is None
 
 
 @pytest.mark.parametrize("setting", TOPIC_SETTINGS.values(), ids=lambda setting: setting.name)
@@ -25,6 +25,12 @@ def test_every_topic_setting_falls_back_to_a_broker_setting_with_the_same_defaul
         ("no.such.setting", "1", "unknown setting no.such.setting"),
         ("log.message.timestamp.type", "Now", "one of: CreateTime, LogAppendTime"),
         ("log.cleaner.min.cleanable.ratio", "1.5", "no more than 1"),
+        ("log.retention.minutes", "0", "at least 1 or equal to -1"),
+        ("log.roll.hours", "0", "at least 1"),
+        ("log.cleaner.threads", "200", "at least 1MB per cleaner thread"),
+        ("compression.gzip.level", "0", "at least 1 or equal to -1"),
+        ("compression.zstd.level", "23", "no more than 22"),
+        ("compression.lz4.level", "18", "no more than 17"),
     ],
 )
 def test_a_bad_broker_setting_is_refused_with_what_would_do(name: str, value: str, words: str) -> None:
@@ -43,3 +49,27 @@ def test_a_list_takes_several_choices_and_refuses_others() -> None:
     assert policy.problem("compact,delete") is None
     assert policy.problem("compact,shred") is not None
     assert policy.problem(None) is not None
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "value"),
+    [
+        ({}, "log.retention.ms", 604_800_000),
+        ({"log.retention.hours": "2"}, "log.retention.ms", 7_200_000),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3"}, "log.retention.ms", 180_000),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3", "log.retention.ms": "4"}, "log.retention.ms", 4),
+        ({"log.retention.hours": "-1"}, "log.retention.ms", -1),
+        ({"log.roll.hours": "3"}, "log.roll.ms", 10_800_000),
+        ({"log.roll.hours": "3", "log.roll.ms": "5"}, "log.roll.ms", 5),
+        ({"log.roll.jitter.hours": "1"}, "log.roll.jitter.ms", 3_600_000),
+        ({}, "log.flush.interval.ms", 2**63 - 1),
+        ({"log.flush.scheduler.interval.ms": "7777"}, "log.flush.interval.ms", 7777),
+    ],
+)
+def test_times_in_other_units_in_kafkas_order(given: dict[str, str], name: str, value: int) -> None:
+    assert BrokerConfig(given).number(name) == value
+
+
+def test_what_is_not_set_has_no_value() -> None:
+    assert BrokerConfig({}).text("log.retention.minutes") == ""
+    assert BrokerConfig({}).share("log.cleaner.io.max.bytes.per.second") == float("1.7976931348623157e308")

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
 from ottla.core.catalogue.catalogue import BROKER_RESOURCE, TOPIC_RESOURCE, topic_name_problem
-from ottla.core.config import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS, TOPIC_SETTINGS, ConfigSource, Setting
+from ottla.core.config import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS, OTHER_UNITS, TOPIC_SETTINGS, ConfigSource, Setting
 from ottla.core.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.broker.cluster import Cluster
-
-# Kafka keeps the default of these in a setting of another unit (log.retention.hours and its like), and does not list it.
-_DEFAULT_IN_OTHER_UNITS = frozenset({"log.retention.ms", "log.roll.ms", "log.roll.jitter.ms", "log.flush.interval.ms"})
 
 
 def handle(cluster: "Cluster", request: Request) -> None:
@@ -30,7 +27,7 @@ def _describe(cluster: "Cluster", resource: Any, synonyms: bool, documented: boo
     error, message = _problem(cluster, kind, name)
     settings = TOPIC_SETTINGS if kind == TOPIC_RESOURCE else BROKER_SETTINGS
     keys = resource.configuration_keys
-    chosen = [setting for setting in settings.values() if not keys or setting.name in keys]
+    chosen = [setting for setting in settings.values() if (not keys or setting.name in keys) and not setting.is_internal]
     return {
         "error_code": error,
         "error_message": message,
@@ -56,6 +53,10 @@ def _problem(cluster: "Cluster", kind: int, name: str) -> tuple[ErrorCode, str |
 
 def _config(cluster: "Cluster", kind: int, resource: str, setting: Setting, synonyms: bool, documented: bool) -> dict[str, Any]:
     value, source = cluster.catalogue.config_value(kind, resource, setting.name)
+    # The value of such a setting is that of one in another unit until it is given itself.
+    is_unset = kind == BROKER_RESOURCE and source is not ConfigSource.DYNAMIC_BROKER and setting.name not in cluster.config.given
+    if is_unset and (setting.name in OTHER_UNITS or not setting.default):
+        return _unset(setting, documented)
     return {
         "name": setting.name,
         "value": value,
@@ -63,6 +64,19 @@ def _config(cluster: "Cluster", kind: int, resource: str, setting: Setting, syno
         "config_source": source,
         "is_sensitive": False,
         "synonyms": _synonyms(cluster, kind, setting, value, source) if synonyms else [],
+        "config_type": setting.type,
+        "documentation": setting.doc if documented else None,
+    }
+
+
+def _unset(setting: Setting, documented: bool) -> dict[str, Any]:
+    return {
+        "name": setting.name,
+        "value": None,
+        "read_only": setting.name not in DYNAMIC_BROKER_SETTINGS,
+        "config_source": ConfigSource.DEFAULT,
+        "is_sensitive": False,
+        "synonyms": [],
         "config_type": setting.type,
         "documentation": setting.doc if documented else None,
     }
@@ -80,7 +94,8 @@ def _synonyms(cluster: "Cluster", kind: int, setting: Setting, value: str, sourc
     broker_value, broker_source = cluster.catalogue.config_value(BROKER_RESOURCE, "", broker_name)
     if broker_source is not ConfigSource.DEFAULT:
         chain.append({"name": broker_name, "value": broker_value, "source": broker_source})
-    if broker_name not in _DEFAULT_IN_OTHER_UNITS:
+    # Kafka keeps the default of these in a setting of another unit (log.retention.hours and its like), and does not list it.
+    if broker_name not in OTHER_UNITS:
         chain.append({"name": broker_name, "value": BROKER_SETTINGS[broker_name].default, "source": ConfigSource.DEFAULT})
     return chain
 

@@ -39,3 +39,15 @@ def test_what_is_not_there(api, kind: int, name: str, error: int) -> None:
     result = ask(api, 4, kind, name)
     assert (result.error_code, result.configs) == (error, ())
     assert result.error_message
+
+
+def test_times_that_are_not_set_have_no_value_as_with_kafka(make_api) -> None:
+    api = make_api({"log.retention.minutes": "120"})
+    settings = {config.name: config for config in ask(api, 4, 4, "1").configs}
+    assert settings["log.retention.ms"].value is None
+    assert (settings["log.retention.minutes"].value, settings["log.retention.hours"].value) == ("120", "168")
+    assert (settings["log.roll.ms"].value, settings["log.roll.ms"].synonyms, settings["log.roll.ms"].read_only) == (None, (), False)
+    assert "log.initial.task.delay.ms" not in settings
+    api.cluster.topics.ensure("t")
+    (retention,) = ask(api, 4, 2, "t", ["retention.ms"]).configs
+    assert retention.value == "7200000"
