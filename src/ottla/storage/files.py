@@ -304,6 +304,11 @@ class OsFiles:
         with _told("read", path):
             return Path(self.absolute(path)).read_bytes()
 
+    def read_range(self, path: str, position: int, length: int) -> bytes:
+        """At most `length` bytes of a file that may belong to another program: it is opened for reading only, and never made."""
+        with _told("read", path), open(self.absolute(path), "rb", buffering=0) as file:
+            return os.pread(file.fileno(), length, position)
+
     def replace(self, path: str, data: Buffer, *, sync: bool = True) -> None:
         temporary = self.absolute(path + ".tmp")
         with _told("write", path):
@@ -463,6 +468,9 @@ class MemoryFiles:
     def read_all(self, path: str) -> bytes:
         file = self._file("read", path)
         return file.read(0, file.size)
+
+    def read_range(self, path: str, position: int, length: int) -> bytes:
+        return self._file("read", path).read(position, length)
 
     def replace(self, path: str, data: Buffer, *, sync: bool = True) -> None:
         directory, name = self._place("write", path)

@@ -182,3 +182,14 @@ def test_two_brokers_do_not_share_a_directory(tmp_path: Path) -> None:
     first.unlock()
     second.lock()
     second.unlock()
+
+
+def test_a_range_of_somebody_elses_file_is_only_read(files: OsFiles | MemoryFiles) -> None:
+    files.open("t-0/a.log").append(b"abcdef")
+    if isinstance(files, OsFiles):
+        Path(files.absolute("t-0/a.log")).chmod(0o400)
+    assert files.read_range("t-0/a.log", 2, 3) == b"cde"
+    assert files.read_range("t-0/a.log", 5, 10) == b"f"
+    with pytest.raises(StorageError):
+        files.read_range("t-0/b.log", 0, 1)
+    assert files.list("t-0") == ["a.log"]

@@ -47,7 +47,8 @@ class TopicFacts:
 
     dirty_bytes: behind the point up to which it is cleaned. cleanable_bytes: of those, what a cleaning could begin with now.
     dirty_ratio: the highest of its partitions (0 to 1). overdue_ms: for how long a partition could have been cleaned and was not.
-    since_cleaned_ms: since anything of it was last cleaned, None when that is not known. grown_bytes, grown_over_ms: by how much it grew (or shrank) in that time.
+    since_cleaned_ms: since anything of it was last cleaned; None when that is not known.
+    grown_bytes, grown_over_ms: by how much it grew (or shrank) in that time; 0 and 0 when it was not watched.
     """
 
     name: str
@@ -159,7 +160,7 @@ def _growth_words(topic: TopicFacts) -> str:
     if topic.grown_over_ms <= 0:
         return ""
     verb = "has grown" if topic.grown_bytes >= 0 else "has shrunk"
-    span = "hour" if topic.grown_over_ms == _HOUR_MS else duration_text(topic.grown_over_ms)
+    span = "hour" if abs(topic.grown_over_ms - _HOUR_MS) < _HOUR_MS // 10 else duration_text(topic.grown_over_ms)
     return f", {verb} by {size_text(abs(topic.grown_bytes))} in the last {span}"
 
 
