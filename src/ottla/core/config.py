@@ -29,6 +29,7 @@ class ConfigSource(IntEnum):
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
 
