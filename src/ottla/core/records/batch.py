@@ -30,6 +30,8 @@ CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
+# Set by a cleaning: the base timestamp is when tombstones and markers of this batch may go, and the records' times count from that.
+DELETE_HORIZON_BIT: Final = 0x40
 
 NO_TIMESTAMP: Final = -1
 NO_PRODUCER_ID: Final = -1
@@ -90,6 +92,11 @@ class BatchHeader(NamedTuple):
     def is_control(self) -> bool:
         return bool(self.attributes & CONTROL_BIT)
 
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones and markers of the batch may go; None before a cleaning has met them (KIP-534)."""
+        return self.base_timestamp_ms if self.attributes & DELETE_HORIZON_BIT else None
+
 
 def read_header(buffer: bytes | bytearray | memoryview, at: int = 0) -> BatchHeader:
     """The header at `at`; PeerError when these bytes cannot be one. The batch itself may reach past the buffer."""
@@ -132,36 +139,51 @@ def encode_batch(
     is_log_append_time: bool = False,
     is_transactional: bool = False,
     is_control: bool = False,
+    delete_horizon_ms: int | None = None,
+    last_offset: int | None = None,
 ) -> bytearray:
-    """One batch of at least one record, in rising order of offset from `base_offset` on, ready to be sent or appended."""
-    assert records, "a batch without records is made by the cleaner alone"
+    """One batch of at least one record, in rising order of offset from `base_offset` on, ready to be sent or appended.
+
+    `last_offset`, where the last record is not the one that the batch once ended with, and `delete_horizon_ms` are a cleaned log's.
+    """
+    assert records, "a batch without records is made by the cleaner alone (empty_batch)"
     assert records[-1].offset >= records[0].offset >= base_offset, "offsets count from the base offset"
-    base_timestamp_ms = records[0].timestamp_ms
+    base_timestamp_ms = records[0].timestamp_ms if delete_horizon_ms is None else delete_horizon_ms
     section: bytes | bytearray = encode_records(records, base_offset=base_offset, base_timestamp_ms=base_timestamp_ms)
     if codec is not NONE:
         section = compress(codec, section)
     flags = is_log_append_time * LOG_APPEND_TIME_BIT | is_transactional * TRANSACTIONAL_BIT | is_control * CONTROL_BIT
-    batch = bytearray(HEADER_BYTES)
-    HEADER.pack_into(
-        batch,
-        0,
-        base_offset,
-        BATCH_LENGTH_MIN + len(section),
-        leader_epoch,
-        MAGIC,
-        0,
-        codec | flags,
-        records[-1].offset - base_offset,
-        base_timestamp_ms,
-        max(record.timestamp_ms for record in records),
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        len(records),
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        leader_epoch=leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=codec | flags | (delete_horizon_ms is not None) * DELETE_HORIZON_BIT,
+        last_offset_delta=(records[-1].offset if last_offset is None else last_offset) - base_offset,
+        base_timestamp_ms=base_timestamp_ms,
+        max_timestamp_ms=max(record.timestamp_ms for record in records),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(records),
     )
+    return join_batch(header, section)
+
+
+def join_batch(header: BatchHeader, section: bytes | bytearray) -> bytearray:
+    """A batch of this header and this records section (compressed already); length and checksum are worked out here."""
+    batch = bytearray(HEADER_BYTES)
+    HEADER.pack_into(batch, 0, *header._replace(batch_length=BATCH_LENGTH_MIN + len(section)))
     batch += section
     seal(batch)
     return batch
+
+
+def empty_batch(header: BatchHeader) -> bytearray:
+    """What a cleaning leaves of a batch whose header alone matters: its offsets, its producer and the largest timestamp that it had."""
+    attributes = header.attributes & (LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT)
+    return join_batch(header._replace(attributes=attributes, base_timestamp_ms=NO_TIMESTAMP, record_count=0), b"")
 
 
 def seal(batch: bytearray | memoryview) -> None:

@@ -15,7 +15,7 @@ RECORD_BYTES_MIN: Final = 7
 _INT32_MAX: Final = (1 << 31) - 1
 _INT64_MAX: Final = (1 << 63) - 1
 _VARINT_BYTES_MAX: Final = 5
-_VARLONG_BYTES_MAX: Final = 10
+VARLONG_BYTES_MAX: Final = 10
 
 
 def encode_records(records: Iterable[Record], *, base_offset: int, base_timestamp_ms: int) -> bytearray:
@@ -23,15 +23,15 @@ def encode_records(records: Iterable[Record], *, base_offset: int, base_timestam
     section = bytearray()
     for record in records:
         body = bytearray(1)  # attributes: none are in use
-        _put_varint(body, record.timestamp_ms - base_timestamp_ms)
-        _put_varint(body, record.offset - base_offset)
+        put_varint(body, record.timestamp_ms - base_timestamp_ms)
+        put_varint(body, record.offset - base_offset)
         _put_bytes(body, record.key)
         _put_bytes(body, record.value)
-        _put_varint(body, len(record.headers))
+        put_varint(body, len(record.headers))
         for key, value in record.headers:
             _put_bytes(body, key.encode())
             _put_bytes(body, value)
-        _put_varint(section, len(body))
+        put_varint(section, len(body))
         section += body
     return section
 
@@ -44,7 +44,7 @@ def decode_records(section: bytes, *, count: int, base_offset: int, last_offset_
     at = 0
     try:
         for _ in range(count):
-            length, at = _varint(section, at)
+            length, at = read_varint(section, at)
             end = at + length
             if length < 0 or end > len(section):
                 raise PeerError(f"a record of {length} bytes does not fit into its batch")
@@ -62,11 +62,11 @@ def decode_records(section: bytes, *, count: int, base_offset: int, last_offset_
 def _decode_record(
     section: bytes, at: int, end: int, base_offset: int, last_offset_delta: int, base_timestamp_ms: int
 ) -> tuple[Record, int]:
-    timestamp_delta, at = _varint(section, at + 1, _VARLONG_BYTES_MAX)
-    offset_delta, at = _varint(section, at)
+    timestamp_delta, at = read_varint(section, at + 1, VARLONG_BYTES_MAX)
+    offset_delta, at = read_varint(section, at)
     key, at = _bytes(section, at, end)
     value, at = _bytes(section, at, end)
-    header_count, at = _varint(section, at)
+    header_count, at = read_varint(section, at)
     if not 0 <= offset_delta <= last_offset_delta:
         raise PeerError(f"a record's offset delta {offset_delta} lies outside its batch (0 to {last_offset_delta})")
     if not 0 <= header_count <= (end - at) // 2:
@@ -92,7 +92,8 @@ def _headers(section: bytes, at: int, end: int, count: int) -> tuple[tuple[Heade
     return tuple(headers), at
 
 
-def _put_varint(out: bytearray, number: int) -> None:
+def put_varint(out: bytearray, number: int) -> None:
+    """Append a number of at most 64 bits, zig-zag."""
     zigzag = (number << 1) ^ (number >> 63)
     while zigzag > 0x7F:
         out.append(zigzag & 0x7F | 0x80)
@@ -104,11 +105,11 @@ def _put_bytes(out: bytearray, data: bytes | None) -> None:
     if data is None:
         out.append(1)  # zig-zag of -1
         return
-    _put_varint(out, len(data))
+    put_varint(out, len(data))
     out += data
 
 
-def _varint(section: bytes, at: int, bytes_max: int = _VARINT_BYTES_MAX) -> tuple[int, int]:
+def read_varint(section: bytes, at: int, bytes_max: int = _VARINT_BYTES_MAX) -> tuple[int, int]:
     """The number at `at` and the position after it; IndexError where the section ends."""
     byte = section[at]
     if byte < 0x80:
@@ -127,7 +128,7 @@ def _varint(section: bytes, at: int, bytes_max: int = _VARINT_BYTES_MAX) -> tupl
 
 
 def _bytes(section: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    length, at = _varint(section, at)
+    length, at = read_varint(section, at)
     if length == -1:
         return None, at
     if length < 0 or at + length > end:

@@ -12,7 +12,9 @@ from ottla.core.records.batch import (
     BatchHeader,
     crc_is_valid,
     decode_batch,
+    empty_batch,
     encode_batch,
+    join_batch,
     read_header,
     seal,
     split_batches,
@@ -59,6 +61,43 @@ def test_the_header_of_a_batch_with_everything() -> None:
 def test_with_log_append_time_all_records_take_the_largest_timestamp() -> None:
     records = decode_batch(encode_batch(RECORDS, base_offset=7, is_log_append_time=True))
     assert {record.timestamp_ms for record in records} == {1_700_000_000_005}
+
+
+def test_a_delete_horizon_is_the_base_timestamp_and_moves_no_record_in_time() -> None:
+    plain, batch = encode_batch(RECORDS, base_offset=7), encode_batch(RECORDS, base_offset=7, delete_horizon_ms=1_800_000_000_000)
+    header = read_header(batch)
+    assert (header.attributes, header.base_timestamp_ms, header.delete_horizon_ms) == (0x40, 1_800_000_000_000, 1_800_000_000_000)
+    assert (header.max_timestamp_ms, read_header(plain).delete_horizon_ms) == (1_700_000_000_005, None)
+    assert decode_batch(batch) == RECORDS
+
+
+def test_a_batch_may_end_behind_its_last_record() -> None:
+    batch = encode_batch(RECORDS, base_offset=7, last_offset=19)
+    assert (read_header(batch).last_offset, read_header(batch).record_count, decode_batch(batch)) == (19, 3, RECORDS)
+
+
+def test_a_batch_is_joined_from_a_header_and_a_section() -> None:
+    batch = encode_batch(RECORDS, base_offset=7, leader_epoch=3, producer_id=9)
+    assert join_batch(read_header(batch)._replace(batch_length=0, crc=0), bytes(batch[HEADER_BYTES:])) == batch
+
+
+def test_an_empty_batch_keeps_offsets_producer_kind_and_largest_timestamp_alone() -> None:
+    batch = encode_batch(
+        RECORDS,
+        base_offset=7,
+        codec=ZSTD,
+        leader_epoch=4,
+        producer_id=99,
+        producer_epoch=2,
+        base_sequence=5,
+        is_log_append_time=True,
+        is_transactional=True,
+        is_control=True,
+        delete_horizon_ms=1,
+    )
+    empty = empty_batch(read_header(batch))
+    assert read_header(empty)._replace(crc=0) == BatchHeader(7, 49, 4, 2, 0, 0x38, 3, -1, 1_700_000_000_005, 99, 2, 5, 0)
+    assert decode_batch(empty) == []
 
 
 def test_offset_and_epoch_lie_outside_the_checksum_and_all_else_inside() -> None:
