@@ -1,46 +1,75 @@
-"""Control records: what a transaction's end looks like in the log, bytes <-> values.
+"""Control records: what the one record of a control batch says, for dumps (KIP-98, KIP-595, KIP-630, KIP-853).
 
-It decides nothing about transactions; other kinds of control records (a leader's change, a snapshot's ends) give None. Source: KIP-98.
+Nothing acts on it here. A type that is not known is named by its number; damaged bytes are a PeerError.
 """
 
-from enum import IntEnum
-from struct import Struct
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 from ottla.core.errors import PeerError
-from ottla.core.model import Record
+from ottla.core.records.schema import Field, JsonValue, Kind, Schema, array
+from ottla.core.wire import Reader
 
-_KEY: Final = Struct(">hh")
-_VALUE: Final = Struct(">hi")
-_VERSION: Final = 0
-
-
-class ControlType(IntEnum):
-    """The second number of a control record's key."""
-
-    ABORT = 0
-    COMMIT = 1
+_VERSION: Final = Field("version", Kind.INT16)
+_VOTER_ID: Final = Field("voterId", Kind.INT32)
+_VOTER_DIRECTORY: Final = Field("voterDirectoryId", Kind.UUID)
+_VOTERS: Final = (_VOTER_ID, Field("voterDirectoryId", Kind.UUID, since=1))
 
 
-class EndMarker(NamedTuple):
-    """How a producer's transaction ended, and the epoch of the coordinator that said so."""
-
-    type: ControlType
-    coordinator_epoch: int
+def _flexible(*fields: Field, version_max: int = 0) -> Schema:
+    return Schema(fields, version_max=version_max, flexible_since=0)
 
 
-def encode_end_marker(marker: EndMarker) -> tuple[bytes, bytes]:
-    """Key and value of the one record of a control batch."""
-    return _KEY.pack(_VERSION, marker.type), _VALUE.pack(_VERSION, marker.coordinator_epoch)
+# Each begins with its own version, which is also the version of its fields; that of the transaction markers is no field.
+_MARKER: Final = Schema((_VERSION, Field("coordinatorEpoch", Kind.INT32)))
+CONTROL_TYPES: Final[dict[int, tuple[str, Schema]]] = {
+    0: ("ABORT", _MARKER),
+    1: ("COMMIT", _MARKER),
+    2: (
+        "LEADER_CHANGE",
+        _flexible(_VERSION, Field("leaderId", Kind.INT32), array("voters", *_VOTERS), array("grantingVoters", *_VOTERS), version_max=1),
+    ),
+    3: ("SNAPSHOT_HEADER", _flexible(_VERSION, Field("lastContainedLogTimestamp", Kind.INT64))),
+    4: ("SNAPSHOT_FOOTER", _flexible(_VERSION)),
+    5: ("KRAFT_VERSION", _flexible(_VERSION, Field("kRaftVersion", Kind.INT16))),
+    6: (
+        "KRAFT_VOTERS",
+        _flexible(
+            _VERSION,
+            array(
+                "voters",
+                _VOTER_ID,
+                _VOTER_DIRECTORY,
+                array("endpoints", Field("name", Kind.STRING), Field("host", Kind.STRING), Field("port", Kind.UINT16)),
+                Field("kRaftVersionFeature", (Field("minSupportedVersion", Kind.INT16), Field("maxSupportedVersion", Kind.INT16))),
+            ),
+        ),
+    ),
+}
+ABORT: Final = 0
+COMMIT: Final = 1
 
 
-def decode_end_marker(record: Record) -> EndMarker | None:
-    """The marker in a control record; None for another kind of control record. Raises PeerError on bytes that are neither."""
-    if record.key is None or len(record.key) < _KEY.size:
-        raise PeerError(f"the control record at offset {record.offset} names no type")
-    _, kind = _KEY.unpack_from(record.key)
-    if kind not in (ControlType.ABORT, ControlType.COMMIT):
-        return None
-    if record.value is None or len(record.value) < _VALUE.size:
-        raise PeerError(f"the transaction marker at offset {record.offset} names no coordinator epoch")
-    return EndMarker(ControlType(kind), _VALUE.unpack_from(record.value)[1])
+@dataclass(frozen=True, slots=True)
+class ControlRecord:
+    """`name` is Kafka's (ABORT, COMMIT, LEADER_CHANGE ...), UNKNOWN for a number without one; `data` is empty then."""
+
+    control_type: int
+    name: str
+    data: dict[str, JsonValue]
+
+
+def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord:
+    """The control record with this key and value; PeerError when the bytes are none."""
+    if key is None or value is None:
+        raise PeerError("a control record without key or value")
+    reader = Reader(key)
+    reader.skip(2)  # the version of the key
+    number = reader.int16()
+    if number not in CONTROL_TYPES:
+        return ControlRecord(number, "UNKNOWN", {})
+    name, schema = CONTROL_TYPES[number]
+    version = Reader(value).int16()
+    if version < 0:
+        raise PeerError(f"a control record of version {version}")
+    return ControlRecord(number, name, schema.decode(Reader(value), version))
