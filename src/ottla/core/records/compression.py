@@ -41,21 +41,24 @@ LZ4: Final = Codec.LZ4
 ZSTD: Final = Codec.ZSTD
 
 
-def compress(codec: Codec, data: bytes | bytearray | memoryview) -> bytes:
-    """`data` compressed as Kafka's own clients write and read it."""
+def compress(codec: Codec, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
+    """`data` compressed as Kafka's own clients write and read it.
+
+    `level`: gzip 0 to 9, lz4 0 to 12 (0 the fastest), zstd -131072 to 22; None the library's own; none and snappy have no levels.
+    """
     match codec:
         case Codec.NONE:
             return bytes(data)
         case Codec.GZIP:
-            return bytes(cramjam.gzip.compress(data))
+            return bytes(cramjam.gzip.compress(data, level))
         case Codec.SNAPPY:
             return _compress_xerial(memoryview(data))
         case Codec.LZ4:
-            frame = cramjam.lz4.Compressor(block_linked=False, content_checksum=False)
+            frame = cramjam.lz4.Compressor(level=level, block_linked=False, content_checksum=False)
             frame.compress(bytes(data))  # it takes nothing else
             return bytes(frame.finish())
         case Codec.ZSTD:
-            return bytes(cramjam.zstd.compress(data))
+            return bytes(cramjam.zstd.compress(data, level))
 
 
 def decompress(codec: Codec, data: bytes | bytearray | memoryview, *, output_bytes_max: int) -> bytes:

@@ -4,7 +4,7 @@ It knows nothing of batches but the base offset and timestamp that a record's de
 length is compared with the bytes that are left before it is believed. Source: KIP-98 and KIP-82 (headers).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ottla.core.errors import PeerError
@@ -38,9 +38,16 @@ def encode_records(records: Iterable[Record], *, base_offset: int, base_timestam
 
 def decode_records(section: bytes, *, count: int, base_offset: int, last_offset_delta: int, base_timestamp_ms: int) -> list[Record]:
     """The `count` records that fill `section` exactly; PeerError otherwise."""
+    records = iter_records(
+        section, count=count, base_offset=base_offset, last_offset_delta=last_offset_delta, base_timestamp_ms=base_timestamp_ms
+    )
+    return list(records)
+
+
+def iter_records(section: bytes, *, count: int, base_offset: int, last_offset_delta: int, base_timestamp_ms: int) -> Iterator[Record]:
+    """As `decode_records`, one by one: for who keeps none of them."""
     if count * RECORD_BYTES_MIN > len(section):
         raise PeerError(f"a batch of {len(section)} bytes cannot hold the {count} records that it claims")
-    records = []
     at = 0
     try:
         for _ in range(count):
@@ -51,12 +58,11 @@ def decode_records(section: bytes, *, count: int, base_offset: int, last_offset_
             record, at = _decode_record(section, at, end, base_offset, last_offset_delta, base_timestamp_ms)
             if at != end:
                 raise PeerError(f"a record of {length} bytes has {end - at} bytes too many")
-            records.append(record)
+            yield record
     except IndexError as error:
         raise PeerError("a batch ends inside a record") from error
     if at != len(section):
         raise PeerError(f"{len(section) - at} bytes follow the last record of a batch")
-    return records
 
 
 def _decode_record(
