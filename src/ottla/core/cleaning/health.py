@@ -43,7 +43,7 @@ class CleanerFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """A compacted topic, all its partitions together.
+    """A topic, all its partitions together. Whatever concerns cleaning is 0 for one that is not compacted.
 
     dirty_bytes: behind the point up to which it is cleaned. cleanable_bytes: of those, what a cleaning could begin with now.
     dirty_ratio: the highest of its partitions (0 to 1). overdue_ms: for how long a partition could have been cleaned and was not.
@@ -57,6 +57,7 @@ class TopicFacts:
     dirty_bytes: int
     cleanable_bytes: int
     dirty_ratio: float
+    is_compacted: bool = True
     overdue_ms: int = 0
     since_cleaned_ms: int | None = None
     grown_bytes: int = 0
@@ -95,7 +96,8 @@ def findings(
 ) -> tuple[Finding, ...]:
     """What there is to say, ill things first."""
     found = [_cleaner(cleaner, topics)]
-    found += [_topic(cleaner, topic, any(each.topic == topic.name for each in uncleanable)) for topic in topics]
+    stuck = {each.topic for each in uncleanable}
+    found += [_topic(cleaner, topic, topic.name in stuck) for topic in topics if topic.is_compacted]
     found += _faults(
         uncleanable,
         "cannot be cleaned",
