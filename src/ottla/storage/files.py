@@ -57,7 +57,7 @@ class File(Protocol):
         ...
 
     def read(self, position: int, length: int, *, wait: bool = True) -> bytes | bytearray:
-        """At most `length` bytes from `position` on; fewer only at the end of the file. Unless `wait`: ColdRead where the disk must be asked."""
+        """At most `length` bytes from `position` on; fewer only at the end of the file. Unless `wait`, ColdRead may be raised."""
         ...
 
     def write_at(self, position: int, data: Buffer) -> None:

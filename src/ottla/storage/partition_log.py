@@ -1,48 +1,37 @@
 """One partition's log: append whole batches, read whole batches, and find them again after a restart.
 
-It decides which offset a batch gets, whether a producer repeats itself, and when a new segment begins. It never looks at single records on
-the way in or out, and it never acknowledges: an append that returned has been handed to the operating system, and survives the end of this
-process; only `flush` makes it survive a power failure. One thread uses a log; `sync_rolled` alone may run on another one.
+It decides which offset a batch gets, whether a producer repeats itself, when a new segment begins and which old ones go. It never looks at
+single records on the way in or out, and it never acknowledges: an append that returned has been handed to the operating system, and
+survives the end of this process; only a flush makes it survive a power failure. One thread owns a log; what may run elsewhere says so.
 """
 
 from collections.abc import Iterator, Sequence
-from struct import Struct
-from threading import Lock
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
-from ottla.core.errors import ErrorCode, PeerError, StorageError
+from ottla.core.cleaning.retention import expired_segments
+from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.model import Record
-from ottla.core.records.batch import (
-    HEADER,
-    LEADER_EPOCH_AT,
-    LOG_APPEND_TIME_BIT,
-    BatchHeader,
-    crc_is_valid,
-    encode_batch,
-    seal,
-    split_batches,
-)
-from ottla.storage.checkpoints import (
-    LEADER_EPOCHS_FILE,
-    METADATA_FILE,
-    EpochStart,
-    encode_leader_epochs,
-    encode_partition_metadata,
-)
-from ottla.storage.files import Files
+from ottla.core.records.batch import BatchHeader, encode_batch, split_batches
+from ottla.storage.aborted import AbortedTransactions
+from ottla.storage.assigning import assign, own_batches
+from ottla.storage.checkpoints import LEADER_EPOCHS_FILE, METADATA_FILE, EpochStart, encode_leader_epochs, encode_partition_metadata
+from ottla.storage.durability import Durability, Flush
+from ottla.storage.files import Buffer, Files
+from ottla.storage.leader_epochs import EpochEnd, LeaderEpochs
+from ottla.storage.log_view import LogView
+from ottla.storage.markers import read_end_marker
 from ottla.storage.producer_state import SNAPSHOT_SUFFIX, ProducerBatch
 from ottla.storage.recovery import Recovered, recover
-from ottla.storage.segment import RELATIVE_OFFSET_MAX, Segment, file_name
+from ottla.storage.rolling import is_full
+from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
 from ottla.storage.settings import LogSettings
+from ottla.storage.swapping import mark_deleted, remove_cleaned, segment_files, swap_in
+from ottla.storage.transaction_index import AbortedTransaction
 from ottla.storage.validation import Appended, Refused, read_client_batch, refusal
 
 __all__ = ["Appended", "LogSettings", "Opened", "PartitionLog", "Refused"]
-
-_NO_EPOCH: Final = -1
-_INT32: Final = Struct(">i")
-_INT64: Final = Struct(">q")
 
 
 class Opened(NamedTuple):
@@ -53,35 +42,27 @@ class Opened(NamedTuple):
     bytes_cut: int
 
 
-class _Rolled(NamedTuple):
-    """A segment that must be synced; then a snapshot may say that all below `snapshot_offset` is durable."""
-
-    segment: Segment
-    snapshot_offset: int
-    snapshot: bytes | None
-
-
 class PartitionLog:
     """The batches of one partition in `directory` (Kafka's `<topic>-<partition>`), made with the first append.
 
     `settings` may be replaced at any time. `leader_epoch` is written into each batch and only rises. Every method may raise StorageError;
-    after a failed write or sync that could not be undone, appends are refused until the log is opened anew.
+    after a failed sync, or a write that failed and could not be undone, appends are refused until the log is opened anew (`failure`).
     """
 
     __slots__ = (
-        "_broken",
+        "_aborted",
         "_directory",
-        "_durable_offset",
+        "_dirty_since_ms",
+        "_durability",
         "_end_offset",
-        "_epoch",
         "_epochs",
         "_files",
-        "_is_listed",
+        "_high_watermark",
+        "_last_append_ms",
+        "_last_failure",
         "_producers",
-        "_rolled",
         "_segments",
-        "_snapshot_offset",
-        "_sync_lock",
+        "_start_offset",
         "settings",
         "topic_id",
     )
@@ -91,29 +72,43 @@ class PartitionLog:
         self._directory = directory
         self.settings = settings
         self.topic_id = topic_id
-        self._epoch = leader_epoch
-        self._sync_lock = Lock()
+        self._epochs = LeaderEpochs(current=leader_epoch)
         self._set(Recovered())
 
     def _set(self, found: Recovered) -> None:
         self._segments = Segments(found.segments)
-        self._end_offset = found.end_offset
+        self._start_offset = found.start_offset
+        self._end_offset = self._high_watermark = found.end_offset
         self._producers = found.producers
-        self._epochs = found.epochs
-        if found.epochs:
-            self._epoch = max(self._epoch, found.epochs[-1].epoch)
-        self._rolled = [_Rolled(segment, 0, None) for segment in found.undurable]
-        # All below is durable, as far as we know; and the newest snapshot on disk, if it is at the end of the log.
-        self._durable_offset = found.end_offset if found.clean else -1
-        self._snapshot_offset = self._durable_offset
-        self._is_listed = False
-        self._broken: str | None = None
+        self._aborted = AbortedTransactions(found.aborted)
+        self._epochs = LeaderEpochs(found.epochs, current=self._epochs.current)
+        self._durability = Durability(
+            self._files,
+            self._directory,
+            offset=found.durable_offset if found.segments else found.end_offset,
+            snapshot_offset=found.end_offset if found.clean else -1,
+            undurable=found.undurable,
+        )
+        self._dirty_since_ms: int | None = None
+        self._last_append_ms = 0
+        self._last_failure: str | None = None
 
     # --- opening and closing
 
-    def open(self, now_ms: int) -> Opened:
-        """Find what is on disk; tells how it was found. Cheap after `close(clean=True)`, else all that may be torn is read."""
-        found = recover(self._files, self._directory, self.settings, now_ms=now_ms)
+    def open(self, now_ms: int, *, log_start_offset: int = 0, recovery_point: int | None = None) -> Opened:
+        """Find what is on disk; tells how it was found. Cheap after `close(clean=True)`, else all that may be torn is read.
+
+        `log_start_offset`, `recovery_point`: the data directory's checkpoints of this partition; without the latter the snapshots tell.
+        Any thread may open a log that nobody uses yet.
+        """
+        found = recover(
+            self._files,
+            self._directory,
+            self.settings,
+            now_ms=now_ms,
+            log_start_offset=log_start_offset,
+            recovery_point=recovery_point,
+        )
         self._set(found)
         self._segments.close()
         return Opened(found.clean, found.end_offset, found.bytes_cut)
@@ -124,22 +119,30 @@ class PartitionLog:
         When that fails (StorageError) the files are given back all the same, and the next `open` looks for damage.
         """
         try:
-            if clean and self._segments and self._snapshot_offset != self._end_offset:
+            if clean and self._segments and self._durability.snapshot_offset != self._end_offset:
                 self.flush()
                 active = self._segments.active
                 active.write_indexes(final=True)
                 active.sync_indexes()
-                self._write_snapshot(self._end_offset, self._producers.encode())
-                self._snapshot_offset = self._end_offset
+                self._durability.write_snapshot(self._end_offset, self._producers.encode())
+                self._durability.snapshot_offset = self._end_offset
         finally:
             self._segments.close()
 
     def delete(self) -> None:
         """Remove the directory with everything in it. The log is empty then, as if new."""
-        with self._sync_lock:
+        with self._durability.lock:
             self._segments.close()
             if self._files.exists(self._directory):
                 self._files.remove_directory(self._directory)
+            self._set(Recovered())
+
+    def move_away(self, new_directory: str) -> None:
+        """Give the directory another name, for somebody to remove it later. The log is empty then, as if new."""
+        with self._durability.lock:
+            self._segments.close()
+            if self._files.exists(self._directory):
+                self._files.rename_directory(self._directory, new_directory)
             self._set(Recovered())
 
     # --- what it is
@@ -149,8 +152,13 @@ class PartitionLog:
         return self._directory
 
     @property
+    def failure(self) -> str | None:
+        """Why the log takes no records, as a sentence: for good after a failed sync, else until a write succeeds again."""
+        return self._durability.broken or self._last_failure
+
+    @property
     def log_start_offset(self) -> int:
-        return self._segments.start_offset
+        return self._start_offset
 
     @property
     def log_end_offset(self) -> int:
@@ -159,8 +167,19 @@ class PartitionLog:
 
     @property
     def high_watermark(self) -> int:
-        """One replica: whatever is in the log may be read."""
-        return self._end_offset
+        """What lies below may be read. One replica: that is all, but for what `flush.messages` wants on the disk first."""
+        return self._high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """What lies below belongs to no open transaction."""
+        first_open = self._producers.first_open_offset
+        return self._high_watermark if first_open is None else min(first_open, self._high_watermark)
+
+    @property
+    def recovery_point(self) -> int:
+        """All below is durable."""
+        return max(self._durability.offset, self._start_offset)
 
     @property
     def size_bytes(self) -> int:
@@ -168,15 +187,23 @@ class PartitionLog:
 
     @property
     def leader_epoch(self) -> int:
-        return self._epoch
+        return self._epochs.current
 
     @leader_epoch.setter
     def leader_epoch(self, epoch: int) -> None:
-        self._epoch = max(self._epoch, epoch)
+        self._epochs.current = max(self._epochs.current, epoch)
 
     @property
     def leader_epochs(self) -> tuple[EpochStart, ...]:
-        return tuple(self._epochs)
+        return tuple(self._epochs.starts)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        """Where a leader epoch ended."""
+        return self._epochs.end_offset_for(epoch, self._end_offset)
+
+    def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that have records in the range."""
+        return self._aborted.overlapping(from_offset, to_offset)
 
     # --- appending
 
@@ -188,7 +215,8 @@ class PartitionLog:
         """
         view = memoryview(batches)
         if not from_client:
-            return self._append_own(view, now_ms)
+            headers = own_batches(view)
+            return headers if isinstance(headers, Refused) else self._store(view, headers, now_ms)
         header = read_client_batch(view)
         if isinstance(header, Refused):
             return header
@@ -211,101 +239,92 @@ class PartitionLog:
         batch = encode_batch(numbered)
         return self._store(memoryview(batch), [next(header for _, header in split_batches(batch))], now_ms)
 
-    def _append_own(self, view: memoryview, now_ms: int) -> Appended | Refused:
-        try:
-            found = list(split_batches(view))
-        except PeerError as error:
-            return Refused(ErrorCode.CORRUPT_MESSAGE, str(error))
-        if not found or sum(header.size_bytes for _, header in found) != len(view):
-            return Refused(ErrorCode.CORRUPT_MESSAGE, f"{len(view)} bytes are no whole record batches")
-        for at, header in found:
-            if not crc_is_valid(view, at, header.size_bytes):
-                return Refused(ErrorCode.CORRUPT_MESSAGE, f"Record batch is corrupt (stored crc = {header.crc})")
-        return self._store(view, [header for _, header in found], now_ms)
-
     def _store(self, view: memoryview, headers: list[BatchHeader], now_ms: int) -> Appended:
         """Give whole, judged batches their offsets, write them in one call, and only then count them."""
-        if self._broken is not None:
-            raise StorageError(self._broken)
+        self._durability.check()
         first = self._end_offset
-        stored = self._assign(view, headers, now_ms)
+        stored = assign(view, headers, offset=first, leader_epoch=self._epochs.current, settings=self.settings, now_ms=now_ms)
         end = stored[-1].next_offset
-        active = self._segment_for(stored[0], end, len(view), now_ms)
         try:
+            active = self._segment_for(stored[0], end, len(view), now_ms)
             active.append(view)
         except StorageError as error:
-            self._undo(active, error)
+            self._undo(error)
             raise
+        at = 0
         for header in stored:
             active.note(header.last_offset, header.max_timestamp_ms, header.size_bytes)
             if header.producer_id >= 0:
-                self._producers.note(header)
-        self._end_offset = end
-        if end - self._durable_offset >= self.settings.flush_messages:
-            self.flush()
-        return Appended(first, end - 1, now_ms if self.settings.is_log_append_time else -1, self._segments.start_offset)
-
-    def _assign(self, view: memoryview, headers: list[BatchHeader], now_ms: int) -> list[BatchHeader]:
-        """Write base offset and leader epoch (both outside the checksum) into the bytes, and the topic's kind of timestamp."""
-        at, offset, epoch, is_broker_time, stored = 0, self._end_offset, self._epoch, self.settings.is_log_append_time, []
-        for header in headers:
-            _INT64.pack_into(view, at, offset)
-            _INT32.pack_into(view, at + LEADER_EPOCH_AT, epoch)
-            header = header._replace(base_offset=offset, leader_epoch=epoch)
-            if is_broker_time or header.is_log_append_time:
-                attributes = header.attributes & ~LOG_APPEND_TIME_BIT | is_broker_time * LOG_APPEND_TIME_BIT
-                header = header._replace(attributes=attributes, max_timestamp_ms=now_ms if is_broker_time else header.max_timestamp_ms)
-                HEADER.pack_into(view, at, *header)
-                seal(view[at : at + header.size_bytes])
-            stored.append(header)
+                if header.is_control:
+                    self._note_control(active, header, view[at : at + header.size_bytes])
+                else:
+                    self._producers.note(header)
             at += header.size_bytes
-            offset = header.next_offset
-        return stored
+        self._count(first, end, now_ms)
+        return Appended(first, end - 1, now_ms if self.settings.is_log_append_time else -1, self._start_offset)
 
-    def _undo(self, active: Segment, cause: StorageError) -> None:
+    def _count(self, first: int, end: int, now_ms: int) -> None:
+        """What was appended counts now; it may be read at once unless it must be synced before that."""
+        self._last_failure = None
+        self._last_append_ms = now_ms
+        if self._dirty_since_ms is None:
+            self._dirty_since_ms = now_ms
+        self._end_offset = end
+        if self._high_watermark == first and not self.flush_due:
+            self._high_watermark = end
+
+    def _note_control(self, active: Segment, header: BatchHeader, batch: memoryview) -> None:
+        marker = read_end_marker(batch)
+        if marker is None:
+            self._producers.note(header)
+            return
+        aborted = self._producers.end_transaction(header, marker)
+        if aborted is not None:
+            try:
+                self._aborted.append(self._files, active, aborted)
+            except StorageError as error:
+                # The marker is in the log and counts; the next opening makes the index from it.
+                self._durability.broken = f"the log {self._directory} takes no more records: {error}"
+
+    def _undo(self, cause: StorageError) -> None:
         """After a failed write: cut what may have been written of it."""
+        self._last_failure = str(cause)
+        if not self._segments:
+            return
+        active = self._segments.active
         try:
             active.truncate(active.size)
         except StorageError as error:
-            self._broken = f"the log {self._directory} takes no more records: a write failed ({cause}) and could not be undone ({error})"
+            self._durability.broken = (
+                f"the log {self._directory} takes no more records: a write failed ({cause}) and could not be undone ({error})"
+            )
 
     def _segment_for(self, first: BatchHeader, end: int, size: int, now_ms: int) -> Segment:
         """The segment that takes the next `size` bytes, made or rolled when need be."""
-        if self._epoch != (self._epochs[-1].epoch if self._epochs else _NO_EPOCH):
+        if self._epochs.current != self._epochs.latest:
             self._begin_epoch()
         if not self._segments:
             return self._begin_segment(now_ms)
         active = self._segments.active
-        settings = self.settings
-        if active.size and (
-            active.size + size > settings.segment_bytes
-            or end - 1 - active.base_offset > RELATIVE_OFFSET_MAX
-            or active.indexes_are_full(settings.segment_index_bytes)
-            or self._is_old(active, first.max_timestamp_ms, now_ms)
-        ):
-            return self._begin_segment(now_ms)
-        return active
-
-    def _is_old(self, active: Segment, timestamp_ms: int, now_ms: int) -> bool:
-        """Kafka's rule: age runs in the batches' own time where they have one, else since the segment was made."""
-        began_ms = active.first_timestamp_ms()
-        if began_ms is None or began_ms < 0:
-            return now_ms - active.made_ms > self.settings.segment_ms
-        return timestamp_ms - began_ms > self.settings.segment_ms
+        full = is_full(active, first, end_offset=end, size_bytes=size, settings=self.settings, now_ms=now_ms)
+        return self._begin_segment(now_ms) if full else active
 
     def _begin_epoch(self) -> None:
-        if not self._epochs:
+        if not self._epochs.starts:
             self._files.make_directory(self._directory)
             metadata = f"{self._directory}/{METADATA_FILE}"
             if self.topic_id is not None and not self._files.exists(metadata):
                 self._files.replace(metadata, encode_partition_metadata(self.topic_id), sync=False)
-        epochs = [*self._epochs, EpochStart(self._epoch, self._end_offset)]
-        self._files.replace(f"{self._directory}/{LEADER_EPOCHS_FILE}", encode_leader_epochs(epochs), sync=False)
-        self._epochs = epochs
-        self._is_listed = False
+        self._write_epochs([*self._epochs.starts, EpochStart(self._epochs.current, self._end_offset)])
+
+    def _write_epochs(self, starts: list[EpochStart]) -> None:
+        self._files.replace(f"{self._directory}/{LEADER_EPOCHS_FILE}", encode_leader_epochs(starts), sync=False)
+        self._epochs.starts = starts
+        self._durability.names_changed()
 
     def _begin_segment(self, now_ms: int) -> Segment:
         base = self._end_offset
+        self._files.make_directory(self._directory)
         segment = Segment(self._files, self._directory, base, index_interval_bytes=self.settings.index_interval_bytes, made_ms=now_ms)
         rolled = self._segments.active if self._segments else None
         if rolled is not None:
@@ -313,9 +332,9 @@ class PartitionLog:
         # The new files come last: once they are there, batches must go nowhere else.
         segment.create()
         self._segments.add(segment)
-        self._is_listed = False
+        self._durability.names_changed()
         if rolled is not None:
-            self._rolled.append(_Rolled(rolled, base, self._producers.encode()))
+            self._durability.rolled(rolled, base, self._producers.encode())
         return segment
 
     def expire_producers(self, now_ms: int) -> int:
@@ -324,65 +343,65 @@ class PartitionLog:
 
     # --- durability
 
+    @property
+    def flush_due(self) -> bool:
+        """Whether `flush.messages` wants what was appended on the disk before it is acknowledged."""
+        return self._end_offset - self._durability.offset >= self.settings.flush_messages
+
+    @property
+    def dirty_since_ms(self) -> int | None:
+        """When the oldest record was appended that is not known to be durable; None when all are."""
+        return self._dirty_since_ms if self._durability.offset < self._end_offset else None
+
+    def begin_flush(self) -> Flush | None:
+        """What must be synced now; None when there is nothing, or a flush is under way. Follow it with `run` and `finish_flush`."""
+        return self._durability.begin(self._segments.active, self._end_offset) if self._segments else None
+
+    def finish_flush(self, flush: Flush, error: StorageError | None = None) -> None:
+        """After `flush.run()`: what it covered is durable and may be read. With its `error` the log takes no more records."""
+        if self._durability.finish(flush, error):
+            self._dirty_since_ms = None if flush.end_offset == self._end_offset else self._last_append_ms
+            self._high_watermark = flush.end_offset if self.flush_due else self._end_offset
+
     def flush(self) -> None:
         """Return when all that was appended would survive a power failure."""
-        if self._broken is not None:
-            raise StorageError(self._broken)
-        if not self._segments or self._durable_offset == self._end_offset:
+        flush = self.begin_flush()
+        if flush is None:
             return
-        self.sync_rolled()
         try:
-            self._segments.active.sync()
-            if not self._is_listed:
-                self._files.sync(f"{self._directory}/{LEADER_EPOCHS_FILE}")
-                self._files.sync_directory(self._directory)
-                self._files.sync_directory("")
-                self._is_listed = True
+            flush.run()
         except StorageError as error:
-            self._stop_after_failed_sync(error)
+            self.finish_flush(flush, error)
             raise
-        self._durable_offset = self._end_offset
+        self.finish_flush(flush)
 
     @property
     def rolled_segments(self) -> int:
         """How many full segments wait for `sync_rolled`."""
-        return len(self._rolled)
+        return self._durability.rolled_segments
 
     def sync_rolled(self) -> None:
-        """Make full segments durable and write the snapshot that says so, oldest first. May run on another thread than the log."""
-        while self._rolled:
-            with self._sync_lock:
-                if not self._rolled:
-                    return
-                segment, snapshot_offset, snapshot = self._rolled[0]
-                try:
-                    segment.sync_all()
-                    if snapshot is not None:
-                        self._write_snapshot(snapshot_offset, snapshot)
-                except StorageError as error:
-                    self._stop_after_failed_sync(error)
-                    raise
-                del self._rolled[0]
-
-    def _stop_after_failed_sync(self, error: StorageError) -> None:
-        """What a failed sync leaves on the disk is unknown, and asking again may say yes without doing it."""
-        self._broken = f"the log {self._directory} takes no more records: it could not be synced ({error})"
-
-    def _write_snapshot(self, offset: int, snapshot: bytes) -> None:
-        self._files.replace(f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}", snapshot)
+        """Make full segments durable and write the snapshots that say so. May run on another thread than the log's."""
+        self._durability.sync_rolled()
 
     # --- reading
 
-    def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> bytes | None:
+    def read(
+        self, offset: int, max_bytes: int, *, at_least_one: bool = True, wait: bool = True, end_offset: int | None = None
+    ) -> Buffer | None:
         """Whole batches from the one that holds `offset` on, at most `max_bytes` of them, out of one segment.
 
-        The first batch comes whole even when it is larger (unless not `at_least_one`). Empty at the end of the log; None outside of it.
+        The first batch comes whole even when it is larger (unless not `at_least_one`). None from `end_offset` on (the high watermark, if
+        not told; the last stable offset for those who read what is committed). Empty at the end; None outside of the log. Unless `wait`:
+        ColdRead when the bytes are not in memory.
         """
-        if offset >= self._end_offset:
-            return b"" if offset == self._end_offset else None
-        if offset < self.log_start_offset:
+        end = self._high_watermark if end_offset is None else min(end_offset, self._high_watermark)
+        if not self._start_offset <= offset <= self._end_offset:
             return None
-        return self._segments.read(offset, max_bytes, at_least_one=at_least_one)
+        if offset >= end:
+            return b""
+        bound = None if end == self._end_offset else end
+        return self._segments.read(offset, max_bytes, at_least_one=at_least_one, wait=wait, end_offset=bound)
 
     def read_batches(self, from_offset: int) -> Iterator[tuple[BatchHeader, list[Record]]]:
         """Each batch from the one that holds `from_offset` on, decoded; StorageError where one is damaged."""
@@ -396,8 +415,98 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
         """(timestamp, offset) of the first record that is as late as `timestamp_ms` or later; None when there is none."""
-        return self._segments.offset_for_timestamp(timestamp_ms)
+        return self._segments.offset_for_timestamp(timestamp_ms, self._start_offset)
 
     def max_timestamp(self) -> tuple[int, int] | None:
         """(timestamp, offset) of the first record with the largest timestamp; None when no record has one."""
-        return self._segments.max_timestamp()
+        return self._segments.max_timestamp(self._start_offset)
+
+    # --- losing its beginning
+
+    def delete_records(self, before_offset: int) -> int | Refused:
+        """Move the log's start up (-1: to the high watermark); the new start. Files go with the next `expire_segments`."""
+        new_start = self._high_watermark if before_offset == -1 else before_offset
+        if not 0 <= new_start <= self._high_watermark:
+            return Refused(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Cannot delete what lies before offset {before_offset}: the log goes from {self._start_offset} to {self._high_watermark}",
+            )
+        self._raise_start(new_start)
+        return self._start_offset
+
+    def _raise_start(self, offset: int) -> None:
+        if offset <= self._start_offset:
+            return
+        starts = self._epochs.after_start(offset)
+        if starts != self._epochs.starts and self._segments:
+            self._write_epochs(starts)
+        self._start_offset = offset
+
+    def expire_segments(self, now_ms: int) -> tuple[str, ...]:
+        """Retention: take the segments that have expired out of the log. Their files have new names (`.deleted`), to be removed later."""
+        settings = self.settings
+        count = expired_segments(
+            lambda: self._segments.facts(self._end_offset),
+            log_start_offset=self._start_offset,
+            high_watermark=self._high_watermark,
+            size_bytes=self._segments.size_bytes,
+            by_age_and_size=settings.is_deleted_from,
+            retention_ms=settings.retention_ms,
+            retention_bytes=settings.retention_bytes,
+            now_ms=now_ms,
+        )
+        if count == len(self._segments):
+            if not count or not self._segments.active.size:
+                count -= 1  # an empty active segment keeps the end of the log
+            else:
+                self._begin_segment(now_ms)
+        if count <= 0:
+            return ()
+        with self._durability.lock:
+            gone = self._segments.take_first(count)
+            self._durability.forget(gone)
+        self._raise_start(self._segments.start_offset)
+        self._aborted.forget_below(self._start_offset)
+        names = [name for segment in gone for name in segment_files(segment)]
+        return mark_deleted(self._files, [*names, *(segment.path + SNAPSHOT_SUFFIX for segment in gone)])
+
+    # --- cleaning
+
+    def view(self) -> LogView:
+        """What the cleaner works on."""
+        has_segments = bool(self._segments)
+        stable = self.last_stable_offset
+        return LogView(
+            directory=self._directory,
+            settings=self.settings,
+            log_start_offset=self._start_offset,
+            log_end_offset=self._end_offset,
+            last_stable_offset=stable,
+            active_base_offset=self._segments.active.base_offset if has_segments else self._end_offset,
+            size_bytes=self._segments.size_bytes,
+            segments=self._segments.views(min(self._durability.offset, stable)),
+            producers=self._producers.ends(),
+            aborted=self._aborted.all(),
+        )
+
+    def swap_segments(self, base_offset: int, replaced: Sequence[int]) -> tuple[str, ...] | None:
+        """Put the finished `.cleaned` files of `base_offset` where the segments with the base offsets `replaced` are, itself the first.
+
+        The old files have new names (`.deleted`) then, to be removed once the directory has been synced. None, and the cleaned files are
+        removed, when one of the segments is not there any more.
+        """
+        assert replaced[0] == base_offset, "a cleaned segment begins where the first one that it replaces begins"
+        path = f"{self._directory}/{base_offset:020d}"
+        if not self._segments.holds(replaced):
+            remove_cleaned(self._files, path)
+            return None
+        with self._durability.lock:
+            old = self._segments.neighbours(replaced)
+            deleted = swap_in(self._files, path, old)
+            segment = Segment(
+                self._files, self._directory, base_offset, index_interval_bytes=self.settings.index_interval_bytes, made_ms=old[-1].made_ms
+            )
+            self._segments.replace(replaced, segment)
+            self._durability.forget(old)
+        self._aborted.reload(self._files, segment, self._segments.end_of(base_offset, self._end_offset))
+        return deleted

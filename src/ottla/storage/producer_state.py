@@ -1,7 +1,7 @@
 """What a partition remembers of its idempotent producers: their last five batches each, so that a repeated batch is appended once.
 
-It judges sequences (KIP-98; a duplicate, a gap, an old epoch) and keeps the snapshot file's format, of which only the last batch of each
-producer survives a restart. It writes no file, and it checks nothing of batches without a producer id.
+It judges sequences (KIP-98; a duplicate, a gap, an old epoch), knows which transactions are open, and keeps the snapshot file's format, of
+which only the last batch of each producer survives a restart. It writes no file, and it checks nothing of batches without a producer id.
 """
 
 from struct import Struct
@@ -11,6 +11,9 @@ from crc32c import crc32c
 
 from ottla.core.errors import ErrorCode
 from ottla.core.records.batch import NO_SEQUENCE, BatchHeader
+from ottla.core.records.end_marker import ControlType, EndMarker
+from ottla.storage.log_view import ProducerEnd
+from ottla.storage.transaction_index import AbortedTransaction
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 REMEMBERED_BATCHES_MAX: Final = 5
@@ -38,7 +41,7 @@ class ProducerBatch(NamedTuple):
 
 
 class ProducerEntry:
-    """One producer: its epoch, its last batches (oldest first), and what the transaction coordinator will need of it."""
+    """One producer: its epoch, its last batches (oldest first), and its open transaction (`transaction_first_offset`, -1 without one)."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp_ms", "transaction_first_offset")
 
@@ -65,10 +68,11 @@ def last_sequence(first_sequence: int, offset_delta: int) -> int:
 class ProducerStates:
     """All producers that a partition knows, by id."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "_open")
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
+        self._open: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -104,6 +108,32 @@ class ProducerStates:
             f" {header.producer_epoch}), {current_last} (current end sequence number, epoch {entry.epoch})",
         )
 
+    @property
+    def first_open_offset(self) -> int | None:
+        """Where the oldest open transaction begins; None when none is open."""
+        return min(self._open.values()) if self._open else None
+
+    def ends(self) -> dict[int, ProducerEnd]:
+        """Where each producer stands, by id."""
+        return {
+            producer_id: ProducerEnd(entry.epoch, entry.batches[-1].last_offset if entry.batches else -1)
+            for producer_id, entry in self._entries.items()
+        }
+
+    def end_transaction(self, header: BatchHeader, marker: EndMarker) -> AbortedTransaction | None:
+        """A marker lies in the log: its producer's open transaction, if there is one, ends. What was aborted is given for the index."""
+        self.note(header)
+        entry = self._entries[header.producer_id]
+        entry.coordinator_epoch = marker.coordinator_epoch
+        first = self._open.pop(header.producer_id, None)
+        entry.transaction_first_offset = -1
+        if first is None or marker.type is ControlType.COMMIT:
+            return None
+        still_open = self.first_open_offset
+        end = header.last_offset
+        stable = end + 1 if still_open is None else min(still_open, end + 1)
+        return AbortedTransaction(header.producer_id, first, end, stable)
+
     def note(self, header: BatchHeader) -> None:
         """A batch of a producer now lies in the log (just appended, or met while loading)."""
         entry = self._entries.get(header.producer_id)
@@ -115,6 +145,8 @@ class ProducerStates:
         entry.last_timestamp_ms = header.max_timestamp_ms
         if header.is_control:
             return
+        if header.is_transactional and entry.transaction_first_offset < 0:
+            entry.transaction_first_offset = self._open[header.producer_id] = header.base_offset
         if len(entry.batches) == REMEMBERED_BATCHES_MAX:
             del entry.batches[0]
         delta = header.last_offset_delta
@@ -177,6 +209,8 @@ class ProducerStates:
             entry.last_timestamp_ms = timestamp_ms
             entry.coordinator_epoch = coordinator_epoch
             entry.transaction_first_offset = transaction_first_offset
+            if transaction_first_offset >= 0:
+                states._open[producer_id] = transaction_first_offset
             if last != NO_SEQUENCE:
                 entry.batches.append(ProducerBatch((last - delta) & SEQUENCE_MAX, last, last_offset, delta, timestamp_ms))
         return states

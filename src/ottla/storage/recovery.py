@@ -3,12 +3,14 @@
 After a clean close it looks at one segment's tail; otherwise it reads, batch by batch with their checksums, all that is not known to be
 durable, cuts the log at the first batch that is not whole and sound, drops what lies behind, and rebuilds indexes, epochs and producers.
 
-The evidence is Kafka's own producer snapshot: `<offset>.snapshot` is written only after every byte below that offset has been synced. It
-never removes anything below such an offset, and it never moves a byte: what it keeps is as it was written.
+What is durable the directory's recovery point tells; without one, the newest producer snapshot does: ours are written only after every
+byte below their offset has been synced. Nothing below is removed, and no byte is moved: what is kept is as it was written. Segments that a
+crash left half exchanged are sorted out first (swapping.py).
 """
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from functools import partial
 from struct import Struct
 from typing import Final
 from zlib import crc32
@@ -17,9 +19,12 @@ from ottla.core.errors import StorageError
 from ottla.core.records.batch import BatchHeader
 from ottla.storage.checkpoints import LEADER_EPOCHS_FILE, EpochStart, decode_leader_epochs, encode_leader_epochs
 from ottla.storage.files import Files
+from ottla.storage.markers import read_end_marker
 from ottla.storage.producer_state import SNAPSHOT_SUFFIX, ProducerStates
-from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment, file_name
+from ottla.storage.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, Segment, file_name
 from ottla.storage.settings import LogSettings
+from ottla.storage.swapping import resolve_names
+from ottla.storage.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTransaction, decode_transactions, encode_transactions
 
 _NAME_DIGITS: Final = 20
 # Offset (skipped), size, checksum, format; the checksum covers all from the format on.
@@ -27,54 +32,76 @@ _OLDER_MESSAGE: Final = Struct(">8xiIb")
 _OLDER_LENGTH_MIN: Final = 14
 _OLDER_CRC_FROM: Final = 16
 _CRC_BYTES: Final = 4
-_UNFINISHED_SUFFIXES: Final = (".tmp", ".cleaned", ".deleted")
 
 
 @dataclass(slots=True)
 class Recovered:
     """A partition's log as found. `clean`: it was closed in order. `bytes_cut`: what was removed, torn or behind something torn.
 
+    `durable_offset`: all below is known to be durable (-1: nothing is). `aborted`: the transactions of all its indexes, in order.
     `undurable`: segments before the last that no snapshot vouches for; they must be synced before the next one is written.
     """
 
     segments: list[Segment] = field(default_factory=list)
+    start_offset: int = 0
     end_offset: int = 0
+    durable_offset: int = 0
     producers: ProducerStates = field(default_factory=ProducerStates)
     epochs: list[EpochStart] = field(default_factory=list)
     clean: bool = True
     bytes_cut: int = 0
     undurable: list[Segment] = field(default_factory=list)
+    aborted: list[AbortedTransaction] = field(default_factory=list)
 
 
-def recover(files: Files, directory: str, settings: LogSettings, *, now_ms: int) -> Recovered:
-    """Open what lies in `directory` (which may not exist); StorageError when the disk fails."""
-    return _Recovery(files, directory, settings, now_ms).run()
+def recover(
+    files: Files, directory: str, settings: LogSettings, *, now_ms: int, log_start_offset: int = 0, recovery_point: int | None = None
+) -> Recovered:
+    """Open what lies in `directory` (which may not exist); StorageError when the disk fails.
+
+    `log_start_offset` and `recovery_point` are the directory's checkpoints of this partition; without a recovery point the snapshots tell.
+    """
+    found = _Recovery(files, directory, settings, now_ms, recovery_point).run()
+    found.start_offset = max(found.segments[0].base_offset if found.segments else 0, log_start_offset)
+    if found.end_offset < found.start_offset:
+        # All that is left lies below the log's start: begin anew there, since offsets up to it have been given out.
+        for segment in found.segments:
+            segment.remove()
+        return Recovered(start_offset=found.start_offset, end_offset=found.start_offset, epochs=found.epochs)
+    return found
 
 
 class _Recovery:
-    def __init__(self, files: Files, directory: str, settings: LogSettings, now_ms: int) -> None:
+    def __init__(self, files: Files, directory: str, settings: LogSettings, now_ms: int, recovery_point: int | None) -> None:
         self._files = files
         self._directory = directory
         self._settings = settings
         self._now_ms = now_ms
         self._found = Recovered()
         self._snapshot_offset = -1
+        self._recovery_point = recovery_point
+        self._durable_offset = -1
 
     def run(self) -> Recovered:
         found = self._found
-        names = self._remove_leftovers(self._files.list(self._directory))
+        names = self._remove_orphans(resolve_names(self._files, self._directory))
         bases = _offsets(names, LOG_SUFFIX)
+        epochs = self._load_epochs() if LEADER_EPOCHS_FILE in names else None
+        found.epochs = epochs or []
         if not bases:
             return found
         found.segments = [self._segment(base) for base in bases]
         self._load_snapshot(_offsets(names, SNAPSHOT_SUFFIX))
-        epochs = self._load_epochs() if LEADER_EPOCHS_FILE in names else None
-        found.epochs = epochs or []
-        found.clean = epochs is not None and self._was_closed()
+        self._durable_offset = self._snapshot_offset if self._recovery_point is None else self._recovery_point
+        are_readable = self._load_transactions(names) and epochs is not None
+        found.clean = are_readable and self._was_closed()
         if not found.clean:
-            self._recover(from_offset=self._snapshot_offset if epochs is not None else -1)
+            if not are_readable:
+                self._snapshot_offset, found.producers, found.aborted = -1, ProducerStates(), []
+            self._recover(from_offset=min(self._snapshot_offset, self._durable_offset) if are_readable else -1)
             if found.epochs != epochs:
                 self._files.replace(self._path(LEADER_EPOCHS_FILE), encode_leader_epochs(found.epochs), sync=False)
+        found.durable_offset = found.end_offset if found.clean else min(self._durable_offset, found.end_offset)
         found.producers.expire(now_ms=self._now_ms, after_ms=self._settings.producer_id_expiration_ms)
         self._remove_stray_snapshots()
         return found
@@ -86,16 +113,22 @@ class _Recovery:
         interval = self._settings.index_interval_bytes
         return Segment(self._files, self._directory, base, index_interval_bytes=interval, made_ms=self._now_ms)
 
-    def _remove_leftovers(self, names: list[str]) -> list[str]:
-        """Files that a crash left half made, and indexes whose log is gone."""
+    def _remove_orphans(self, names: list[str]) -> list[str]:
+        """Indexes whose log is gone go, too."""
         logs = set(_offsets(names, LOG_SUFFIX))
-        orphans = {
-            file_name(base, suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) for base in _offsets(names, suffix) if base not in logs
-        }
-        gone = {name for name in names if name in orphans or name.endswith(_UNFINISHED_SUFFIXES)}
-        for name in gone:
+        orphans = {file_name(base, suffix) for suffix in SEGMENT_SUFFIXES for base in _offsets(names, suffix) if base not in logs}
+        for name in orphans:
             self._files.remove(self._path(name))
-        return [name for name in names if name not in gone]
+        return [name for name in names if name not in orphans]
+
+    def _load_transactions(self, names: list[str]) -> bool:
+        """Take what the transaction indexes tell; False when one of them is damaged."""
+        for base in _offsets(names, TRANSACTION_INDEX_SUFFIX):
+            aborted = decode_transactions(self._files.read_all(self._path(file_name(base, TRANSACTION_INDEX_SUFFIX))))
+            if aborted is None:
+                return False
+            self._found.aborted += aborted
+        return True
 
     def _load_epochs(self) -> list[EpochStart] | None:
         return decode_leader_epochs(self._files.read_all(self._path(LEADER_EPOCHS_FILE)))
@@ -121,7 +154,7 @@ class _Recovery:
         for position, header in last.batches(end):
             end, next_offset = position + header.size_bytes, header.next_offset
         self._found.end_offset = next_offset
-        return end == last.size and next_offset == self._snapshot_offset
+        return end == last.size and next_offset == self._snapshot_offset <= self._durable_offset
 
     def _recover(self, *, from_offset: int) -> None:
         """Read everything from the segment that holds `from_offset` on, and cut at the first damage."""
@@ -135,20 +168,26 @@ class _Recovery:
                 self._drop_from(number)
                 break
             size = segment.size
-            found.end_offset = segment.recount(verify_crc=True, may_have_gaps=self._settings.is_compacted, on_batch=self._meet)
+            found.end_offset = segment.recount(
+                verify_crc=True, may_have_gaps=self._may_have_gaps(segment), on_batch=partial(self._meet, segment)
+            )
             is_whole = segment.size == size
             if not is_whole:
                 self._refuse_older_format(segment)
                 found.bytes_cut += size - segment.size
                 segment.truncate(segment.size)
                 segment.sync()
-            is_vouched_for = found.end_offset <= self._snapshot_offset
+            is_vouched_for = found.end_offset <= self._durable_offset
             segment.rewrite_indexes(sync=is_vouched_for)
             found.undurable.append(segment)
             if not is_whole:
                 self._drop_from(number + 1)
                 break
         found.undurable = [segment for segment in found.undurable if segment is not found.segments[-1]]
+        found.aborted = [transaction for transaction in found.aborted if transaction.last_offset < found.end_offset]
+        ends = [*(segment.base_offset for segment in found.segments[first + 1 :]), found.end_offset]
+        for segment, end_offset in zip(found.segments[first:], ends):
+            self._rewrite_transactions(segment, end_offset)
         if self._snapshot_offset > found.end_offset:
             self._replay_producers()
 
@@ -166,17 +205,41 @@ class _Recovery:
                 " copy the topic with a Kafka version that rewrites them"
             )
 
-    def _follows(self, segment: Segment) -> bool:
-        """A segment begins where the one before ended; only compaction leaves a gap."""
-        gap = segment.base_offset - self._found.end_offset
-        return gap == 0 or (gap > 0 and self._settings.is_compacted)
+    def _may_have_gaps(self, segment: Segment) -> bool:
+        """Only compaction leaves gaps, and only in what is durable: cleaned segments are synced before they count."""
+        return self._settings.is_compacted or segment.base_offset < self._durable_offset
 
-    def _meet(self, header: BatchHeader) -> None:
+    def _follows(self, segment: Segment) -> bool:
+        """A segment begins where the one before ended, or behind a gap that compaction left."""
+        gap = segment.base_offset - self._found.end_offset
+        return gap == 0 or (gap > 0 and self._may_have_gaps(segment))
+
+    def _meet(self, segment: Segment, position: int, header: BatchHeader) -> None:
         epochs = self._found.epochs
         if not epochs or header.leader_epoch > epochs[-1].epoch:
             epochs.append(EpochStart(header.leader_epoch, header.base_offset))
         if header.producer_id >= 0 and header.base_offset >= self._snapshot_offset:
+            self._note(segment, position, header)
+
+    def _note(self, segment: Segment, position: int, header: BatchHeader) -> None:
+        marker = read_end_marker(segment.read_batch(position, header)) if header.is_control else None
+        if marker is None:
             self._found.producers.note(header)
+            return
+        aborted = self._found.producers.end_transaction(header, marker)
+        known = self._found.aborted
+        if aborted is not None and not (known and known[-1].last_offset >= aborted.last_offset):
+            known.append(aborted)
+
+    def _rewrite_transactions(self, segment: Segment, end_offset: int) -> None:
+        """Hold a scanned segment's index to what its markers say."""
+        path = segment.file(TRANSACTION_INDEX_SUFFIX)
+        aborted = [transaction for transaction in self._found.aborted if segment.base_offset <= transaction.last_offset < end_offset]
+        exists = self._files.exists(path)
+        if aborted:
+            self._files.replace(path, encode_transactions(aborted), sync=segment.base_offset < self._durable_offset)
+        elif exists:
+            self._files.remove(path)
 
     def _drop_from(self, number: int) -> None:
         """Remove the segments from `number` on, durably: they must not come back after the next crash."""
@@ -193,9 +256,9 @@ class _Recovery:
         found = self._found
         self._load_snapshot(_offsets(self._files.list(self._directory), SNAPSHOT_SUFFIX), at_most=found.end_offset)
         for segment in found.segments:
-            for _, header in segment.batches():
+            for position, header in segment.batches():
                 if header.producer_id >= 0 and header.base_offset >= self._snapshot_offset:
-                    found.producers.note(header)
+                    self._note(segment, position, header)
 
     def _remove_stray_snapshots(self) -> None:
         """Of the snapshots, those at a segment's base and the newest are of use."""

@@ -13,10 +13,12 @@ from ottla.core.errors import PeerError, StorageError
 from ottla.core.records.batch import BATCH_LENGTH_MIN, HEADER_BYTES, LENGTH_OVERHEAD_BYTES, BatchHeader, crc_is_valid, read_header
 from ottla.storage.files import Buffer, File, Files
 from ottla.storage.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
+from ottla.storage.transaction_index import TRANSACTION_INDEX_SUFFIX
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
+SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 NO_TIMESTAMP: Final = -1
 # Index entries hold offsets relative to the segment's base in 32 bits with a sign.
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
@@ -43,6 +45,7 @@ class Segment:
         "_file_suffix",
         "_files",
         "_first_timestamp_ms",
+        "_index_bytes",
         "_index_interval_bytes",
         "_indexed_position",
         "_log",
@@ -76,7 +79,7 @@ class Segment:
         self._forget_counts()
 
     def file(self, kind: str) -> str:
-        """The path of one of the segment's files: `.log`, `.index` or `.timeindex`, behind which `file_suffix` (`.cleaned`) stands."""
+        """The path of one of the segment's files: `.log`, `.index`, ..., behind which `file_suffix` (`.cleaned`) stands."""
         return self.path + kind + self._file_suffix
 
     def _forget_counts(self) -> None:
@@ -84,6 +87,7 @@ class Segment:
         self._written_offsets = 0
         self._written_times = 0
         self._first_timestamp_ms: int | None = None
+        self._index_bytes: tuple[int, int] | None = None
         self.max_timestamp_ms = NO_TIMESTAMP
         self.max_timestamp_offset = self.base_offset
 
@@ -98,6 +102,8 @@ class Segment:
         What a lost segment of the same name left behind goes.
         """
         self._offsets, self._times = OffsetIndex(), TimeIndex()
+        if self._files.exists(self.file(TRANSACTION_INDEX_SUFFIX)):
+            self._files.remove(self.file(TRANSACTION_INDEX_SUFFIX))
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
             file = self._files.open(self.file(suffix))
             if file.size:
@@ -136,6 +142,7 @@ class Segment:
     def write_indexes(self, *, final: bool) -> None:
         """Append to the index files what they lack. `final`: the segment ends here, so its largest timestamp gets an entry too."""
         offsets, times = self.offsets(), self.times()
+        self._index_bytes = None
         if final:
             self._add_final_time()
         if len(offsets) > self._written_offsets:
@@ -175,6 +182,8 @@ class Segment:
         """Make log and indexes durable without the log's own handle, so that another thread may do it."""
         self._files.sync(self.file(LOG_SUFFIX))
         self.sync_indexes()
+        if self._files.exists(self.file(TRANSACTION_INDEX_SUFFIX)):
+            self._files.sync(self.file(TRANSACTION_INDEX_SUFFIX))
 
     def sync_indexes(self) -> None:
         """Make durable what `write_indexes` wrote; an empty file has nothing to lose."""
@@ -191,7 +200,7 @@ class Segment:
     def remove(self) -> None:
         """Delete the files."""
         self.close()
-        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for suffix in SEGMENT_SUFFIXES:
             if self._files.exists(self.file(suffix)):
                 self._files.remove(self.file(suffix))
 
@@ -245,24 +254,24 @@ class Segment:
             return False
         return header.last_offset - self.base_offset == offsets.relative_offsets[-1]
 
-    def recount(self, *, verify_crc: bool, may_have_gaps: bool = True, on_batch: Callable[[BatchHeader], None] | None = None) -> int:
+    def recount(self, *, verify_crc: bool, may_have_gaps: bool = True, on_batch: Callable[[int, BatchHeader], None] | None = None) -> int:
         """Walk the log from its start and make counts and indexes anew, in memory. `size` becomes the end of the last sound batch.
 
-        Returns the offset after that batch. `on_batch` hears of each batch in turn. Base offsets lie outside the checksum: they must rise,
-        and follow each other without a gap unless the log may have been compacted.
+        Returns the offset after that batch. `on_batch` hears of each batch in turn, and of its position. Base offsets lie outside the
+        checksum: they must rise, and follow each other without a gap unless the log may have been compacted.
         """
         end, next_offset = self.size, self.base_offset
         self.size = 0
         self._offsets, self._times = OffsetIndex(), TimeIndex()
         self._forget_counts()
-        for _, header in self.batches(end=end, verify_crc=verify_crc):
+        for position, header in self.batches(end=end, verify_crc=verify_crc):
             is_next = header.base_offset == next_offset or (may_have_gaps and header.base_offset > next_offset)
             if not is_next or header.last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
                 break
             self.note(header.last_offset, header.max_timestamp_ms, header.size_bytes)
             next_offset = header.next_offset
             if on_batch is not None:
-                on_batch(header)
+                on_batch(position, header)
         self.is_counted = True
         return next_offset
 
@@ -280,7 +289,8 @@ class Segment:
         """Position and header of each batch from the one at `position` on; ends before the first that is not whole (and sound)."""
         end = self.size if end is None else end
         window_bytes = _SCAN_BYTES if verify_crc else _HEADERS_BYTES
-        window, window_at = b"", position
+        window: Buffer = b""
+        window_at = position
         while position + HEADER_BYTES <= end:
             if position + HEADER_BYTES > window_at + len(window):
                 window, window_at = self.log().read(position, window_bytes), position
@@ -298,29 +308,37 @@ class Segment:
             yield position, header
             position += header.size_bytes
 
-    def read_batch(self, position: int, header: BatchHeader) -> bytes:
+    def read_batch(self, position: int, header: BatchHeader) -> Buffer:
         """All bytes of a batch found by `batches`."""
         return self.log().read(position, header.size_bytes)
 
-    def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> bytes | None:
-        """Whole batches from the one that holds `offset` (or the next) on; None when the segment ends before it."""
-        found = self.locate(offset)
+    def read(self, offset: int, max_bytes: int, *, at_least_one: bool, wait: bool = True, end_offset: int | None = None) -> Buffer | None:
+        """Whole batches from the one that holds `offset` (or the next) on, none from `end_offset` on; None when the segment ends before it.
+
+        Unless `wait`: ColdRead when they are not in memory.
+        """
+        found = self.locate(offset, wait=wait)
         if found is None:
             return None
         position, first_bytes = found
-        end = self._end_of_range(position, first_bytes, position + max_bytes)
+        limit = position + max_bytes
+        if end_offset is not None:
+            ends = self.locate(end_offset, wait=wait)
+            limit = limit if ends is None else min(limit, ends[0])
+            at_least_one = at_least_one and (ends is None or position < ends[0])
+        end = self._end_of_range(position, first_bytes, limit, wait=wait)
         if end == position:
             if not at_least_one:
                 return b""
             end = position + first_bytes
-        return self.log().read(position, end - position)
+        return self.log().read(position, end - position, wait=wait)
 
-    def locate(self, offset: int) -> tuple[int, int] | None:
+    def locate(self, offset: int, *, wait: bool = True) -> tuple[int, int] | None:
         """Position and size of the first batch that ends at or after `offset`."""
         position = self.offsets().position_for(offset - self.base_offset)
         log = self.log()
         while position < self.size:
-            window = log.read(position, _WALK_BYTES)
+            window = log.read(position, _WALK_BYTES, wait=wait)
             at, last = 0, len(window) - _WALK.size
             if last < 0:
                 raise self._damaged(position)
@@ -334,7 +352,7 @@ class Segment:
             position += at
         return None
 
-    def _end_of_range(self, position: int, first_bytes: int, limit: int) -> int:
+    def _end_of_range(self, position: int, first_bytes: int, limit: int, *, wait: bool) -> int:
         """The last known batch bound at or before `limit`; `position` itself when not even the first batch fits."""
         if limit >= self.size:
             return self.size
@@ -345,7 +363,7 @@ class Segment:
             return end
         # No index entry follows within the range, so little lies in it: step over what fits.
         end = position + first_bytes
-        window = self.log().read(end, min(limit - end, _WALK_BYTES))
+        window = self.log().read(end, min(limit - end, _WALK_BYTES), wait=wait)
         at = 0
         while at + LENGTH_OVERHEAD_BYTES <= len(window):
             (length,) = _LENGTH.unpack_from(window, at)
@@ -357,7 +375,13 @@ class Segment:
     def _damaged(self, position: int) -> StorageError:
         return StorageError(f"{self.path}{LOG_SUFFIX} is damaged at byte {position}: no record batch begins there; restore it from a copy")
 
-    # --- times
+    # --- what it is
+
+    def index_bytes(self) -> tuple[int, int]:
+        """What the two index files hold."""
+        if self._index_bytes is None:
+            self._index_bytes = self._files.size(self.file(INDEX_SUFFIX)), self._files.size(self.file(TIME_INDEX_SUFFIX))
+        return self._index_bytes
 
     def first_timestamp_ms(self) -> int | None:
         """The largest timestamp of the first batch, from which the age of the segment counts; None without a batch."""

@@ -5,11 +5,14 @@ segments in order, and a broker holds many logs.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from ottla.core.cleaning.retention import SegmentFacts
 from ottla.core.errors import PeerError, StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import BatchHeader, decode_batch
+from ottla.storage.files import Buffer
+from ottla.storage.log_view import SegmentView
 from ottla.storage.segment import LOG_SUFFIX, NO_TIMESTAMP, Segment
 
 
@@ -47,6 +50,64 @@ class Segments:
         if before is not None:
             self._keep_warm(before)
 
+    def facts(self, log_end_offset: int) -> Iterator[SegmentFacts]:
+        """What retention asks of each segment, oldest first, found out when it is asked."""
+        for number, segment in enumerate(self._all):
+            latest_ms = self._largest_timestamp_ms(number)
+            latest_ms = segment.made_ms if latest_ms == NO_TIMESTAMP else latest_ms
+            yield SegmentFacts(self._end_of(number, log_end_offset), segment.size, latest_ms)
+
+    def views(self, below_offset: int) -> tuple[SegmentView, ...]:
+        """The segments that end at or before `below_offset`, without the active one."""
+        views = []
+        for number, segment in enumerate(self._all[:-1]):
+            end_offset = self._bases[number + 1]
+            if end_offset > below_offset:
+                break
+            latest_ms = self._largest_timestamp_ms(number)
+            views.append(SegmentView(segment.base_offset, end_offset, segment.size, segment.path, latest_ms, *segment.index_bytes()))
+        return tuple(views)
+
+    def end_of(self, base_offset: int, log_end_offset: int) -> int:
+        """Where the segment after the one at `base_offset` begins."""
+        return self._end_of(self._bases.index(base_offset), log_end_offset)
+
+    def _end_of(self, number: int, log_end_offset: int) -> int:
+        return self._bases[number + 1] if number + 1 < len(self._bases) else log_end_offset
+
+    def holds(self, bases: Sequence[int]) -> bool:
+        """Whether these are base offsets of neighbouring segments, the active one not among them."""
+        if not bases or bases[0] not in self._bases:
+            return False
+        first = self._bases.index(bases[0])
+        return self._bases[first : first + len(bases)] == list(bases) and first + len(bases) < len(self._bases)
+
+    def neighbours(self, bases: Sequence[int]) -> list[Segment]:
+        """The segments with these base offsets."""
+        first = self._bases.index(bases[0])
+        return self._all[first : first + len(bases)]
+
+    def take_first(self, count: int) -> list[Segment]:
+        """The `count` oldest segments, closed and no longer in the log."""
+        return self._take(0, count)
+
+    def replace(self, bases: Sequence[int], segment: Segment) -> list[Segment]:
+        """Puts `segment` where those with these base offsets were; they come back, closed."""
+        first = self._bases.index(bases[0])
+        taken = self._take(first, len(bases))
+        self._all.insert(first, segment)
+        self._bases.insert(first, segment.base_offset)
+        return taken
+
+    def _take(self, first: int, count: int) -> list[Segment]:
+        taken = self._all[first : first + count]
+        del self._all[first : first + count], self._bases[first : first + count]
+        if self._warm in taken:
+            self._warm = None
+        for segment in taken:
+            segment.close()
+        return taken
+
     def close(self) -> None:
         """Give the files back; what only full segments need in memory goes too."""
         self._warm = None
@@ -70,10 +131,10 @@ class Segments:
     def _first(self, offset: int) -> int:
         return max(0, bisect_right(self._bases, offset) - 1)
 
-    def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> bytes:
-        """Whole batches from the one that holds `offset` on, out of one segment; empty when nothing follows."""
+    def read(self, offset: int, max_bytes: int, *, at_least_one: bool, wait: bool = True, end_offset: int | None = None) -> Buffer:
+        """Whole batches from the one that holds `offset` on and before `end_offset`, out of one segment; empty when nothing follows."""
         for number in range(self._first(offset), len(self._all)):
-            data = self._opened(number).read(offset, max_bytes, at_least_one=at_least_one)
+            data = self._opened(number).read(offset, max_bytes, at_least_one=at_least_one, wait=wait, end_offset=end_offset)
             if data is not None:
                 return data
         return b""
@@ -87,22 +148,22 @@ class Segments:
                 for position, header in segment.batches(found[0]):
                     yield header, _decode(segment, position, header)
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
-        """(timestamp, offset) of the first record that is as late as `timestamp_ms` or later; None when there is none."""
-        for number in range(len(self._all)):
+    def offset_for_timestamp(self, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
+        """(timestamp, offset) of the first record from `from_offset` on that is as late as `timestamp_ms` or later; None without one."""
+        for number in range(self._first(from_offset), len(self._all)):
             if self._largest_timestamp_ms(number) >= timestamp_ms:
                 segment = self._opened(number)
                 for position, header in segment.batches_from_timestamp(timestamp_ms):
                     if header.max_timestamp_ms >= timestamp_ms:
                         for record in _decode(segment, position, header):
-                            if record.timestamp_ms >= timestamp_ms:
+                            if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
                                 return record.timestamp_ms, record.offset
         return None
 
-    def max_timestamp(self) -> tuple[int, int] | None:
+    def max_timestamp(self, from_offset: int) -> tuple[int, int] | None:
         """(timestamp, offset) of the first record with the largest timestamp; None when no record has one."""
         latest_ms = max(map(self._largest_timestamp_ms, range(len(self._all))), default=NO_TIMESTAMP)
-        return None if latest_ms == NO_TIMESTAMP else self.offset_for_timestamp(latest_ms)
+        return None if latest_ms == NO_TIMESTAMP else self.offset_for_timestamp(latest_ms, from_offset)
 
     def _largest_timestamp_ms(self, number: int) -> int:
         segment = self._all[number]

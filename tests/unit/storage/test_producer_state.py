@@ -6,8 +6,11 @@ import pytest
 from crc32c import crc32c
 
 from ottla.core.errors import ErrorCode
-from ottla.core.records.batch import BatchHeader
+from ottla.core.records.batch import CONTROL_BIT, NO_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader
+from ottla.core.records.end_marker import ControlType, EndMarker
+from ottla.storage.log_view import ProducerEnd
 from ottla.storage.producer_state import SEQUENCE_MAX, ProducerBatch, ProducerStates, SequenceRefused, last_sequence
+from ottla.storage.transaction_index import AbortedTransaction
 
 
 def header(sequence: int, *, count: int = 3, epoch: int = 0, offset: int = 0, timestamp_ms: int = 1000, attributes: int = 0) -> BatchHeader:
@@ -130,3 +133,44 @@ def test_a_changed_snapshot_is_none(at: int) -> None:
 def test_a_snapshot_whose_count_is_wrong_is_none() -> None:
     body = struct.pack(">i", 5)
     assert ProducerStates.decode(struct.pack(">hI", 1, crc32c(body)) + body) is None
+
+
+def transactional(offset: int, count: int = 1, *, producer_id: int = 7, control: bool = False) -> BatchHeader:
+    attributes = TRANSACTIONAL_BIT | control * CONTROL_BIT
+    sequence = NO_SEQUENCE if control else offset
+    return BatchHeader(offset, 100, 0, 2, 0, attributes, count - 1, 0, 50, producer_id, 0, sequence, count)
+
+
+def test_a_transaction_is_open_from_its_first_batch_to_its_marker() -> None:
+    states = ProducerStates()
+    assert states.first_open_offset is None
+    states.note(transactional(10, 5))
+    states.note(transactional(15, producer_id=8))
+    states.note(transactional(16))
+    assert states.first_open_offset == 10
+    assert states.end_transaction(transactional(17, control=True), EndMarker(ControlType.COMMIT, 3)) is None
+    assert states.first_open_offset == 15
+    states.note(transactional(18))
+    aborted = states.end_transaction(transactional(19, control=True), EndMarker(ControlType.ABORT, 3))
+    assert aborted == AbortedTransaction(producer_id=7, first_offset=18, last_offset=19, last_stable_offset=15)
+    aborted = states.end_transaction(transactional(20, producer_id=8, control=True), EndMarker(ControlType.ABORT, 3))
+    assert aborted == AbortedTransaction(producer_id=8, first_offset=15, last_offset=20, last_stable_offset=21)
+    assert states.first_open_offset is None
+
+
+def test_a_marker_without_a_transaction_aborts_nothing() -> None:
+    states = ProducerStates()
+    assert states.end_transaction(transactional(3, control=True), EndMarker(ControlType.ABORT, 1)) is None
+    assert states.ends() == {7: ProducerEnd(0, -1)}
+
+
+def test_open_transactions_survive_the_snapshot_and_do_not_expire() -> None:
+    states = ProducerStates()
+    states.note(transactional(10, 5))
+    found = ProducerStates.decode(states.encode())
+    assert found is not None
+    assert found.first_open_offset == 10
+    assert found.ends() == {7: ProducerEnd(0, 14)}
+    assert found.expire(now_ms=10**12, after_ms=1) == 0
+    found.end_transaction(transactional(15, control=True), EndMarker(ControlType.COMMIT, 0))
+    assert found.expire(now_ms=10**12, after_ms=1) == 1

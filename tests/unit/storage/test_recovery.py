@@ -237,7 +237,7 @@ def test_what_crashes_leave_half_made_is_removed() -> None:
 
 def test_files_with_other_names_are_let_alone() -> None:
     files = written(clean=True)
-    for name in ("t-0/readme.log", "t-0/+0000000000000000001.log", "t-0/00000000000000000000.txnindex"):
+    for name in ("t-0/readme.log", "t-0/+0000000000000000001.log", "t-0/00000000000000000000.other"):
         files.open(name).append(b"x")
     before = contents(files)
     assert open_it(files).clean

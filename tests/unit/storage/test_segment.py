@@ -148,7 +148,7 @@ def test_recount_stops_before_what_is_not_sound(files: Files) -> None:
     batches = fill(segment, [100] * 5)
     files.open(f"t-0/{BASE:020d}.log").write_at(batches[3][1] + 80, b"\xff")
     met: list[int] = []
-    assert segment.recount(verify_crc=True, on_batch=lambda header: met.append(header.base_offset)) == BASE + 6
+    assert segment.recount(verify_crc=True, on_batch=lambda _, header: met.append(header.base_offset)) == BASE + 6
     assert met == [BASE, BASE + 2, BASE + 4]
     assert segment.size == batches[3][1]
 
@@ -161,7 +161,7 @@ def test_offsets_must_follow_each_other(files: Files, base_offset: int, may_have
     batches = fill(segment, [100] * 5)
     files.open(f"t-0/{BASE:020d}.log").write_at(batches[1][1], struct.pack(">q", base_offset))
     met: list[int] = []
-    segment.recount(verify_crc=True, may_have_gaps=may_have_gaps, on_batch=lambda header: met.append(header.base_offset))
+    segment.recount(verify_crc=True, may_have_gaps=may_have_gaps, on_batch=lambda _, header: met.append(header.base_offset))
     assert len(met) == (2 if may_have_gaps and base_offset > BASE + 2 else found)
 
 

@@ -40,7 +40,7 @@ def test_none_at_all() -> None:
     segments = Segments([])
     assert (len(segments), segments.start_offset, segments.size_bytes) == (0, 0, 0)
     assert segments.read(0, 100, at_least_one=True) == b""
-    assert (segments.max_timestamp(), segments.offset_for_timestamp(0), list(segments.read_batches(0))) == (None, None, [])
+    assert (segments.max_timestamp(0), segments.offset_for_timestamp(0, 0), list(segments.read_batches(0))) == (None, None, [])
 
 
 def test_few_files_are_open_however_many_are_read(tmp_path: Path) -> None:
@@ -51,8 +51,8 @@ def test_few_files_are_open_however_many_are_read(tmp_path: Path) -> None:
     for offset in [*range(50), *range(0, 50, 11)]:
         assert first_offset(segments.read(offset, 1, at_least_one=True)) == offset
         assert len(files.opened) <= 2
-    assert segments.max_timestamp() == (49, 49)
-    assert [segments.offset_for_timestamp(time_ms) for time_ms in (0, 15, 49, 50)] == [(0, 0), (15, 15), (49, 49), None]
+    assert segments.max_timestamp(0) == (49, 49)
+    assert [segments.offset_for_timestamp(time_ms, 0) for time_ms in (0, 15, 49, 50)] == [(0, 0), (15, 15), (49, 49), None]
     assert len(files.opened) <= 2
 
 
@@ -62,4 +62,4 @@ def test_a_gap_that_compaction_left_is_stepped_over(tmp_path: Path) -> None:
     assert first_offset(segments.read(150, 1, at_least_one=True)) == 200
     assert segments.read(210, 1, at_least_one=True) == b""
     assert [header.base_offset for header, _ in segments.read_batches(108)] == [108, 109, *range(200, 210)]
-    assert segments.offset_for_timestamp(50) == (100, 100)
+    assert segments.offset_for_timestamp(50, 0) == (100, 100)

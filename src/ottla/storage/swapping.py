@@ -1,0 +1,89 @@
+"""Files that change their names while segments come and go: `.cleaned` → `.swap` → plain, and plain → `.deleted`, as Kafka does it.
+
+A crash between any two of these steps leaves names from which `resolve_names` finds a whole log again. Which segments are exchanged is not
+decided here. Source: Kafka's `UnifiedLog.replaceSegments` and `LogLoader`.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ottla.storage.files import Files
+from ottla.storage.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, Segment
+
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+DELETED_SUFFIX: Final = ".deleted"
+_TEMPORARY_SUFFIX: Final = ".tmp"
+_NAME_DIGITS: Final = 20
+
+
+def mark_deleted(files: Files, paths: Iterable[str]) -> tuple[str, ...]:
+    """Rename those of the files that exist; their new names."""
+    there = [path for path in paths if files.exists(path)]
+    for path in there:
+        files.rename(path, path + DELETED_SUFFIX)
+    return tuple(path + DELETED_SUFFIX for path in there)
+
+
+def segment_files(segment: Segment) -> list[str]:
+    """The paths of a segment's files, whether they exist or not; the log first, since it is the log that makes a segment."""
+    return [segment.file(suffix) for suffix in SEGMENT_SUFFIXES]
+
+
+def remove_cleaned(files: Files, path: str) -> None:
+    """Remove what a cleaning made that is of no use any more."""
+    for suffix in SEGMENT_SUFFIXES:
+        if files.exists(path + suffix + CLEANED_SUFFIX):
+            files.remove(path + suffix + CLEANED_SUFFIX)
+
+
+def swap_in(files: Files, path: str, replaced: Sequence[Segment]) -> tuple[str, ...]:
+    """Give finished `.cleaned` files the place of `replaced`, the first of which has the same path. The old files' new names."""
+    made = [path + suffix for suffix in reversed(SEGMENT_SUFFIXES) if files.exists(path + suffix + CLEANED_SUFFIX)]
+    for name in made:  # the log last: from then on the swap counts
+        files.rename(name + CLEANED_SUFFIX, name + SWAP_SUFFIX)
+    # From the newest to the oldest: while the first one is there, what is left has no hole.
+    deleted = [old for segment in reversed(replaced) for old in mark_deleted(files, reversed(segment_files(segment)))]
+    for name in made:
+        files.rename(name + SWAP_SUFFIX, name)
+    return tuple(deleted)
+
+
+def resolve_names(files: Files, directory: str) -> list[str]:
+    """Finish or undo what a crash interrupted; the names that are in the directory then."""
+    names = files.list(directory)
+    cleaned = [base for name in names if name.endswith(CLEANED_SUFFIX) and (base := _base(name)) is not None]
+    undone = min(cleaned, default=None)
+    gone = [name for name in names if name.endswith((_TEMPORARY_SUFFIX, CLEANED_SUFFIX, DELETED_SUFFIX))]
+    swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
+    if undone is not None:
+        gone += [name for name in swaps if (base := _base(name)) is None or base >= undone]
+    swaps = [name for name in swaps if name not in gone]
+    gone += _replaced(files, directory, names, swaps)
+    for name in gone:
+        files.remove(f"{directory}/{name}")
+    for name in sorted(swaps, key=lambda name: name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
+        files.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
+    if gone or swaps:
+        files.sync_directory(directory)
+        names = files.list(directory)
+    return names
+
+
+def _replaced(files: Files, directory: str, names: list[str], swaps: list[str]) -> list[str]:
+    """The plain files whose place the finished swaps take: all from the first one's base to the last one's end."""
+    logs = [name for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+    ranges = []
+    for name in logs:
+        base = _base(name)
+        if base is not None:
+            swap = Segment(files, directory, base, index_interval_bytes=0, made_ms=0, file_suffix=SWAP_SUFFIX)
+            ranges.append((base, max([base, *(header.last_offset for _, header in swap.batches())])))
+            swap.close()
+    plain = [(name, base) for name in names if name.endswith(SEGMENT_SUFFIXES) and (base := _base(name)) is not None]
+    return [name for name, base in plain if any(first <= base <= last for first, last in ranges)]
+
+
+def _base(name: str) -> int | None:
+    stem = name[:_NAME_DIGITS]
+    return int(stem) if len(stem) == _NAME_DIGITS and stem.isascii() and stem.isdigit() else None
