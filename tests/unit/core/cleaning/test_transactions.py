@@ -1,0 +1,152 @@
+"""Batches that are not ordinary: the verdict on each, as a log goes by."""
+
+from array import array
+from struct import pack
+from typing import NamedTuple
+
+import pytest
+
+from ottla.core.cleaning.lane import Verdict
+from ottla.core.cleaning.plain import PlainChunk
+from ottla.core.cleaning.transactions import ABORT, COMMIT, Judge, Transactions, skipped
+from ottla.core.errors import PeerError
+from ottla.core.model import Record
+from ottla.core.records.batch import empty_batch, encode_batch, read_header
+
+NOW_MS = 5000
+
+
+class Abort(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+
+
+class End(NamedTuple):
+    epoch: int
+    last_offset: int
+
+
+def data(offset: int, producer_id: int, *, is_transactional: bool = True, last_offset: int | None = None) -> bytes:
+    records = [Record(offset, 1000, b"k", b"v")]
+    batch = encode_batch(
+        records, base_offset=offset, last_offset=last_offset, producer_id=producer_id, base_sequence=0, is_transactional=is_transactional
+    )
+    return bytes(batch)
+
+
+def marker(offset: int, producer_id: int, control_type: int, *, epoch: int = 0, horizon_ms: int | None = None) -> bytes:
+    record = Record(offset, 1000, pack(">hh", 0, control_type), bytes(6))
+    return bytes(
+        encode_batch(
+            [record],
+            base_offset=offset,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            is_transactional=True,
+            is_control=True,
+            delete_horizon_ms=horizon_ms,
+        )
+    )
+
+
+def empty(batch: bytes) -> bytes:
+    return bytes(empty_batch(read_header(batch)))
+
+
+def verdicts(
+    batches: list[bytes], *aborted: Abort, producers: dict[int, End] | None = None, end_offset: int = 999
+) -> tuple[list[Verdict | None], list[Abort]]:
+    """The verdict on each batch (None: an ordinary one), and the aborted transactions that stay in the index."""
+    transactions = Transactions(aborted)
+    judge = Judge(transactions, producers or {}, end_offset=end_offset, now_ms=NOW_MS)
+    buffer = b"".join(batches)
+    found = judge.verdicts(PlainChunk(buffer, judge.marked_offsets), buffer)
+    starts = [sum(map(len, batches[:number])) for number in range(len(batches))]
+    return [found.get(start) for start in starts], transactions.take_kept()
+
+
+def test_aborted_data_goes_and_its_marker_stays_and_so_does_its_index_entry() -> None:
+    batches = [data(0, 7), data(1, 8), data(2, 7), marker(3, 7, ABORT), marker(4, 8, COMMIT)]
+    abort = Abort(7, 0, 3)
+    drop, keep = Verdict.DROP, Verdict.KEEP
+    assert verdicts(batches, abort) == ([drop, Verdict.FILTER, drop, keep, keep], [abort])
+
+
+def test_markers_get_a_horizon_when_their_data_is_gone_and_go_at_the_horizon() -> None:
+    for kind in (ABORT, COMMIT):
+        assert verdicts([marker(3, 7, kind)]) == ([Verdict.KEEP_UNTIL_HORIZON], [])
+        assert verdicts([marker(3, 7, kind, horizon_ms=NOW_MS + 1)]) == ([Verdict.KEEP], [])
+        assert verdicts([marker(3, 7, kind, horizon_ms=NOW_MS)]) == ([Verdict.DROP], [])
+
+
+def test_a_marker_whose_data_is_gone_leaves_the_index() -> None:
+    assert verdicts([marker(3, 7, ABORT)], Abort(7, 0, 3)) == ([Verdict.KEEP_UNTIL_HORIZON], [])
+
+
+def test_the_next_transaction_of_a_producer_is_another_one() -> None:
+    batches = [data(0, 7), marker(1, 7, ABORT), data(2, 7), marker(3, 7, COMMIT), data(4, 7), marker(5, 7, ABORT), marker(6, 7, COMMIT)]
+    aborted = [Abort(7, 4, 5), Abort(7, 0, 1)]
+    drop, keep = Verdict.DROP, Verdict.KEEP
+    expected = [drop, keep, Verdict.FILTER, keep, drop, keep, Verdict.KEEP_UNTIL_HORIZON]
+    assert verdicts(batches, *aborted) == (expected, [aborted[1], aborted[0]])
+
+
+def test_data_before_the_aborted_transaction_is_not_of_it() -> None:
+    assert verdicts([data(0, 7), data(1, 7)], Abort(7, 1, 9))[0] == [Verdict.FILTER, Verdict.DROP]
+
+
+def test_ordinary_batches_amid_a_transaction_need_no_verdict() -> None:
+    assert verdicts([data(0, 7, is_transactional=False), data(1, -1, is_transactional=False)], Abort(7, 0, 9))[0] == [None, None]
+
+
+def test_the_last_batch_of_a_live_producer_stays_if_need_be_empty() -> None:
+    batches = [data(0, 7), data(1, 7, is_transactional=False), data(2, 7)]
+    producers = {7: End(0, 1)}
+    assert verdicts(batches, producers=producers)[0] == [Verdict.FILTER, Verdict.FILTER_KEEP, Verdict.FILTER]
+    assert verdicts([data(1, 8, is_transactional=False)], producers=producers)[0] == [Verdict.FILTER]
+    assert verdicts([data(0, 7), data(1, 7)], Abort(7, 0, 2), producers=producers)[0] == [Verdict.DROP, Verdict.EMPTY]
+
+
+def test_a_batch_without_a_producer_is_no_producers_last() -> None:
+    assert verdicts([data(0, -1, is_transactional=False)], producers={-1: End(0, 0)})[0] == [Verdict.FILTER]
+
+
+def test_a_producer_known_by_its_marker_alone_keeps_that() -> None:
+    batches = [marker(1, 7, COMMIT, epoch=3, horizon_ms=1), marker(2, 7, COMMIT, epoch=4, horizon_ms=1)]
+    assert verdicts(batches, producers={7: End(4, -1)})[0] == [Verdict.DROP, Verdict.EMPTY]
+    assert verdicts([data(3, 7)], producers={7: End(0, -1)})[0] == [Verdict.FILTER]
+
+
+def test_the_last_batch_of_the_range_stays() -> None:
+    assert verdicts([data(0, -1, is_transactional=False, last_offset=4)], end_offset=5)[0] == [Verdict.FILTER_KEEP]
+    assert verdicts([data(0, 7, last_offset=4)], Abort(7, 0, 9), end_offset=5)[0] == [Verdict.EMPTY]
+    assert verdicts([marker(4, 7, COMMIT, horizon_ms=1)], end_offset=5)[0] == [Verdict.EMPTY]
+    assert verdicts([marker(4, 7, COMMIT)], end_offset=5)[0] == [Verdict.KEEP_UNTIL_HORIZON]
+
+
+def test_an_emptied_marker_goes_when_nothing_needs_it() -> None:
+    gone = empty(marker(4, 7, COMMIT))
+    assert verdicts([gone])[0] == [Verdict.DROP]
+    assert verdicts([gone], end_offset=5)[0] == [Verdict.EMPTY]
+
+
+def test_an_emptied_batch_of_data_still_holds_its_marker() -> None:
+    assert verdicts([empty(data(0, 7)), marker(1, 7, COMMIT)])[0] == [Verdict.FILTER, Verdict.KEEP]
+
+
+def test_other_control_records_stay() -> None:
+    assert verdicts([marker(0, -1, 2), marker(1, -1, 99)])[0] == [Verdict.KEEP, Verdict.KEEP]
+
+
+def test_the_index_pass_skips_control_batches_and_aborted_data() -> None:
+    batches = [data(0, 7), data(1, 8), marker(2, 7, ABORT), data(3, 7), data(4, 9, is_transactional=False)]
+    buffer = b"".join(batches)
+    positions = skipped(Transactions([Abort(7, 0, 2)]), PlainChunk(buffer, array("q", [4])), buffer)
+    assert positions == {0, len(batches[0]) + len(batches[1])}
+
+
+def test_a_control_batch_that_is_none_is_refused() -> None:
+    bad = encode_batch([Record(0, 0, b"\x00", b"")], is_control=True)
+    with pytest.raises(PeerError, match="names no type"):
+        verdicts([bytes(bad)])
