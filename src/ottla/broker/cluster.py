@@ -1,29 +1,27 @@
 """What the APIs work on: the catalogue, the partitions, the groups, and who this broker is. One per broker, used from its loop alone."""
 
-import base64
 import logging
-import uuid
+import random
 from collections.abc import Callable
 
 from ottla.broker.catalogue_log import CatalogueLog
 from ottla.broker.clock import now_ms
 from ottla.broker.events import GroupEvents
+from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.groups import Groups
+from ottla.broker.log_manager import LogManager
+from ottla.broker.meta_properties import identify
+from ottla.broker.offset_checkpoints import OffsetCheckpoints
 from ottla.broker.partitions import Partitions
+from ottla.broker.removals import Removals
 from ottla.broker.topics import Topics
 from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Catalogue, Refused
 from ottla.core.config import BrokerConfig
-from ottla.core.errors import StorageError
 from ottla.core.model import GroupEvent
+from ottla.storage.checkpoints import CLEAN_SHUTDOWN_FILE
 from ottla.storage.files import Files
 
 log = logging.getLogger("ottla.broker.cluster")
-
-META_PROPERTIES = "meta.properties"
-
-
-def _kafka_uuid() -> str:
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
 
 
 class Cluster:
@@ -43,42 +41,34 @@ class Cluster:
         self.port = 0
         self.cluster_id = ""
         self.catalogue = Catalogue((config.node_id,), config.text)
-        self.partitions = Partitions(files, self.catalogue, clock)
+        checkpoints, removals = OffsetCheckpoints(files), Removals(files)
+        self.partitions = Partitions(files, self.catalogue, clock, checkpoints, removals)
+        self.log_manager = LogManager(files, config, self.catalogue, self.partitions, checkpoints, removals, clock)
         self._files = files
         self._catalogue_log = CatalogueLog(files, self.catalogue, clock)
         self.topics = Topics(config, self._catalogue_log, self.partitions)
         self.events = GroupEvents(self.topics, self.partitions, clock, on_group_event)
         self.groups = Groups(config, self.topics, self.partitions, clock, self.events.publish)
+        sessions_max = config.number("max.incremental.fetch.session.cache.slots")
+        self.fetch_sessions = FetchSessions(sessions_max, lambda: random.randrange(1, 2**31))
         self._producer_id = self._producer_ids_end = 0
 
     def open(self) -> None:
-        """Reads back what the directory holds: who we are, the catalogue, the groups. Raises StorageError."""
-        self.cluster_id = self._read_or_write_meta()
-        self._catalogue_log.open()
+        """Reads back what the directory holds: who we are, the catalogue, the logs (after a crash), the groups. Raises StorageError."""
+        after_crash = not self._files.exists(CLEAN_SHUTDOWN_FILE)
+        identity = identify(self._files, self.config.node_id)
+        self.cluster_id = identity.cluster_id
+        self._catalogue_log.open(self.config.node_id, identity, after_crash=after_crash)
+        self.log_manager.open()
         self.groups.load()
 
     def close(self) -> None:
-        """Writes what is pending and closes every log cleanly."""
+        """Writes what is pending, closes every log cleanly, and says so on the disk, at the very end. Raises StorageError."""
         self.groups.drop()
         self.events.flush()
-        self.partitions.close()
+        self.log_manager.close()
         self._catalogue_log.close()
-
-    def _read_or_write_meta(self) -> str:
-        if not self._files.exists(META_PROPERTIES):
-            cluster_id = _kafka_uuid()
-            text = f"version=1\ncluster.id={cluster_id}\nnode.id={self.config.node_id}\ndirectory.id={_kafka_uuid()}\n"
-            self._files.replace(META_PROPERTIES, text.encode())
-            return cluster_id
-        lines = self._files.read_all(META_PROPERTIES).decode(errors="replace").splitlines()
-        values = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
-        if "cluster.id" not in values:
-            raise StorageError(f"{META_PROPERTIES} names no cluster.id: this is not a Kafka data directory, or the file is damaged")
-        if values.get("node.id", str(self.config.node_id)) != str(self.config.node_id):
-            raise StorageError(
-                f"the data directory belongs to node {values['node.id']}, but this broker is node {self.config.node_id}: set node.id"
-            )
-        return values["cluster.id"]
+        self.log_manager.mark_clean()
 
     def delete_topic(self, name: str) -> Refused | None:
         """Deletes a topic with its files and its committed offsets. Raises StorageError."""

@@ -75,7 +75,7 @@ class ApacheKafka(BrokerProcess):
     A second object on the same `data_dir`, or `start` after `stop` or `kill`, goes on with the data and on the same port. `config`
     holds Kafka's own settings and overrides SINGLE_NODE_CONFIG; a data directory keeps the settings that it was made with. Making one
     raises ToolMissing where Maven or Java 17+ is missing (its text is a reason to skip), `start` raises StartFailed where Kafka ends
-    or stays silent.
+    or stays silent. `log_dir` may be a directory that another broker left: it is opened as it is, and never formatted.
 
     In `data_dir`: `server.properties`, `kafka.log` (Kafka's own log lines), `console.log`, `logs/` (Kafka's log.dirs).
     """
@@ -88,13 +88,14 @@ class ApacheKafka(BrokerProcess):
         *,
         cache_dir: str | Path,
         config: Mapping[str, str] | None = None,
+        log_dir: str | Path | None = None,
         jvm_options: Sequence[str] = KAFKAS_OWN_JVM_OPTIONS,
         tell: Callable[[str], None] = say,
     ) -> None:
         super().__init__()
         self.data_dir = Path(data_dir)
         self.log_path = self.data_dir / "kafka.log"
-        self.log_dir = self.data_dir / "logs"
+        self.log_dir = Path(log_dir) if log_dir else self.data_dir / "logs"
         self.config = SINGLE_NODE_CONFIG | dict(config or {})
         self._jvm_options = list(jvm_options)
         self._java = find_java()
@@ -134,7 +135,7 @@ class ApacheKafka(BrokerProcess):
         return int(listener.group(1))
 
     def _prepare(self) -> None:
-        """Choose free ports, write the configuration, format the log directory."""
+        """Choose free ports, write the configuration, format the log directory if it is new."""
         self._port, controller_port = _free_ports(2)
         listeners = f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{controller_port}"
         settings = self.config | {
@@ -147,11 +148,16 @@ class ApacheKafka(BrokerProcess):
         properties = self.data_dir / "server.properties"
         drafted = self.data_dir / "server.properties.draft"
         drafted.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        if not (self.log_dir / "meta.properties").exists():
+            self._format(drafted)
+        drafted.rename(properties)
+
+    def _format(self, settings: Path) -> None:
         # 16 bytes as base64; the fixed first one keeps it from beginning with "-", which would be taken for an option.
         cluster_id = base64.urlsafe_b64encode(b"k" + os.urandom(15)).decode().rstrip("=")
         formatting = ["kafka.tools.StorageTool", "format", "--standalone", "--ignore-formatted", "-t", cluster_id, "-c"]
         ran = subprocess.run(
-            self.java_command(*QUICK_JVM_OPTIONS, self._log4j_option(), *formatting, str(drafted)),
+            self.java_command(*QUICK_JVM_OPTIONS, self._log4j_option(), *formatting, str(settings)),
             capture_output=True,
             text=True,
             errors="replace",
@@ -160,7 +166,6 @@ class ApacheKafka(BrokerProcess):
         )
         if ran.returncode:
             raise StartFailed(f"Apache Kafka {VERSION} could not format {self.log_dir}:\n{ran.stdout}{ran.stderr}")
-        drafted.rename(properties)
 
     def _log4j_option(self) -> str:
         return f"-Dlog4j2.configurationFile={self.data_dir.resolve() / 'log4j2.yaml'}"

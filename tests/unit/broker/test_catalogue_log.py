@@ -1,21 +1,47 @@
-"""The catalogue's log: appended first, then true; read back at every start."""
+"""The catalogue's log: appended first, then true; read back at every start, Kafka's snapshots and transactions included."""
+
+import logging
 
 import pytest
 
 from ottla.broker.catalogue_log import DIRECTORY, CatalogueLog
+from ottla.broker.meta_properties import Identity
+from ottla.core.catalogue.adoption import FIRST_FEATURES
 from ottla.core.catalogue.catalogue import Catalogue, NewTopic
-from ottla.core.catalogue.records import RemoveTopicRecord, encode
+from ottla.core.catalogue.quorum import SnapshotId, first_snapshot
+from ottla.core.catalogue.records import AbortTransaction, FeatureLevelRecord, RemoveTopicRecord, TopicRecord, encode
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
 from ottla.core.model import Record
+from ottla.core.records.batch import encode_batch
 from ottla.storage.files import MemoryFiles
-from ottla.storage.partition_log import PartitionLog
+from ottla.storage.partition_log import LogSettings, PartitionLog
+
+IDENTITY = Identity("a-cluster", bytes(range(100, 116)), is_new=False)
+BEGIN = b"\x01\x17\x00\x00"
+FIRST = SnapshotId(0, 0).file_name
 
 
-def open_log(files: MemoryFiles) -> CatalogueLog:
+def open_log(files: MemoryFiles, *, after_crash: bool = False) -> CatalogueLog:
     log = CatalogueLog(files, Catalogue((1,), BrokerConfig({}).text), lambda: 5)
-    log.open()
+    log.open(1, IDENTITY, after_crash=after_crash)
     return log
+
+
+def write_log(files: MemoryFiles, *values: bytes, leader_epoch: int = 3) -> None:
+    """A log as Apache Kafka leaves it."""
+    log = PartitionLog(files, DIRECTORY, LogSettings(), leader_epoch=leader_epoch)
+    log.open(5)
+    for value in values:
+        log.append_records([Record(0, 5, None, value)], now_ms=5)
+    log.close()
+
+
+def read_log(files: MemoryFiles) -> list[tuple[int, bytes]]:
+    """The leader epoch and value of each record."""
+    log = PartitionLog(files, DIRECTORY, LogSettings())
+    log.open(5)
+    return [(header.leader_epoch, record.value or b"") for header, found in log.read_batches(log.log_start_offset) for record in found]
 
 
 def test_it_replays_what_it_kept() -> None:
@@ -24,7 +50,8 @@ def test_it_replays_what_it_kept() -> None:
     first.append(first.catalogue.create_topic(NewTopic(name="t", partitions=3, configs={"retention.ms": "9"}), bytes(range(16))))
     second = open_log(files)
     assert second.catalogue.topics == first.catalogue.topics
-    assert files.exists(f"{DIRECTORY}/00000000000000000000.log")
+    assert second.catalogue.topics["t"].homes == [((1,), (IDENTITY.directory_id,))] * 3
+    assert second.catalogue.features == FIRST_FEATURES
 
 
 def test_nothing_is_true_that_could_not_be_kept(monkeypatch) -> None:
@@ -42,7 +69,108 @@ def test_nothing_is_true_that_could_not_be_kept(monkeypatch) -> None:
 @pytest.mark.parametrize("value", [b"", b"\x02\x02\x00", encode(RemoveTopicRecord(topic_id=bytes(16)))])
 def test_a_record_that_cannot_be_replayed_stops_the_start(value: bytes) -> None:
     files = MemoryFiles()
-    first = open_log(files)
-    first._log.append_records([Record(0, 1, None, value)], now_ms=1)
+    write_log(files, value)
     with pytest.raises(StorageError, match="offset 0 cannot be replayed"):
         open_log(files)
+
+
+def test_a_new_directory_tells_kafka_who_votes() -> None:
+    files = MemoryFiles()
+    open_log(files)
+    assert files.read_all(f"{DIRECTORY}/{FIRST}") == first_snapshot(1, IDENTITY.directory_id, 5)
+    write_log(files, b"\x01\x14\x00\x00")
+    before = files.read_all(f"{DIRECTORY}/{FIRST}")
+    open_log(files)
+    assert files.read_all(f"{DIRECTORY}/{FIRST}") == before
+
+
+def test_it_goes_on_in_kafkas_leader_epoch() -> None:
+    files = MemoryFiles()
+    write_log(files, encode(FeatureLevelRecord(name="metadata.version", level=30)), leader_epoch=7)
+    log = open_log(files)
+    log.append([TopicRecord(name="t", topic_id=bytes(16))])
+    log.close()
+    assert [epoch for epoch, _ in read_log(files)] == [7, 7]
+
+
+def test_a_crash_raises_the_leader_epochs() -> None:
+    files = MemoryFiles()
+    first = open_log(files)
+    first.append(first.catalogue.create_topic(NewTopic(name="t", partitions=2), bytes(16)))
+    assert open_log(files).catalogue.topics["t"].leader_epochs == [0, 0]
+    assert open_log(files, after_crash=True).catalogue.topics["t"].leader_epochs == [1, 1]
+
+
+def test_an_unfinished_transaction_is_aborted_before_anything_is_appended() -> None:
+    files = MemoryFiles()
+    write_log(
+        files, encode(FeatureLevelRecord(name="metadata.version", level=30)), BEGIN, encode(TopicRecord(name="t", topic_id=bytes(16)))
+    )
+    log = open_log(files)
+    assert log.catalogue.topics == {}
+    log.append([TopicRecord(name="u", topic_id=bytes(16))])
+    log.close()
+    assert [value for _, value in read_log(files)][3:] == [encode(AbortTransaction()), encode(TopicRecord(name="u", topic_id=bytes(16)))]
+    assert list(open_log(files).catalogue.topics) == ["u"]
+
+
+def snapshot(*values: bytes, is_finished: bool = True) -> bytes:
+    whole = first_snapshot(1, IDENTITY.directory_id, 5)
+    foot_at = 12 + int.from_bytes(whole[8:12])
+    records = [Record(number, 5, None, value) for number, value in enumerate(values, start=3)]
+    return whole[:foot_at] + bytes(encode_batch(records, base_offset=3)) + (whole[foot_at:] if is_finished else b"")
+
+
+def test_the_newest_snapshot_stands_for_what_lies_before_it() -> None:
+    files = MemoryFiles()
+    old, new = (encode(TopicRecord(name=name, topic_id=name.encode() * 16)) for name in ("o", "n"))
+    write_log(files, b"\x01\x14\x00\x00", b"\x01\x14\x00\x00", new)
+    files.replace(f"{DIRECTORY}/{SnapshotId(0, 0).file_name}", snapshot(encode(TopicRecord(name="x", topic_id=bytes(16)))))
+    files.replace(f"{DIRECTORY}/{SnapshotId(2, 9).file_name}", snapshot(old, encode(FeatureLevelRecord(name="metadata.version", level=30))))
+    log = open_log(files)
+    assert list(log.catalogue.topics) == ["o", "n"]
+    log.append([RemoveTopicRecord(topic_id=b"o" * 16)])
+    log.close()
+    assert read_log(files)[-1][0] == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        (SnapshotId(1, 3), snapshot(b"\x01\x14\x00\x00", is_finished=False), "was not written to its end"),
+        (SnapshotId(1, 3), b"\0" * 80, "cannot be read"),
+        (SnapshotId(9, 3), snapshot(b"\x01\x14\x00\x00"), "its newest snapshot ends at 9"),
+    ],
+)
+def test_a_damaged_snapshot_stops_the_start(name: SnapshotId, data: bytes, words: str) -> None:
+    files = MemoryFiles()
+    write_log(files, b"\x01\x14\x00\x00", b"\x01\x14\x00\x00")
+    files.replace(f"{DIRECTORY}/{name.file_name}", data)
+    with pytest.raises(StorageError, match=words):
+        open_log(files)
+
+
+def test_what_kafkas_tool_formatted_begins_as_it_was_asked_to() -> None:
+    files = MemoryFiles()
+    files.make_directory(DIRECTORY)
+    files.replace(f"{DIRECTORY}/{FIRST}", first_snapshot(1, IDENTITY.directory_id, 1))
+    files.replace("bootstrap.checkpoint", snapshot(encode(FeatureLevelRecord(name="metadata.version", level=30))))
+    log = open_log(files)
+    log.close()
+    assert log.catalogue.features == {"metadata.version": 30}
+    assert [value for _, value in read_log(files)] == [encode(FeatureLevelRecord(name="metadata.version", level=30))]
+
+
+def test_partitions_without_a_catalogue_are_refused() -> None:
+    files = MemoryFiles()
+    files.make_directory("flights-0")
+    with pytest.raises(StorageError, match=r"holds partitions \(flights-0\), but no __cluster_metadata-0"):
+        open_log(files)
+
+
+def test_what_is_not_enforced_is_told(caplog) -> None:
+    files = MemoryFiles()
+    write_log(files, b"\x01\x12\x00\x00", b"\x01\x0b\x00\x00")
+    with caplog.at_level(logging.WARNING):
+        open_log(files)
+    assert "SCRAM credentials, access control entries: this broker does not enforce them" in caplog.text

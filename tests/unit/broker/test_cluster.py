@@ -36,10 +36,10 @@ def test_producer_ids_come_in_blocks(api) -> None:
     assert api.cluster.catalogue.next_producer_id == 2000
 
 
-@pytest.mark.parametrize(("text", "words"), [(b"version=1\n", "names no cluster.id"), (b"cluster.id=x\nnode.id=7\n", "belongs to node 7")])
-def test_a_directory_that_is_not_ours_is_left_alone(text: bytes, words: str) -> None:
+def test_a_directory_that_is_not_ours_is_left_alone() -> None:
     files = MemoryFiles()
+    text = b"version=1\ncluster.id=x\nnode.id=7\n"
     files.replace("meta.properties", text)
-    with pytest.raises(StorageError, match=words):
+    with pytest.raises(StorageError, match="belongs to node 7"):
         Cluster(files, BrokerConfig({})).open()
     assert files.read_all("meta.properties") == text

@@ -6,12 +6,17 @@ It knows nothing of logs, sockets or brokers other than their numbers.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ottla.core.catalogue.records import (
+    NO_LEADER,
     CatalogueRecord,
     ConfigRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
@@ -22,13 +27,18 @@ TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
+SHARE_GROUP_STATE = "__share_group_state"
 GROUP_EVENTS = "__ottla_group_events"
-INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, GROUP_EVENTS})
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, GROUP_EVENTS})
 """Topics that clients may not write to, and that Metadata marks as internal."""
 TOPIC_NAME_CHARS_MAX = 249
 PARTITIONS_PER_TOPIC_MAX = 10_000
 """A request for more is a mistake or an attack: refused with INVALID_PARTITIONS."""
 PRODUCER_IDS_PER_BLOCK = 1000
+METADATA_VERSION = "metadata.version"
+DIRECTORIES_SINCE = 17
+"""The metadata.version (3.7-IV2) from which on partition records name the data directories of their replicas (KIP-858)."""
+_PARTITION_NUMBER_MAX = 1_000_000
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -41,13 +51,22 @@ class Refused:
     message: str
 
 
+class Home(NamedTuple):
+    """Where a partition lies: the brokers that hold it and, where known, the ids of their data directories."""
+
+    replicas: tuple[int, ...] = ()
+    directories: tuple[bytes, ...] = ()
+
+
 @dataclass(slots=True)
 class Topic:
-    """One topic. `configs` holds only what was set on it; `leaders` its partitions' leaders by number."""
+    """One topic. `configs` holds only what was set on it, known settings or not; the lists have one item a partition."""
 
     name: str
     topic_id: bytes
     leaders: list[int] = field(default_factory=list)
+    leader_epochs: list[int] = field(default_factory=list)
+    homes: list[Home] = field(default_factory=list)
     configs: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -81,13 +100,20 @@ def topic_name_problem(name: str) -> str | None:
 
 
 class Catalogue:
-    """The replayed state of the cluster's own log. `broker_ids` are the brokers that may lead partitions."""
+    """The replayed state of the cluster's own log. `broker_ids` are the brokers that may lead partitions.
+
+    `directory_id` names the data directory that new partitions go to; `broker_epoch` is that of the first broker's last registration with
+    a controller of Apache Kafka, -1 if there was none.
+    """
 
     def __init__(self, broker_ids: tuple[int, ...], broker_default: Callable[[str], str]) -> None:
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
-        self.broker_configs: dict[str, str] = {}
+        self.features: dict[str, int] = {}
         self.next_producer_id = 0
+        self.broker_epoch = -1
+        self.directory_id = b""
+        self._configs: dict[tuple[int, str], dict[str, str]] = {}
         self._broker_ids = broker_ids
         self._broker_default = broker_default
 
@@ -201,7 +227,8 @@ class Catalogue:
 
     def _partition(self, topic_id: bytes, number: int) -> PartitionRecord:
         leader = self._broker_ids[number % len(self._broker_ids)]
-        return PartitionRecord(topic_id=topic_id, partition=number, replicas=(leader,), leader=leader)
+        directories = (self.directory_id,) if self.directory_id and self.metadata_version >= DIRECTORIES_SINCE else ()
+        return PartitionRecord(topic_id=topic_id, partition=number, replicas=(leader,), leader=leader, directories=directories)
 
     def alter_config(
         self, resource_type: int, resource_name: str, changes: Sequence[tuple[str, int, str | None]]
@@ -217,7 +244,7 @@ class Catalogue:
             if operation == 1:
                 new: str | None = None
                 known = TOPIC_SETTINGS if resource_type == TOPIC_RESOURCE else BROKER_SETTINGS
-                if name not in known:
+                if name not in known and name not in self._configs.get((resource_type, resource_name), {}):
                     return Refused(ErrorCode.INVALID_CONFIG, f"Unknown {_resource_word(resource_type)} config name: {name}")
             else:
                 decided = self._changed_value(resource_type, resource_name, name, operation, value)
@@ -266,11 +293,20 @@ class Catalogue:
 
     # Reads.
 
+    @property
+    def metadata_version(self) -> int:
+        """Which versions of the records may be written; 0 while the log does not say."""
+        return self.features.get(METADATA_VERSION, 0)
+
+    def configs_set(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
+        """What was set on a resource, settings that are not known here included."""
+        return self._configs.get((resource_type, resource_name), {})
+
     def config_value(self, resource_type: int, resource_name: str, name: str) -> tuple[str, ConfigSource]:
         """The value in force of a topic's or broker's setting, and where it comes from."""
         if resource_type == TOPIC_RESOURCE:
             return self.value_in_force(self.topics[resource_name], name)
-        return self._broker_value(name)
+        return self._broker_value(name, resource_name)
 
     def value_in_force(self, topic: Topic, name: str) -> tuple[str, ConfigSource]:
         """A topic's setting: its own, or the broker's."""
@@ -280,9 +316,12 @@ class Catalogue:
         assert broker_name is not None
         return self._broker_value(broker_name)
 
-    def _broker_value(self, name: str) -> tuple[str, ConfigSource]:
-        if name in self.broker_configs:
-            return self.broker_configs[name], ConfigSource.DYNAMIC_BROKER
+    def _broker_value(self, name: str, broker: str | None = None) -> tuple[str, ConfigSource]:
+        """The value for one broker, for all that have none of their own (""), or for this one."""
+        for owner in (str(self._broker_ids[0]), "") if broker is None else (broker, ""):
+            configs = self._configs.get((BROKER_RESOURCE, owner), {})
+            if name in configs:
+                return configs[name], ConfigSource.DYNAMIC_BROKER if owner else ConfigSource.DYNAMIC_DEFAULT_BROKER
         value = self._broker_default(name)
         return value, ConfigSource.DEFAULT if value == BROKER_SETTINGS[name].default else ConfigSource.STATIC_BROKER
 
@@ -301,22 +340,53 @@ class Catalogue:
         """Applies one record, at start and while running alike."""
         match record:
             case TopicRecord():
-                topic = Topic(record.name, record.topic_id)
+                configs = self._configs.setdefault((TOPIC_RESOURCE, record.name), {})
+                topic = Topic(record.name, record.topic_id, configs=configs)
                 self.topics[record.name] = self.topics_by_id[record.topic_id] = topic
             case PartitionRecord():
-                leaders = self.topics_by_id[record.topic_id].leaders
-                leaders.extend([-1] * (record.partition + 1 - len(leaders)))
-                leaders[record.partition] = record.leader
+                self._replay_partition(record)
+            case PartitionChangeRecord():
+                self._replay_change(record)
             case RemoveTopicRecord():
                 removed = self.topics_by_id.pop(record.topic_id)
                 del self.topics[removed.name]
+                self._configs.pop((TOPIC_RESOURCE, removed.name), None)
             case ConfigRecord():
                 self._replay_config(record)
+            case FeatureLevelRecord():
+                self.features[record.name] = record.level
             case ProducerIdsRecord():
-                self.next_producer_id = record.next_producer_id
+                self.next_producer_id = max(self.next_producer_id, record.next_producer_id)
+            case RegisterBrokerRecord():
+                if record.broker_id == self._broker_ids[0]:
+                    self.broker_epoch = record.broker_epoch
+
+    def _replay_partition(self, record: PartitionRecord) -> None:
+        topic, number = self.topics_by_id[record.topic_id], record.partition
+        if not 0 <= number < _PARTITION_NUMBER_MAX:
+            raise LookupError(f"topic {topic.name} cannot have a partition {number}")
+        missing = number + 1 - len(topic.leaders)
+        topic.leaders.extend([NO_LEADER] * missing)
+        topic.leader_epochs.extend([0] * missing)
+        topic.homes.extend([Home()] * missing)
+        topic.leaders[number] = record.leader
+        topic.leader_epochs[number] = record.leader_epoch
+        topic.homes[number] = Home(record.replicas, record.directories)
+
+    def _replay_change(self, record: PartitionChangeRecord) -> None:
+        topic, number = self.topics_by_id[record.topic_id], record.partition
+        if not 0 <= number < len(topic.leaders):
+            raise LookupError(f"topic {topic.name} has no partition {number}")
+        if record.leader is not None:
+            topic.leaders[number] = record.leader
+            topic.leader_epochs[number] += 1
+        if record.replicas is not None:
+            topic.homes[number] = topic.homes[number]._replace(replicas=record.replicas, directories=())
+        if record.directories is not None:
+            topic.homes[number] = topic.homes[number]._replace(directories=record.directories)
 
     def _replay_config(self, record: ConfigRecord) -> None:
-        configs = self.topics[record.resource_name].configs if record.resource_type == TOPIC_RESOURCE else self.broker_configs
+        configs = self._configs.setdefault((record.resource_type, record.resource_name), {})
         if record.value is None:
             configs.pop(record.name, None)
         else:

@@ -1,15 +1,30 @@
-"""The catalogue's records, typed, and their bytes: those of Kafka's own cluster metadata log (KIP-631), so that its tools read ours.
+"""The catalogue's records, typed, and their bytes: those of Kafka's own cluster metadata log (KIP-631), so that each reads the other's.
 
 A value is: frame version (1), record type, record version (all unsigned varints), then the fields in flexible encoding. There are no keys.
-Only bytes meet values here: what a record means is `catalogue.py`'s.
+Only bytes meet values here: what a record means is `catalogue.py`'s. A type that is not read here is passed over, and stays in the log.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from ottla.core.errors import PeerError
 from ottla.core.wire import Reader, Writer
 
-FRAME_VERSION = 1
+FRAME_VERSION: Final = 1
+ID_BYTES: Final = 16
+NO_LEADER: Final = -1
+
+ACCESS_CONTROL_ENTRY: Final = 18
+NOT_ENFORCED: Final = {10: "delegation tokens", 11: "SCRAM credentials", 14: "quotas", ACCESS_CONTROL_ENTRY: "access control entries"}
+"""Types whose meaning this broker does not carry out, and what people call them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterBrokerRecord:
+    """A broker came up (type 0); its epoch is the offset of this record in the log that Kafka's controller wrote."""
+
+    broker_id: int
+    broker_epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,18 +37,33 @@ class TopicRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRecord:
-    """A partition came to be (type 3)."""
+    """A partition came to be, or (in a snapshot) is (type 3). `directories`: its replicas' data directories' ids; empty: not known."""
 
     topic_id: bytes
     partition: int
     replicas: tuple[int, ...]
     leader: int
     leader_epoch: int = 0
+    directories: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionChangeRecord:
+    """A partition changed in what is not None (type 5). Naming a leader, even the same one, raises the leader epoch by one."""
+
+    topic_id: bytes
+    partition: int
+    leader: int | None = None
+    in_sync: tuple[int, ...] | None = None
+    replicas: tuple[int, ...] | None = None
+    eligible_leaders: tuple[int, ...] | None = None
+    last_known_leaders: tuple[int, ...] | None = None
+    directories: tuple[bytes, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRecord:
-    """A setting was given a value, or lost it (`value` None) (type 4). `resource_type`: 2 topic, 4 broker."""
+    """A setting was given a value, or lost it (`value` None) (type 4). `resource_type`: 2 topic, 4 broker, and others."""
 
     resource_type: int
     resource_name: str
@@ -49,6 +79,14 @@ class RemoveTopicRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureLevelRecord:
+    """A feature of the cluster has a version (type 12); `metadata.version` says which record versions may be written."""
+
+    name: str
+    level: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdsRecord:
     """Producer ids below `next_producer_id` have been handed to a broker (type 15)."""
 
@@ -56,49 +94,116 @@ class ProducerIdsRecord:
     next_producer_id: int
 
 
-CatalogueRecord = TopicRecord | PartitionRecord | ConfigRecord | RemoveTopicRecord | ProducerIdsRecord
+@dataclass(frozen=True, slots=True)
+class BeginTransaction:
+    """What follows counts only once the transaction has ended (type 23, KIP-868)."""
 
-_TYPES = {TopicRecord: 2, PartitionRecord: 3, ConfigRecord: 4, RemoveTopicRecord: 9, ProducerIdsRecord: 15}
+
+@dataclass(frozen=True, slots=True)
+class EndTransaction:
+    """All since the begin counts (type 24)."""
 
 
-def encode(record: CatalogueRecord) -> bytes:
-    """The record's value, version 0 of its type."""
+@dataclass(frozen=True, slots=True)
+class AbortTransaction:
+    """Nothing since the begin counts (type 25)."""
+
+
+CatalogueRecord = (
+    RegisterBrokerRecord
+    | TopicRecord
+    | PartitionRecord
+    | PartitionChangeRecord
+    | ConfigRecord
+    | RemoveTopicRecord
+    | FeatureLevelRecord
+    | ProducerIdsRecord
+)
+TransactionMark = BeginTransaction | EndTransaction | AbortTransaction
+
+# Tags of the optional fields of PartitionChangeRecord.
+_IN_SYNC, _LEADER, _REPLICAS, _ELIGIBLE, _LAST_KNOWN, _DIRECTORIES = 0, 1, 2, 6, 7, 8
+
+
+def encode(record: CatalogueRecord | TransactionMark) -> bytes:
+    """The record's value, in the lowest version of its type that can say it."""
     out = Writer()
-    out.uvarint(FRAME_VERSION).uvarint(_TYPES[type(record)]).uvarint(0)
+    out.uvarint(FRAME_VERSION)
     match record:
         case TopicRecord():
-            out.compact_string(record.name).raw(record.topic_id)
+            out.uvarint(2).uvarint(0).compact_string(record.name).raw(record.topic_id)
         case PartitionRecord():
-            out.int32(record.partition).raw(record.topic_id)
-            for numbers in (record.replicas, record.replicas, (), ()):  # replicas, in sync, being removed, being added
-                out.compact_int32s(numbers)
-            out.int32(record.leader).int32(record.leader_epoch).int32(0)
+            _encode_partition(record, out)
+        case PartitionChangeRecord():
+            return _encode_change(record, out)
         case ConfigRecord():
-            out.int8(record.resource_type).compact_string(record.resource_name).compact_string(record.name)
+            out.uvarint(4).uvarint(0).int8(record.resource_type).compact_string(record.resource_name).compact_string(record.name)
             out.compact_nullable_string(record.value)
         case RemoveTopicRecord():
-            out.raw(record.topic_id)
+            out.uvarint(9).uvarint(0).raw(record.topic_id)
+        case FeatureLevelRecord():
+            out.uvarint(12).uvarint(0).compact_string(record.name).int16(record.level)
         case ProducerIdsRecord():
-            out.int32(record.broker_id).int64(0).int64(record.next_producer_id)
+            out.uvarint(15).uvarint(0).int32(record.broker_id).int64(0).int64(record.next_producer_id)
+        case AbortTransaction():
+            out.uvarint(25).uvarint(0)
+        case _:
+            raise AssertionError(f"{type(record).__name__} is Kafka's controller's to write")
     return out.uvarint(0).to_bytes()
 
 
-def decode(value: bytes) -> CatalogueRecord | None:
-    """The record of a value; None for a type that we do not keep (forward compatibility). Raises PeerError on bytes without meaning."""
+def _encode_partition(record: PartitionRecord, out: Writer) -> None:
+    out.uvarint(3).uvarint(1 if record.directories else 0)
+    out.int32(record.partition).raw(record.topic_id)
+    for numbers in (record.replicas, record.replicas, (), ()):  # replicas, in sync, being removed, being added
+        out.compact_int32s(numbers)
+    out.int32(record.leader).int32(record.leader_epoch).int32(0)
+    if record.directories:
+        out.raw(_ids(record.directories))
+
+
+def _encode_change(record: PartitionChangeRecord, out: Writer) -> bytes:
+    leaders = {_ELIGIBLE: record.eligible_leaders, _LAST_KNOWN: record.last_known_leaders}
+    version = 2 if any(value is not None for value in leaders.values()) else 1 if record.directories is not None else 0
+    numbers = {_IN_SYNC: record.in_sync, _REPLICAS: record.replicas} | leaders
+    tags = {tag: Writer().compact_int32s(value).to_bytes() for tag, value in numbers.items() if value is not None}
+    if record.leader is not None:
+        tags[_LEADER] = Writer().int32(record.leader).to_bytes()
+    if record.directories is not None:
+        tags[_DIRECTORIES] = _ids(record.directories)
+    out.uvarint(5).uvarint(version).int32(record.partition).raw(record.topic_id).uvarint(len(tags))
+    for tag in sorted(tags):
+        out.uvarint(tag).uvarint(len(tags[tag])).raw(tags[tag])
+    return out.to_bytes()
+
+
+def _ids(ids: tuple[bytes, ...]) -> bytes:
+    return Writer().uvarint(len(ids) + 1).raw(b"".join(ids)).to_bytes()
+
+
+def record_type(value: bytes) -> int:
+    """The number of the record's type. Raises PeerError."""
     read = Reader(value)
     if read.uvarint() != FRAME_VERSION:
         raise PeerError("a catalogue record of an unknown frame version")
-    kind = read.uvarint()
-    read.uvarint()  # every version so far only adds fields behind those of version 0
+    return read.uvarint()
+
+
+def decode(value: bytes) -> CatalogueRecord | TransactionMark | None:
+    """The record of a value; None for a type that we do not keep (forward compatibility). Raises PeerError on bytes without meaning."""
+    kind = record_type(value)
+    read = Reader(value)
+    read.uvarint(), read.uvarint()
+    version = read.uvarint()
     match kind:
+        case 0:
+            broker_id = read.int32()
+            read.skip((1 if version >= 2 else 0) + ID_BYTES)  # whether it comes from ZooKeeper, and its incarnation
+            return RegisterBrokerRecord(broker_id=broker_id, broker_epoch=read.int64())
         case 2:
-            return TopicRecord(name=read.compact_string(), topic_id=read.raw(16))
+            return TopicRecord(name=read.compact_string(), topic_id=read.raw(ID_BYTES))
         case 3:
-            partition, topic_id, replicas = read.int32(), read.raw(16), read.compact_int32s()
-            read.compact_int32s(), read.compact_int32s(), read.compact_int32s()
-            return PartitionRecord(
-                topic_id=topic_id, partition=partition, replicas=replicas, leader=read.int32(), leader_epoch=read.int32()
-            )
+            return _decode_partition(read, version)
         case 4:
             return ConfigRecord(
                 resource_type=read.int8(),
@@ -106,10 +211,60 @@ def decode(value: bytes) -> CatalogueRecord | None:
                 name=read.compact_string(),
                 value=read.compact_nullable_string(),
             )
+        case 5:
+            return _decode_change(read)
         case 9:
-            return RemoveTopicRecord(topic_id=read.raw(16))
+            return RemoveTopicRecord(topic_id=read.raw(ID_BYTES))
+        case 12:
+            return FeatureLevelRecord(name=read.compact_string(), level=read.int16())
         case 15:
             broker_id = read.int32()
             read.int64()
             return ProducerIdsRecord(broker_id=broker_id, next_producer_id=read.int64())
+        case 23:
+            return BeginTransaction()
+        case 24:
+            return EndTransaction()
+        case 25:
+            return AbortTransaction()
     return None
+
+
+def _decode_partition(read: Reader, version: int) -> PartitionRecord:
+    partition, topic_id, replicas = read.int32(), read.raw(ID_BYTES), read.compact_int32s()
+    read.compact_int32s(), read.compact_int32s(), read.compact_int32s()
+    leader, leader_epoch, _ = read.int32(), read.int32(), read.int32()
+    return PartitionRecord(
+        topic_id=topic_id,
+        partition=partition,
+        replicas=replicas,
+        leader=leader,
+        leader_epoch=leader_epoch,
+        directories=_read_ids(read) if version >= 1 else (),
+    )
+
+
+def _decode_change(read: Reader) -> PartitionChangeRecord:
+    partition, topic_id = read.int32(), read.raw(ID_BYTES)
+    tags: dict[int, Reader] = {}
+    for _ in range(read.uvarint()):
+        tag = read.uvarint()
+        tags[tag] = Reader(read.raw(read.uvarint()))
+
+    def numbers(tag: int) -> tuple[int, ...] | None:
+        return tags[tag].compact_int32s() if tag in tags else None
+
+    return PartitionChangeRecord(
+        topic_id=topic_id,
+        partition=partition,
+        leader=tags[_LEADER].int32() if _LEADER in tags else None,
+        in_sync=numbers(_IN_SYNC),
+        replicas=numbers(_REPLICAS),
+        eligible_leaders=numbers(_ELIGIBLE),
+        last_known_leaders=numbers(_LAST_KNOWN),
+        directories=_read_ids(tags[_DIRECTORIES]) if _DIRECTORIES in tags else None,
+    )
+
+
+def _read_ids(read: Reader) -> tuple[bytes, ...]:
+    return tuple(read.raw(ID_BYTES) for _ in range(read.count(ID_BYTES, compact=True)))

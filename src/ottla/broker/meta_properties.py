@@ -1,0 +1,86 @@
+"""`meta.properties`: which cluster, node and data directory this is, in Kafka's words; made at the first start (KIP-631, KIP-858).
+
+It refuses directories of other nodes and of the ZooKeeper era. It never changes what another program wrote, but for an id that is missing.
+"""
+
+import base64
+import binascii
+import uuid
+from typing import NamedTuple
+
+from ottla.core.errors import StorageError
+from ottla.storage.files import Files
+
+META_PROPERTIES = "meta.properties"
+_VERSION = "1"
+_ID_BYTES = 16
+
+
+class Identity(NamedTuple):
+    """The cluster's id as text, and the directory's as 16 bytes. `is_new`: the directory was empty until now."""
+
+    cluster_id: str
+    directory_id: bytes
+    is_new: bool
+
+
+def identify(files: Files, node_id: int) -> Identity:
+    """Reads the file, or makes it. Raises StorageError, with what to do, when the directory is not one that this node can open."""
+    if not files.exists(META_PROPERTIES):
+        made = Identity(_id_text(_new_id()), _new_id(), is_new=True)
+        _write(files, made, node_id)
+        return made
+    values = _parse(files.read_all(META_PROPERTIES))
+    version = values.get("version")
+    if version == "0" or "broker.id" in values:
+        raise StorageError(
+            f"{META_PROPERTIES} is of version 0, from a cluster with ZooKeeper: migrate it to KRaft with Apache Kafka 3.9 first"
+        )
+    if "cluster.id" not in values or version != _VERSION:
+        raise StorageError(f"{META_PROPERTIES} names no cluster.id and version=1: no Kafka data directory, or the file is damaged")
+    if values.get("node.id") != str(node_id):
+        owner = values.get("node.id", "(not given)")
+        raise StorageError(f"the data directory belongs to node {owner}, but this broker is node {node_id}: set node.id={owner}")
+    if "directory.id" not in values:  # before Kafka 3.7 there were none
+        found = Identity(values["cluster.id"], _new_id(), is_new=False)
+        _write(files, found, node_id)
+        return found
+    return Identity(values["cluster.id"], _id_bytes(values["directory.id"]), is_new=False)
+
+
+def _write(files: Files, identity: Identity, node_id: int) -> None:
+    lines = [
+        f"version={_VERSION}",
+        f"cluster.id={identity.cluster_id}",
+        f"node.id={node_id}",
+        f"directory.id={_id_text(identity.directory_id)}",
+    ]
+    files.replace(META_PROPERTIES, ("\n".join(lines) + "\n").encode())
+
+
+def _parse(data: bytes) -> dict[str, str]:
+    lines = [line.strip() for line in data.decode(errors="replace").splitlines()]
+    pairs = [line.split("=", 1) for line in lines if "=" in line and not line.startswith(("#", "!"))]
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+def _new_id() -> bytes:
+    """Random; its text does not begin with "-", which command lines would take for an option."""
+    while True:
+        made = uuid.uuid4().bytes
+        if not _id_text(made).startswith("-"):
+            return made
+
+
+def _id_text(identity: bytes) -> str:
+    return base64.urlsafe_b64encode(identity).rstrip(b"=").decode()
+
+
+def _id_bytes(text: str) -> bytes:
+    try:
+        found = base64.urlsafe_b64decode(text + "==")
+    except (ValueError, binascii.Error):
+        found = b""
+    if len(found) != _ID_BYTES:
+        raise StorageError(f"{META_PROPERTIES} holds a directory.id that is none: {text}")
+    return found

@@ -1,0 +1,72 @@
+"""What happens once when a data directory is opened: may this node serve what lies there, and what must the catalogue's log say first.
+
+It decides over a catalogue that has been replayed, and gives sentences or records; it changes nothing itself.
+"""
+
+from collections.abc import Collection
+
+from ottla.core.catalogue.catalogue import DIRECTORIES_SINCE, METADATA_VERSION, Catalogue
+from ottla.core.catalogue.records import CatalogueRecord, FeatureLevelRecord, PartitionChangeRecord
+
+FIRST_FEATURES = {METADATA_VERSION: 25, "group.version": 1, "transaction.version": 2}
+"""Of a new directory: those of Apache Kafka 4.0, so that every later version opens it (`kafka-features upgrade` raises them there)."""
+_ELIGIBLE_LEADERS_SINCE = 23
+_RESERVED_IDS = 100  # the lowest directory ids mean "not known", "not yet placed" and "lost"
+
+
+def problem(catalogue: Catalogue, node_id: int, directory_id: bytes, voters: Collection[int]) -> str | None:
+    """Why this node cannot serve the directory alone, as a sentence that ends with what to do; None when it can."""
+    others = sorted(set(voters) - {node_id})
+    if others:
+        named = ", ".join(map(str, sorted(voters)))
+        return (
+            f"the directory belongs to a cluster whose controllers are the nodes {named}: only a node that is broker and single controller"
+            " at once can be opened here"
+        )
+    for topic in catalogue.topics.values():
+        for number, (replicas, directories) in enumerate(topic.homes):
+            if set(replicas) != {node_id}:
+                where = ", ".join(map(str, replicas)) or "no broker"
+                return (
+                    f"partition {topic.name}-{number} lies on {where}, and this is node {node_id} alone: move every partition to this node"
+                    " with replication factor 1 (kafka-reassign-partitions) and stop the others first"
+                )
+            if any(other != directory_id and int.from_bytes(other) >= _RESERVED_IDS for other in directories):
+                return f"partition {topic.name}-{number} lies in another one of the node's log.dirs: only nodes with one are opened here"
+    return None
+
+
+def first_records(catalogue: Catalogue) -> list[CatalogueRecord]:
+    """What the log must say before anything else, when it does not yet: the versions of the cluster's features."""
+    if catalogue.metadata_version:
+        return []
+    return [FeatureLevelRecord(name=name, level=level) for name, level in FIRST_FEATURES.items()]
+
+
+def take_over(catalogue: Catalogue, node_id: int, *, after_crash: bool) -> list[CatalogueRecord]:
+    """This node leads whatever it holds: the records that say so, where the log does not say it.
+
+    After a crash they are written for every partition, because records may be lost that clients have read: the new leader epoch lets them
+    find out (KIP-320), as when Apache Kafka starts.
+    """
+    has_eligible = catalogue.metadata_version >= _ELIGIBLE_LEADERS_SINCE
+    return [
+        PartitionChangeRecord(
+            topic_id=topic.topic_id,
+            partition=number,
+            leader=node_id,
+            in_sync=(node_id,),
+            eligible_leaders=() if has_eligible else None,
+            last_known_leaders=() if has_eligible else None,
+            directories=_directories(catalogue, topic.homes[number].directories),
+        )
+        for topic in catalogue.topics.values()
+        for number, leader in enumerate(topic.leaders)
+        if leader != node_id or after_crash
+    ]
+
+
+def _directories(catalogue: Catalogue, known: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
+    """This directory, where the log may say it and does not."""
+    here = (catalogue.directory_id,)
+    return here if catalogue.metadata_version >= DIRECTORIES_SINCE and known != here else None
