@@ -262,6 +262,9 @@ class FaultyFiles:
     def read_all(self, path: str) -> bytes:
         return self._inner.read_all(path)
 
+    def read_range(self, path: str, position: int, length: int) -> bytes:
+        return self._inner.read_range(path, position, length)
+
     def replace(self, path: str, data: Buffer, *, sync: bool = True) -> None:
         if self.take_write_failure() is not None:
             raise StorageError(f"cannot write {path}: injected fault")
