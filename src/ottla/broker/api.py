@@ -24,10 +24,11 @@ class Request:
     """One request from one connection. Its handler calls `reply`, `reply_body` or `no_reply` exactly once, at once or later.
 
     `message` is kio's object for the request's version, or None where the API decodes its own body (`Api.decodes_itself`), from `buffer`
-    at `body_at`. `buffer` is only valid until the handler returns: who parks a request keeps what it needs of it, not the buffer.
+    at `body_at`. `buffer` is only valid until the handler returns: who parks a request keeps what it needs of it, not the buffer, and may
+    set `gone`, which is called when the connection ends before the answer.
     """
 
-    __slots__ = ("body_at", "buffer", "client_host", "client_id", "correlation_id", "key", "message", "send", "version")
+    __slots__ = ("body_at", "buffer", "client_host", "client_id", "correlation_id", "gone", "key", "message", "send", "version")
 
     def __init__(
         self, *, key: int, version: int, correlation_id: int, client_id: str | None, client_host: str, buffer: memoryview, body_at: int
@@ -41,6 +42,7 @@ class Request:
         self.body_at = body_at
         self.message: Any = None
         self.send: Callable[[list[Buffer]], None] = _nowhere
+        self.gone: Callable[[], None] = nothing
 
     def reply(self, values: Mapping[str, Any]) -> None:
         """Answers with the fields of all versions as nested dicts; those that this version lacks are left out."""
@@ -56,6 +58,10 @@ class Request:
     def no_reply(self) -> None:
         """Nothing is sent (Produce with acks=0): the connection's next request may go on."""
         self.send([])
+
+
+def nothing() -> None:
+    """What is done for most requests whose connection is gone."""
 
 
 def _nowhere(_parts: list[Buffer]) -> None:

@@ -35,14 +35,15 @@ class Delayed:
     def _look(self) -> None:
         self._scheduled = False
         if not self._done and self._try_again(False):
-            self._finish()
+            self.cancel()
 
     def _time_is_up(self) -> None:
         if not self._done:
-            self._finish()
+            self.cancel()
             self._try_again(True)
 
-    def _finish(self) -> None:
+    def cancel(self) -> None:
+        """Nobody waits any more."""
         self._done = True
         self._timer.cancel()
         for partition in self._partitions:

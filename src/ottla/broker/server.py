@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+from ottla.broker.api import Request
 from ottla.broker.dispatch import dispatch, read_request
 from ottla.core.errors import PeerError, StorageError
 from ottla.core.wire import Buffer
@@ -49,7 +50,7 @@ class Connection(asyncio.BufferedProtocol):
     """One socket: asyncio's buffered protocol, so that a frame's bytes are written once, where they stay."""
 
     __slots__ = (
-        "client_host", "closed", "filled", "frame", "handling", "parked", "read_paused", "server", "transport",
+        "client_host", "closed", "filled", "frame", "handling", "parked", "read_paused", "request", "server", "transport",
         "waiting", "waiting_bytes", "write_paused",
     )  # fmt: skip
 
@@ -61,6 +62,7 @@ class Connection(asyncio.BufferedProtocol):
         self.frame: bytearray | None = None
         self.filled = 0
         self.parked = False
+        self.request: Request | None = None
         self.handling = False
         self.write_paused = False
         self.read_paused = False
@@ -87,6 +89,9 @@ class Connection(asyncio.BufferedProtocol):
         self.waiting.clear()
         self.frame = None
         self.server.connections.discard(self)
+        if self.request is not None:
+            self.request.gone()
+            self.request = None
 
     def pause_writing(self) -> None:
         """The peer reads slowly: take nothing more from it until it has."""
@@ -180,6 +185,7 @@ class Connection(asyncio.BufferedProtocol):
     def _handle(self, frame: memoryview) -> None:
         api, request = read_request(frame, self.client_host)
         request.send = self._answer
+        self.request = request
         self.parked = self.handling = True
         try:
             dispatch(self.server.cluster, api, request)
@@ -189,6 +195,7 @@ class Connection(asyncio.BufferedProtocol):
     def _answer(self, parts: list[Buffer]) -> None:
         assert self.parked, "a request was answered twice"
         self.parked = False
+        self.request = None
         if parts and not self.closed:
             self.transport.writelines(parts)
         if not self.handling:  # the answer to a parked request: whoever waited behind it may go on

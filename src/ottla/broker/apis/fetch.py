@@ -1,22 +1,23 @@
 """Fetch (1), v4-18: hands out record batches as they lie in the log, and waits at its end for more.
 
-Version notes: v7+ knows fetch sessions (KIP-227), which we do not keep: every answer has session id 0, and clients then send full
-requests; v12+ is flexible; v13+ names topics by id; v15+ moved the replica's id, which only followers send. An answer is a few small heads
-around whole ranges of the log's bytes; nothing is copied or parsed per record.
+Version notes: v7+ keeps what a client asks for in a session (KIP-227), and later requests name only what changes; v12+ is flexible, and a
+reader that names the epoch of its last record is told where its log leaves ours (KIP-595); v13+ names topics by id (KIP-516); v16+ tells
+a reader with an old leader epoch who leads (KIP-951). An answer is a few small heads around whole ranges of the log's bytes; nothing is
+copied or parsed per record. Records that are not in memory are read by another thread while the request waits.
 """
 
 import asyncio
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.broker.api import Api, Request, nothing
 from ottla.broker.delayed import Delayed
-from ottla.broker.messages import is_flexible
-from ottla.broker.pack import Packer
+from ottla.broker.fetch_answer import Leader, encode_fetch_answer
+from ottla.broker.fetch_reading import Found, read_partition
+from ottla.broker.fetch_request import FIRST_VERSION_WITH_TOPIC_IDS, FetchRequest, decode_fetch_request
+from ottla.broker.fetch_sessions import NO_SESSION, FetchContext, FetchedPartition
 from ottla.broker.partitions import Partition
-from ottla.core.catalogue.catalogue import Topic
 from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.wire import Buffer
+from ottla.storage.files import ColdRead
 
 if TYPE_CHECKING:
     from ottla.broker.cluster import Cluster
@@ -24,170 +25,219 @@ if TYPE_CHECKING:
 READ_COMMITTED = 1
 ANSWER_BYTES_ENOUGH = 256 * 1024
 """No more in one answer unless it must be: what fits the processor's caches on both sides goes through faster (benchmarks/RESULTS.md)."""
-
-
-@dataclass(slots=True)
-class _Asked:
-    """One partition of a request: `error` is set where it cannot be read at all."""
-
-    number: int
-    offset: int
-    bytes_max: int
-    partition: Partition | None
-    error: ErrorCode
-
-
-@dataclass(slots=True)
-class _Found:
-    """One partition of an answer."""
-
-    asked: _Asked
-    error: ErrorCode
-    records: bytes
-
-
-Topics = list[tuple[bytes | str, list[_Asked]]]
-Answer = list[tuple[bytes | str, list[_Found]]]
+COLD_READS_AT_ONCE_MAX = 8
+COLD_ROUNDS_MAX = 4
+"""What was brought into memory may be gone again when memory is short: after so many rounds the loop itself waits for one range."""
 
 
 def handle(cluster: "Cluster", request: Request) -> None:
     """Answers at once when there is enough, something is wrong, or nobody wants to wait; otherwise when the log has grown or time is up."""
-    message = request.message
-    session_id = getattr(message, "session_id", 0)
-    if session_id != 0:
-        request.reply_body(_encode(request, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, []))
+    asked = decode_fetch_request(request.buffer, request.body_at, request.version)
+    context = cluster.fetch_sessions.context(
+        asked.session_id,
+        asked.session_epoch,
+        asked.partitions,
+        asked.forgotten,
+        uses_topic_ids=request.version >= FIRST_VERSION_WITH_TOPIC_IDS,
+        now_ms=cluster.clock(),
+    )
+    if isinstance(context, ErrorCode):
+        request.reply_body(encode_fetch_answer(request.version, context, NO_SESSION, [], _leader(cluster)))
         return
-    topics = [_topic(cluster, request.version, asked) for asked in message.topics]
-    bytes_max = min(message.max_bytes, cluster.config.number("fetch.max.bytes"), max(message.min_bytes, ANSWER_BYTES_ENOUGH))
-    answer = _read(topics, bytes_max)
-    wait_s = message.max_wait.total_seconds()
-    if wait_s <= 0 or not topics or _is_enough(answer, message.min_bytes):
-        request.reply_body(_encode(request, ErrorCode.NONE, answer))
-        return
-    _park(request, topics, bytes_max, message.min_bytes, wait_s)
+    fetch = _Fetch(cluster, request, asked, context)
+    if not fetch.look(time_is_up=asked.wait_ms_max <= 0 or not fetch.readable):
+        fetch.park()
 
 
-def _park(request: Request, topics: Topics, bytes_max: int, bytes_min: int, wait_s: float) -> None:
-    partitions = [asked.partition for _, group in topics for asked in group if asked.partition is not None]
+class _Fetch:
+    """One request from its first look to its answer."""
 
-    def try_again(time_is_up: bool) -> bool:
-        answer = _read(topics, bytes_max)
-        if not time_is_up and not _is_enough(answer, bytes_min):
-            return False
-        request.reply_body(_encode(request, ErrorCode.NONE, answer))
-        return True
+    __slots__ = (
+        "bytes_max", "bytes_min", "cluster", "cold_rounds", "committed_only", "context", "deadline_s", "delayed", "found", "is_over",
+        "readable", "request", "unreadable", "wait_s",
+    )  # fmt: skip
 
-    Delayed(asyncio.get_running_loop(), partitions, try_again, wait_s)
+    def __init__(self, cluster: "Cluster", request: Request, asked: FetchRequest, context: FetchContext) -> None:
+        bytes_max = min(asked.bytes_max, cluster.config.number("fetch.max.bytes"))
+        self.bytes_min = min(asked.bytes_min, bytes_max)
+        self.bytes_max = min(bytes_max, max(self.bytes_min, ANSWER_BYTES_ENOUGH))
+        self.committed_only = asked.isolation_level == READ_COMMITTED
+        self.wait_s = asked.wait_ms_max / 1000
+        self.deadline_s = 0.0
+        self.cluster = cluster
+        self.request = request
+        self.context = context
+        self.delayed: Delayed | None = None
+        self.cold_rounds = 0
+        self.is_over = False
+        self.found: list[Found] = []
+        self.readable: list[tuple[FetchedPartition, Partition]] = []
+        self.unreadable: list[Found] = []
+        for part in context.partitions.values():
+            partition = part.partition
+            if partition is None or partition.deleted:
+                partition = self._resolve(part)
+            if partition is not None:
+                self.readable.append((part, partition))
 
-
-def _topic(cluster: "Cluster", version: int, asked: Any) -> tuple[bytes | str, list[_Asked]]:
-    key: bytes | str
-    if version >= 13:
-        key = asked.topic_id.bytes if asked.topic_id else bytes(16)
-        topic, missing = cluster.catalogue.topics_by_id.get(key), ErrorCode.UNKNOWN_TOPIC_ID
-    else:
-        key = asked.topic
-        topic, missing = cluster.catalogue.topics.get(asked.topic), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return key, [_partition(cluster, topic, missing, part) for part in asked.partitions]
-
-
-def _partition(cluster: "Cluster", topic: Topic | None, missing: ErrorCode, part: Any) -> _Asked:
-    asked = _Asked(part.partition, part.fetch_offset, part.partition_max_bytes, None, ErrorCode.NONE)
-    if topic is None:
-        asked.error = missing
-        return asked
-    try:
-        asked.partition = cluster.partitions.get(topic, part.partition)
-    except StorageError as error:
-        asked.error = error.code
-        return asked
-    epoch = getattr(part, "current_leader_epoch", -1)
-    if asked.partition is None:
-        asked.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif epoch > 0:  # every leader is at epoch 0
-        asked.error = ErrorCode.UNKNOWN_LEADER_EPOCH
-    return asked
-
-
-def _read(topics: Topics, bytes_max: int) -> Answer:
-    """Reads in the request's order while there is room; the very first batch comes even if it is too large."""
-    answer: Answer = []
-    left = bytes_max
-    nothing_yet = True
-    for key, group in topics:
-        found = []
-        for asked in group:
-            got = _read_partition(asked, min(asked.bytes_max, left), nothing_yet)
-            nothing_yet = nothing_yet and not got.records
-            left -= len(got.records)
-            found.append(got)
-        answer.append((key, found))
-    return answer
-
-
-def _read_partition(asked: _Asked, bytes_max: int, at_least_one: bool) -> _Found:
-    if asked.error is not ErrorCode.NONE or asked.partition is None:
-        return _Found(asked, asked.error, b"")
-    if asked.partition.deleted:  # while the request waited
-        return _Found(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, b"")
-    if bytes_max <= 0 and not at_least_one:
-        return _Found(asked, ErrorCode.NONE, b"")
-    try:
-        records = asked.partition.log.read(asked.offset, bytes_max, at_least_one=at_least_one)
-    except StorageError as error:
-        return _Found(asked, error.code, b"")
-    return _Found(asked, ErrorCode.OFFSET_OUT_OF_RANGE if records is None else ErrorCode.NONE, records or b"")
-
-
-def _is_enough(answer: Answer, bytes_min: int) -> bool:
-    total = 0
-    for _, group in answer:
-        for found in group:
-            if found.error is not ErrorCode.NONE:
-                return True
-            total += len(found.records)
-    return total >= bytes_min
-
-
-def _encode(request: Request, error: ErrorCode, answer: Answer) -> list[Buffer]:
-    """The body as pieces: heads, and between them the log's own bytes."""
-    version = request.version
-    committed_only = request.message.isolation_level == READ_COMMITTED
-    pieces: list[Buffer] = []
-    out = Packer(is_flexible(request.key, version)).int32(NO_THROTTLE_MS)
-    if version >= 7:
-        out.int16(error).int32(0)
-    out.array(len(answer))
-    for key, group in answer:
-        if isinstance(key, bytes):
-            out.raw(key)
+    def _resolve(self, part: FetchedPartition) -> Partition | None:
+        """Finds the partition; a topic of a session keeps its name when it is gone, and another one may come under it."""
+        topic, number = part.key
+        catalogue = self.cluster.catalogue
+        if isinstance(topic, bytes):
+            known = catalogue.topics_by_id.get(topic)
+            if known is None and part.topic_name is not None:
+                missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if part.topic_name in catalogue.topics:
+                    missing = ErrorCode.INCONSISTENT_TOPIC_ID
+            else:
+                missing = ErrorCode.UNKNOWN_TOPIC_ID
         else:
-            out.string(key)
-        out.array(len(group))
-        for found in group:
-            _pack_partition(out, version, found, committed_only)
-            if found.records:
-                pieces += [bytes(out.data), found.records]
-                out.data.clear()
-            out.end()
-        out.end()
-    pieces.append(bytes(out.end().data))
-    return pieces
+            known, missing = catalogue.topics.get(topic), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        part.partition = None
+        if known is not None:
+            part.topic_name = known.name
+            missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            try:
+                part.partition = self.cluster.partitions.get(known, number)
+            except StorageError as error:
+                missing = error.code
+        if part.partition is None:
+            self.unreadable.append(Found(part, missing, aborted=()))
+        return part.partition
+
+    def look(self, time_is_up: bool) -> bool:
+        """Reads what there is and answers when that is enough. True: nobody need ask again, it is answered or will be."""
+        if self.is_over:
+            return True
+        cold: list[ColdRead] = []
+        is_enough = self._read(cold)
+        if cold:
+            self._warm(cold)
+            return True
+        if is_enough or time_is_up:
+            self._answer()
+            return True
+        return False
+
+    def _read(self, cold: list[ColdRead]) -> bool:
+        """Reads in order while there is room; the very first batch comes even if it is too large. Whether it is time to answer."""
+        self.found = found = []
+        is_incremental = self.context.session is not None
+        may_wait = self.cold_rounds >= COLD_ROUNDS_MAX
+        left, total, is_enough = self.bytes_max, 0, False
+        for part, partition in self.readable:
+            if partition.deleted:  # while the request waited
+                found.append(Found(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                is_enough = True
+                continue
+            if is_incremental and _has_no_news(part, partition):
+                continue
+            room = min(part.bytes_max, left)
+            try:
+                got = self._read_one(part, partition, room, at_least_one=total == 0, wait=may_wait and total == 0)
+            except ColdRead as missing:
+                if not may_wait:
+                    cold.append(missing)
+                    if len(cold) == COLD_READS_AT_ONCE_MAX:
+                        break
+                    continue
+                got = self._read_one(part, partition, 0, at_least_one=False, wait=False)
+            found.append(got)
+            total += len(got.records)
+            left -= len(got.records)
+            if got.error is not ErrorCode.NONE or got.diverging is not None:
+                is_enough = True
+        return is_enough or total >= self.bytes_min
+
+    def _read_one(self, part: FetchedPartition, partition: Partition, room: int, *, at_least_one: bool, wait: bool) -> Found:
+        try:
+            return read_partition(part, partition.log, room, at_least_one=at_least_one, committed_only=self.committed_only, wait=wait)
+        except StorageError as error:
+            return Found(part, error.code)
+
+    # waiting
+
+    def park(self) -> None:
+        """Waits until one of the partitions grows, or time is up."""
+        loop = self._begin_to_wait()
+        partitions = [partition for _, partition in self.readable]
+        self.delayed = Delayed(loop, partitions, self.look, max(self.deadline_s - loop.time(), 0))
+
+    def _begin_to_wait(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.get_running_loop()
+        if not self.deadline_s:
+            self.deadline_s = loop.time() + self.wait_s
+            self.request.gone = self._is_gone
+            self.request.buffer = memoryview(b"")  # it may be large, and is not read again
+        return loop
+
+    def _warm(self, cold: list[ColdRead]) -> None:
+        loop = self._begin_to_wait()
+        self.cold_rounds += 1
+        loop.run_in_executor(None, _warm_all, cold).add_done_callback(self._is_warm)
+
+    def _is_warm(self, _done: "asyncio.Future[None]") -> None:
+        if not self.is_over and not self.look(asyncio.get_running_loop().time() >= self.deadline_s):
+            self.park()
+
+    def _is_gone(self) -> None:
+        """Nobody waits for the answer any more."""
+        self.is_over = True
+        if self.delayed is not None:
+            self.delayed.cancel()
+
+    # answering
+
+    def _answer(self) -> None:
+        self.is_over = True
+        request, context = self.request, self.context
+        request.gone = nothing
+        found = self.found + self.unreadable if self.unreadable else self.found
+        error, session_id = ErrorCode.NONE, NO_SESSION
+        if context.session is not None:
+            session_id = context.session.id
+            if context.is_overtaken:
+                error, found = ErrorCode.INVALID_FETCH_SESSION_EPOCH, []
+            else:
+                found = [got for got in found if self._is_news(got)]
+                for got in found:
+                    if got.records:
+                        context.session.goes_last(got.part)
+        elif context.wants_session:
+            for got in found:
+                got.part.is_told(got.high_watermark, got.log_start_offset, is_error=got.error is not ErrorCode.NONE)
+            session_id = self.cluster.fetch_sessions.make(context, self.cluster.clock())
+        request.reply_body(encode_fetch_answer(request.version, error, session_id, found, _leader(self.cluster)))
+
+    @staticmethod
+    def _is_news(got: Found) -> bool:
+        told = got.part.is_told(got.high_watermark, got.log_start_offset, is_error=got.error is not ErrorCode.NONE)
+        return told or len(got.records) > 0 or got.diverging is not None
 
 
-def _pack_partition(out: Packer, version: int, found: _Found, committed_only: bool) -> None:
-    partition = found.asked.partition
-    end = start = -1
-    if found.error is ErrorCode.NONE and partition is not None:
-        end, start = partition.log.high_watermark, partition.log.log_start_offset
-    out.int32(found.asked.number).int16(found.error).int64(end).int64(end)
-    if version >= 5:
-        out.int64(start)
-    # There are no aborted transactions. Kafka writes null for those who did not ask, and an empty list for a partition that is not there.
-    out.array(0 if committed_only or partition is None else -1)
-    if version >= 11:
-        out.int32(-1)
-    out.octets_length(len(found.records))
+def _has_no_news(part: FetchedPartition, partition: Partition) -> bool:
+    """Whether an incremental answer can pass over a partition without looking closer: its reader is at the end and has been told all."""
+    log = partition.log
+    return (
+        part.offset == part.high_watermark == log.high_watermark
+        and part.log_start_offset == log.log_start_offset
+        and part.last_fetched_epoch < 0
+        and part.current_leader_epoch in (-1, log.leader_epoch)
+    )
 
 
-API = Api(key=1, versions=range(4, 19), handle=handle)
+def _warm_all(cold: list[ColdRead]) -> None:
+    """Runs in a worker thread. What cannot be read is told by the read that comes next."""
+    for each in cold:
+        try:
+            each.warm()
+        except StorageError:
+            return
+
+
+def _leader(cluster: "Cluster") -> Leader:
+    return Leader(cluster.config.node_id, cluster.host, cluster.port)
+
+
+API = Api(key=1, versions=range(4, 19), handle=handle, decodes_itself=True)

@@ -1,0 +1,112 @@
+"""Fetch's answers as bytes, in every version (4-18): a few small heads around whole ranges of a log's bytes, which are not copied.
+
+It decides nothing. Tests hold it to what kio writes. Source: KIP-74, KIP-98, KIP-227, KIP-392, KIP-516, KIP-595, KIP-951.
+"""
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final, NamedTuple
+
+from ottla.broker.api import NO_THROTTLE_MS
+from ottla.broker.fetch_reading import Found
+from ottla.broker.fetch_request import FIRST_FLEXIBLE_VERSION, FIRST_VERSION_WITH_SESSIONS
+from ottla.broker.pack import Packer, uvarint
+from ottla.core.errors import ErrorCode
+from ottla.core.wire import Buffer
+
+_FIRST_VERSION_WITH_LOG_START: Final = 5
+_FIRST_VERSION_WITH_PREFERRED_REPLICA: Final = 11
+_FIRST_VERSION_WITH_LEADERS: Final = 16
+_HEAD_4: Final = Struct(">ihqq")
+_HEAD: Final = Struct(">ihqqq")
+_NO_PREFERRED_REPLICA: Final = b"\xff\xff\xff\xff"
+_DIVERGING: Final = Struct(">BBiqB")
+_LEADER: Final = Struct(">BBiiB")
+_DIVERGING_TAG, _LEADER_TAG, _ENDPOINTS_TAG = 0, 1, 0
+_DIVERGING_BYTES, _LEADER_BYTES = 13, 9
+
+
+class Leader(NamedTuple):
+    """The node that leads our partitions: a client whose leader epoch is old is told (v16+)."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+def encode_fetch_answer(version: int, error: ErrorCode, session_id: int, found: list[Found], leader: Leader) -> list[Buffer]:
+    """The body as pieces: heads, and between them the records. Neighbours of one topic share its head."""
+    out = Packer(version >= FIRST_FLEXIBLE_VERSION).int32(NO_THROTTLE_MS)
+    if version >= FIRST_VERSION_WITH_SESSIONS:
+        out.int16(error).int32(session_id)
+    topics = _by_topic(found)
+    out.array(len(topics))
+    pieces: list[Buffer] = []
+    for key, parts in topics:
+        if isinstance(key, bytes):
+            out.raw(key)
+        else:
+            out.string(key)
+        out.array(len(parts))
+        for each in parts:
+            _pack_partition(out, version, each)
+            if each.records:
+                pieces += (out.data, each.records)
+                out.data = bytearray()
+            _pack_end(out, version, each, leader)
+        out.end()
+    if version >= _FIRST_VERSION_WITH_LEADERS and any(each.error is ErrorCode.FENCED_LEADER_EPOCH for each in found):
+        _pack_endpoint(out, leader)
+    else:
+        out.end()
+    pieces.append(out.data)
+    return pieces
+
+
+def _by_topic(found: Iterable[Found]) -> list[tuple[str | bytes, list[Found]]]:
+    topics: list[tuple[str | bytes, list[Found]]] = []
+    last: str | bytes | None = None
+    for each in found:
+        topic = each.part.key[0]
+        if topic != last:
+            topics.append((topic, []))
+            last = topic
+        topics[-1][1].append(each)
+    return topics
+
+
+def _pack_partition(out: Packer, version: int, found: Found) -> None:
+    """All of a partition up to its records."""
+    number = found.part.key[1]
+    if version < _FIRST_VERSION_WITH_LOG_START:
+        out.data += _HEAD_4.pack(number, found.error, found.high_watermark, found.last_stable_offset)
+    else:
+        out.data += _HEAD.pack(number, found.error, found.high_watermark, found.last_stable_offset, found.log_start_offset)
+    if found.aborted:
+        out.array(len(found.aborted))
+        for transaction in found.aborted:
+            out.int64(transaction.producer_id).int64(transaction.first_offset).end()
+    else:
+        out.array(-1 if found.aborted is None else 0)
+    if version >= _FIRST_VERSION_WITH_PREFERRED_REPLICA:
+        out.data += _NO_PREFERRED_REPLICA
+    out.octets_length(len(found.records))
+
+
+def _pack_end(out: Packer, version: int, found: Found, leader: Leader) -> None:
+    """A partition's tagged fields, nearly always none."""
+    if found.diverging is not None:
+        out.data.append(1)
+        out.data += _DIVERGING.pack(_DIVERGING_TAG, _DIVERGING_BYTES, *found.diverging, 0)
+    elif version >= _FIRST_VERSION_WITH_LEADERS and found.error is ErrorCode.FENCED_LEADER_EPOCH and found.part.partition is not None:
+        out.data.append(1)
+        out.data += _LEADER.pack(_LEADER_TAG, _LEADER_BYTES, leader.node_id, found.part.partition.log.leader_epoch, 0)
+    else:
+        out.end()
+
+
+def _pack_endpoint(out: Packer, leader: Leader) -> None:
+    endpoint = Packer(flexible=True).array(1).int32(leader.node_id).string(leader.host).int32(leader.port).nullable_string(None).end().data
+    out.data.append(1)
+    out.data.append(_ENDPOINTS_TAG)
+    out.raw(uvarint(len(endpoint))).raw(endpoint)

@@ -1,0 +1,179 @@
+"""Fetch sessions: what a request means, who gives way, and what is news; time and ids are the test's."""
+
+from collections.abc import Iterable
+from itertools import count
+
+import pytest
+
+from ottla.broker.fetch_sessions import EVICTION_MS, NO_SESSION, FetchContext, FetchedPartition, FetchSessions, next_epoch
+from ottla.core.errors import ErrorCode
+
+
+class Cache:
+    """Sessions with ids 1, 2, 3, ... and a clock that the test moves."""
+
+    def __init__(self, sessions_max: int = 10, partitions_max: int = 1000, ids: Iterable[int] = ()) -> None:
+        numbers = iter(ids or count(1))
+        self.sessions = FetchSessions(sessions_max, lambda: next(numbers), partitions_max=partitions_max)
+        self.now_ms = 1_000_000
+
+    def context(self, session_id: int, epoch: int, *names: str, forgotten: tuple[str, ...] = (), by_id: bool = False, offset: int = 0):
+        asked = {(name, 0): FetchedPartition((name, 0), -1, offset, -1, 100) for name in names}
+        keys = [(name, 0) for name in forgotten]
+        return self.sessions.context(session_id, epoch, asked, keys, uses_topic_ids=by_id, now_ms=self.now_ms)
+
+    def make(self, *names: str, by_id: bool = False) -> int:
+        context = self.context(0, 0, *names, by_id=by_id)
+        assert isinstance(context, FetchContext)
+        return self.sessions.make(context, self.now_ms)
+
+
+def order(context: FetchContext | ErrorCode) -> list[str | bytes]:
+    assert isinstance(context, FetchContext), context
+    return [topic for topic, _ in context.partitions]
+
+
+def test_a_full_request_makes_a_session_and_the_next_ones_name_only_changes() -> None:
+    cache = Cache()
+    session_id = cache.make("a", "b")
+    assert (session_id, len(cache.sessions), cache.sessions.partitions_count) == (1, 1, 2)
+    assert order(cache.context(1, 1)) == ["a", "b"]
+    assert order(cache.context(1, 2, "c", forgotten=("a",))) == ["b", "c"]
+    changed = cache.context(1, 3, "b", offset=7)
+    assert order(changed) == ["b", "c"]
+    assert changed.partitions[("b", 0)].offset == 7
+    assert cache.sessions.partitions_count == 2
+
+
+@pytest.mark.parametrize(
+    ("session_id", "epoch", "by_id", "error"),
+    [
+        (9, 1, False, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        (1, 2, False, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+        (1, -2, False, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+        (1, 1, True, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR),
+    ],
+)
+def test_a_session_that_is_not_as_its_client_thinks(session_id: int, epoch: int, by_id: bool, error: ErrorCode) -> None:
+    cache = Cache()
+    cache.make("a")
+    assert cache.context(session_id, epoch, by_id=by_id) is error
+    assert order(cache.context(1, 1)) == ["a"]
+
+
+def test_an_epoch_is_never_taken_twice() -> None:
+    cache = Cache()
+    cache.make("a")
+    first = cache.context(1, 1)
+    assert cache.context(1, 1) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert not first.is_overtaken
+    cache.context(1, 2)
+    assert first.is_overtaken
+
+
+def test_epochs_begin_again_at_one() -> None:
+    assert (next_epoch(1), next_epoch(2**31 - 1)) == (2, 1)
+
+
+@pytest.mark.parametrize("epoch", [0, -1])
+def test_a_full_request_that_names_a_session_ends_it(epoch: int) -> None:
+    cache = Cache()
+    cache.make("a")
+    context = cache.context(1, epoch, "b")
+    assert (order(context), context.wants_session, len(cache.sessions), cache.sessions.partitions_count) == (["b"], epoch == 0, 0, 0)
+
+
+def test_a_request_that_wants_no_session_gets_none() -> None:
+    cache = Cache()
+    assert cache.sessions.make(cache.context(0, -1, "a"), cache.now_ms) == NO_SESSION
+
+
+def test_a_session_without_partitions_ends() -> None:
+    cache = Cache()
+    cache.make("a")
+    context = cache.context(1, 1, forgotten=("a",))
+    assert (order(context), context.session, context.wants_session, len(cache.sessions)) == ([], None, False, 0)
+
+
+def test_what_was_added_and_forgotten_in_one_request_is_forgotten() -> None:
+    cache = Cache()
+    cache.make("a")
+    assert order(cache.context(1, 1, "b", forgotten=("b",))) == ["a"]
+
+
+def test_a_partition_with_records_goes_last() -> None:
+    cache = Cache()
+    cache.make("a", "b", "c")
+    context = cache.context(1, 1)
+    context.session.goes_last(context.partitions[("a", 0)])
+    assert order(cache.context(1, 2)) == ["b", "c", "a"]
+    gone = cache.context(1, 3).partitions[("b", 0)]
+    forgotten = cache.context(1, 4, forgotten=("b",))
+    forgotten.session.goes_last(gone)
+    assert order(cache.context(1, 5)) == ["c", "a"]
+
+
+def test_what_is_news() -> None:
+    part = FetchedPartition(("a", 0), -1, 0, -1, 100)
+    assert part.is_told(5, 0, is_error=False)
+    assert not part.is_told(5, 0, is_error=False)
+    assert part.is_told(6, 0, is_error=False)
+    assert part.is_told(6, 1, is_error=False)
+    assert part.is_told(-1, -1, is_error=True)
+    assert part.is_told(-1, -1, is_error=True)
+    assert part.is_told(6, 1, is_error=False)
+
+
+def test_without_slots_there_are_no_sessions() -> None:
+    assert Cache(sessions_max=0).make("a") == NO_SESSION
+
+
+def test_a_full_cache_keeps_sessions_that_are_in_use() -> None:
+    cache = Cache(sessions_max=2)
+    cache.make("a")
+    cache.make("b")
+    cache.now_ms += EVICTION_MS
+    assert cache.make("c", "d") == NO_SESSION
+    cache.now_ms += 1
+    assert cache.make("c") == 3
+    assert isinstance(cache.context(2, 1), FetchContext)
+    assert cache.context(1, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_the_session_unused_longest_goes_first() -> None:
+    cache = Cache(sessions_max=2)
+    cache.make("a")
+    cache.make("b")
+    cache.now_ms += EVICTION_MS + 1
+    cache.context(1, 1)
+    assert cache.make("c") == 3
+    assert isinstance(cache.context(1, 2), FetchContext)
+    assert cache.context(2, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_an_old_session_gives_way_to_a_larger_one_only() -> None:
+    cache = Cache(sessions_max=2)
+    cache.make("a", "b")
+    cache.make("c", "d", "e")
+    cache.now_ms += EVICTION_MS + 1
+    cache.context(1, 1)
+    cache.context(2, 1)
+    assert cache.make("f", "g") == NO_SESSION
+    assert cache.make("f", "g", "h") == 3
+    assert cache.context(1, 2) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert isinstance(cache.context(2, 2), FetchContext)
+    assert cache.sessions.partitions_count == 6
+
+
+def test_the_partitions_of_all_sessions_are_bounded() -> None:
+    cache = Cache(partitions_max=3)
+    assert cache.make("a", "b") == 1
+    assert cache.make("c", "d") == NO_SESSION
+    assert order(cache.context(1, 1, "c")) == ["a", "b", "c"]
+    assert cache.context(1, 2, "d") is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(cache.sessions), cache.sessions.partitions_count) == (0, 0)
+
+
+def test_an_id_in_use_is_not_given_again() -> None:
+    cache = Cache(ids=(5, 5, 6))
+    assert (cache.make("a"), cache.make("b")) == (5, 6)
