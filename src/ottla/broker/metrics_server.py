@@ -1,0 +1,121 @@
+"""A small HTTP server with a thread and a loop of its own, for /metrics and /health: it never runs in the broker's loop and never asks it.
+
+What it serves are functions that read frozen pictures. A client gets one answer and is closed; connections, head and time are bounded.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+log = logging.getLogger("ottla.broker.metrics")
+
+CONNECTIONS_MAX: Final = 16
+HEAD_BYTES_MAX: Final = 16 * 1024
+ANSWER_SECONDS_MAX: Final = 10
+"""From connecting to the end of the answer."""
+
+
+class Answer(NamedTuple):
+    """An HTTP answer: status, content type and body."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+Page = Callable[[], Answer]
+_TEXT: Final = "text/plain; charset=utf-8"
+_REASONS: Final = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+
+class MetricsServer:
+    """Serves `pages` by path until it is closed. Raises OSError when the address cannot be had."""
+
+    def __init__(self, host: str, port: int, pages: Mapping[str, Page]) -> None:
+        self._pages = pages
+        self._connections = 0
+        self._stop: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        failures: list[OSError] = []
+        self.port = port
+        ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(host, port, ready, failures), name="ottla-metrics", daemon=True)
+        self._thread.start()
+        ready.wait()
+        if failures:
+            self._thread.join()
+            raise failures[0]
+
+    def close(self) -> None:
+        """Stops serving and waits for the thread."""
+        if self._loop is not None and self._stop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join()
+            self._loop = None
+
+    def _run(self, host: str, port: int, ready: threading.Event, failures: list[OSError]) -> None:
+        asyncio.run(self._serve(host, port, ready, failures))
+
+    async def _serve(self, host: str, port: int, ready: threading.Event, failures: list[OSError]) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            server = await asyncio.start_server(self._connected, host, port, limit=HEAD_BYTES_MAX)
+        except OSError as error:
+            failures.append(error)
+            ready.set()
+            return
+        self.port = server.sockets[0].getsockname()[1]
+        ready.set()
+        await self._stop.wait()
+        server.close()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._connections >= CONNECTIONS_MAX:
+            writer.close()
+            return
+        self._connections += 1
+        writer.transport.set_write_buffer_limits(0)  # so that `drain` means: it is sent
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS_MAX):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(_encoded(*self._answer(head)))
+                await writer.drain()
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
+            log.debug("a client of the metrics went before its answer: %s", error)
+        finally:
+            self._connections -= 1
+            writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
+
+    def _answer(self, head: bytes) -> tuple[Answer, bool]:
+        """The answer to a request, and whether its body is to be sent."""
+        words = head.split(b"\r\n", 1)[0].split(b" ")
+        if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
+            return Answer(400, _TEXT, b"This is an HTTP server.\n"), True
+        method, target = words[0], words[1].partition(b"?")[0].decode("latin-1")
+        if method not in (b"GET", b"HEAD"):
+            return Answer(405, _TEXT, b"Only GET is answered here.\n"), True
+        page = self._pages.get(target)
+        if page is None:
+            return Answer(404, _TEXT, f"There is {', '.join(self._pages)} here.\n".encode()), method == b"GET"
+        try:
+            return page(), method == b"GET"
+        except Exception:
+            log.exception("%s cannot be made", target)
+            return Answer(500, _TEXT, b"The page cannot be made; the broker's log says why.\n"), method == b"GET"
+
+
+def _encoded(answer: Answer, has_body: bool) -> bytes:
+    head = (
+        f"HTTP/1.1 {answer.status} {_REASONS[answer.status]}\r\nContent-Type: {answer.content_type}\r\n"
+        f"Content-Length: {len(answer.body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + (answer.body if has_body else b"")

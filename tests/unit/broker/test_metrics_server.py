@@ -1,0 +1,105 @@
+"""The HTTP server for metrics: right answers, and nobody can hold it."""
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.broker import metrics_server as room
+from ottla.broker.metrics_server import Answer, MetricsServer
+
+
+def broken() -> Answer:
+    raise ValueError("no figures today")
+
+
+@pytest.fixture
+def server() -> Iterator[MetricsServer]:
+    pages = {
+        "/metrics": lambda: Answer(200, "text/plain", b"up 1\n"),
+        "/health": lambda: Answer(503, "application/json", b'{"healthy": false}'),
+        "/broken": broken,
+        "/large": lambda: Answer(200, "text/plain", bytes(5_000_000)),
+    }
+    made = MetricsServer("127.0.0.1", 0, pages)
+    yield made
+    made.close()
+
+
+def get(server: MetricsServer, path: str, method: str = "GET") -> tuple[int, str, bytes]:
+    request = urllib.request.Request(f"http://127.0.0.1:{server.port}{path}", method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return answer.status, answer.headers["Content-Type"], answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers["Content-Type"], error.read()
+
+
+def say(server: MetricsServer, data: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
+        client.sendall(data)
+        return b"".join(iter(lambda: client.recv(65536), b""))
+
+
+def test_pages(server: MetricsServer) -> None:
+    assert get(server, "/metrics") == (200, "text/plain", b"up 1\n")
+    assert get(server, "/metrics?name=up") == (200, "text/plain", b"up 1\n")
+    status, kind, body = get(server, "/health")
+    assert (status, kind, json.loads(body)) == (503, "application/json", {"healthy": False})
+    assert len(get(server, "/large")[2]) == 5_000_000
+    assert get(server, "/metrics", "HEAD") == (200, "text/plain", b"")
+
+
+def test_what_is_not_there(server: MetricsServer) -> None:
+    assert get(server, "/")[0] == 404
+    assert b"/metrics, /health" in get(server, "/")[2]
+    assert get(server, "/metrics", "POST")[0] == 405
+
+
+def test_a_page_that_cannot_be_made(server: MetricsServer, caplog: pytest.LogCaptureFixture) -> None:
+    assert get(server, "/broken")[0] == 500
+    assert "no figures today" in caplog.text
+    assert get(server, "/metrics")[0] == 200
+
+
+def test_bytes_that_are_no_request(server: MetricsServer) -> None:
+    assert say(server, b"\x00\x01hello\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+    assert say(server, b"GET /metrics SPDY\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+    assert say(server, b"x" * (room.HEAD_BYTES_MAX * 4)) == b""
+    assert get(server, "/metrics")[0] == 200
+
+
+def test_a_client_that_says_nothing_is_closed(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "ANSWER_SECONDS_MAX", 0.05)
+    assert say(server, b"GET /metrics HTTP/1.1\r\n") == b""
+
+
+def test_connections_are_bounded(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "CONNECTIONS_MAX", 1)
+    with socket.create_connection(("127.0.0.1", server.port)) as first:
+        first.sendall(b"GET ")
+        # The server has taken the first one when it turns a second one away.
+        while True:
+            with socket.create_connection(("127.0.0.1", server.port), timeout=5) as second:
+                second.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+                try:
+                    if not second.recv(100):
+                        break
+                except ConnectionResetError:
+                    break
+        first.sendall(b"/metrics HTTP/1.1\r\n\r\n")
+        assert first.recv(1000).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_taken_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+        MetricsServer("127.0.0.1", taken.getsockname()[1], {})
+
+
+def test_it_may_be_closed_twice(server: MetricsServer) -> None:
+    server.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", server.port))
