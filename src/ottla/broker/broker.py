@@ -20,7 +20,7 @@ from ottla.storage.files import Files, MemoryFiles, OsFiles
 log = logging.getLogger("ottla.broker")
 
 START_TIMEOUT_S = 60
-"""Recovery of a very large directory after a crash is what could take long; beyond this something is wrong."""
+"""Beyond this something is wrong, unless logs are being recovered after a crash: that takes as long as it takes."""
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -70,6 +70,7 @@ class BrokerTask:
         host, port = self._listen
         try:
             self.cluster.open()
+            self.cluster.log_manager.begin()
             self._server, self._sockets, port = await listen(self.cluster, host, port)
         except BaseException:
             await self.stop()
@@ -81,12 +82,14 @@ class BrokerTask:
         """Closes the listener and every connection, then every log, cleanly."""
         if self._sockets is not None:
             self._sockets.close()
-        await self.cluster.partitions.settle()
-        self.cluster.close()
-        if self._server is not None:
-            self._server.close()
-        if isinstance(self._files, OsFiles):
-            self._files.unlock()
+        try:
+            await self.cluster.partitions.settle()
+            self.cluster.close()
+        finally:
+            if self._server is not None:
+                self._server.close()
+            if isinstance(self._files, OsFiles):
+                self._files.unlock()
         await asyncio.sleep(0)
 
 
@@ -117,6 +120,7 @@ class Broker:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: BrokerTask | None = None
+        self._starting: BrokerTask | None = None
         self._failure: BaseException | None = None
         # Memory is the broker's, not the run's: stop() and start() again find what was written.
         self._files: Files | None = MemoryFiles() if data_dir is None else None
@@ -136,8 +140,9 @@ class Broker:
         self._failure = None
         self._thread = threading.Thread(target=self._run, args=(ready,), name="ottla-broker", daemon=True)
         self._thread.start()
-        if not ready.wait(START_TIMEOUT_S):
-            raise TimeoutError(f"the broker was not ready after {START_TIMEOUT_S} s")
+        while not ready.wait(START_TIMEOUT_S):
+            if self._starting is None or not self._starting.cluster.log_manager.is_recovering:
+                raise TimeoutError(f"the broker was not ready after {START_TIMEOUT_S} s")
         self._raise_failure()
         return self
 
@@ -155,13 +160,13 @@ class Broker:
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._thread = self._loop = self._task = None
+        self._thread = self._loop = self._task = self._starting = None
 
     def _run(self, ready: threading.Event) -> None:
         self._loop = loop = new_event_loop()
         asyncio.set_event_loop(loop)
         try:
-            task = BrokerTask(self._data_dir, self._config, self._listen, self._on_group_event, self._files)
+            task = self._starting = BrokerTask(self._data_dir, self._config, self._listen, self._on_group_event, self._files)
             loop.run_until_complete(task.start())
             self._task = task
             ready.set()

@@ -87,6 +87,8 @@ class CoordinatorLoop:
         now = self._clock()
         records = [Record(0, now, encode_key(record), encode_value(record)) for record in effects.records]
         self.partition.log.append_records(records, now_ms=now)
+        # What a reply says must be as durable as the topic's settings ask for; a coordinator has nobody to let wait meanwhile.
+        self.partition.make_durable()
 
     def _set_alarm(self) -> None:
         # An alarm that rings early only finds nothing to do; re-arming it at every heartbeat would cost more.

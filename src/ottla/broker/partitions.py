@@ -1,55 +1,56 @@
-"""The partitions this broker leads: each topic-partition's log, opened at first use, and the fetches that wait at its end."""
+"""The partitions this broker leads: each topic-partition's log, opened at first use; after a crash all of them, before anybody asks.
+
+A partition whose log cannot be opened is offline: asking for it raises StorageError, and it is tried again now and then, off the loop.
+"""
 
 import asyncio
 import logging
-from collections.abc import Callable
-from uuid import UUID
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
 
-from ottla.core.catalogue.catalogue import BROKER_RESOURCE, TOPIC_RESOURCE, Catalogue, Topic
+from ottla.broker.offset_checkpoints import OffsetCheckpoints
+from ottla.broker.partition import Partition
+from ottla.broker.removals import DELETED_DIRECTORY_SUFFIX, Removals
+from ottla.core.catalogue.catalogue import BROKER_RESOURCE, Catalogue, Topic
 from ottla.core.errors import StorageError
 from ottla.core.model import TopicPartition
+from ottla.storage.checkpoints import METADATA_FILE, topic_id_text
 from ottla.storage.files import Files
-from ottla.storage.partition_log import LogSettings, PartitionLog
+from ottla.storage.partition_log import LogSettings, Opened, PartitionLog
+
+__all__ = ["Partition", "Partitions", "log_settings"]
 
 log = logging.getLogger("ottla.broker.partitions")
 
+STRAY_DIRECTORY_SUFFIX = "-stray"
+RETRY_MS = 5_000
+"""A partition that could not be opened is tried again so much later."""
+PROGRESS_S = 5
+"""Opening or closing everything says how far it is, so often."""
+_NAME_BYTES_MAX = 255
+_SYNC_THREADS = 8
+_CLOSE_THREADS_MIN = 8
+"""Closing waits for the disk, not for the processor: more threads than cores make it shorter."""
 
-class Partition:
-    """One partition: its log, and who is to be woken when it grows."""
 
-    __slots__ = ("deleted", "log", "name", "syncing", "waiters")
+class _Offline(NamedTuple):
+    """Why a partition could not be opened, and when to try again."""
 
-    def __init__(self, name: TopicPartition, log: PartitionLog) -> None:
-        self.name = name
-        self.log = log
-        self.deleted = False
-        self.waiters: set[Callable[[], None]] = set()
-        self.syncing: asyncio.Future[None] | None = None
-
-    def grew(self) -> None:
-        """Records were appended: wakes the waiting fetches, and has a segment that is full made durable, off the loop."""
-        if self.waiters:
-            for wake in tuple(self.waiters):
-                wake()
-        if self.log.rolled_segments and self.syncing is None:
-            self.syncing = asyncio.ensure_future(self._sync_rolled())
-
-    async def _sync_rolled(self) -> None:
-        try:
-            await asyncio.get_running_loop().run_in_executor(None, self.log.sync_rolled)
-        except StorageError as error:
-            log.error("%s-%d: a full segment could not be made durable: %s", *self.name, error)
-        self.syncing = None
+    reason: str
+    retry_at_ms: int
 
 
 def log_settings(catalogue: Catalogue, topic: Topic) -> LogSettings:
     """The settings of a topic's logs, from the topic, the broker or Kafka's defaults."""
 
     def number(name: str) -> int:
-        return int(catalogue.config_value(TOPIC_RESOURCE, topic.name, name)[0])
+        return int(catalogue.value_in_force(topic, name)[0])
 
     def text(name: str) -> str:
-        return catalogue.config_value(TOPIC_RESOURCE, topic.name, name)[0]
+        return catalogue.value_in_force(topic, name)[0]
 
     return LogSettings(
         segment_bytes=number("segment.bytes"),
@@ -80,27 +81,29 @@ def log_settings(catalogue: Catalogue, topic: Topic) -> LogSettings:
 
 
 class Partitions:
-    """Every partition that has been used since the start, by name. A partition that was never used costs nothing."""
+    """Every partition that has been used since the start, by name. After a clean end, one that is not used costs nothing."""
 
-    def __init__(self, files: Files, catalogue: Catalogue, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, files: Files, catalogue: Catalogue, clock: Callable[[], int], checkpoints: OffsetCheckpoints, removals: Removals
+    ) -> None:
         self._files = files
         self._catalogue = catalogue
         self._clock = clock
+        self._checkpoints = checkpoints
+        self._removals = removals
         self._open: dict[TopicPartition, Partition] = {}
+        self._offline: dict[TopicPartition, _Offline] = {}
+        self._on_disk: set[TopicPartition] = set()
+        self._retries: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._executor = ThreadPoolExecutor(_SYNC_THREADS, thread_name_prefix="ottla-sync")
+
+    # --- one partition
 
     def get(self, topic: Topic, number: int) -> Partition | None:
-        """The partition, opened (and recovered, after a crash) if need be; None when the topic has no such number."""
-        name = TopicPartition(topic.name, number)
-        partition = self._open.get(name)
+        """The partition, opened if need be; None when the topic has no such number. Raises StorageError when it is offline."""
+        partition = self._open.get(TopicPartition(topic.name, number))
         if partition is None and 0 <= number < len(topic.leaders):
-            settings = log_settings(self._catalogue, topic)
-            partition_log = PartitionLog(self._files, f"{topic.name}-{number}", settings, topic_id=UUID(bytes=topic.topic_id))
-            opened = partition_log.open(self._clock())
-            if opened.bytes_cut:
-                log.warning(
-                    "%s-%d: %d bytes of a torn tail were cut; the log ends at offset %d", *name, opened.bytes_cut, opened.end_offset
-                )
-            partition = self._open[name] = Partition(name, partition_log)
+            partition = self._open_now(topic, number)
         return partition
 
     def by_name(self, topic: str, number: int) -> Partition | None:
@@ -111,6 +114,113 @@ class Partitions:
             partition = None if known is None else self.get(known, number)
         return partition
 
+    def _open_now(self, topic: Topic, number: int) -> Partition:
+        name = TopicPartition(topic.name, number)
+        offline = self._offline.get(name)
+        if offline is not None:
+            self._try_again_later(topic, number, offline)
+            raise StorageError(offline.reason)
+        try:
+            return self._take(name, *self._load(topic, number))
+        except StorageError as error:
+            self._set_offline(name, error)
+            raise
+
+    def _load(self, topic: Topic, number: int) -> tuple[PartitionLog, Opened]:
+        """A log that nobody uses yet, opened; any thread."""
+        directory = f"{topic.name}-{number}"
+        name = TopicPartition(topic.name, number)
+        topic_id = UUID(bytes=topic.topic_id)
+        if self._files.exists(directory):
+            self._put_stray_aside(name, directory, topic_id)
+        settings, epoch = log_settings(self._catalogue, topic), topic.leader_epochs[number]
+        partition_log = PartitionLog(self._files, directory, settings, topic_id=topic_id, leader_epoch=epoch)
+        opened = partition_log.open(
+            self._clock(), log_start_offset=self._checkpoints.log_start(name), recovery_point=self._checkpoints.recovery_point(name)
+        )
+        return partition_log, opened
+
+    def _put_stray_aside(self, name: TopicPartition, directory: str, topic_id: UUID) -> None:
+        """What an earlier topic of the same name left behind (a crash while it was deleted) is kept under another name, as Kafka does."""
+        metadata = f"{directory}/{METADATA_FILE}"
+        if not self._files.exists(metadata):
+            return
+        words = self._files.read_all(metadata).decode(errors="replace").split()
+        if "topic_id:" not in words or topic_id_text(topic_id) in words:
+            return
+        stray = _renamed(directory, STRAY_DIRECTORY_SUFFIX)
+        self._files.rename_directory(directory, stray)
+        self._files.sync_directory("")
+        self._checkpoints.forget((name,))
+        log.warning("%s belongs to an earlier topic of that name: it is kept as %s, and nothing reads it", directory, stray)
+
+    def _take(self, name: TopicPartition, partition_log: PartitionLog, opened: Opened) -> Partition:
+        if opened.bytes_cut:
+            log.warning("%s-%d: %d bytes of a torn tail were cut; the log ends at offset %d", *name, opened.bytes_cut, opened.end_offset)
+        self._offline.pop(name, None)
+        partition = self._open[name] = Partition(name, partition_log, self._executor)
+        return partition
+
+    def _set_offline(self, name: TopicPartition, error: StorageError) -> None:
+        before = self._offline.get(name)
+        self._offline[name] = _Offline(str(error), self._clock() + RETRY_MS)
+        if before is None or before.reason != str(error):
+            log.error("%s-%d is offline: %s", *name, error)
+
+    def _try_again_later(self, topic: Topic, number: int, offline: _Offline) -> None:
+        """Opens it in a worker thread, when it is time again: that may be long, after a crash."""
+        name = TopicPartition(topic.name, number)
+        if self._clock() >= offline.retry_at_ms and name not in self._retries:
+            self._retries[name] = asyncio.get_running_loop().create_task(self._try_again(topic, number))
+
+    async def _try_again(self, topic: Topic, number: int) -> None:
+        name = TopicPartition(topic.name, number)
+        try:
+            loaded = await asyncio.get_running_loop().run_in_executor(self._executor, self._load, topic, number)
+        except StorageError as error:
+            self._set_offline(name, error)
+        else:
+            if self._catalogue.topics.get(topic.name) is topic:
+                log.warning("%s-%d could be opened and takes records again", *name)
+                self._take(name, *loaded)
+        del self._retries[name]
+
+    # --- all of them
+
+    def opened(self) -> tuple[Partition, ...]:
+        """Those in use."""
+        return tuple(self._open.values())
+
+    def offline(self) -> dict[TopicPartition, str]:
+        """Why which partitions take no records."""
+        reasons = {name: offline.reason for name, offline in self._offline.items()}
+        return reasons | {each.name: each.log.failure for each in self._open.values() if each.log.failure is not None}
+
+    def all(self) -> Iterator[tuple[Topic, int]]:
+        """Topic and number of every partition that has files, in use or not; those that come or go meanwhile may be missed."""
+        for name in tuple(self._on_disk | self._open.keys()):
+            topic = self._catalogue.topics.get(name.topic)
+            if topic is not None and name.partition < len(topic.leaders):
+                yield topic, name.partition
+
+    @contextmanager
+    def borrowed(self, topic: Topic, number: int) -> Iterator[PartitionLog]:
+        """The log of a partition for a moment (no `await` inside): one that nobody uses is closed again. Raises StorageError."""
+        partition = self._open.get(TopicPartition(topic.name, number))
+        if partition is not None:
+            yield partition.log
+            return
+        name = TopicPartition(topic.name, number)
+        if name in self._offline:
+            raise StorageError(self._offline[name].reason)
+        partition_log, opened = self._load(topic, number)
+        if not opened.clean:
+            yield self._take(name, partition_log, opened).log
+            return
+        yield partition_log
+        self._checkpoints.note(name, partition_log)
+        partition_log.close()
+
     def settings_changed(self, topic: Topic) -> None:
         """Gives the open logs of a topic its present settings."""
         settings = log_settings(self._catalogue, topic)
@@ -118,27 +228,101 @@ class Partitions:
             partition = self._open.get(TopicPartition(topic.name, number))
             if partition is not None:
                 partition.log.settings = settings
+                partition.settings_changed()
 
     def delete(self, topic: Topic) -> None:
-        """Deletes the files of a topic that the catalogue has removed, and wakes whoever waits for it."""
-        for number in range(len(topic.leaders)):
-            name = TopicPartition(topic.name, number)
+        """Gives the files of a topic that the catalogue has removed other names, to be removed later, and wakes whoever waits for it.
+
+        A topic of the same name may be made at once. Files that cannot be renamed are named and stay.
+        """
+        delay_ms = int(self._catalogue.value_in_force(topic, "file.delete.delay.ms")[0])
+        names = [TopicPartition(topic.name, number) for number in range(len(topic.leaders))]
+        for name in names:
+            directory = f"{name.topic}-{name.partition}"
             partition = self._open.pop(name, None)
-            if partition is None:
-                partition = Partition(name, PartitionLog(self._files, f"{topic.name}-{number}", LogSettings()))
-            partition.log.delete()
-            partition.deleted = True
-            partition.grew()
+            self._offline.pop(name, None)
+            self._on_disk.discard(name)
+            try:
+                if partition is not None or self._files.exists(directory):
+                    away = _renamed(directory, DELETED_DIRECTORY_SUFFIX)
+                    (partition.log if partition else PartitionLog(self._files, directory, LogSettings())).move_away(away)
+                    self._removals.later((away,), delay_ms)
+            except StorageError as error:
+                log.error("%s of the deleted topic stays: %s", directory, error)
+            if partition is not None:
+                partition.end()
+        if self._checkpoints.forget(names):
+            # At once: a topic of the same name must not be taken to be durable as far as this one was.
+            try:
+                self._checkpoints.write()
+            except StorageError as error:
+                log.error("the checkpoints still name the deleted topic %s: %s", topic.name, error)
+
+    # --- start and end
+
+    def find(self, directories: Iterable[str]) -> tuple[list[tuple[Topic, int]], list[str]]:
+        """Which partitions there are, of the names in the data directory; and the names that belong to no topic."""
+        found, strange = [], []
+        for directory in directories:
+            topic_name, _, number = directory.rpartition("-")
+            topic = self._catalogue.topics.get(topic_name)
+            if topic is not None and number.isdecimal() and int(number) < len(topic.leaders):
+                found.append((topic, int(number)))
+            else:
+                strange.append(directory)
+        self._on_disk.update(TopicPartition(topic.name, number) for topic, number in found)
+        return found, strange
+
+    def recover(self, found: Iterable[tuple[Topic, int]], *, threads: int) -> None:
+        """Opens partitions in worker threads, and returns when all are open or offline."""
+        by_name = {TopicPartition(topic.name, number): (topic, number) for topic, number in found}
+        with ThreadPoolExecutor(threads, thread_name_prefix="ottla-recovery") as pool:
+            jobs = {pool.submit(self._load, *each): name for name, each in by_name.items()}
+            try:
+                _wait_and_tell(jobs, "recovering after a crash: %d of %d partitions are open")
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        for job, name in jobs.items():
+            try:
+                self._take(name, *job.result())
+            except StorageError as error:
+                self._set_offline(name, error)
 
     async def settle(self) -> None:
-        """Waits for what is being made durable off the loop."""
-        await asyncio.gather(*(partition.syncing for partition in self._open.values() if partition.syncing is not None))
+        """Waits for what is being made durable, or opened, off the loop."""
+        syncs = [task for partition in self._open.values() for task in (partition.flushing, partition.syncing) if task is not None]
+        await asyncio.gather(*syncs, *self._retries.values())
 
-    def close(self) -> None:
-        """Closes every log cleanly; one that cannot be closed is named and does not keep the others from it."""
-        for partition in self._open.values():
+    def close(self, *, threads: int = _CLOSE_THREADS_MIN) -> bool:
+        """Closes every log cleanly, several at a time; whether all were. One that cannot be is named and does not keep others from it."""
+        is_clean = not self._offline
+        with ThreadPoolExecutor(max(threads, _CLOSE_THREADS_MIN), thread_name_prefix="ottla-closing") as pool:
+            jobs = {pool.submit(partition.log.close, clean=True): partition for partition in self._open.values()}
+            _wait_and_tell(jobs, "stopping: %d of %d partitions are closed")
+        for job, partition in jobs.items():
+            partition.stop()
             try:
-                partition.log.close(clean=True)
+                job.result()
             except StorageError as error:
+                is_clean = False
                 log.error("%s-%d is not closed cleanly and will be recovered: %s", *partition.name, error)
+            self._checkpoints.note(partition.name, partition.log)
         self._open.clear()
+        self._executor.shutdown(wait=True)
+        return is_clean
+
+
+def _renamed(directory: str, suffix: str) -> str:
+    """Kafka's name for a directory that is put aside; a long topic name is cut so that it stays a file name."""
+    ending = f".{uuid4().hex}{suffix}"
+    return directory[: _NAME_BYTES_MAX - len(ending)] + ending
+
+
+def _wait_and_tell(jobs: Iterable[Future[Any]], sentence: str) -> None:
+    """Waits for worker threads, and says how far they are when it takes long."""
+    left = set(jobs)
+    count, waited_s = len(left), 0
+    while left := wait(left, PROGRESS_S).not_done:
+        waited_s += PROGRESS_S
+        log.warning("%s, after %d s", sentence % (count - len(left), count), waited_s)

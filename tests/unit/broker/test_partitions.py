@@ -33,8 +33,12 @@ def test_waiters_are_woken_and_told_of_the_end(api) -> None:
     partition = api.cluster.partitions.get(topic, 0)
     woken: list[bool] = []
     partition.waiters.add(lambda: woken.append(partition.deleted))
-    partition.grew()
-    api.cluster.partitions.delete(topic)
+
+    async def grow_and_go() -> None:
+        partition.grew()
+        api.cluster.partitions.delete(topic)
+
+    api.runner.run(grow_and_go())
     assert woken == [False, True]
 
 

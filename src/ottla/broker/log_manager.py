@@ -1,0 +1,167 @@
+"""The work on logs that nobody asks for: retention, expiry of producers, checkpoints, the start after a crash, the marker of a clean end.
+
+As Kafka's LogManager, and by its settings. Which segments go is the log's decision; when to look, and in which thread the disk is touched,
+is decided here. The loop does little at a time: one partition, then whoever else wants to run.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+from ottla.broker.catalogue_log import DIRECTORY as METADATA_DIRECTORY
+from ottla.broker.offset_checkpoints import EVERY_FILE, OffsetCheckpoints
+from ottla.broker.partitions import Partitions, log_settings
+from ottla.broker.removals import DELETED_DIRECTORY_SUFFIX, Removals
+from ottla.core.catalogue.catalogue import BROKER_RESOURCE, Catalogue, Topic
+from ottla.core.config import BrokerConfig
+from ottla.core.errors import StorageError
+from ottla.storage.checkpoints import CLEAN_SHUTDOWN_FILE, HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE
+from ottla.storage.files import Files
+
+log = logging.getLogger("ottla.broker.logs")
+
+# As Kafka writes it: both values are text, and -1 is a broker without an epoch.
+CLEAN_SHUTDOWN: Final = b'{"broker_epoch":"-1","version":"0"}'
+_SLEEP_S_MAX: Final = 365 * 86_400
+_NAMED_MAX: Final = 10
+
+
+class LogManager:
+    """Everything periodic about a broker's logs. `open` before anything is served, then `begin`; `close` when nothing is any more."""
+
+    def __init__(
+        self,
+        files: Files,
+        config: BrokerConfig,
+        catalogue: Catalogue,
+        partitions: Partitions,
+        checkpoints: OffsetCheckpoints,
+        removals: Removals,
+        clock: Callable[[], int],
+    ) -> None:
+        self._files = files
+        self._config = config
+        self._catalogue = catalogue
+        self._partitions = partitions
+        self._checkpoints = checkpoints
+        self._removals = removals
+        self._clock = clock
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_open = self._is_clean = False
+        self.is_recovering = False
+
+    # --- start and end
+
+    def open(self) -> None:
+        """Finds the partitions; after an end that was not clean, recovers them all. Raises StorageError, but not for a single partition."""
+        names = self._files.list("")
+        was_clean = CLEAN_SHUTDOWN_FILE in names
+        if was_clean:
+            self._files.remove(CLEAN_SHUTDOWN_FILE)
+            self._files.sync_directory("")
+        self._checkpoints.load()
+        self._removals.now(name for name in names if name.endswith(DELETED_DIRECTORY_SUFFIX))
+        found, strange = self._partitions.find(name for name in names if name.rpartition("-")[2].isdecimal() and name != METADATA_DIRECTORY)
+        if strange:
+            some = ", ".join(strange[:_NAMED_MAX]) + (", ..." if len(strange) > _NAMED_MAX else "")
+            log.warning("%d directories belong to no topic and are left alone: %s", len(strange), some)
+        if found and not was_clean:
+            log.info("the last end was not clean: recovering %d partitions", len(found))
+            self.is_recovering = True
+            self._partitions.recover(found, threads=self._recovery_threads())
+            self.is_recovering = False
+        self._is_open = True
+
+    def close(self) -> None:
+        """Closes every log, writes down where all stand, and removes what waits to be removed."""
+        for task in self._tasks:
+            task.cancel()
+        self._tasks.clear()
+        self._is_clean = self._partitions.close(threads=self._recovery_threads()) and self._is_open
+        self._removals.close()
+        if not self._is_open:
+            return
+        try:
+            self._checkpoints.write()
+        except StorageError as error:
+            log.error("the checkpoints are not written: %s", error)
+            self._is_clean = False
+
+    def mark_clean(self) -> None:
+        """The very end: says on the disk that all was closed in order, if it was; then the next start recovers nothing.
+
+        Raises StorageError.
+        """
+        if self._is_clean:
+            self._files.replace(CLEAN_SHUTDOWN_FILE, CLEAN_SHUTDOWN)
+
+    def _recovery_threads(self) -> int:
+        return int(self._catalogue.config_value(BROKER_RESOURCE, "", "num.recovery.threads.per.data.dir")[0])
+
+    # --- what others ask for
+
+    def remove_later(self, paths: Iterable[str], delay_ms: int) -> None:
+        """Removes files and `*-delete` directories after a delay, in a worker thread."""
+        self._removals.later(paths, delay_ms)
+
+    async def checkpoint_recovery_points(self) -> None:
+        """Makes the recovery points durable now. Raises StorageError."""
+        await self.checkpoint((RECOVERY_POINT_FILE,))
+
+    async def checkpoint(self, files: Iterable[str] = EVERY_FILE) -> None:
+        """Writes down where the open logs stand, in a worker thread, where that has changed. Raises StorageError."""
+        for partition in self._partitions.opened():
+            self._checkpoints.note(partition.name, partition.log)
+        await asyncio.get_running_loop().run_in_executor(None, self._checkpoints.write, tuple(files))
+
+    async def expire_segments(self) -> None:
+        """Retention: every partition that has files, in use or not. What goes is renamed, and removed after file.delete.delay.ms."""
+        for topic, number in self._partitions.all():
+            await asyncio.sleep(0)
+            if self._catalogue.topics.get(topic.name) is topic:
+                self._expire_segments_of(topic, number)
+
+    async def expire_producers(self) -> None:
+        """Forgets idempotent producers that have been silent for producer.id.expiration.ms."""
+        for partition in self._partitions.opened():
+            await asyncio.sleep(0)
+            partition.log.expire_producers(self._clock())
+
+    def _expire_segments_of(self, topic: Topic, number: int) -> None:
+        settings = log_settings(self._catalogue, topic)
+        try:
+            with self._partitions.borrowed(topic, number) as partition_log:
+                paths = partition_log.expire_segments(self._clock())
+                start_offset = partition_log.log_start_offset
+        except StorageError as error:
+            log.error("%s-%d: its old segments stay: %s", topic.name, number, error)
+            return
+        if paths:
+            log.info("%s-%d: old segments are deleted; the log starts at offset %d", topic.name, number, start_offset)
+            self._removals.later(paths, settings.file_delete_delay_ms)
+
+    # --- when
+
+    def begin(self) -> None:
+        """Begins the periodic work, on the running loop."""
+        number = self._config.number
+        self._every(number("log.retention.check.interval.ms"), self.expire_segments)
+        self._every(number("producer.id.expiration.check.interval.ms"), self.expire_producers)
+        recovery_points = (RECOVERY_POINT_FILE, HIGH_WATERMARK_FILE)
+        self._every(number("log.flush.offset.checkpoint.interval.ms"), lambda: self.checkpoint(recovery_points))
+        self._every(number("log.flush.start.offset.checkpoint.interval.ms"), lambda: self.checkpoint((LOG_START_FILE,)))
+
+    def _every(self, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+        self._tasks.append(asyncio.get_running_loop().create_task(self._repeat(interval_ms, work)))
+
+    async def _repeat(self, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+        await asyncio.sleep(min(self._config.number("log.initial.task.delay.ms") / 1000, _SLEEP_S_MAX))
+        while True:
+            try:
+                await work()
+            except StorageError as error:
+                log.error("%s", error)
+            except Exception:
+                log.exception("work on the logs failed; it is tried again")
+            await asyncio.sleep(min(max(interval_ms, 1) / 1000, _SLEEP_S_MAX))

@@ -1,0 +1,70 @@
+"""The checkpoints of the data directory: up to where each partition is durable, where its log starts, and what of it may be read.
+
+Kafka's own files. It keeps what was last known of a partition that is not open, and what is written is never ahead of the disk; who
+writes when is the log manager's business.
+"""
+
+import logging
+from collections.abc import Iterable
+from threading import Lock
+
+from ottla.core.model import TopicPartition
+from ottla.storage.checkpoints import HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE, decode_offsets, encode_offsets
+from ottla.storage.files import Files
+from ottla.storage.partition_log import PartitionLog
+
+log = logging.getLogger("ottla.broker.checkpoints")
+
+EVERY_FILE = (RECOVERY_POINT_FILE, LOG_START_FILE, HIGH_WATERMARK_FILE)
+
+
+class OffsetCheckpoints:
+    """The last known offsets of every partition, by file. The loop changes them; any thread may write them down."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._offsets: dict[str, dict[TopicPartition, int]] = {file: {} for file in EVERY_FILE}
+        self._written: dict[str, bytes] = {}
+        self._lock = Lock()
+
+    def load(self) -> None:
+        """Reads what there is; a damaged file is as good as none, and said. Raises StorageError when the disk fails."""
+        for file in EVERY_FILE:
+            if not self._files.exists(file):
+                continue
+            data = self._files.read_all(file)
+            offsets = decode_offsets(data)
+            if offsets is None:
+                log.warning("%s is damaged and not used: logs are looked through from their last snapshots on", file)
+            else:
+                self._offsets[file] = offsets
+                self._written[file] = data
+
+    def recovery_point(self, name: TopicPartition) -> int | None:
+        """All below is durable; None when nothing is known."""
+        return self._offsets[RECOVERY_POINT_FILE].get(name)
+
+    def log_start(self, name: TopicPartition) -> int:
+        """Where the log starts at least: deleting records moves it inside a segment."""
+        return self._offsets[LOG_START_FILE].get(name, 0)
+
+    def note(self, name: TopicPartition, partition_log: PartitionLog) -> None:
+        """Takes over where an open log stands. A log start of 0 needs no line."""
+        self._offsets[RECOVERY_POINT_FILE][name] = max(partition_log.recovery_point, 0)
+        self._offsets[HIGH_WATERMARK_FILE][name] = partition_log.high_watermark
+        if partition_log.log_start_offset > 0:
+            self._offsets[LOG_START_FILE][name] = partition_log.log_start_offset
+
+    def forget(self, names: Iterable[TopicPartition]) -> bool:
+        """Drops partitions that are gone; whether there was anything of them."""
+        known = [offsets.pop(name, None) for name in names for offsets in self._offsets.values()]
+        return any(offset is not None for offset in known)
+
+    def write(self, files: Iterable[str] = EVERY_FILE) -> None:
+        """Makes these checkpoints durable, where they have changed. Any thread. Raises StorageError."""
+        for file in files:
+            with self._lock:
+                data = encode_offsets(self._offsets[file].copy())  # one step: the loop may go on meanwhile
+                if data != self._written.get(file):
+                    self._files.replace(file, data)
+                    self._written[file] = data

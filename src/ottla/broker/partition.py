@@ -1,0 +1,168 @@
+"""One partition: its log, who waits at its end, and the syncs that make what was appended durable, off the loop.
+
+Many appends share one sync (group commit): while one runs, what is appended meanwhile waits for the next. What may be read, and what counts
+as durable, the log itself decides.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from ottla.core.errors import StorageError
+from ottla.core.model import TopicPartition
+from ottla.storage.durability import Flush
+from ottla.storage.partition_log import PartitionLog
+
+log = logging.getLogger("ottla.broker.partitions")
+
+_NEVER_MS = 2**63 - 1
+_TIMER_S_MAX = 365 * 86_400
+"""Timers of the loop take no delay without an end."""
+
+
+class Partition:
+    """A partition that is in use. It belongs to the loop; its syncs run on `executor` (None: the loop's own)."""
+
+    __slots__ = ("_executor", "_flush", "_told", "_undurable", "age_timer", "deleted", "flushing", "log", "name", "syncing", "waiters")
+
+    def __init__(self, name: TopicPartition, log: PartitionLog, executor: Executor | None = None) -> None:
+        self.name = name
+        self.log = log
+        self.deleted = False
+        self.waiters: set[Callable[[], None]] = set()
+        self.syncing: asyncio.Future[None] | None = None
+        self.flushing: asyncio.Task[None] | None = None
+        self.age_timer: asyncio.TimerHandle | None = None
+        self._executor = executor
+        self._flush: Flush | None = None
+        self._undurable: list[tuple[int, asyncio.Future[None]]] = []
+        self._told: str | None = None
+
+    def grew(self) -> None:
+        """Records were appended: wakes the waiting fetches (after the sync, when one is due), and has syncs begun."""
+        if self.log.flush_due:
+            self.sync_soon()
+        elif self.waiters:
+            self._wake()
+        if self.log.rolled_segments and self.syncing is None:
+            self.syncing = asyncio.ensure_future(self._sync_rolled())
+        if self.age_timer is None and self.log.settings.flush_ms < _NEVER_MS:
+            self._set_age_timer()
+        if self._told is not None and self.log.failure is None:
+            log.warning("%s-%d takes records again", *self.name)
+            self._told = None
+
+    def when_durable(self) -> asyncio.Future[None] | None:
+        """None when what was appended need not be synced before it is acknowledged; else it is done when the sync that covers it is.
+
+        Its exception is a StorageError when that sync failed, or the partition was deleted.
+        """
+        if not self.log.flush_due:
+            return None
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._undurable.append((self.log.log_end_offset, future))
+        self.sync_soon()
+        return future
+
+    def make_durable(self) -> None:
+        """Syncs at once, on the loop, when what was appended must be synced before it is acknowledged. Raises StorageError."""
+        if self.log.flush_due and self._flush is not None:
+            # One is under way, but covers only what was there when it began: end it here, then sync the rest.
+            self._flush.run()
+            self.log.finish_flush(self._flush)
+        if self.log.flush_due:
+            self.log.flush()
+
+    def sync_soon(self) -> None:
+        """Begins a sync of all that this turn of the loop appends, unless one is under way."""
+        if self.flushing is None:
+            self.flushing = asyncio.ensure_future(self._sync())
+
+    def report(self, error: StorageError) -> None:
+        """The disk failed under this partition: says so, once for each reason."""
+        sentence = self.log.failure or str(error)
+        if sentence != self._told:
+            self._told = sentence
+            log.error("%s-%d is offline: %s", *self.name, sentence)
+
+    def settings_changed(self) -> None:
+        """The log has other settings now: what waits for a sync may have to be synced earlier."""
+        if self.age_timer is not None:
+            self.age_timer.cancel()
+            self.age_timer = None
+        if self.log.dirty_since_ms is not None and self.log.settings.flush_ms < _NEVER_MS:
+            self._set_age_timer()
+
+    def end(self) -> None:
+        """The partition was deleted: whoever waits for it is told."""
+        self.deleted = True
+        self.stop()
+        self._answer(StorageError(f"{self.name.topic}-{self.name.partition} was deleted"))
+        self._wake()
+
+    def stop(self) -> None:
+        """No sync by age any more."""
+        if self.age_timer is not None:
+            self.age_timer.cancel()
+
+    def _wake(self) -> None:
+        for wake in tuple(self.waiters):
+            wake()
+
+    def _set_age_timer(self) -> None:
+        delay_s = min(self.log.settings.flush_ms / 1000, _TIMER_S_MAX)
+        self.age_timer = asyncio.get_running_loop().call_later(delay_s, self._is_old)
+
+    def _is_old(self) -> None:
+        self.age_timer = None
+        if self.log.dirty_since_ms is not None and self.log.failure is None:
+            self.sync_soon()
+
+    async def _sync(self) -> None:
+        loop = asyncio.get_running_loop()
+        error: StorageError | None = None
+        try:
+            while error is None and (flush := self.log.begin_flush()) is not None:
+                self._flush = flush
+                try:
+                    await loop.run_in_executor(self._executor, flush.run)
+                except StorageError as failure:
+                    error = failure
+                self._flush = None
+                if self.deleted:
+                    return
+                self.log.finish_flush(flush, error)
+                self._answer(error)
+                self._wake()
+                if not self._undurable:
+                    break
+        except StorageError as failure:  # the log takes no syncs any more
+            error = failure
+        finally:
+            self._flush = self.flushing = None
+        if error is not None:
+            self.report(error)
+        self._answer(error, all_of_them=True)
+
+    def _answer(self, error: StorageError | None, *, all_of_them: bool = False) -> None:
+        """Answers those whose records are durable, or need not be any more; all of them when there was an error or nothing to sync."""
+        waiting, self._undurable = self._undurable, []
+        durable = self.log.log_end_offset if all_of_them or not self.log.flush_due else self.log.recovery_point
+        for end_offset, future in waiting:
+            if future.done():  # nobody waits for it any more
+                continue
+            if error is not None:
+                future.set_exception(StorageError(str(error)))
+            elif end_offset <= durable:
+                future.set_result(None)
+            else:
+                self._undurable.append((end_offset, future))
+
+    async def _sync_rolled(self) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._executor, self.log.sync_rolled)
+        except StorageError as error:
+            if not self.deleted:
+                self.report(error)
+        self.syncing = None

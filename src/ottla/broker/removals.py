@@ -1,0 +1,65 @@
+"""Files and directories that are to go: kept under their new name for a while, then removed in worker threads.
+
+It is told what and when, and decides nothing: whoever renames a file to `*.deleted` or a directory to `*-delete` hands the path over.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from ottla.core.errors import StorageError
+from ottla.storage.files import Files
+
+log = logging.getLogger("ottla.broker.removals")
+
+DELETED_DIRECTORY_SUFFIX = "-delete"
+_THREADS = 2
+_DELAY_S_MAX = 365 * 86_400
+"""Timers of the loop take no delay without an end; a broker that runs longer than this removes early."""
+
+
+class Removals:
+    """What waits to be removed. Nothing of it is read again, except by fetches that began before."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="ottla-removal")
+        self._waiting: dict[asyncio.TimerHandle, tuple[str, ...]] = {}
+
+    def later(self, paths: Iterable[str], delay_ms: int) -> None:
+        """Removes the paths after `delay_ms`; when the broker stops before, then. Belongs to the loop."""
+        paths = tuple(paths)
+        if not paths:
+            return
+
+        def begin() -> None:
+            del self._waiting[timer]
+            self.now(paths)
+
+        timer = asyncio.get_running_loop().call_later(min(delay_ms / 1000, _DELAY_S_MAX), begin)
+        self._waiting[timer] = paths
+
+    def now(self, paths: Iterable[str]) -> None:
+        """Removes the paths, without waiting for it."""
+        for path in paths:
+            self._pool.submit(self._remove, path)
+
+    def close(self) -> None:
+        """Removes all that still waits, and returns when it is gone."""
+        for timer, paths in self._waiting.items():
+            timer.cancel()
+            self.now(paths)
+        self._waiting.clear()
+        self._pool.shutdown(wait=True)
+
+    def _remove(self, path: str) -> None:
+        try:
+            if not self._files.exists(path):  # its directory was deleted meanwhile
+                return
+            if path.endswith(DELETED_DIRECTORY_SUFFIX):
+                self._files.remove_directory(path)
+            else:
+                self._files.remove(path)
+        except StorageError as error:
+            log.error("%s stays until the next start: %s", path, error)
