@@ -50,22 +50,9 @@ class PartitionLog:
     """
 
     __slots__ = (
-        "_aborted",
-        "_directory",
-        "_dirty_since_ms",
-        "_durability",
-        "_end_offset",
-        "_epochs",
-        "_files",
-        "_high_watermark",
-        "_last_append_ms",
-        "_last_failure",
-        "_producers",
-        "_segments",
-        "_start_offset",
-        "settings",
-        "topic_id",
-    )
+        "_aborted", "_directory", "_dirty_since_ms", "_durability", "_end_offset", "_epochs", "_files", "_high_watermark",
+        "_last_append_ms", "_last_failure", "_producers", "_segments", "_start_offset", "settings", "topic_id",
+    )  # fmt: skip
 
     def __init__(self, files: Files, directory: str, settings: LogSettings, *, topic_id: UUID | None = None, leader_epoch: int = 0) -> None:
         self._files = files

@@ -1,0 +1,175 @@
+"""Names that change while segments are exchanged: whatever step a crash interrupts, the log is as before or as after."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ottla.core.errors import StorageError
+from ottla.core.model import Record
+from ottla.core.records.batch import encode_batch
+from ottla.storage.files import Files, MemoryFiles
+from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
+from ottla.storage.segment import LOG_SUFFIX, Segment
+from ottla.storage.swapping import resolve_names
+
+NOW_MS = 1_000_000
+SETTINGS = LogSettings(segment_bytes=150, cleanup_policy="compact")
+
+
+class Stopped(Exception):
+    """The process dies here."""
+
+
+class StoppingFiles(MemoryFiles):
+    """Counts the changes of names and stops before the one that is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stop_before = -1
+        self.changes = 0
+
+    def _change(self) -> None:
+        if self.changes == self.stop_before:
+            raise Stopped
+        self.changes += 1
+
+    def rename(self, old: str, new: str) -> None:
+        self._change()
+        super().rename(old, new)
+
+    def remove(self, path: str) -> None:
+        self._change()
+        super().remove(path)
+
+
+def open_log(files: Files) -> PartitionLog:
+    log = PartitionLog(files, "t-0", SETTINGS)
+    log.open(NOW_MS)
+    return log
+
+
+def written(files: Files, count: int = 6) -> PartitionLog:
+    """Segments of two records each; keys repeat, so that the first two segments are worth one record."""
+    log = open_log(files)
+    for number in range(count):
+        batch = encode_batch([Record(0, NOW_MS + number, b"k", b"%d" % number)])
+        assert isinstance(log.append(batch, now_ms=NOW_MS), Appended)
+    log.flush()
+    return log
+
+
+def cleaned(files: Files, log: PartitionLog) -> None:
+    """What a cleaner leaves behind that found only offset 3 worth keeping of the segments at 0 and 2."""
+    segment = Segment(files, "t-0", 0, index_interval_bytes=100, made_ms=NOW_MS, file_suffix=".cleaned")
+    segment.create()
+    kept = encode_batch([Record(3, NOW_MS + 3, b"k", b"3")], base_offset=3)
+    segment.append(kept)
+    segment.note(3, NOW_MS + 3, len(kept))
+    segment.write_indexes(final=True)
+    segment.sync_all()
+    segment.close()
+
+
+def offsets(log: PartitionLog) -> list[int]:
+    return [record.offset for record in log.scan(log.log_start_offset)]
+
+
+def test_segments_are_exchanged_while_the_log_is_in_use() -> None:
+    files = MemoryFiles()
+    log = written(files)
+    assert [segment.base_offset for segment in log.view().segments] == [0, 2]
+    cleaned(files, log)
+    deleted = log.swap_segments(0, [0, 2])
+    assert deleted is not None
+    assert sorted(deleted) == [f"t-0/{base:020d}{suffix}.deleted" for base in (0, 2) for suffix in (".index", ".log", ".timeindex")]
+    assert all(files.exists(path) for path in deleted)
+    assert offsets(log) == [3, 4, 5]
+    assert (log.log_start_offset, log.log_end_offset) == (0, 6)
+    assert log.read(0, 10_000) is not None
+    assert offsets(open_log(files)) == [3, 4, 5]
+    assert not any(files.exists(path) for path in deleted)
+
+
+def test_a_segment_that_has_gone_meanwhile_is_not_exchanged() -> None:
+    files = MemoryFiles()
+    log = written(files)
+    cleaned(files, log)
+    log.delete_records(2)
+    log.expire_segments(NOW_MS)
+    assert log.swap_segments(0, [0, 2]) is None
+    assert not [name for name in files.list("t-0") if name.endswith(".cleaned")]
+    assert offsets(log) == [2, 3, 4, 5]
+
+
+def test_the_active_segment_is_never_exchanged() -> None:
+    log = written(MemoryFiles())
+    assert log.swap_segments(2, [2, 4]) is None
+    assert log.swap_segments(4, [4]) is None
+    assert log.swap_segments(0, [0, 4]) is None
+
+
+def crashes(exchange: Callable[[StoppingFiles, PartitionLog], object]) -> Iterator[StoppingFiles]:
+    """The files as they are when the process dies before each change of a name in turn, until it lives through all of them."""
+    for stop_before in range(100):
+        files = StoppingFiles()
+        log = written(files)
+        cleaned(files, log)
+        files.changes, files.stop_before = 0, stop_before
+        try:
+            exchange(files, log)
+        except Stopped:
+            files.stop_before = -1
+            yield files
+        else:
+            assert stop_before > 5
+            return
+
+
+def test_a_crash_at_any_step_leaves_the_log_as_before_or_as_after() -> None:
+    seen = set()
+    for files in crashes(lambda _, log: log.swap_segments(0, [0, 2])):
+        log = open_log(files)
+        found = offsets(log)
+        assert found in ([0, 1, 2, 3, 4, 5], [3, 4, 5]), files.list("t-0")
+        seen.add(len(found))
+        assert log.log_end_offset == 6
+        assert not [name for name in files.list("t-0") if name.endswith((".swap", ".cleaned", ".deleted"))]
+        assert isinstance(log.append(encode_batch([Record(0, NOW_MS, b"k", b"6")]), now_ms=NOW_MS), Appended)
+    assert seen == {6, 3}
+
+
+def test_a_crash_while_names_are_resolved_is_resolved_again() -> None:
+    for first in crashes(lambda _, log: log.swap_segments(0, [0, 2])):
+        names = {name: first.read_all(f"t-0/{name}") for name in first.list("t-0")}
+        for stop_before in range(20):
+            files = StoppingFiles()
+            files.make_directory("t-0")
+            for name, data in names.items():
+                files.open(f"t-0/{name}").append(data)
+            files.stop_before = stop_before
+            try:
+                resolve_names(files, "t-0")
+            except Stopped:
+                files.stop_before = -1
+                assert offsets(open_log(files)) in ([0, 1, 2, 3, 4, 5], [3, 4, 5])
+            else:
+                break
+
+
+def test_a_swap_at_or_above_an_unfinished_cleaning_is_undone() -> None:
+    files = MemoryFiles()
+    log = written(files)
+    log.close()
+    for name in ("00000000000000000000.log.swap", "00000000000000000000.index.cleaned"):
+        files.open(f"t-0/{name}").append(b"")
+    assert offsets(open_log(files)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_damaged_swap_is_not_served() -> None:
+    files = MemoryFiles()
+    written(files).close()
+    files.open("t-0/00000000000000000002.log.swap").append(b"\xff" * 80)
+    log = open_log(files)
+    with pytest.raises(StorageError, match="damaged"):
+        log.read(2, 1000)
+    assert files.exists("t-0/00000000000000000002" + LOG_SUFFIX)
