@@ -4,12 +4,14 @@ It decides nothing. Tests hold it to what kio writes. Source: KIP-74, KIP-98, KI
 """
 
 from collections.abc import Iterable
+from functools import cache
 from struct import Struct
 from typing import Final, NamedTuple
 
 from ottla.broker.api import NO_THROTTLE_MS
 from ottla.broker.fetch_reading import Found
 from ottla.broker.fetch_request import FIRST_FLEXIBLE_VERSION, FIRST_VERSION_WITH_SESSIONS
+from ottla.broker.fetch_sessions import FetchedPartition
 from ottla.broker.pack import Packer, uvarint
 from ottla.core.errors import ErrorCode
 from ottla.core.wire import Buffer
@@ -24,6 +26,7 @@ _DIVERGING: Final = Struct(">BBiqB")
 _LEADER: Final = Struct(">BBiiB")
 _DIVERGING_TAG, _LEADER_TAG, _ENDPOINTS_TAG = 0, 1, 0
 _DIVERGING_BYTES, _LEADER_BYTES = 13, 9
+_NOBODY: Final = FetchedPartition(("", 0), -1, 0, -1, 0)
 
 
 class Leader(NamedTuple):
@@ -49,11 +52,15 @@ def encode_fetch_answer(version: int, error: ErrorCode, session_id: int, found: 
             out.string(key)
         out.array(len(parts))
         for each in parts:
-            _pack_partition(out, version, each)
+            _pack_head(out, version, each)
+            if each.diverging is None and not each.records and not each.aborted and each.error is not ErrorCode.FENCED_LEADER_EPOCH:
+                out.data += _empty_tail(version, each.aborted is None)
+                continue
+            _pack_aborted(out, version, each)
             if each.records:
                 pieces += (out.data, each.records)
                 out.data = bytearray()
-            _pack_end(out, version, each, leader)
+            _pack_tagged(out, version, each, leader)
         out.end()
     if version >= _FIRST_VERSION_WITH_LEADERS and any(each.error is ErrorCode.FENCED_LEADER_EPOCH for each in found):
         _pack_endpoint(out, leader)
@@ -61,6 +68,14 @@ def encode_fetch_answer(version: int, error: ErrorCode, session_id: int, found: 
         out.end()
     pieces.append(out.data)
     return pieces
+
+
+@cache
+def _empty_tail(version: int, is_null: bool) -> bytes:
+    """What follows the head of a partition that has nothing: with a session few are sent, without one nearly all are such."""
+    out = Packer(version >= FIRST_FLEXIBLE_VERSION)
+    _pack_aborted(out, version, Found(_NOBODY, aborted=None if is_null else ()))
+    return bytes(out.end().data)
 
 
 def _by_topic(found: Iterable[Found]) -> list[tuple[str | bytes, list[Found]]]:
@@ -75,13 +90,16 @@ def _by_topic(found: Iterable[Found]) -> list[tuple[str | bytes, list[Found]]]:
     return topics
 
 
-def _pack_partition(out: Packer, version: int, found: Found) -> None:
-    """All of a partition up to its records."""
+def _pack_head(out: Packer, version: int, found: Found) -> None:
     number = found.part.key[1]
     if version < _FIRST_VERSION_WITH_LOG_START:
         out.data += _HEAD_4.pack(number, found.error, found.high_watermark, found.last_stable_offset)
     else:
         out.data += _HEAD.pack(number, found.error, found.high_watermark, found.last_stable_offset, found.log_start_offset)
+
+
+def _pack_aborted(out: Packer, version: int, found: Found) -> None:
+    """From the head to the records."""
     if found.aborted:
         out.array(len(found.aborted))
         for transaction in found.aborted:
@@ -93,7 +111,7 @@ def _pack_partition(out: Packer, version: int, found: Found) -> None:
     out.octets_length(len(found.records))
 
 
-def _pack_end(out: Packer, version: int, found: Found, leader: Leader) -> None:
+def _pack_tagged(out: Packer, version: int, found: Found, leader: Leader) -> None:
     """A partition's tagged fields, nearly always none."""
     if found.diverging is not None:
         out.data.append(1)
@@ -109,4 +127,4 @@ def _pack_endpoint(out: Packer, leader: Leader) -> None:
     endpoint = Packer(flexible=True).array(1).int32(leader.node_id).string(leader.host).int32(leader.port).nullable_string(None).end().data
     out.data.append(1)
     out.data.append(_ENDPOINTS_TAG)
-    out.raw(uvarint(len(endpoint))).raw(endpoint)
+    out.raw(uvarint(len(endpoint))).raw(bytes(endpoint))

@@ -47,7 +47,7 @@ def decode_fetch_request(buffer: Buffer, at: int, version: int) -> FetchRequest:
         read.skip(4)
     start = read.at
     read.skip(_FIXED.size)
-    fixed = _FIXED.unpack_from(buffer, start)
+    wait_ms_max, bytes_min, bytes_max, isolation_level = _FIXED.unpack_from(buffer, start)
     session_id, session_epoch = NO_SESSION, FINAL_EPOCH
     if version >= FIRST_VERSION_WITH_SESSIONS:
         start = read.at
@@ -55,7 +55,7 @@ def decode_fetch_request(buffer: Buffer, at: int, version: int) -> FetchRequest:
         session_id, session_epoch = _SESSION.unpack_from(buffer, start)
     partitions = _partitions(read, version)
     forgotten = _forgotten(read, version) if version >= FIRST_VERSION_WITH_SESSIONS else []
-    return FetchRequest(*fixed, session_id, session_epoch, partitions, forgotten)
+    return FetchRequest(wait_ms_max, bytes_min, bytes_max, isolation_level, session_id, session_epoch, partitions, forgotten)
 
 
 def _topic(read: Reader, version: int) -> str | bytes:
@@ -72,33 +72,34 @@ def _partitions(read: Reader, version: int) -> dict[PartitionKey, FetchedPartiti
     leader_epoch = fetched_epoch = -1
     for _ in range(read.count(_TOPIC_BYTES_MIN, compact=flexible)):
         topic = _topic(read, version)
-        for _ in range(read.count(size, compact=flexible)):
-            at = read.at
-            read.skip(size)
+        count = read.count(size + flexible, compact=flexible)  # so many are there, but for tagged fields
+        at = read.at
+        for _ in range(count):
             if flexible:
+                if at + size >= read.end:
+                    raise PeerError("a Fetch request that ends in the middle of a partition")
                 number, leader_epoch, offset, fetched_epoch, _, bytes_max = unpack(buffer, at)
-                _tagged_fields(read)
             elif version >= 9:
                 number, leader_epoch, offset, _, bytes_max = unpack(buffer, at)
             elif version >= 5:
                 number, offset, _, bytes_max = unpack(buffer, at)
             else:
                 number, offset, bytes_max = unpack(buffer, at)
+            at += size
+            if flexible:
+                at = _behind_tagged_fields(read, at) if buffer[at] else at + 1
             key = (topic, number)
             partitions[key] = FetchedPartition(key, leader_epoch, offset, fetched_epoch, bytes_max)
+        read.at = at
         if flexible:
-            _tagged_fields(read)
+            read.tagged_fields()
     return partitions
 
 
-def _tagged_fields(read: Reader) -> None:
-    """Nearly always there are none, which is one byte."""
-    if read.at >= read.end:
-        raise PeerError("a Fetch request that ends in the middle of a partition")
-    if read.buffer[read.at]:
-        read.tagged_fields()
-    else:
-        read.at += 1
+def _behind_tagged_fields(read: Reader, at: int) -> int:
+    read.at = at
+    read.tagged_fields()
+    return read.at
 
 
 def _forgotten(read: Reader, version: int) -> list[PartitionKey]:
