@@ -1,0 +1,64 @@
+"""`ottla dump-log`: what is in the files of a data directory, in the words and with the options of Kafka's kafka-dump-log."""
+
+import io
+import sys
+from typing import Any
+
+import click
+
+
+@click.command("dump-log")
+@click.argument("files", nargs=-1, metavar="FILE...")
+@click.option("--files", "listed", metavar="FILE,FILE", default="", help="More files, as Kafka's tool takes them.")
+@click.option("--deep-iteration", is_flag=True, help="List records, too, not batches alone.")
+@click.option("--print-data-log", is_flag=True, help="List records with their keys and values.")
+@click.option("--offsets-decoder", is_flag=True, help="List records and say what they mean: those of __consumer_offsets.")
+@click.option("--transaction-log-decoder", is_flag=True, help="The same for __transaction_state.")
+@click.option("--skip-record-metadata", is_flag=True, help="Print keys and values of records alone.")
+@click.option("--index-sanity-check", is_flag=True, help="Say of indexes only whether a broker would take them as they are.")
+@click.option("--verify-index-only", is_flag=True, help="Say of indexes only what is wrong with them.")
+@click.option("--max-bytes", type=click.IntRange(min=1), metavar="N", help="Read only so many bytes of each log.")
+@click.option("--max-message-size", type=click.IntRange(min=1), metavar="N", help="An index entry may point to no larger batch.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+def command(files: tuple[str, ...], listed: str, as_json: bool, **options: Any) -> None:
+    """Show what is in the files of a log: Ottla's or Apache Kafka's, whole or damaged, also while a broker writes to them.
+
+    FILE is a segment (.log), an index of it (.index, .timeindex, .txnindex; compared with the .log beside it), a producer snapshot, a
+    checkpoint, partition.metadata, meta.properties, or a directory with any of them. What is wrong goes to stderr, and makes the exit
+    status 1; nothing is ever changed.
+    """
+    names = [*files, *(name for name in listed.split(",") if name)]
+    if not names:
+        raise click.UsageError("Which files? Name some, or a directory.")
+
+    from ottla.cli.dump.contents import Contents, reader_for
+    from ottla.cli.dump.json_lines import JsonPrinter
+    from ottla.cli.dump.run import Printer, run
+    from ottla.cli.dump.text import TextPrinter
+    from ottla.storage.dump.items import DumpOptions
+
+    contents = Contents.TEXT if options["print_data_log"] else Contents.NOTHING
+    if options["offsets_decoder"]:
+        contents = Contents.OFFSETS
+    elif options["transaction_log_decoder"]:
+        contents = Contents.TRANSACTIONS
+    reader = reader_for(contents)
+    dump_options = DumpOptions(
+        with_records=options["deep_iteration"] or contents is not Contents.NOTHING,
+        with_entries=not options["verify_index_only"],
+        is_sanity_check=options["index_sanity_check"],
+        bytes_max=options["max_bytes"],
+        batch_bytes_max=options["max_message_size"],
+    )
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # payloads are shown on any terminal
+    if as_json:
+        printer: Printer = JsonPrinter(sys.stdout, contents=contents, reader=reader)
+    else:
+        with_metadata = not options["skip_record_metadata"]
+        printer = TextPrinter(sys.stdout, sys.stderr, contents=contents, reader=reader, with_metadata=with_metadata)
+    click.get_current_context().exit(run(names, dump_options, printer))
+
+
+COMMAND = command

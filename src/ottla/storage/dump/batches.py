@@ -1,0 +1,166 @@
+"""The batches and records of a log file, found by walking from header to header, damaged or not.
+
+The lengths lead: a batch that does not match its checksum, or whose records cannot be read, is told and passed over; only where no length
+can be believed does the walk end. Batches of the old formats (0 and 1) are listed, their records are not read.
+"""
+
+import zlib
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from ottla.core.errors import PeerError
+from ottla.core.records.batch import (
+    ATTRIBUTES_AT,
+    DECOMPRESSED_BYTES_MAX,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD_BYTES,
+    LOG_APPEND_TIME_BIT,
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchHeader,
+    decode_batch,
+)
+from ottla.core.records.control import decode_control
+from ottla.storage.dump.items import BatchItem, DumpOptions, Finding, Item, Note, OldBatchItem, RecordItem
+from ottla.storage.dump.window import WINDOW_BYTES, Window
+
+# What Kafka's own reader asks of any format: the fields up to the format's number, and a message of format 0 without key and value.
+_START: Final = Struct(">qi4xb")
+_LENGTH_MIN: Final = 14
+_OLD_START: Final = Struct(">qiIbb")
+_OLD_TIMESTAMP: Final = Struct(">18xq")
+_OLD_CRC_FROM: Final = 16
+
+
+class Start(NamedTuple):
+    """What every format says first; the format's `magic` decides about the rest."""
+
+    offset: int
+    length: int
+    magic: int
+
+    @property
+    def size_bytes(self) -> int:
+        return self.length + LENGTH_OVERHEAD_BYTES
+
+
+def read_start(window: Window, position: int) -> Start | None:
+    """The first fields of the batch at `position`; None when no whole batch can lie there."""
+    data = window.read(position, _START.size)
+    if position < 0 or len(data) < _START.size:
+        return None
+    start = Start(*_START.unpack(data))
+    return start if start.length >= _LENGTH_MIN and start.size_bytes <= window.size - position else None
+
+
+class Ends(NamedTuple):
+    """What indexes say of a batch: its last offset, its largest timestamp and where the next one begins."""
+
+    last_offset: int
+    max_timestamp_ms: int
+    next_position: int
+
+
+def read_ends(window: Window, position: int) -> Ends | None:
+    """The ends of the batch at `position`; None when there is none."""
+    start = read_start(window, position)
+    if start is None:
+        return None
+    data = window.read(position, HEADER_BYTES)
+    if start.magic < MAGIC:
+        timestamp_ms = _OLD_TIMESTAMP.unpack_from(data)[0] if start.magic == 1 and len(data) >= _OLD_TIMESTAMP.size else NO_TIMESTAMP
+        return Ends(start.offset, timestamp_ms, position + start.size_bytes)
+    if len(data) < HEADER_BYTES:
+        return None
+    header = BatchHeader(*HEADER.unpack(data))
+    return Ends(header.last_offset, header.max_timestamp_ms, position + start.size_bytes)
+
+
+def dump_batches(window: Window, shown: str, options: DumpOptions) -> Iterator[Item]:
+    """Every batch of a log file, in order, with its records when they are asked for."""
+    position, last_offset = 0, -1
+    while (start := read_start(window, position)) is not None:
+        if start.magic >= MAGIC and window.size - position >= HEADER_BYTES:
+            header = BatchHeader(*HEADER.unpack(window.read(position, HEADER_BYTES)))
+            yield from _dump_batch(window, position, header, shown)
+            records = _records(window, position, header, shown) if options.with_records else iter(())
+            end = header.last_offset
+        else:
+            yield from _dump_old(window, position, start, shown)
+            records, end = iter(()), start.offset
+        if start.offset <= last_offset:
+            yield Finding(f"Offsets that go back in {shown}", f"  {last_offset} is followed by {start.offset} at position {position}")
+        yield from _in_order(records, last_offset, shown)
+        position += start.size_bytes
+        last_offset = max(last_offset, end)
+    rest = window.size - position
+    if rest > 0 and options.bytes_max is None:
+        yield Note(f"Found {rest} invalid bytes at the end of {shown.rpartition('/')[2]}")
+        yield Finding(f"No whole batch at the end of {shown}", f"  {rest} bytes from position {position} on")
+
+
+def _in_order(items: Iterator[Item], last_offset: int, shown: str) -> Iterator[Item]:
+    """The records, with a remark where offsets are missing: in a log that was cleaned, that is as it should be."""
+    for item in items:
+        if isinstance(item, RecordItem):
+            offset = item.record.offset
+            if last_offset >= 0 and offset != last_offset + 1:
+                yield Finding(f"Non-consecutive offsets in {shown}", f"  {last_offset} is followed by {offset}", is_fault=False)
+            last_offset = offset
+        yield item
+
+
+def _dump_batch(window: Window, position: int, header: BatchHeader, shown: str) -> Iterator[Item]:
+    is_valid = header.size_bytes >= HEADER_BYTES and _crc32c(window, position + ATTRIBUTES_AT, position + header.size_bytes) == header.crc
+    yield BatchItem(header, position, is_valid)
+    where = f"  the batch of offset {header.base_offset} at position {position}"
+    if not is_valid:
+        yield Finding(f"Invalid batches in {shown}", f"{where} does not match its checksum")
+    if header.magic > MAGIC:
+        yield Finding(f"Invalid batches in {shown}", f"{where} is of format {header.magic}, which does not exist")
+
+
+def _crc32c(window: Window, start: int, end: int) -> int:
+    crc = 0
+    for position in range(start, end, WINDOW_BYTES):
+        crc = crc32c(window.read(position, min(WINDOW_BYTES, end - position)), crc)
+    return crc
+
+
+def _records(window: Window, position: int, header: BatchHeader, shown: str) -> Iterator[Item]:
+    try:
+        if header.size_bytes > DECOMPRESSED_BYTES_MAX:
+            raise PeerError(f"a batch of {header.size_bytes} bytes, where {DECOMPRESSED_BYTES_MAX} are read")
+        data = bytes(window.read(position, header.size_bytes))
+        for record in decode_batch(data, verify_crc=False):
+            yield RecordItem(header, record, decode_control(record.key, record.value) if header.is_control else None)
+    except PeerError as error:
+        where = f"  the batch of offset {header.base_offset} at position {position}"
+        yield Finding(f"Records that cannot be read in {shown}", f"{where}: {error}")
+
+
+def _dump_old(window: Window, position: int, start: Start, shown: str) -> Iterator[Item]:
+    """A message of format 0 or 1: the checksum is the one of zlib, over all that follows it."""
+    where = f"  {start.size_bytes} bytes of format {start.magic} at position {position}"
+    data = window.read(position, _OLD_TIMESTAMP.size)
+    if start.magic not in (0, 1) or len(data) < _OLD_TIMESTAMP.size:
+        yield Finding(f"Invalid batches in {shown}", f"{where}: there is no such format")
+        return
+    offset, _, crc, magic, attributes = _OLD_START.unpack_from(data)
+    timestamp_ms = _OLD_TIMESTAMP.unpack(data)[0] if magic else NO_TIMESTAMP
+    timestamp_type = "NoTimestampType" if not magic else "LogAppendTime" if attributes & LOG_APPEND_TIME_BIT else "CreateTime"
+    is_valid = _crc32(window, position + _OLD_CRC_FROM, position + start.size_bytes) == crc
+    yield OldBatchItem(offset, position, timestamp_type, timestamp_ms, start.size_bytes, magic, attributes & 7, crc, is_valid)
+    if not is_valid:
+        yield Finding(f"Invalid batches in {shown}", f"{where} do not match their checksum")
+
+
+def _crc32(window: Window, start: int, end: int) -> int:
+    crc = 0
+    for position in range(start, end, WINDOW_BYTES):
+        crc = zlib.crc32(window.read(position, min(WINDOW_BYTES, end - position)), crc)
+    return crc
