@@ -1,11 +1,17 @@
 """Fetch: bytes as they lie in the log, limits at every level, and waiting at the end."""
 
 import asyncio
+import threading
 import uuid
+from typing import Any
 
 import pytest
 
-from ottla.core.records.batch import decode_batch, split_batches
+from ottla.broker.dispatch import dispatch, read_request
+from ottla.core.errors import StorageError
+from ottla.core.model import Record
+from ottla.core.records.batch import decode_batch, encode_batch, split_batches
+from ottla.storage.files import ColdRead, MemoryFile, MemoryFiles
 
 
 def fields(
@@ -129,3 +135,278 @@ def test_an_answer_ends_when_it_holds_enough_unless_more_is_asked_for(api, make_
 
     assert sizes(1) == [1, 0, 0]
     assert sizes(1_300_000) == [4, 2, 0]
+
+
+# --- sessions
+
+
+class Session:
+    """A consumer with a session over partitions of topic `t`, or of the id that it is given."""
+
+    def __init__(self, api: Any, version: int = 12, topic: Any = "t") -> None:
+        self.api = api
+        self.version = version
+        self.topic = topic
+        self.session_id = self.epoch = 0
+
+    def ask(self, offsets: dict[int, int] | None = None, forgotten: tuple[int, ...] = (), **changes: Any) -> Any:
+        name = {"topic_id": self.topic} if self.version >= 13 else {"topic": self.topic}
+        asked = [
+            {"partition": number, "fetch_offset": offset, "partition_max_bytes": 1 << 20, "current_leader_epoch": -1}
+            for number, offset in (offsets or {}).items()
+        ]
+        given = {
+            **fields(version=self.version, topic=self.topic),
+            "session_id": self.session_id,
+            "session_epoch": self.epoch,
+            "topics": [{**name, "partitions": [part | {"log_start_offset": -1} for part in asked]}] if asked else [],
+            "forgotten_topics_data": [{**name, "partitions": forgotten}] if forgotten else [],
+        }
+        answer = self.api.ask(1, self.version, **given | changes)
+        self.session_id = answer.session_id
+        self.epoch += 1
+        return answer
+
+    def parts(self, *arguments: Any, **changes: Any) -> list[tuple[int, int, list[bytes]]]:
+        """(partition, error, values) as they were answered."""
+        answer = self.ask(*arguments, **changes)
+        assert answer.error_code == 0, answer
+        return [(part.partition_index, part.error_code, values(part)) for topic in answer.responses for part in topic.partitions]
+
+
+@pytest.mark.parametrize("version", range(7, 19))
+def test_a_session_answers_with_what_is_new(api, make_topic, batch, version: int) -> None:
+    topic = make_topic("t", 3)
+    session = Session(api, version, uuid.UUID(bytes=topic.topic_id) if version >= 13 else "t")
+    assert session.parts({0: 0, 1: 0, 2: 0}) == [(0, 0, []), (1, 0, []), (2, 0, [])]
+    assert session.session_id > 0
+    assert session.parts() == []
+    fill(api, batch, (b"a",), partition=1)
+    assert session.parts() == [(1, 0, [b"a"])]
+    assert session.parts() == [(1, 0, [b"a"])]  # until its reader has moved on
+    assert session.parts({1: 1}) == []
+    assert session.parts({}, (0, 2)) == []
+    fill(api, batch, (b"b",), partition=0)
+    assert session.parts() == []
+    assert session.parts({0: 0}) == [(0, 0, [b"b"])]
+
+
+def test_a_partition_that_gave_records_is_read_last(api, make_topic, batch) -> None:
+    make_topic("t", 3)
+    for partition in range(3):
+        fill(api, batch, (b"%d" % partition,), partition=partition)
+    session = Session(api)
+    assert [number for number, _, found in session.parts({0: 0, 1: 0, 2: 0}, max_bytes=1) if found] == [0]
+    seen = [next(number for number, _, found in session.parts(max_bytes=1) if found) for _ in range(6)]
+    assert seen == [0, 1, 2, 0, 1, 2]
+
+
+def test_the_log_start_is_news_and_so_is_the_end_of_an_error(api, make_topic, batch) -> None:
+    make_topic("t")
+    fill(api, batch, (b"a",), (b"b",))
+    session = Session(api)
+    assert session.parts({0: 9}) == [(0, 1, [])]
+    assert session.parts() == [(0, 1, [])]
+    assert session.parts({0: 2}) == [(0, 0, [])]
+    assert session.parts() == []
+    api.cluster.partitions.by_name("t", 0).log.delete_records(1)
+    assert session.parts() == [(0, 0, [])]
+    assert session.parts() == []
+
+
+def test_a_wrong_epoch_and_a_session_that_is_gone(api, make_topic) -> None:
+    make_topic("t")
+    session = Session(api)
+    session.ask({0: 0})
+    known = session.session_id
+    wrong = session.ask(session_epoch=5)
+    assert (wrong.error_code, wrong.session_id, wrong.responses) == (71, 0, ())
+    by_id = api.ask(1, 13, **fields(uuid.uuid4(), version=13) | {"session_id": known, "session_epoch": 1, "topics": []})
+    assert by_id.error_code == 106
+    again = api.ask(1, 12, **fields() | {"session_id": known, "session_epoch": -1})
+    assert (again.error_code, again.session_id) == (0, 0)
+    assert api.ask(1, 12, **fields() | {"session_id": known, "session_epoch": 1, "topics": []}).error_code == 70
+
+
+def test_without_room_for_sessions_requests_are_answered_as_ever(make_api, make_topic) -> None:
+    api = make_api({"max.incremental.fetch.session.cache.slots": "0"})
+    make_topic("t", of=api)
+    session = Session(api)
+    assert session.parts({0: 0}) == [(0, 0, [])]
+    assert session.session_id == 0
+
+
+def test_a_request_that_overtakes_another_one_of_its_session(api, make_topic, batch) -> None:
+    make_topic("t")
+    session = Session(api)
+    session.ask({0: 0})
+    incremental = {**fields(), "topics": [], "session_id": session.session_id}
+    waiting = api.start(1, 12, **incremental | {"session_epoch": 1, "max_wait": 60000})
+    assert api.ask(1, 12, **incremental | {"session_epoch": 2}).error_code == 0
+    fill(api, batch, (b"a",))
+    late = api.finish(1, 12, waiting)
+    assert (late.error_code, late.session_id, late.responses) == (71, session.session_id, ())
+
+
+def test_a_session_waits_for_all_its_partitions(api, make_topic, batch) -> None:
+    make_topic("t", 3)
+    session = Session(api)
+    session.ask({0: 0, 1: 0, 2: 0})
+    incremental = {**fields(wait=60000), "topics": [], "session_id": session.session_id, "session_epoch": 1}
+    waiting = api.start(1, 12, **incremental)
+    fill(api, batch, (b"a",), partition=2)
+    (part,) = api.finish(1, 12, waiting).responses[0].partitions
+    assert (part.partition_index, values(part)) == (2, [b"a"])
+
+
+def test_topic_ids_of_a_session_over_time(api, make_topic) -> None:
+    first = make_topic("t")
+    session = Session(api, 13, uuid.UUID(bytes=first.topic_id))
+    assert session.parts({0: 0}) == [(0, 0, [])]
+    api.ask(20, 5, timeout=1000, topic_names=["t"])
+    assert session.parts() == [(0, 3, [])]
+    make_topic("t")
+    assert session.parts() == [(0, 103, [])]
+    assert api.ask(1, 13, **fields(session.topic, version=13)).responses[0].partitions[0].error_code == 100
+    unknown = Session(api, 13, uuid.uuid4())
+    assert unknown.parts({0: 0}) == [(0, 100, [])]
+    assert unknown.parts() == [(0, 100, [])]
+
+
+def test_a_session_by_name_goes_on_with_a_new_topic_of_that_name(api, make_topic, batch) -> None:
+    make_topic("t")
+    session = Session(api)
+    assert session.parts({0: 0, 7: 0}) == [(0, 0, []), (7, 3, [])]
+    api.ask(20, 5, timeout=1000, topic_names=["t"])
+    assert session.parts() == [(0, 3, []), (7, 3, [])]
+    make_topic("t")
+    fill(api, batch, (b"a",))
+    assert session.parts() == [(0, 0, [b"a"]), (7, 3, [])]
+
+
+# --- waiting
+
+
+def test_what_is_not_there_does_not_end_the_waiting_of_others(api, make_topic, batch) -> None:
+    make_topic("t")
+    waiting = api.start(1, 12, **fields(wait=60000, partitions=(0, 5)))
+    api.runner.run(asyncio.sleep(0))
+    assert not waiting.done()
+    fill(api, batch, (b"x",))
+    first, second = api.finish(1, 12, waiting).responses[0].partitions
+    assert (values(first), second.error_code) == ([b"x"], 3)
+
+
+def test_more_than_may_be_sent_is_not_waited_for(api, make_topic, batch) -> None:
+    make_topic("t")
+    fill(api, batch, (b"x" * 100,))
+    (part,) = api.ask(1, 12, **fields(wait=60000, least=1000, most=100)).responses[0].partitions
+    assert len(values(part)) == 1
+
+
+def test_nobody_waits_for_a_connection_that_is_gone(api, make_topic) -> None:
+    make_topic("t")
+    sent: list[Any] = []
+
+    async def story() -> None:
+        kind, request = read_request(memoryview(api.encode(1, 12, fields(wait=60000))), "/127.0.0.1")
+        request.send = sent.append
+        dispatch(api.cluster, kind, request)
+        partition = api.cluster.partitions.by_name("t", 0)
+        assert len(partition.waiters) == 1
+        request.gone()
+        assert partition.waiters == set()
+
+    api.runner.run(story())
+    assert sent == []
+
+
+# --- records that are not in memory
+
+
+class ColdFile(MemoryFile):
+    """A file whose ranges must be warmed before a read that does not wait finds them; `fails` breaks its disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_cold = self.fails = self.stays_cold = False
+        self.warmed_by: list[str] = []
+
+    def read(self, position: int, length: int, *, wait: bool = True) -> Any:
+        if self.fails and wait:
+            raise StorageError("cannot read: the disk reports an error; check the device")
+        if self.is_cold and not wait:
+            raise ColdRead(self._warm)
+        return super().read(position, length)
+
+    def _warm(self) -> None:
+        self.warmed_by.append(threading.current_thread().name)
+        if self.fails:
+            raise StorageError("cannot read: the disk reports an error; check the device")
+        self.is_cold = self.stays_cold
+
+
+@pytest.fixture
+def cold_api(make_api, make_topic, monkeypatch):
+    """A broker with topic `t` of two partitions with a record each, and the files of their logs."""
+    monkeypatch.setattr("ottla.storage.files.MemoryFile", ColdFile)
+    files = MemoryFiles()
+    api = make_api(None, files)
+    make_topic("t", 2, of=api)
+    logs = []
+    for partition in range(2):
+        data = [{"name": "t", "partition_data": [{"index": partition, "records": bytes(encode_batch([Record(0, 1, None, b"x")]))}]}]
+        api.ask(0, 9, transactional_id=None, acks=-1, timeout=1000, topic_data=data)
+        logs.append(files.open(f"t-{partition}/00000000000000000000.log"))
+    return api, logs
+
+
+def test_cold_records_are_read_by_another_thread(cold_api) -> None:
+    api, logs = cold_api
+    for each in logs:
+        each.is_cold = True
+    first, second = api.ask(1, 12, **fields(partitions=(0, 1))).responses[0].partitions
+    assert (values(first), values(second)) == ([b"x"], [b"x"])
+    for each in logs:
+        assert len(each.warmed_by) == 1
+        assert each.warmed_by[0] != threading.current_thread().name
+
+
+def test_what_does_not_become_warm_is_waited_for_in_the_end(cold_api) -> None:
+    api, logs = cold_api
+    logs[0].is_cold = logs[0].stays_cold = True
+    first, second = api.ask(1, 12, **fields(partitions=(0, 1))).responses[0].partitions
+    assert (values(first), values(second), len(logs[0].warmed_by)) == ([b"x"], [b"x"], 4)
+
+
+def test_a_disk_that_fails_is_told_for_its_partition_alone(cold_api) -> None:
+    api, logs = cold_api
+    logs[0].is_cold = logs[0].stays_cold = logs[0].fails = True
+    first, second = api.ask(1, 12, **fields(partitions=(0, 1), wait=60000)).responses[0].partitions
+    assert (first.error_code, values(second)) == (56, [b"x"])
+
+
+def test_after_cold_records_it_goes_on_waiting_for_enough(cold_api, batch) -> None:
+    api, logs = cold_api
+    logs[0].is_cold = True
+    waiting = api.start(1, 12, **fields(wait=60000, least=100))
+    api.runner.run(asyncio.sleep(0.05))
+    assert not waiting.done()
+    fill(api, batch, (b"y" * 50,))
+    assert values(api.finish(1, 12, waiting).responses[0].partitions[0]) == [b"x", b"y" * 50]
+
+
+def test_a_connection_that_goes_while_its_records_are_read(cold_api) -> None:
+    api, logs = cold_api
+    logs[0].is_cold = True
+    sent: list[Any] = []
+
+    async def story() -> None:
+        kind, request = read_request(memoryview(api.encode(1, 12, fields(wait=60000))), "/127.0.0.1")
+        request.send = sent.append
+        dispatch(api.cluster, kind, request)
+        request.gone()
+        await asyncio.sleep(0.05)
+
+    api.runner.run(story())
+    assert (sent, len(logs[0].warmed_by)) == ([], 1)
