@@ -16,6 +16,7 @@ from ottla.core.records.batch import BatchHeader, encode_batch, split_batches
 from ottla.storage.aborted import AbortedTransactions
 from ottla.storage.assigning import assign, own_batches
 from ottla.storage.checkpoints import LEADER_EPOCHS_FILE, METADATA_FILE, EpochStart, encode_leader_epochs, encode_partition_metadata
+from ottla.storage.client_batch import accept
 from ottla.storage.durability import Durability, Flush
 from ottla.storage.files import Buffer, Files
 from ottla.storage.leader_epochs import EpochEnd, LeaderEpochs
@@ -29,7 +30,7 @@ from ottla.storage.segments import Segments
 from ottla.storage.settings import LogSettings
 from ottla.storage.swapping import mark_deleted, remove_cleaned, segment_files, swap_in
 from ottla.storage.transaction_index import AbortedTransaction
-from ottla.storage.validation import Appended, Refused, read_client_batch, refusal
+from ottla.storage.validation import Appended, Refused
 
 __all__ = ["Appended", "LogSettings", "Opened", "PartitionLog", "Refused"]
 
@@ -204,14 +205,10 @@ class PartitionLog:
         if not from_client:
             headers = own_batches(view)
             return headers if isinstance(headers, Refused) else self._store(view, headers, now_ms)
-        header = read_client_batch(view)
-        if isinstance(header, Refused):
-            return header
-        if header.size_bytes != len(view):
-            view = view[: header.size_bytes]
-        refused = refusal(header, view, self.settings, now_ms)
-        if refused is not None:
-            return refused
+        accepted = accept(view, self.settings, now_ms)
+        if isinstance(accepted, Refused):
+            return accepted
+        header, view = accepted
         if header.producer_id >= 0:
             known = self._producers.check(header)
             if isinstance(known, ProducerBatch):

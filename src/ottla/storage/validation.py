@@ -1,31 +1,49 @@
 """May a client append this batch? Kafka's checks, in Kafka's order, on the header and the checksum alone.
 
-Only a compacted topic makes it look at single records (they need keys). It writes nothing and knows nothing of offsets or producers.
+Single records are looked at only where no header can answer: a compacted topic needs keys, a time that is out of range belongs to records
+with numbers, and how far back a batch reaches stands in no header. It writes nothing and knows nothing of offsets or producers.
 Source: Kafka's `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords` and `LogValidator`.
 """
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
 from ottla.core.errors import ErrorCode, PeerError
 from ottla.core.records.batch import (
     CODEC_MASK,
+    CONTROL_BIT,
+    DECOMPRESSED_BYTES_MAX,
     HEADER,
     HEADER_BYTES,
     LENGTH_OVERHEAD_BYTES,
     MAGIC,
     NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
     BatchHeader,
     crc_is_valid,
-    decode_batch,
 )
-from ottla.core.records.compression import Codec
+from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, decompress
+from ottla.core.records.record import RECORD_BYTES_MIN, iter_records
 from ottla.storage.settings import LogSettings
+
+RECORD_ERRORS_MAX: Final = 10_000
+"""So many records at fault are named, the first ones; a batch that inflates could hold millions."""
 
 _MAGIC_AT: Final = 16
 _LENGTH: Final = Struct(">8xi")
 # What a message of format 0 has at least; Kafka looks for that before it looks at the format.
 _OLDER_LENGTH_MIN: Final = 14
+_LENGTH_MAX: Final = (1 << 31) - 1 - LENGTH_OVERHEAD_BYTES
+_INT32_MAX: Final = (1 << 31) - 1
+_INT64_MAX: Final = (1 << 63) - 1
+_ODD_BITS: Final = CONTROL_BIT | TRANSACTIONAL_BIT
+# How a compressed section must begin; snappy has no sign of its own. Zstandard also has frames to be skipped, with these low bits free.
+_GZIP_SIGN: Final = 0x1F8B
+_LZ4_SIGN: Final = 0x04224D18
+_ZSTD_SIGNS: Final = (0x28B52FFD, 0x502A4D18)
+_ZSTD_FREE_BITS: Final = 0x0F000000
+_SIGN_BYTES: Final = 4
 
 
 class Appended(NamedTuple):
@@ -41,110 +59,196 @@ class Appended(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """Nothing was appended. `record_errors`: (number in the batch, sentence) of single records at fault."""
+    """Nothing was appended.
+
+    record_errors: (number in the batch, sentence) of single records at fault, at most RECORD_ERRORS_MAX.
+    before_log: refused before the log was asked, as a bad request; else the answer may say where the log begins.
+    """
 
     error: ErrorCode
     message: str
     record_errors: tuple[tuple[int, str], ...] = ()
+    before_log: bool = False
 
 
 def read_client_batch(batches: memoryview) -> BatchHeader | Refused:
     """The header of the one batch that a client may send for a partition. A partial batch behind it does not count, as in Kafka."""
-    first = _whole_batch(batches, 0)
+    first = whole_batch(batches, 0)
     if first is None:
-        return Refused(ErrorCode.INVALID_RECORD, "A produce request must hold exactly one record batch per partition; there is none")
+        return _bad_request("A produce request must hold exactly one record batch per partition; there is none")
     if isinstance(first, Refused):
         return first
     if batches[_MAGIC_AT] != MAGIC:
-        return Refused(
-            ErrorCode.INVALID_RECORD,
-            f"Produce requests are only allowed to contain record batches of format {MAGIC}; this is format {batches[_MAGIC_AT]}",
+        return _bad_request(
+            f"Produce requests are only allowed to contain record batches of format {MAGIC}; this is format {batches[_MAGIC_AT]}"
         )
     if first != len(batches):
-        second = _whole_batch(batches, first)
+        second = whole_batch(batches, first)
         if isinstance(second, Refused):
             return second
         if second is not None:
-            return Refused(ErrorCode.INVALID_RECORD, "A produce request must hold exactly one record batch per partition; there are more")
+            return _bad_request("A produce request must hold exactly one record batch per partition; there are more")
     if first < HEADER_BYTES:
         return Refused(ErrorCode.CORRUPT_MESSAGE, f"Record batch is corrupt (its {first} bytes are too few for a header)")
     return BatchHeader._make(HEADER.unpack_from(batches))
 
 
-def _whole_batch(batches: memoryview, at: int) -> int | Refused | None:
+def whole_batch(batches: memoryview, at: int) -> int | Refused | None:
     """The size of the batch or older message at `at`; None when it is not all there."""
     there = len(batches) - at
     if there < LENGTH_OVERHEAD_BYTES:
         return None
     (length,) = _LENGTH.unpack_from(batches, at)
     if length < _OLDER_LENGTH_MIN:
-        return Refused(ErrorCode.CORRUPT_MESSAGE, f"Record size {length} is less than the minimum record overhead ({_OLDER_LENGTH_MIN})")
+        sentence = f"Record size {length} is less than the minimum record overhead ({_OLDER_LENGTH_MIN})"
+        return Refused(ErrorCode.CORRUPT_MESSAGE, sentence, before_log=True)
+    if length > _LENGTH_MAX:
+        # Kafka adds the twelve bytes before it and overflows; what its clients see is the same.
+        return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"Record size {length} is too large", before_log=True)
     if there <= _MAGIC_AT:
         return None
     if batches[at + _MAGIC_AT] > MAGIC:
-        return Refused(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {batches[at + _MAGIC_AT]}")
+        return Refused(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {batches[at + _MAGIC_AT]}", before_log=True)
     size: int = length + LENGTH_OVERHEAD_BYTES
     return size if size <= there else None
+
+
+def _bad_request(message: str) -> Refused:
+    return Refused(ErrorCode.INVALID_RECORD, message, before_log=True)
 
 
 def refusal(header: BatchHeader, batch: memoryview, settings: LogSettings, now_ms: int) -> Refused | None:
     """Why a client's batch, which fills `batch`, may not be appended; None when it may."""
     size = len(batch)
+    attributes = header.attributes
     if header.base_offset != 0:
-        return Refused(ErrorCode.INVALID_RECORD, f"The baseOffset of the record batch should be 0, but it is {header.base_offset}")
+        return _invalid(f"The baseOffset of the record batch should be 0, but it is {header.base_offset}")
     if size > settings.max_message_bytes:
-        return Refused(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"The record batch size is {size} bytes, which exceeds the maximum configured value of {settings.max_message_bytes}",
-        )
+        return size_refusal(size, settings)
     if not crc_is_valid(batch, 0, size):
         return Refused(ErrorCode.CORRUPT_MESSAGE, f"Record batch is corrupt (stored crc = {header.crc})")
+    if attributes & CODEC_MASK > ZSTD:
+        return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown compression type id: {attributes & CODEC_MASK}")
     if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
-        return Refused(
-            ErrorCode.INVALID_RECORD,
-            f"Inconsistent batch offset range [0, {header.last_offset_delta}] and count of records {header.record_count}",
-        )
-    if header.is_control:
-        return Refused(ErrorCode.INVALID_RECORD, "Clients are not allowed to write control records")
+        return _invalid(f"Inconsistent batch offset range [0, {header.last_offset_delta}] and count of records {header.record_count}")
+    if attributes & _ODD_BITS:
+        return _odd(header)
     if header.producer_id >= 0 > header.base_sequence:
-        return Refused(
-            ErrorCode.INVALID_RECORD,
-            f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}",
-        )
-    if header.attributes & CODEC_MASK > Codec.ZSTD:
-        return Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type id: {header.attributes & CODEC_MASK}")
+        return _invalid(f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}")
+    if attributes & CODEC_MASK:
+        refused = _not_compressed(attributes & CODEC_MASK, batch)
+        if refused is not None:
+            return refused
+    elif header.record_count * RECORD_BYTES_MIN > size - HEADER_BYTES:
+        return _invalid(f"{size - HEADER_BYTES} bytes cannot hold the {header.record_count} records that the batch claims")
+    if _needs_a_look(header, settings, now_ms):
+        refused = _look_at_records(header, batch, settings, now_ms)
+        if refused is not None:
+            return refused
+    return size_refusal(size, settings) if size > settings.segment_bytes else None
+
+
+def _invalid(message: str) -> Refused:
+    return Refused(ErrorCode.INVALID_RECORD, message)
+
+
+def size_refusal(size: int, settings: LogSettings) -> Refused | None:
+    """Whether a batch is larger than max.message.bytes or than segment.bytes."""
+    if size > settings.max_message_bytes:
+        message = f"The record batch size is {size} bytes, which exceeds the maximum configured value of {settings.max_message_bytes}"
+        return Refused(ErrorCode.MESSAGE_TOO_LARGE, message)
     if size > settings.segment_bytes:
-        return Refused(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"The record batch size is {size} bytes, which exceeds the maximum configured segment size of {settings.segment_bytes}",
-        )
-    return _bad_time(header, settings, now_ms) or (_keyless(batch) if settings.is_compacted else None)
+        message = f"The record batch size is {size} bytes, which exceeds the maximum configured segment size of {settings.segment_bytes}"
+        return Refused(ErrorCode.RECORD_LIST_TOO_LARGE, message)
+    return None
 
 
-def _bad_time(header: BatchHeader, settings: LogSettings, now_ms: int) -> Refused | None:
-    """Kafka looks at each record's time; the header's first and largest stand for them here, so no record is read."""
+def _odd(header: BatchHeader) -> Refused:
+    if header.is_control:
+        return _invalid("Clients are not allowed to write control records")
+    # No coordinator here would ever end this transaction, and an open one hides all that follows from read_committed consumers. This is
+    # what Kafka's coordinator says of a producer whose transactional id it does not know.
+    message = f"Producer {header.producer_id} has no transactional id here: this broker does not coordinate transactions"
+    return Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message, before_log=True)
+
+
+def _not_compressed(codec: int, batch: memoryview) -> Refused | None:
+    """Sections that do not begin as the codec's do; that costs nothing to see."""
+    sign = int.from_bytes(batch[HEADER_BYTES : HEADER_BYTES + _SIGN_BYTES])
+    if (
+        codec == SNAPPY
+        or (codec == ZSTD and (sign == _ZSTD_SIGNS[0] or sign & ~_ZSTD_FREE_BITS == _ZSTD_SIGNS[1]))
+        or (codec == LZ4 and sign == _LZ4_SIGN)
+        or (codec == GZIP and sign >> 16 == _GZIP_SIGN)
+    ):
+        return None
+    return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"The batch's {Codec(codec).name.lower()} data cannot be decompressed")
+
+
+def _needs_a_look(header: BatchHeader, settings: LogSettings, now_ms: int) -> bool:
+    """Whether the header alone does not say that all is well: the largest time stands in it, the smallest and the keys do not."""
+    if settings.is_compacted:
+        return True
     if settings.is_log_append_time:
-        if header.is_log_append_time:
-            return Refused(ErrorCode.INVALID_TIMESTAMP, "Producer should not set timestamp type to LogAppendTime")
-        return None
-    if header.max_timestamp_ms == NO_TIMESTAMP:
-        return None
-    ahead_ms, behind_ms = header.max_timestamp_ms - now_ms, now_ms - header.base_timestamp_ms
-    if ahead_ms <= settings.message_timestamp_after_max_ms and behind_ms <= settings.message_timestamp_before_max_ms:
-        return None
-    return Refused(
-        ErrorCode.INVALID_TIMESTAMP,
-        f"Timestamps {header.base_timestamp_ms} to {header.max_timestamp_ms} are out of range: they should lie within"
-        f" [{now_ms - settings.message_timestamp_before_max_ms}, {now_ms + settings.message_timestamp_after_max_ms}]",
+        return header.is_log_append_time
+    return (
+        header.max_timestamp_ms - now_ms > settings.message_timestamp_after_max_ms
+        or settings.message_timestamp_before_max_ms != _INT64_MAX
+        or (header.max_timestamp_ms == NO_TIMESTAMP and header.is_log_append_time)
     )
 
 
-def _keyless(batch: memoryview) -> Refused | None:
+def _look_at_records(header: BatchHeader, batch: memoryview, settings: LogSettings, now_ms: int) -> Refused | None:
+    """Read every record; more strictly than Kafka, whatever does not run from offset 0 to the last is refused, compressed or not."""
+    codec = header.codec
     try:
-        records = decode_batch(batch, verify_crc=False)
+        section = decompress(codec, batch[HEADER_BYTES:], output_bytes_max=DECOMPRESSED_BYTES_MAX)
     except PeerError as error:
-        return Refused(ErrorCode.CORRUPT_MESSAGE, str(error))
-    faults = tuple(
-        (number, "Compacted topic cannot accept message without key") for number, record in enumerate(records) if record.key is None
+        return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+    faults: list[tuple[int, str]] = []
+    worst = ErrorCode.INVALID_RECORD
+    try:
+        for number, offset, fault in _judged(header, section, settings, now_ms):
+            if offset != number:
+                out_of_order = ErrorCode.INVALID_RECORD if codec is NONE else ErrorCode.UNKNOWN_SERVER_ERROR
+                return Refused(out_of_order, f"Record {number} of the batch has offset delta {offset}")
+            if fault is not None:
+                if fault[0] is ErrorCode.INVALID_TIMESTAMP:
+                    worst = fault[0]
+                if len(faults) < RECORD_ERRORS_MAX:
+                    faults.append((number, fault[1]))
+    except PeerError as error:
+        return _invalid(str(error))
+    if faults:
+        return Refused(worst, "One or more records have been rejected", tuple(faults))
+    if not settings.is_log_append_time and header.max_timestamp_ms - now_ms > settings.message_timestamp_after_max_ms:
+        # Kafka corrects the header; here it would steer retention, so a client that lies about it is refused.
+        return Refused(ErrorCode.INVALID_TIMESTAMP, f"The batch's largest timestamp {header.max_timestamp_ms} is none of its records'")
+    return None
+
+
+def _judged(
+    header: BatchHeader, section: bytes, settings: LogSettings, now_ms: int
+) -> Iterator[tuple[int, int, tuple[ErrorCode, str] | None]]:
+    """Each record's number, its offset delta, and what is wrong with it."""
+    earliest_ms = now_ms - settings.message_timestamp_before_max_ms
+    latest_ms = now_ms + settings.message_timestamp_after_max_ms
+    is_compacted, is_broker_time, is_header_time = settings.is_compacted, settings.is_log_append_time, header.is_log_append_time
+    records = iter_records(
+        section, count=header.record_count, base_offset=0, last_offset_delta=_INT32_MAX, base_timestamp_ms=header.base_timestamp_ms
     )
-    return Refused(ErrorCode.INVALID_RECORD, "One or more records have been rejected", faults) if faults else None
+    for number, record in enumerate(records):
+        timestamp_ms = header.max_timestamp_ms if is_header_time else record.timestamp_ms
+        fault = None
+        if is_compacted and record.key is None:
+            fault = ErrorCode.INVALID_RECORD, "Compacted topic cannot accept message without key"
+        elif not is_broker_time and timestamp_ms != NO_TIMESTAMP:
+            if not earliest_ms <= timestamp_ms <= latest_ms:
+                fault = (
+                    ErrorCode.INVALID_TIMESTAMP,
+                    f"Timestamp {timestamp_ms} of message with offset {number} is out of range."
+                    f" The timestamp should be within [{earliest_ms}, {latest_ms}]",
+                )
+        elif is_header_time:
+            fault = ErrorCode.INVALID_TIMESTAMP, "Producer should not set timestamp type to LogAppendTime"
+        yield number, record.offset, fault

@@ -85,3 +85,16 @@ def test_lz4_frames_have_independent_blocks() -> None:
 
 def test_none_is_the_bytes_themselves() -> None:
     assert compress(NONE, b"abc") == b"abc"
+
+
+@pytest.mark.parametrize(("codec", "levels"), [(GZIP, (0, 9)), (LZ4, (0, 12)), (ZSTD, (-131072, 19))])
+def test_levels_are_how_hard_it_tries(codec: Codec, levels: tuple[int, int]) -> None:
+    fast, small = (compress(codec, PLAIN, level) for level in levels)
+    assert len(small) < len(fast)
+    assert len(small) <= len(compress(codec, PLAIN)) <= len(fast)
+    assert decompress(codec, fast, output_bytes_max=LIMIT) == decompress(codec, small, output_bytes_max=LIMIT) == PLAIN
+
+
+def test_codecs_without_levels_take_none() -> None:
+    assert compress(NONE, PLAIN, 3) == PLAIN
+    assert compress(SNAPPY, PLAIN, 3) == compress(SNAPPY, PLAIN)

@@ -1,0 +1,64 @@
+"""A topic's `compression.type` other than `producer`: the batch that is stored has the topic's codec, whatever the client sent.
+
+Bytes in, bytes out: the records section is inflated and deflated again as a whole, record by record it is not looked at. A batch that has
+the topic's codec already stays as it is, at whatever level its producer chose, as in Kafka. Source: Kafka's `BrokerCompressionType`,
+`LogValidator`; levels by KIP-390.
+"""
+
+from typing import Final
+
+from ottla.core.errors import ErrorCode, PeerError
+from ottla.core.records.batch import (
+    CODEC_MASK,
+    DECOMPRESSED_BYTES_MAX,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    join_batch,
+)
+from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress, decompress
+from ottla.core.records.record import RECORD_BYTES_MIN
+from ottla.storage.settings import LogSettings
+from ottla.storage.validation import Refused, size_refusal
+
+PRODUCER: Final = "producer"
+_CODECS: Final = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+# Kafka's defaults stand for its libraries' own ways: gzip's usual level, and LZ4's fast compressor, which has no level.
+_GZIP_DEFAULT: Final = -1
+_LZ4_DEFAULT: Final = 9
+_LZ4_FAST: Final = 0
+
+
+def recompress(header: BatchHeader, batch: memoryview, settings: LogSettings) -> tuple[BatchHeader, memoryview] | Refused:
+    """A sound client's batch as the topic stores it, which may be the very same; Refused when it cannot be inflated or gets too large.
+
+    Offsets, times, kind of timestamp, producer, epoch and sequence stay; attributes without a meaning in a client's batch go, as in Kafka.
+    """
+    if settings.compression_type == PRODUCER:
+        return header, batch
+    codec = _CODECS[settings.compression_type]
+    if header.attributes & CODEC_MASK == codec:
+        return header, batch
+    try:
+        section = decompress(header.codec, batch[HEADER_BYTES:], output_bytes_max=DECOMPRESSED_BYTES_MAX)
+    except PeerError as error:
+        return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+    if header.record_count * RECORD_BYTES_MIN > len(section):
+        message = f"{len(section)} bytes cannot hold the {header.record_count} records that the batch claims"
+        return Refused(ErrorCode.INVALID_RECORD, message)
+    attributes = header.attributes & (LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT) | codec
+    stored = join_batch(header._replace(attributes=attributes), compress(codec, section, _level(codec, settings)))
+    return size_refusal(len(stored), settings) or (BatchHeader._make(HEADER.unpack_from(stored)), memoryview(stored))
+
+
+def _level(codec: Codec, settings: LogSettings) -> int | None:
+    match codec:
+        case Codec.GZIP:
+            return None if settings.compression_gzip_level == _GZIP_DEFAULT else settings.compression_gzip_level
+        case Codec.LZ4:
+            return _LZ4_FAST if settings.compression_lz4_level == _LZ4_DEFAULT else settings.compression_lz4_level
+        case Codec.ZSTD:
+            return settings.compression_zstd_level
+    return None
