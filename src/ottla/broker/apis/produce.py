@@ -2,9 +2,10 @@
 
 Version notes: v0-2 are advertised and refused, as Kafka does, because clients conclude from them that compression works; v5+ answers with
 the log's start; v7+ takes zstd (KIP-110); v8+ answers with an error message; v9+ is flexible; v13+ names topics by id (KIP-516). acks=0
-has no answer; -1 and 1 are the same here.
+has no answer; -1 and 1 are the same here. Where a topic's `flush.messages` asks for it, the answer waits until the records are durable.
 """
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,109 +13,107 @@ from ottla.broker.api import NO_THROTTLE_MS, Api, Request
 from ottla.broker.messages import is_flexible
 from ottla.broker.pack import Packer
 from ottla.broker.partitions import Partition
-from ottla.core.catalogue.catalogue import INTERNAL_TOPICS, Topic
+from ottla.broker.produce_request import FIRST_VERSION_WITH_TOPIC_IDS, TopicRecords, read_topics, refusal_of_all, refusal_of_partition
+from ottla.core.catalogue.catalogue import Topic
 from ottla.core.errors import ErrorCode, PeerError, StorageError
-from ottla.core.records.compression import ZSTD
 from ottla.core.wire import Reader
 from ottla.storage.partition_log import Appended, Refused
 
 if TYPE_CHECKING:
     from ottla.broker.cluster import Cluster
 
-_TOPIC_BYTES_MIN = 3
-_PARTITION_BYTES_MIN = 5
-_CODEC_AT = 22
-"""The low byte of a batch's attributes."""
-_CODEC_BITS = 7
-FIRST_VERSION_WITH_ZSTD = 7
-_OUT_OF_STEP = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.UNKNOWN_PRODUCER_ID)
+# Refused for these, the answer says nothing of the log, not even where it begins, as in Kafka.
+_SAYS_NOTHING = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
+_NOT_HERE = "This server does not host this topic-partition."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Written:
-    """One partition's result. `log_start_offset` is -1 where nothing is said of the log."""
+    """One partition's result. `log_start_offset`: -1 where nothing is said of the log. `durable`: not acknowledged before that."""
 
     number: int
     outcome: Appended | Refused
     log_start_offset: int = -1
+    durable: asyncio.Future[None] | None = None
+
+
+_Results = list[tuple[bytes | str, list[_Written]]]
 
 
 def handle(cluster: "Cluster", request: Request) -> None:
     """Appends partition by partition, in the request's order, then answers for all."""
-    flexible = is_flexible(request.key, request.version)
+    version = request.version
+    flexible = is_flexible(request.key, version)
     read = Reader(request.buffer, request.body_at)
     transactional_id = read.compact_nullable_string() if flexible else read.nullable_string()
     acks = read.int16()
     read.int32()  # timeout: nothing here waits for a replica
-    refused = None
-    if acks not in (-1, 0, 1):
-        refused = Refused(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1")
-    elif transactional_id is not None:
-        refused = Refused(ErrorCode.INVALID_REQUEST, "Ottla does not serve transactions yet")
-    results: list[tuple[bytes | str, list[_Written]]] = []
-    for _ in range(read.count(_TOPIC_BYTES_MIN, compact=flexible)):
-        results.append(_write_topic(cluster, request.version, read, flexible, refused))
+    topics = list(read_topics(read, version, flexible, cluster.catalogue.topics, cluster.catalogue.topics_by_id))
+    refused = refusal_of_all(version, transactional_id, topics)
+    results: _Results = []
+    for asked in topics:
+        if refused is None:
+            results.append((asked.key, _write_topic(cluster, version, acks, asked)))
+        else:
+            results.append((asked.key, [_Written(number, refused) for number, _ in asked.partitions]))
     if acks == 0:
-        if any(isinstance(written.outcome, Refused) for _, topic in results for written in topic):
-            # The producer waits for no answer: a closed connection is how it learns that something is wrong, as with Kafka.
-            raise PeerError("a Produce request with acks=0 was refused")
-        request.no_reply()
+        _end_without_answer(request, results)
         return
-    request.reply_body([_answer(request.version, flexible, results)])
-
-
-def _write_topic(
-    cluster: "Cluster", version: int, read: Reader, flexible: bool, refused: Refused | None
-) -> tuple[bytes | str, list[_Written]]:
-    key: bytes | str
-    if version >= 13:
-        key = read.raw(16)
-        topic, missing = cluster.catalogue.topics_by_id.get(key), ErrorCode.UNKNOWN_TOPIC_ID
+    waiting = [written for _, topic in results for written in topic if written.durable is not None]
+    if waiting:
+        _answer_when_durable(request, results, waiting)
     else:
-        key = read.compact_string() if flexible else read.string()
-        topic, missing = cluster.catalogue.topics.get(key), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if refused is None and topic is None:
-        refused = Refused(missing, "This server does not host this topic-partition.")
-    elif refused is None and topic is not None and topic.name in INTERNAL_TOPICS:
-        refused = Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
-    written = []
-    for _ in range(read.count(_PARTITION_BYTES_MIN, compact=flexible)):
-        number = read.int32()
-        length = read.uvarint() - 1 if flexible else read.int32()
-        start = read.at
-        read.skip(max(length, 0))
-        written.append(_Written(number, refused) if refused else _append(cluster, version, topic, number, _records(read, start)))
-        if flexible:
-            read.tagged_fields()
-    if flexible:
-        read.tagged_fields()
-    return key, written
+        request.reply_body([_answer(version, flexible, results)])
 
 
-def _records(read: Reader, start: int) -> memoryview:
-    """The records' bytes, where they lie in the request."""
-    buffer = read.buffer
-    assert isinstance(buffer, memoryview)
-    return buffer[start : read.at]
+def _end_without_answer(request: Request, results: _Results) -> None:
+    if any(isinstance(written.outcome, Refused) for _, topic in results for written in topic):
+        # The producer waits for no answer: a closed connection is how it learns that something is wrong, as with Kafka.
+        raise PeerError("a Produce request with acks=0 was refused")
+    request.no_reply()
 
 
-def _append(cluster: "Cluster", version: int, topic: Topic | None, number: int, records: memoryview) -> _Written:
-    assert topic is not None
-    if version < FIRST_VERSION_WITH_ZSTD and len(records) > _CODEC_AT and records[_CODEC_AT] & _CODEC_BITS == ZSTD:
-        message = "Produce requests with version less than 7 are not allowed to use ZStandard compression"
-        return _Written(number, Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message))
+def _answer_when_durable(request: Request, results: _Results, waiting: list[_Written]) -> None:
+    """Answers when all the syncs that the request waits for have ended; they are shared with other requests."""
+
+    def answer(outcomes: "asyncio.Future[list[BaseException | None]]") -> None:
+        for written, error in zip(waiting, outcomes.result(), strict=True):
+            if error is not None:
+                written.outcome, written.log_start_offset = Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)), -1
+        request.reply_body([_answer(request.version, is_flexible(request.key, request.version), results)])
+
+    futures = [written.durable for written in waiting if written.durable is not None]
+    asyncio.gather(*futures, return_exceptions=True).add_done_callback(answer)
+
+
+def _write_topic(cluster: "Cluster", version: int, acks: int, asked: TopicRecords) -> list[_Written]:
+    topic = asked.topic
+    if topic is None:
+        missing = ErrorCode.UNKNOWN_TOPIC_ID if version >= FIRST_VERSION_WITH_TOPIC_IDS else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return [_Written(number, Refused(missing, _NOT_HERE)) for number, _ in asked.partitions]
+    return [_write(cluster, version, acks, topic, number, records) for number, records in asked.partitions]
+
+
+def _write(cluster: "Cluster", version: int, acks: int, topic: Topic, number: int, records: memoryview) -> _Written:
+    if not 0 <= number < len(topic.leaders):
+        return _Written(number, Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HERE))
+    refused = refusal_of_partition(version, acks, topic, records)
+    if refused is not None:
+        return _Written(number, refused)
+    partition: Partition | None = None
     try:
-        partition: Partition | None = cluster.partitions.get(topic, number)
-        if partition is None:
-            return _Written(number, Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."))
+        partition = cluster.partitions.get(topic, number)
+        assert partition is not None, "a number below the topic's partitions"
         outcome = partition.log.append(records, now_ms=cluster.clock())
     except StorageError as error:
+        if partition is not None:
+            partition.report(error)
         return _Written(number, Refused(error.code, str(error)))
-    if isinstance(outcome, Appended):
-        partition.grew()
-        return _Written(number, outcome, outcome.log_start_offset)
-    # Only a producer that is out of step is told where the log begins, so that it can find out what it lost.
-    return _Written(number, outcome, partition.log.log_start_offset if outcome.error in _OUT_OF_STEP else -1)
+    if isinstance(outcome, Refused):
+        says_nothing = outcome.before_log or outcome.error in _SAYS_NOTHING
+        return _Written(number, outcome, -1 if says_nothing else partition.log.log_start_offset)
+    partition.grew()
+    return _Written(number, outcome, outcome.log_start_offset, None if acks == 0 else partition.when_durable())
 
 
 def _answer(version: int, flexible: bool, results: list[tuple[bytes | str, list[_Written]]]) -> bytearray:

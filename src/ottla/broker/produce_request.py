@@ -1,0 +1,113 @@
+"""A Produce request taken apart: topics, partitions, and their records where the socket put them; and what Kafka stumbles over at once.
+
+It appends nothing and judges no batch: it sees only what makes Kafka refuse the whole request before it looks at single partitions.
+"""
+
+from collections.abc import Iterator, Mapping
+from struct import Struct
+from typing import Final, NamedTuple
+
+from ottla.core.catalogue.catalogue import Topic
+from ottla.core.errors import ErrorCode
+from ottla.core.records.batch import CODEC_MASK, MAGIC, TRANSACTIONAL_BIT
+from ottla.core.records.compression import ZSTD
+from ottla.core.wire import Reader
+from ottla.storage.validation import Refused, read_client_batch, whole_batch
+
+FIRST_VERSION_WITH_ZSTD: Final = 7
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+_TOPIC_BYTES_MIN: Final = 3
+_PARTITION_BYTES_MIN: Final = 5
+# A batch's length, its format and the low byte of its attributes.
+_SIGNS: Final = Struct(">8xi4xb5xB")
+_PLAUSIBLE_LENGTHS: Final = range(14, (1 << 31) - 12)
+
+
+class TopicRecords(NamedTuple):
+    """One topic of a request: what it is called there, what is known by that name, and number and records of each partition."""
+
+    key: bytes | str
+    topic: Topic | None
+    partitions: list[tuple[int, memoryview]]
+
+
+def read_topics(
+    read: Reader, version: int, flexible: bool, by_name: Mapping[str, Topic], by_id: Mapping[bytes, Topic]
+) -> Iterator[TopicRecords]:
+    """The topics of a request from version 3 on; PeerError where it ends too early. The records are views into the reader's buffer."""
+    buffer = read.buffer
+    assert isinstance(buffer, memoryview)
+    for _ in range(read.count(_TOPIC_BYTES_MIN, compact=flexible)):
+        key: bytes | str
+        if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            key = read.raw(16)
+            topic = by_id.get(key)
+        else:
+            key = read.compact_string() if flexible else read.string()
+            topic = by_name.get(key)
+        partitions = []
+        for _ in range(read.count(_PARTITION_BYTES_MIN, compact=flexible)):
+            number = read.int32()
+            length = read.uvarint() - 1 if flexible else read.int32()
+            start = read.at
+            read.skip(max(length, 0))
+            partitions.append((number, buffer[start : read.at]))
+            if flexible:
+                read.tagged_fields()
+        if flexible:
+            read.tagged_fields()
+        yield TopicRecords(key, topic, partitions)
+
+
+def refusal_of_all(version: int, transactional_id: str | None, topics: list[TopicRecords]) -> Refused | None:
+    """Why nothing of a request may be appended, because of one of its batches; None when each partition is judged alone."""
+    for topic in topics:
+        for _, records in topic.partitions:
+            if len(records) >= _SIGNS.size:
+                length, magic, attributes = _SIGNS.unpack_from(records)
+                if (
+                    magic == MAGIC
+                    and length in _PLAUSIBLE_LENGTHS
+                    and not attributes & TRANSACTIONAL_BIT
+                    and attributes & CODEC_MASK <= ZSTD
+                ):
+                    continue
+            refused = _stumbling(version, transactional_id, records)
+            if refused is not None:
+                return refused
+    return None
+
+
+def _stumbling(version: int, transactional_id: str | None, records: memoryview) -> Refused | None:
+    """Kafka looks for transactional records first, and walks the batches for that; only then it looks at codecs, in old versions."""
+    size = whole_batch(records, 0)
+    if size is None or isinstance(size, Refused):
+        return size
+    if size < _SIGNS.size:
+        return None
+    _, magic, attributes = _SIGNS.unpack_from(records)
+    if magic != MAGIC:
+        return None
+    if attributes & TRANSACTIONAL_BIT and transactional_id is None:
+        message = "Transactional records came in a request without a transactional id"
+        return Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, message, before_log=True)
+    if attributes & CODEC_MASK > ZSTD and version < FIRST_VERSION_WITH_ZSTD:
+        return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown compression type id: {attributes & CODEC_MASK}", before_log=True)
+    return None
+
+
+def refusal_of_partition(version: int, acks: int, topic: Topic, records: memoryview) -> Refused | None:
+    """Why a partition's records may not even come to its log; None when the log is to judge."""
+    if version >= FIRST_VERSION_WITH_ZSTD and acks in (-1, 0, 1) and not topic.internal:
+        return None
+    header = read_client_batch(records)
+    if isinstance(header, Refused):
+        return header
+    if version < FIRST_VERSION_WITH_ZSTD and header.attributes & CODEC_MASK == ZSTD:
+        message = "Produce requests with version less than 7 are not allowed to use ZStandard compression"
+        return Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message, before_log=True)
+    if acks not in (-1, 0, 1):
+        return Refused(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1", before_log=True)
+    if topic.internal:
+        return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}", before_log=True)
+    return None
