@@ -71,6 +71,8 @@ class BrokerTask:
         try:
             self.cluster.open()
             self.cluster.log_manager.begin()
+            self.cluster.cleaner.begin()
+            self.cluster.health.begin()
             self._server, self._sockets, port = await listen(self.cluster, host, port)
         except BaseException:
             await self.stop()
@@ -83,6 +85,8 @@ class BrokerTask:
         if self._sockets is not None:
             self._sockets.close()
         try:
+            await self.cluster.health.stop()
+            await self.cluster.cleaner.stop()
             await self.cluster.partitions.settle()
             self.cluster.close()
         finally:

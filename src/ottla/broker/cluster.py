@@ -9,6 +9,8 @@ from ottla.broker.clock import now_ms
 from ottla.broker.events import GroupEvents
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.groups import Groups
+from ottla.broker.health_watch import HealthWatch
+from ottla.broker.log_cleaner import LogCleaner
 from ottla.broker.log_manager import LogManager
 from ottla.broker.meta_properties import identify
 from ottla.broker.offset_checkpoints import OffsetCheckpoints
@@ -19,7 +21,7 @@ from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Catalogue, Refused
 from ottla.core.config import BrokerConfig
 from ottla.core.model import GroupEvent
 from ottla.storage.checkpoints import CLEAN_SHUTDOWN_FILE
-from ottla.storage.files import Files
+from ottla.storage.files import Files, OsFiles
 
 log = logging.getLogger("ottla.broker.cluster")
 
@@ -44,6 +46,9 @@ class Cluster:
         checkpoints, removals = OffsetCheckpoints(files), Removals(files)
         self.partitions = Partitions(files, self.catalogue, clock, checkpoints, removals)
         self.log_manager = LogManager(files, config, self.catalogue, self.partitions, checkpoints, removals, clock)
+        self.cleaner = LogCleaner(files, config, self.catalogue, self.partitions, self.log_manager, clock)
+        log_directory = files.absolute("").rstrip("/") if isinstance(files, OsFiles) else "memory"
+        self.health = HealthWatch(self.partitions, self.cleaner, log_directory, clock)
         self._files = files
         self._catalogue_log = CatalogueLog(files, self.catalogue, clock)
         self.topics = Topics(config, self._catalogue_log, self.partitions)
@@ -80,6 +85,7 @@ class Cluster:
         if name == CONSUMER_OFFSETS:
             self.groups.drop()
         self.partitions.delete(topic)
+        self.cleaner.topic_deleted(name)
         self.groups.forget_topics((name,))
         return None
 

@@ -5,17 +5,20 @@ measured here, and no clock asked; which figures are ill is decided in core/clea
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from ottla.broker.growth import Grown
-from ottla.core.cleaning.health import CleanerFacts, CleanerState, Finding, PartitionFault, TopicFacts, findings
+from ottla.core.cleaning.health import CleanerFacts, CleanerState, Finding, PartitionFault, TopicFacts, duration_text, findings
 from ottla.core.model import TopicPartition
 
 TOPICS_MAX: Final = 200
 """Topics that the picture tells of one by one: compacted ones first, then the largest."""
 
 JSON_FAULTS_MAX: Final = 100
+
+STALE_MS_MAX: Final = 60_000
+"""The picture is drawn every few seconds: one that is older says that the broker's loop stands still."""
 
 
 class PartitionView(NamedTuple):
@@ -104,6 +107,19 @@ class HealthView:
     @property
     def is_healthy(self) -> bool:
         return not any(finding.is_ill for finding in self.findings)
+
+    def seen_at(self, now_ms: int) -> "HealthView":
+        """The picture as somebody sees it who looks at `now_ms`: that it is old is a finding too."""
+        age_ms = now_ms - self.at_ms
+        if age_ms <= STALE_MS_MAX:
+            return self
+        stale = Finding(
+            subject="broker",
+            is_ill=True,
+            sentence=f"The broker has not looked at itself for {duration_text(age_ms)}: its loop stands still.",
+            advice="It is overloaded, or its disk does not answer: look at both; what is said here is that old.",
+        )
+        return replace(self, findings=(stale, *self.findings))
 
     def to_json(self) -> dict[str, Any]:
         """The picture as plain values, without the partitions one by one."""

@@ -4,13 +4,15 @@ It reads frozen pictures only. The number of series has a bound: the largest PAR
 topics as the picture holds; how many were left out is a metric too. Whatever else has metrics adds a source of its own.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from ottla.broker.health import CleanerView, HealthView, PartitionView
+from ottla.broker.metrics_server import Answer, Page
 from ottla.core.cleaning.health import CleanerState
 
 PARTITIONS_MAX: Final = 1_000
@@ -35,6 +37,17 @@ class _Sources:
         return []
 
 
+def pages(health: Callable[[], HealthView], clock: Callable[[], int], *others: Source) -> Mapping[str, Page]:
+    """/metrics and /health. `health` gives the newest picture; `others` have metrics of their own."""
+    exposed = exposition([lambda: health_metrics(health(), clock()), *others])
+
+    def health_page() -> Answer:
+        view = health().seen_at(clock())
+        return Answer(200 if view.is_healthy else 503, "application/json", json.dumps(view.to_json(), indent=2).encode() + b"\n")
+
+    return {"/metrics": lambda: Answer(200, CONTENT_TYPE_LATEST, exposed()), "/health": health_page}
+
+
 def exposition(sources: Sequence[Source]) -> Callable[[], bytes]:
     """A function that gives all metrics in Prometheus' text format."""
     registry = CollectorRegistry(auto_describe=False)
@@ -44,7 +57,7 @@ def exposition(sources: Sequence[Source]) -> Callable[[], bytes]:
 
 def health_metrics(view: HealthView, now_ms: int) -> Iterator[Metric]:
     """The metrics of one picture."""
-    yield _gauge("ottla_healthy", "1 when /health finds nothing ill, else 0.", int(view.is_healthy))
+    yield _gauge("ottla_healthy", "1 when /health finds nothing ill, else 0.", int(view.seen_at(now_ms).is_healthy))
     yield _gauge("ottla_health_age_seconds", "How old the figures are.", max(0, now_ms - view.at_ms) / 1000)
     yield from _cleaner_by_kafkas_names(view.cleaner, view.log_directory, now_ms)
     yield from _cleaner(view.cleaner)

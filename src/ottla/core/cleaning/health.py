@@ -101,8 +101,7 @@ def findings(
     found += _faults(
         uncleanable,
         "cannot be cleaned",
-        "The broker tries again when it is started anew. If the data is damaged, delete the records up to the damage (DeleteRecords), "
-        "or the topic.",
+        "The broker tries again every hour. If the data is damaged, delete the records up to the damage (DeleteRecords), or the topic.",
     )
     found += _faults(
         offline,
