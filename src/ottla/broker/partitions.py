@@ -121,12 +121,12 @@ class Partitions:
             self._try_again_later(topic, number, offline)
             raise StorageError(offline.reason)
         try:
-            return self._take(name, *self._load(topic, number))
+            return self._take(name, *self._load(topic, number, log_settings(self._catalogue, topic)))
         except StorageError as error:
             self._set_offline(name, error)
             raise
 
-    def _load(self, topic: Topic, number: int) -> tuple[PartitionLog, Opened]:
+    def _load(self, topic: Topic, number: int, settings: LogSettings) -> tuple[PartitionLog, Opened]:
         """A log that nobody uses yet, opened; any thread."""
         directory = f"{topic.name}-{number}"
         name = TopicPartition(topic.name, number)
@@ -175,8 +175,9 @@ class Partitions:
 
     async def _try_again(self, topic: Topic, number: int) -> None:
         name = TopicPartition(topic.name, number)
+        settings = log_settings(self._catalogue, topic)
         try:
-            loaded = await asyncio.get_running_loop().run_in_executor(self._executor, self._load, topic, number)
+            loaded = await asyncio.get_running_loop().run_in_executor(self._executor, self._load, topic, number, settings)
         except StorageError as error:
             self._set_offline(name, error)
         else:
@@ -213,7 +214,7 @@ class Partitions:
         name = TopicPartition(topic.name, number)
         if name in self._offline:
             raise StorageError(self._offline[name].reason)
-        partition_log, opened = self._load(topic, number)
+        partition_log, opened = self._load(topic, number, log_settings(self._catalogue, topic))
         if not opened.clean:
             yield self._take(name, partition_log, opened).log
             return
@@ -275,9 +276,13 @@ class Partitions:
 
     def recover(self, found: Iterable[tuple[Topic, int]], *, threads: int) -> None:
         """Opens partitions in worker threads, and returns when all are open or offline."""
-        by_name = {TopicPartition(topic.name, number): (topic, number) for topic, number in found}
+        settings: dict[str, LogSettings] = {}
         with ThreadPoolExecutor(threads, thread_name_prefix="ottla-recovery") as pool:
-            jobs = {pool.submit(self._load, *each): name for name, each in by_name.items()}
+            jobs = {}
+            for topic, number in found:
+                if topic.name not in settings:
+                    settings[topic.name] = log_settings(self._catalogue, topic)
+                jobs[pool.submit(self._load, topic, number, settings[topic.name])] = TopicPartition(topic.name, number)
             try:
                 _wait_and_tell(jobs, "recovering after a crash: %d of %d partitions are open")
             except BaseException:
