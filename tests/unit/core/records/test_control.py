@@ -1,0 +1,73 @@
+"""Control records: each type by bytes that Apache Kafka 4.3 wrote or would read, and what is none."""
+
+import pytest
+
+from ottla.core.errors import PeerError
+from ottla.core.records.control import decode_control
+from ottla.core.wire import Writer
+
+DIRECTORY = bytes(range(16))
+DIRECTORY_TEXT = "AAECAwQFBgcICQoLDA0ODw"
+
+
+def key(number: int) -> bytes:
+    return Writer().int16(0).int16(number).to_bytes()
+
+
+def voters(writer: Writer) -> bytes:
+    writer.uvarint(2).int32(1).raw(DIRECTORY).uvarint(2).compact_string("CONTROLLER").compact_string("h").int16(-1).uvarint(0)
+    return writer.int16(0).int16(1).uvarint(0).uvarint(0).uvarint(0).to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "value", "data"),
+    [
+        (0, "ABORT", Writer().int16(0).int32(5).to_bytes(), {"version": 0, "coordinatorEpoch": 5}),
+        (1, "COMMIT", Writer().int16(0).int32(6).to_bytes(), {"version": 0, "coordinatorEpoch": 6}),
+        (
+            2,
+            "LEADER_CHANGE",
+            Writer().int16(0).int32(1).uvarint(2).int32(1).uvarint(0).uvarint(1).uvarint(0).to_bytes(),
+            {"version": 0, "leaderId": 1, "voters": [{"voterId": 1}], "grantingVoters": []},
+        ),
+        (
+            2,
+            "LEADER_CHANGE",
+            Writer().int16(1).int32(1).uvarint(2).int32(1).raw(DIRECTORY).uvarint(0).uvarint(1).uvarint(0).to_bytes(),
+            {"version": 1, "leaderId": 1, "voters": [{"voterId": 1, "voterDirectoryId": DIRECTORY_TEXT}], "grantingVoters": []},
+        ),
+        (3, "SNAPSHOT_HEADER", Writer().int16(0).int64(99).uvarint(0).to_bytes(), {"version": 0, "lastContainedLogTimestamp": 99}),
+        (4, "SNAPSHOT_FOOTER", Writer().int16(0).uvarint(0).to_bytes(), {"version": 0}),
+        (5, "KRAFT_VERSION", Writer().int16(0).int16(1).uvarint(0).to_bytes(), {"version": 0, "kRaftVersion": 1}),
+        (
+            6,
+            "KRAFT_VOTERS",
+            voters(Writer().int16(0)),
+            {
+                "version": 0,
+                "voters": [
+                    {
+                        "voterId": 1,
+                        "voterDirectoryId": DIRECTORY_TEXT,
+                        "endpoints": [{"name": "CONTROLLER", "host": "h", "port": 65535}],
+                        "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
+                    }
+                ],
+            },
+        ),
+        (77, "UNKNOWN", b"anything", {}),
+    ],
+    ids=["abort", "commit", "leader change", "leader change v1", "header", "footer", "version", "voters", "unknown"],
+)
+def test_each_type(number: int, name: str, value: bytes, data: dict[str, object]) -> None:
+    record = decode_control(key(number), value)
+    assert (record.control_type, record.name, record.data) == (number, name, data)
+
+
+@pytest.mark.parametrize(
+    ("key_bytes", "value"),
+    [(None, b"x"), (key(0), None), (b"\x00", b""), (key(0), b""), (key(0), b"\x00\x00\x01"), (key(1), b"\xff\xff\0\0\0\1")],
+)
+def test_what_is_no_control_record_is_a_peer_error(key_bytes: bytes | None, value: bytes | None) -> None:
+    with pytest.raises(PeerError):
+        decode_control(key_bytes, value)
