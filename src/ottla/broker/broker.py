@@ -9,13 +9,17 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ottla.broker.cluster import Cluster
+from ottla.broker.health import HealthView
 from ottla.broker.server import Server, listen
 from ottla.core.config import BrokerConfig, ConfigError
 from ottla.core.model import GroupEvent
 from ottla.storage.files import Files, MemoryFiles, OsFiles
+
+if TYPE_CHECKING:
+    from ottla.broker.metrics_server import MetricsServer
 
 log = logging.getLogger("ottla.broker")
 
@@ -40,6 +44,11 @@ def parse_listen(listen: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def _connectable(host: str) -> str:
+    """A wildcard address is nothing a client could connect to."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
 class BrokerTask:
     """A broker inside a running loop: `start`, then `stop`. The embedded broker and the command line are two shells around it."""
 
@@ -50,8 +59,11 @@ class BrokerTask:
         listen: str,
         on_group_event: Callable[[GroupEvent], None] | None = None,
         files: Files | None = None,
+        metrics: str | None = None,
     ) -> None:
         self._listen = parse_listen(listen)
+        self._metrics_listen = None if metrics is None else parse_listen(metrics)
+        self._metrics: MetricsServer | None = None
         self._files: Files = files or (MemoryFiles() if data_dir is None else OsFiles(data_dir))
         self.cluster = Cluster(self._files, BrokerConfig(dict(config)), on_group_event=on_group_event)
         self._server: Server | None = None
@@ -63,6 +75,23 @@ class BrokerTask:
         host = f"[{self.cluster.host}]" if ":" in self.cluster.host else self.cluster.host
         return f"{host}:{self.cluster.port}"
 
+    @property
+    def metrics_url(self) -> str | None:
+        """Where the metrics are; None when they are not served."""
+        if self._metrics is None or self._metrics_listen is None:
+            return None
+        host, port = _connectable(self._metrics_listen[0]), self._metrics.port
+        return f"http://[{host}]:{port}/metrics" if ":" in host else f"http://{host}:{port}/metrics"
+
+    def _serve_metrics(self) -> None:
+        # Loaded here, since most brokers serve none.
+        from ottla.broker.metrics import pages
+        from ottla.broker.metrics_server import MetricsServer
+
+        assert self._metrics_listen is not None
+        cluster = self.cluster
+        self._metrics = MetricsServer(*self._metrics_listen, pages(lambda: cluster.health.view, cluster.clock))
+
     async def start(self) -> None:
         """Reads back the data, then opens the listener. Raises StorageError (also when another broker uses the directory) or OSError."""
         if isinstance(self._files, OsFiles):
@@ -73,17 +102,20 @@ class BrokerTask:
             self.cluster.log_manager.begin()
             self.cluster.cleaner.begin()
             self.cluster.health.begin()
+            if self._metrics_listen is not None:
+                self._serve_metrics()
             self._server, self._sockets, port = await listen(self.cluster, host, port)
         except BaseException:
             await self.stop()
             raise
-        # A wildcard address is nothing a client could connect to.
-        self.cluster.host, self.cluster.port = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port
+        self.cluster.host, self.cluster.port = _connectable(host), port
 
     async def stop(self) -> None:
         """Closes the listener and every connection, then every log, cleanly."""
         if self._sockets is not None:
             self._sockets.close()
+        if self._metrics is not None:
+            self._metrics.close()
         try:
             await self.cluster.health.stop()
             await self.cluster.cleaner.stop()
@@ -101,7 +133,8 @@ class Broker:
     """A Kafka broker inside this process, with a thread and a loop of its own.
 
     `data_dir` None keeps everything in memory. `config` takes Kafka's own names ("num.partitions": "3"); `listen` is HOST:PORT, port 0 for
-    any free one. `on_group_event` is called in the broker's thread with every GroupEvent. Raises ConfigError for settings that cannot be.
+    any free one. `metrics` is HOST:PORT for /metrics (Prometheus) and /health. `on_group_event` is called in the broker's thread with every
+    GroupEvent. Raises ConfigError for settings that cannot be.
 
         with Broker() as broker:
             producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
@@ -114,13 +147,17 @@ class Broker:
         config: Mapping[str, str] | None = None,
         listen: str = "127.0.0.1:0",
         on_group_event: Callable[[GroupEvent], None] | None = None,
+        metrics: str | None = None,
     ) -> None:
         parse_listen(listen)
+        if metrics is not None:
+            parse_listen(metrics)
         BrokerConfig(dict(config or {}))
         self._data_dir = data_dir
         self._config = dict(config or {})
         self._listen = listen
         self._on_group_event = on_group_event
+        self._metrics = metrics
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: BrokerTask | None = None
@@ -129,12 +166,25 @@ class Broker:
         # Memory is the broker's, not the run's: stop() and start() again find what was written.
         self._files: Files | None = MemoryFiles() if data_dir is None else None
 
+    def _running(self) -> BrokerTask:
+        if self._task is None:
+            raise RuntimeError("the broker is not running: use `with Broker() as broker:` or call start()")
+        return self._task
+
     @property
     def bootstrap_servers(self) -> str:
         """`HOST:PORT`, for `bootstrap.servers` of any client. Raises RuntimeError before the start."""
-        if self._task is None:
-            raise RuntimeError("the broker is not running: use `with Broker() as broker:` or call start()")
-        return self._task.bootstrap_servers
+        return self._running().bootstrap_servers
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where Prometheus finds the metrics, /health being beside them; None without `metrics`. Raises RuntimeError before the start."""
+        return self._running().metrics_url
+
+    @property
+    def health(self) -> HealthView:
+        """The broker's health as of a few seconds ago. Raises RuntimeError before the start."""
+        return self._running().cluster.health.view
 
     def start(self) -> Self:
         """Starts the thread and returns when clients can connect. Raises StorageError or OSError when it cannot start."""
@@ -170,7 +220,7 @@ class Broker:
         self._loop = loop = new_event_loop()
         asyncio.set_event_loop(loop)
         try:
-            task = self._starting = BrokerTask(self._data_dir, self._config, self._listen, self._on_group_event, self._files)
+            task = self._starting = BrokerTask(self._data_dir, self._config, self._listen, self._on_group_event, self._files, self._metrics)
             loop.run_until_complete(task.start())
             self._task = task
             ready.set()

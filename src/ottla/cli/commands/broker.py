@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 )
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Keep the data here; without it, in memory.")
 @click.option("--config", "settings", multiple=True, metavar="K=V", help="A broker setting by its Kafka name; may be repeated.")
+@click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics (Prometheus) and /health there; port 0 takes any free one.")
 @click.option("-v", "--verbose", is_flag=True, help="Log what happens, not only what goes wrong.")
-def command(listen: str, data: Path | None, settings: tuple[str, ...], verbose: bool) -> None:
+def command(listen: str, data: Path | None, settings: tuple[str, ...], metrics: str | None, verbose: bool) -> None:
     """Run a Kafka broker here.
 
-    When it is ready, it prints exactly one line to stdout, `bootstrap.servers=HOST:PORT`; logs go to stderr. It stops cleanly on SIGTERM
-    and SIGINT with exit status 0; 1 means that it could not start.
+    When it is ready, it prints one line to stdout, `bootstrap.servers=HOST:PORT`, and with --metrics before it `metrics=URL`; logs go to
+    stderr. It stops cleanly on SIGTERM and SIGINT with exit status 0; 1 means that it could not start.
     """
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(stream=sys.stderr, level=level, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
     config = dict(_setting(text) for text in settings)
-    _serve(listen, data, config)
+    _serve(listen, data, config, metrics)
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -39,13 +40,13 @@ def _setting(text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def _serve(listen: str, data: Path | None, config: dict[str, str]) -> None:
+def _serve(listen: str, data: Path | None, config: dict[str, str], metrics: str | None) -> None:
     from ottla.broker.broker import BrokerTask, new_event_loop
     from ottla.core.config import ConfigError
     from ottla.core.errors import StorageError
 
     try:
-        task = BrokerTask(data, config, listen)
+        task = BrokerTask(data, config, listen, metrics=metrics)
     except (ConfigError, StorageError) as error:
         raise click.ClickException(str(error)) from error
     loop = new_event_loop()
@@ -64,6 +65,8 @@ async def _until_signal(task: "BrokerTask") -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    if task.metrics_url is not None:
+        print(f"metrics={task.metrics_url}")
     print(f"bootstrap.servers={task.bootstrap_servers}", flush=True)
     await stopped.wait()
     await task.stop()
