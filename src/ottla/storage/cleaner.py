@@ -1,0 +1,302 @@
+"""One cleaning of one log, on any thread: index the dirty keys, write the segments anew without what has a later value, swap them in.
+
+The decisions are made in `core/cleaning`, bytes are read and made by a lane; here are the files and the order of steps. It touches no plain
+file of the log: it makes `.cleaned` files, makes them durable, and asks the log's owner to put them in place. Its memory is the offset map,
+a buffer of `io_buffer_bytes` (or the largest batch, if that is larger) and what the lane makes of it. Source: Kafka's `Cleaner`.
+"""
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.core.cleaning.grouping import groups
+from ottla.core.cleaning.lane import Buffer, Chunk, Filtered, Lane, Tombstones
+from ottla.core.cleaning.offset_map import OffsetMap
+from ottla.core.cleaning.transactions import Judge, Transactions, skipped
+from ottla.core.errors import PeerError, StorageError
+from ottla.core.records.batch import HEADER_BYTES, read_header
+from ottla.storage.files import Files
+from ottla.storage.index import OffsetIndex
+from ottla.storage.log_view import LogView, SegmentView
+from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, RELATIVE_OFFSET_MAX, Segment
+from ottla.storage.swapping import CLEANED_SUFFIX
+from ottla.storage.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTransaction, encode_transactions
+
+IO_BUFFER_BYTES: Final = 256 * 1024
+_NOTHING_MARKED: Final = array("q")
+
+
+@dataclass(slots=True)
+class Cleaned:
+    """What a cleaning did. `end_offset`: up to here the log is clean, its new first dirty offset.
+
+    is_complete: False when it was stopped, or segments went away meanwhile; what was swapped in until then is in place all the same.
+    passes: more than one when the dirty keys exceeded the offset map. map_utilization: the largest share of its slots in use, 0 to 1.
+    indexed_bytes, indexed_records: read to fill the offset map. read_bytes, written_bytes: by the second pass, which copies.
+    read_records, kept_records: looked at, and of those (and of batches that stayed unread) in the new segments.
+    """
+
+    end_offset: int
+    is_complete: bool = True
+    passes: int = 0
+    map_utilization: float = 0.0
+    indexed_bytes: int = 0
+    indexed_records: int = 0
+    read_bytes: int = 0
+    read_records: int = 0
+    written_bytes: int = 0
+    kept_records: int = 0
+
+
+def clean(
+    files: Files,
+    view: LogView,
+    *,
+    first_dirty_offset: int,
+    first_uncleanable_offset: int,
+    lane: Lane,
+    offset_map: OffsetMap,
+    now_ms: int,
+    swap: Callable[[int, Sequence[int]], bool],
+    throttle: Callable[[int], None] = lambda _: None,
+    is_stopped: Callable[[], bool] = lambda: False,
+    io_buffer_bytes: int = IO_BUFFER_BYTES,
+) -> Cleaned:
+    """Clean `view`'s log up to `first_uncleanable_offset`, in as many passes as the offset map needs.
+
+    files: this thread's own `OsFiles` over the same root, since one closes handles of its other users. The range comes from `candidates`
+    and this same view.
+    swap(base_offset, replaced): has the owner of the log put the finished `.cleaned` files of `base_offset` in place of the segments
+    `replaced`; False when those are not there any more. throttle(size_bytes): called after so much was read or written, may wait.
+    Raises StorageError when the log is damaged or a file cannot be read or written; unfinished files are removed, as far as they can be.
+    """
+    cleaning = _Cleaning(
+        files=files,
+        view=view,
+        end_offset=first_uncleanable_offset,
+        lane=lane,
+        offset_map=offset_map,
+        tombstones=Tombstones(now_ms, view.settings.delete_retention_ms),
+        swap=swap,
+        throttle=throttle,
+        is_stopped=is_stopped,
+        io_buffer_bytes=io_buffer_bytes,
+        segments=list(view.segments),
+        aborted=list(view.aborted),
+        done=Cleaned(first_dirty_offset),
+    )
+    try:
+        while cleaning.done.end_offset < first_uncleanable_offset:
+            cleaning.go_through()
+    except _Stopped:
+        cleaning.done.is_complete = False
+    finally:
+        offset_map.clear()
+    return cleaning.done
+
+
+def first_timestamp_ms(files: Files, segment: SegmentView) -> int | None:
+    """The largest timestamp of a segment's first batch, from which its age counts; None without a sound one."""
+    try:
+        return read_header(files.read_range(segment.path + LOG_SUFFIX, 0, HEADER_BYTES)).max_timestamp_ms
+    except PeerError:
+        return None
+
+
+class _Stopped(Exception):
+    """The cleaning was told to stop, or its log changed under it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Cleaning:
+    """The log while it is cleaned: `segments` and `aborted` are as the swaps so far left them."""
+
+    files: Files
+    view: LogView
+    end_offset: int
+    lane: Lane
+    offset_map: OffsetMap
+    tombstones: Tombstones
+    swap: Callable[[int, Sequence[int]], bool]
+    throttle: Callable[[int], None]
+    is_stopped: Callable[[], bool]
+    io_buffer_bytes: int
+    segments: list[SegmentView]
+    aborted: list[AbortedTransaction]
+    done: Cleaned
+
+    def go_through(self) -> None:
+        """One pass: fill the offset map from the first dirty offset on, then clean every segment that it reaches."""
+        self._index(self.done.end_offset)
+        self.done.map_utilization = max(self.done.map_utilization, self.offset_map.utilization)
+        self.done.passes += 1
+        end = self.offset_map.latest_offset + 1
+        assert end > self.done.end_offset, "a pass takes one key at least"
+        reached = [segment for segment in self.segments if segment.base_offset < end]
+        transactions = self._transactions(reached[0].base_offset)
+        judge = Judge(transactions, self.view.producers, end_offset=self.end_offset, now_ms=self.tombstones.now_ms)
+        settings = self.view.settings
+        for group in groups(reached, segment_bytes=settings.segment_bytes, segment_index_bytes=settings.segment_index_bytes):
+            self._clean_group(group, judge, transactions)
+        self.done.end_offset = end
+
+    def _transactions(self, from_offset: int) -> Transactions[AbortedTransaction]:
+        return Transactions(transaction for transaction in self.aborted if transaction.last_offset >= from_offset)
+
+    # --- the index pass
+
+    def _index(self, first_dirty: int) -> None:
+        self.offset_map.clear()
+        transactions = self._transactions(first_dirty)
+        for segment in self.segments:
+            if segment.next_base_offset <= first_dirty or segment.base_offset >= self.end_offset:
+                continue
+            with self._unless_gone([segment]):
+                if self._index_segment(segment, first_dirty, transactions):
+                    return
+            # Behind the last batch there may be offsets that an earlier cleaning left without one.
+            self.offset_map.latest_offset = segment.next_base_offset - 1
+
+    def _index_segment(self, segment: SegmentView, first_dirty: int, transactions: Transactions[AbortedTransaction]) -> bool:
+        """Whether the map became full before the segment's end."""
+        for buffer, chunk in self._chunks(segment, _NOTHING_MARKED, self._position_of(segment, first_dirty)):
+            try:
+                skips = skipped(transactions, chunk, buffer)
+                indexed = chunk.index(self.offset_map, skipped=skips, from_offset=first_dirty)
+            except PeerError as error:
+                raise _damaged(segment, error) from error
+            self.done.indexed_bytes += chunk.size_bytes
+            self.done.indexed_records += indexed.records
+            if indexed.is_full:
+                return True
+        return False
+
+    def _position_of(self, segment: SegmentView, offset: int) -> int:
+        """Where a batch begins at or before `offset`, as near as the index knows; a damaged index knows nothing."""
+        if offset <= segment.base_offset or not self.files.exists(segment.path + INDEX_SUFFIX):
+            return 0
+        index = OffsetIndex.decode(self.files.read_all(segment.path + INDEX_SUFFIX), log_bytes=segment.size_bytes)
+        return 0 if index is None else index.position_for(offset - segment.base_offset)
+
+    # --- the filter pass
+
+    def _clean_group(
+        self, group: list[SegmentView], judge: Judge[AbortedTransaction], transactions: Transactions[AbortedTransaction]
+    ) -> None:
+        """Write one segment for the group, make it durable, and have it swapped in."""
+        made = Segment(
+            self.files,
+            self.view.directory,
+            group[0].base_offset,
+            index_interval_bytes=self.view.settings.index_interval_bytes,
+            made_ms=self.tombstones.now_ms,
+            file_suffix=CLEANED_SUFFIX,
+        )
+        try:
+            with self._unless_gone(group):
+                made.create()
+                for segment in group:
+                    self._clean_into(made, segment, judge)
+                kept = transactions.take_kept()
+                cleaned = self._finish(made, kept, group[-1].next_base_offset)
+        except BaseException:
+            # What cannot be removed now goes when the log is opened next; the first error is the one to tell.
+            with suppress(StorageError):
+                made.remove()
+            raise
+        finally:
+            made.close()
+        if not self.swap(made.base_offset, [segment.base_offset for segment in group]):
+            raise _Stopped
+        at = self.segments.index(group[0])
+        self.segments[at : at + len(group)] = [cleaned]
+        ends = range(cleaned.base_offset, cleaned.next_base_offset)
+        self.aborted = [transaction for transaction in self.aborted if transaction.last_offset not in ends] + kept
+
+    def _clean_into(self, made: Segment, segment: SegmentView, judge: Judge[AbortedTransaction]) -> None:
+        last_offset = segment.base_offset - 1
+        for buffer, chunk in self._chunks(segment, judge.marked_offsets, 0):
+            try:
+                filtered = chunk.filter(self.offset_map, judge.verdicts(chunk, buffer), self.tombstones)
+            except PeerError as error:
+                raise _damaged(segment, error) from error
+            self.done.read_bytes += chunk.size_bytes
+            self.done.read_records += filtered.records_read
+            self.done.kept_records += filtered.records_kept
+            last_offset = self._write(made, segment, filtered, last_offset)
+
+    def _write(self, made: Segment, segment: SegmentView, filtered: Filtered, last_offset: int) -> int:
+        """Append what stays; the last offset of it."""
+        if not filtered.sizes_bytes:
+            return last_offset
+        made.append(filtered.data)
+        limit = made.base_offset + RELATIVE_OFFSET_MAX
+        for offset, max_timestamp_ms, size_bytes in zip(
+            filtered.last_offsets, filtered.max_timestamps_ms, filtered.sizes_bytes, strict=True
+        ):
+            # Offsets lie outside the checksums: what is damaged there must not get into an index.
+            if not last_offset < offset <= limit:
+                raise _damaged(segment, f"offset {offset} follows offset {last_offset}")
+            made.note(offset, max_timestamp_ms, size_bytes)
+            last_offset = offset
+        self.done.written_bytes += len(filtered.data)
+        self.throttle(len(filtered.data))
+        return last_offset
+
+    def _finish(self, made: Segment, kept: list[AbortedTransaction], next_base_offset: int) -> SegmentView:
+        """Write what is still in memory, and make it all durable."""
+        made.write_indexes(final=True)
+        if kept:
+            file = self.files.open(made.file(TRANSACTION_INDEX_SUFFIX))
+            try:
+                file.append(encode_transactions(kept))
+            finally:
+                file.close()
+        made.sync_all()
+        latest_ms, _ = made.largest_timestamp()
+        return SegmentView(made.base_offset, next_base_offset, made.size, made.path, latest_ms, *made.index_bytes())
+
+    # --- reading
+
+    @contextmanager
+    def _unless_gone(self, segments: list[SegmentView]) -> Iterator[None]:
+        """A file that cannot be read because its segment was deleted meanwhile is no damage: the cleaning stops."""
+        try:
+            yield
+        except StorageError as error:
+            if all(self.files.exists(segment.path + LOG_SUFFIX) for segment in segments):
+                raise
+            raise _Stopped from error
+
+    def _chunks(self, segment: SegmentView, marked_offsets: "array[int]", position: int) -> Iterator[tuple[Buffer, Chunk]]:
+        """The segment from `position` on, in pieces of whole batches."""
+        path = segment.path + LOG_SUFFIX
+        wanted = self.io_buffer_bytes
+        while position < segment.size_bytes:
+            if self.is_stopped():
+                raise _Stopped
+            buffer = self.files.read_range(path, position, min(wanted, segment.size_bytes - position))
+            try:
+                chunk = self.lane.survey(buffer, marked_offsets)
+            except PeerError as error:
+                raise _damaged(segment, error) from error
+            if chunk.size_bytes:
+                self.throttle(chunk.size_bytes)
+                yield buffer, chunk
+                position += chunk.size_bytes
+                wanted = self.io_buffer_bytes
+            else:
+                wanted = self._larger(segment, position, len(buffer), chunk.next_batch_bytes)
+
+    def _larger(self, segment: SegmentView, position: int, read_bytes: int, batch_bytes: int) -> int:
+        """How much to read where not even one whole batch was read."""
+        wanted = max(batch_bytes, HEADER_BYTES)
+        if wanted <= read_bytes or position + wanted > segment.size_bytes:
+            raise _damaged(segment, f"the batch at byte {position} is cut off")
+        return wanted
+
+
+def _damaged(segment: SegmentView, what: object) -> StorageError:
+    return StorageError(f"{segment.path}{LOG_SUFFIX} cannot be cleaned: it is damaged: {what}")

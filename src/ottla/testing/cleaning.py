@@ -1,0 +1,57 @@
+"""A log cleaned on the spot: what the broker's cleaner does over threads and hours, in one call.
+
+For tests of the log. It decides nothing that the candidates and the cleaner do not decide; the times are the test's own.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from ottla.core.cleaning.candidates import candidate
+from ottla.core.cleaning.lane import Lane
+from ottla.core.cleaning.offset_map import SLOT_BYTES, OffsetMap
+from ottla.core.cleaning.plain import PlainLane
+from ottla.core.model import Record
+from ottla.storage.cleaner import IO_BUFFER_BYTES, Cleaned, clean, first_timestamp_ms
+from ottla.storage.files import Files
+from ottla.storage.partition_log import PartitionLog
+
+
+def clean_now(
+    files: Files,
+    log: PartitionLog,
+    *,
+    now_ms: int,
+    checkpoint: int | None = None,
+    lane: Lane | None = None,
+    slots: int = 1000,
+    io_buffer_bytes: int = IO_BUFFER_BYTES,
+) -> Cleaned:
+    """Clean all of the log that can be cleaned, due or not; `checkpoint` is where the last cleaning ended. What was replaced is removed."""
+    view = log.view()
+    found = candidate(view, checkpoint, now_ms, first_timestamp_ms=partial(first_timestamp_ms, files))
+
+    def swap(base_offset: int, replaced: Sequence[int]) -> bool:
+        deleted = log.swap_segments(base_offset, replaced)
+        if deleted is None:
+            return False
+        files.sync_directory(log.directory)
+        for path in deleted:
+            files.remove(path)
+        return True
+
+    return clean(
+        files,
+        view,
+        first_dirty_offset=found.first_dirty_offset,
+        first_uncleanable_offset=found.first_uncleanable_offset,
+        lane=lane or PlainLane(),
+        offset_map=OffsetMap(SLOT_BYTES * slots),
+        now_ms=now_ms,
+        swap=swap,
+        io_buffer_bytes=io_buffer_bytes,
+    )
+
+
+def records(log: PartitionLog) -> list[Record]:
+    """Every record of the log, markers too."""
+    return [record for _, batch in log.read_batches(log.log_start_offset) for record in batch]
