@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from ottla.broker.committed_records import committed_records
 from ottla.broker.partitions import Partition
 from ottla.core.errors import PeerError, StorageError
 from ottla.core.groups.commands import AppendFailed, Command, FinishLoading, Resign
@@ -40,16 +41,19 @@ class CoordinatorLoop:
 
     def load(self) -> None:
         """Replays the partition from its start, then serves. A record without meaning here is logged and passed over."""
-        for record in self.partition.log.scan(self.partition.log.log_start_offset):
+        unknown = 0
+        for record in committed_records(self.partition.log):
             try:
                 decoded = decode(record.key, record.value)
             except PeerError as error:
                 log.error("%s-%d: the record at offset %d is passed over: %s", *self.partition.name, record.offset, error)
                 continue
             if decoded is None:
-                log.warning("%s-%d: the record at offset %d is of a type not known here", *self.partition.name, record.offset)
+                unknown += 1
             else:
                 self.coordinator.replay(decoded)
+        if unknown:
+            log.warning("%s-%d: %d records are of types not known here; they stay in the log", *self.partition.name, unknown)
         self.run(FinishLoading())
 
     def run(self, command: Command) -> None:

@@ -13,6 +13,8 @@ from ottla.core.errors import ErrorCode
 if TYPE_CHECKING:
     from ottla.broker.cluster import Cluster
 
+_TYPE_UNKNOWN = 0
+
 
 def handle(cluster: "Cluster", request: Request) -> None:
     """Answers with one result a resource."""
@@ -28,12 +30,14 @@ def _describe(cluster: "Cluster", resource: Any, synonyms: bool, documented: boo
     settings = TOPIC_SETTINGS if kind == TOPIC_RESOURCE else BROKER_SETTINGS
     keys = resource.configuration_keys
     chosen = [setting for setting in settings.values() if (not keys or setting.name in keys) and not setting.is_internal]
+    found = cluster.catalogue.configs_set(kind, name)
+    others = [_unknown(kind, *each) for each in found.items() if each[0] not in settings and (not keys or each[0] in keys)]
     return {
         "error_code": error,
         "error_message": message,
         "resource_type": kind,
         "resource_name": name,
-        "configs": [] if error else [_config(cluster, kind, name, setting, synonyms, documented) for setting in chosen],
+        "configs": [] if error else [_config(cluster, kind, name, setting, synonyms, documented) for setting in chosen] + others,
     }
 
 
@@ -82,6 +86,21 @@ def _unset(setting: Setting, documented: bool) -> dict[str, Any]:
     }
 
 
+def _unknown(kind: int, name: str, value: str) -> dict[str, Any]:
+    """A setting that was set with Apache Kafka and is not known here: kept and shown, but of a broker's, which may be a secret."""
+    is_shown = kind == TOPIC_RESOURCE
+    return {
+        "name": name,
+        "value": value if is_shown else None,
+        "read_only": False,
+        "config_source": ConfigSource.DYNAMIC_TOPIC if is_shown else ConfigSource.DYNAMIC_BROKER,
+        "is_sensitive": not is_shown,
+        "synonyms": [],
+        "config_type": _TYPE_UNKNOWN,
+        "documentation": None,
+    }
+
+
 def _synonyms(cluster: "Cluster", kind: int, setting: Setting, value: str, source: ConfigSource) -> list[dict[str, Any]]:
     """The chain of values from the one in force to the default, as Kafka lists it."""
     chain: list[dict[str, Any]] = []
@@ -94,6 +113,7 @@ def _synonyms(cluster: "Cluster", kind: int, setting: Setting, value: str, sourc
     broker_value, broker_source = cluster.catalogue.config_value(BROKER_RESOURCE, "", broker_name)
     if broker_source is not ConfigSource.DEFAULT:
         chain.append({"name": broker_name, "value": broker_value, "source": broker_source})
+    _TYPE_UNKNOWN = 0
     # Kafka keeps the default of these in a setting of another unit (log.retention.hours and its like), and does not list it.
     if broker_name not in OTHER_UNITS:
         chain.append({"name": broker_name, "value": BROKER_SETTINGS[broker_name].default, "source": ConfigSource.DEFAULT})

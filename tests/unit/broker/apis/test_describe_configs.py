@@ -2,6 +2,8 @@
 
 import pytest
 
+from ottla.core.catalogue.records import ConfigRecord
+
 
 def ask(api, version: int, kind: int, name: str, keys=None, synonyms: bool = True):
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
@@ -51,3 +53,14 @@ def test_times_that_are_not_set_have_no_value_as_with_kafka(make_api) -> None:
     api.cluster.topics.ensure("t")
     (retention,) = ask(api, 4, 2, "t", ["retention.ms"]).configs
     assert retention.value == "7200000"
+
+
+def test_settings_that_are_not_known_here_are_shown_but_for_a_brokers(api, make_topic) -> None:
+    make_topic("t")
+    for kind, name in ((2, "t"), (4, "1")):
+        record = ConfigRecord(resource_type=kind, resource_name=name, name="from.elsewhere", value="secret")
+        api.cluster.topics._log.append([record])
+    (of_topic,) = ask(api, 4, 2, "t", keys=["from.elsewhere"]).configs
+    assert (of_topic.value, of_topic.config_source, of_topic.is_sensitive) == ("secret", 1, False)
+    (of_broker,) = ask(api, 4, 4, "1", keys=["from.elsewhere"]).configs
+    assert (of_broker.value, of_broker.config_source, of_broker.is_sensitive) == (None, 2, True)
