@@ -1,7 +1,7 @@
 """What the APIs work on: the catalogue, the partitions, the groups, and who this broker is. One per broker, used from its loop alone."""
 
 import logging
-import random
+import uuid
 from collections.abc import Callable
 
 from ottla.broker.catalogue_log import CatalogueLog
@@ -49,19 +49,19 @@ class Cluster:
         self.cleaner = LogCleaner(files, config, self.catalogue, self.partitions, self.log_manager, clock)
         log_directory = files.absolute("").rstrip("/") if isinstance(files, OsFiles) else "memory"
         self.health = HealthWatch(self.partitions, self.cleaner, log_directory, clock)
-        self._files = files
+        self.files = files
         self._catalogue_log = CatalogueLog(files, self.catalogue, clock)
         self.topics = Topics(config, self._catalogue_log, self.partitions)
         self.events = GroupEvents(self.topics, self.partitions, clock, on_group_event)
         self.groups = Groups(config, self.topics, self.partitions, clock, self.events.publish)
         sessions_max = config.number("max.incremental.fetch.session.cache.slots")
-        self.fetch_sessions = FetchSessions(sessions_max, lambda: random.randrange(1, 2**31))
+        self.fetch_sessions = FetchSessions(sessions_max, lambda: uuid.uuid4().int % (2**31 - 1) + 1)
         self._producer_id = self._producer_ids_end = 0
 
     def open(self) -> None:
         """Reads back what the directory holds: who we are, the catalogue, the logs (after a crash), the groups. Raises StorageError."""
-        after_crash = not self._files.exists(CLEAN_SHUTDOWN_FILE)
-        identity = identify(self._files, self.config.node_id)
+        after_crash = not self.files.exists(CLEAN_SHUTDOWN_FILE)
+        identity = identify(self.files, self.config.node_id)
         self.cluster_id = identity.cluster_id
         self._catalogue_log.open(self.config.node_id, identity, after_crash=after_crash)
         self.log_manager.open()

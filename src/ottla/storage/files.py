@@ -231,6 +231,12 @@ class OsFiles:
     def absolute(self, path: str) -> str:
         return f"{self._root}/{path}"
 
+    def volume(self) -> tuple[str, int, int]:
+        """The root's absolute path, and the bytes of the disk under it: all, and those that may still be filled. Any thread."""
+        with _told("look at", self._root):
+            found = os.statvfs(self._root)
+        return os.path.abspath(self._root), found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+
     def warm(self, path: str, position: int, length: int) -> None:
         """Have the kernel read a range into its cache. A file that is not there any more has nothing to warm: the next read will tell."""
         try:

@@ -193,3 +193,17 @@ def test_a_range_of_somebody_elses_file_is_only_read(files: OsFiles | MemoryFile
     with pytest.raises(StorageError):
         files.read_range("t-0/b.log", 0, 1)
     assert files.list("t-0") == ["a.log"]
+
+
+def test_the_volume_is_the_disk_under_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path, total_bytes, usable_bytes = OsFiles("data").volume()
+    assert path == str(tmp_path / "data")
+    assert 0 < usable_bytes <= total_bytes
+
+
+def test_a_root_that_is_gone_has_no_volume(tmp_path: Path) -> None:
+    files = OsFiles(tmp_path / "data")
+    (tmp_path / "data").rmdir()
+    with pytest.raises(StorageError, match="cannot look at"):
+        files.volume()

@@ -1,0 +1,57 @@
+"""DeleteRecords (21), v0-2: moves the start of logs up (KIP-107). Readers see it at once; whole segments below go with the next retention.
+
+Version notes: v2+ is flexible. The offset -1 means all that may be read. A topic that is only compacted keeps its records, and internal
+topics are the broker's own.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.core.catalogue.catalogue import INTERNAL_TOPICS
+from ottla.core.errors import ErrorCode, StorageError
+from ottla.storage.partition_log import Refused
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster import Cluster
+
+_NO_LOW_WATERMARK = -1
+
+
+def handle(cluster: "Cluster", request: Request) -> None:
+    """Answers with the new start of each log. A partition that is named twice counts once, as it is named last."""
+    asked: dict[str, dict[int, int]] = {}
+    for topic in request.message.topics:
+        asked.setdefault(topic.name, {}).update((part.partition_index, part.offset) for part in topic.partitions)
+    topics = [
+        {"name": name, "partitions": [_partition(cluster, name, number, offset) for number, offset in offsets.items()]}
+        for name, offsets in asked.items()
+    ]
+    request.reply({"throttle_time": NO_THROTTLE_MS, "topics": topics})
+
+
+def _partition(cluster: "Cluster", topic: str, number: int, before_offset: int) -> dict[str, Any]:
+    try:
+        outcome = _delete(cluster, topic, number, before_offset)
+    except StorageError as failed:
+        outcome = failed.code
+    is_error = isinstance(outcome, ErrorCode)
+    return {
+        "partition_index": number,
+        "low_watermark": _NO_LOW_WATERMARK if is_error else outcome,
+        "error_code": outcome if is_error else ErrorCode.NONE,
+    }
+
+
+def _delete(cluster: "Cluster", topic: str, number: int, before_offset: int) -> int | ErrorCode:
+    partition = cluster.partitions.by_name(topic, number)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic in INTERNAL_TOPICS:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if "delete" not in partition.log.settings.cleanup_policy:
+        return ErrorCode.POLICY_VIOLATION
+    start = partition.log.delete_records(before_offset)
+    return start.error if isinstance(start, Refused) else start
+
+
+API = Api(key=21, versions=range(3), handle=handle)

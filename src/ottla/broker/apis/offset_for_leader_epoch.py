@@ -1,0 +1,39 @@
+"""OffsetForLeaderEpoch (23), v2-4: where a leader epoch ended, so that a reader finds out whether what it read is still there (KIP-320).
+
+Version notes: v3+ carries the replica's id, which only followers set. One replica truncates nothing: epochs end where the next one began.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.broker.fetch_reading import leader_epoch_error
+from ottla.core.errors import ErrorCode, StorageError
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster import Cluster
+
+
+def handle(cluster: "Cluster", request: Request) -> None:
+    """Answers with (epoch, end offset) a partition; -1 and -1 where the epoch says nothing here."""
+    topics = []
+    for topic in request.message.topics:
+        topics.append({"topic": topic.topic, "partitions": [_partition(cluster, topic.topic, part) for part in topic.partitions]})
+    request.reply({"throttle_time": NO_THROTTLE_MS, "topics": topics})
+
+
+def _partition(cluster: "Cluster", topic: str, part: Any) -> dict[str, Any]:
+    epoch, end_offset = -1, -1
+    try:
+        partition = cluster.partitions.by_name(topic, part.partition)
+        if partition is None:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            error = leader_epoch_error(part.current_leader_epoch, partition.log.leader_epoch)
+        if partition is not None and error is ErrorCode.NONE:
+            epoch, end_offset = partition.log.end_offset_for_epoch(part.leader_epoch)
+    except StorageError as failed:
+        error = failed.code
+    return {"error_code": error, "partition": part.partition, "leader_epoch": epoch, "end_offset": end_offset}
+
+
+API = Api(key=23, versions=range(2, 5), handle=handle)
