@@ -1,0 +1,250 @@
+"""One partition: many appends share one sync, waiting fetches hear of it afterwards, and a failing disk is told once."""
+
+import asyncio
+from random import Random
+from typing import Any
+
+import pytest
+
+from ottla.broker.partition import Partition
+from ottla.core.errors import StorageError
+from ottla.core.model import Record, TopicPartition
+from ottla.storage.files import MemoryFiles
+from ottla.storage.partition_log import LogSettings, PartitionLog
+from ottla.testing.faulty_files import FaultyFiles
+
+
+class CountedSyncs(MemoryFiles):
+    """Counts how often a log file was synced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_syncs = 0
+
+    def sync(self, path: str) -> None:
+        super().sync(path)
+        self.log_syncs += path.endswith(".log")
+
+
+def make(files: Any, **settings: Any) -> Partition:
+    log = PartitionLog(files, "t-0", LogSettings(**settings))
+    log.open(0)
+    return Partition(TopicPartition("t", 0), log)
+
+
+def append(partition: Partition, count: int = 1) -> None:
+    partition.log.append_records([Record(0, 5, None, b"x")] * count, now_ms=5)
+    partition.grew()
+
+
+async def idle() -> None:
+    """Lets whatever is ready run."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_without_flush_messages_nothing_waits() -> None:
+    async def run() -> None:
+        partition = make(MemoryFiles())
+        append(partition)
+        assert partition.when_durable() is None
+        assert partition.flushing is None
+        assert partition.log.high_watermark == 1
+
+    asyncio.run(run())
+
+
+def test_appends_of_one_turn_share_one_sync() -> None:
+    async def run() -> None:
+        files = CountedSyncs()
+        partition = make(files, flush_messages=1)
+        waiting = []
+        for _ in range(10):
+            append(partition)
+            waiting.append(partition.when_durable())
+        await asyncio.gather(*waiting)  # type: ignore[arg-type]
+        assert files.log_syncs == 1
+        assert (partition.log.high_watermark, partition.log.recovery_point) == (10, 10)
+
+    asyncio.run(run())
+
+
+def test_what_is_appended_during_a_sync_waits_for_the_next_one() -> None:
+    async def run() -> None:
+        files = CountedSyncs()
+        partition = make(files, flush_messages=1)
+        append(partition)
+        first = partition.when_durable()
+        await asyncio.sleep(0)  # the sync has begun: its end is known
+        append(partition)
+        second = partition.when_durable()
+        assert first is not None
+        assert second is not None
+        await first
+        assert not second.done()
+        await second
+        assert files.log_syncs == 2
+
+    asyncio.run(run())
+
+
+def test_waiting_fetches_are_woken_when_the_records_may_be_read() -> None:
+    async def run() -> None:
+        partition = make(MemoryFiles(), flush_messages=1)
+        seen: list[int] = []
+        partition.waiters.add(lambda: seen.append(partition.log.high_watermark))
+        append(partition)
+        assert seen == []
+        await partition.when_durable()  # type: ignore[misc]
+        assert seen == [1]
+
+    asyncio.run(run())
+
+
+def test_below_flush_messages_records_may_be_read_at_once() -> None:
+    async def run() -> None:
+        partition = make(MemoryFiles(), flush_messages=3)
+        append(partition, 2)
+        assert (partition.when_durable(), partition.log.high_watermark) == (None, 2)
+        append(partition)
+        assert partition.log.high_watermark == 2
+        await partition.when_durable()  # type: ignore[misc]
+        assert partition.log.high_watermark == 3
+
+    asyncio.run(run())
+
+
+def test_a_failed_sync_is_told_to_all_that_wait_and_once_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        files = FaultyFiles(MemoryFiles(), Random(1))
+        partition = make(files, flush_messages=1)
+        files.fail_next_sync()
+        append(partition)
+        append(partition)
+        outcomes = await asyncio.gather(partition.when_durable(), partition.when_durable(), return_exceptions=True)  # type: ignore[arg-type]
+        assert [type(outcome) for outcome in outcomes] == [StorageError, StorageError]
+        with pytest.raises(StorageError) as refused:
+            append(partition)
+        partition.report(refused.value)
+        assert partition.log.high_watermark == 0
+
+    asyncio.run(run())
+    assert len([record for record in caplog.records if "t-0 is offline" in record.message]) == 1
+
+
+def test_a_full_disk_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        files = FaultyFiles(MemoryFiles(), Random(1))
+        partition = make(files)
+        append(partition)
+        for _ in range(3):
+            files.fail_next_write(after_bytes=3)
+            with pytest.raises(StorageError) as full:
+                append(partition)
+            partition.report(full.value)
+        append(partition)
+        append(partition)
+        assert partition.log.log_end_offset == 3
+
+    asyncio.run(run())
+    said = [record.message for record in caplog.records]
+    assert len(said) == 2
+    assert said[0].startswith("t-0 is offline: ")
+    assert said[1] == "t-0 takes records again"
+
+
+def test_flush_ms_syncs_what_is_old_whatever_else_is_set() -> None:
+    async def run() -> None:
+        files = CountedSyncs()
+        partition = make(files, flush_ms=20)
+        append(partition)
+        append(partition)
+        assert (partition.when_durable(), partition.log.high_watermark) == (None, 2)
+        await idle()
+        assert files.log_syncs == 0
+        while partition.log.recovery_point < 2:
+            await asyncio.sleep(0.005)
+        assert files.log_syncs == 1
+        append(partition)
+        while partition.log.recovery_point < 3:
+            await asyncio.sleep(0.005)
+
+    asyncio.run(run())
+
+
+def test_flush_ms_that_is_set_later_counts_for_what_is_there() -> None:
+    async def run() -> None:
+        partition = make(MemoryFiles())
+        append(partition)
+        assert partition.age_timer is None
+        partition.log.settings = LogSettings(flush_ms=5)
+        partition.settings_changed()
+        while partition.log.recovery_point < 1:
+            await asyncio.sleep(0.005)
+        partition.log.settings = LogSettings()
+        partition.settings_changed()
+        append(partition)
+        assert partition.age_timer is None
+
+    asyncio.run(run())
+
+
+def test_the_brokers_own_records_are_durable_when_flush_messages_says_so() -> None:
+    async def run() -> None:
+        files = CountedSyncs()
+        partition = make(files, flush_messages=1)
+        append(partition)
+        shared = partition.when_durable()
+        await asyncio.sleep(0)  # a sync is under way that does not cover the next record
+        partition.log.append_records([Record(0, 5, None, b"y")], now_ms=5)
+        partition.make_durable()
+        assert (partition.log.recovery_point, partition.log.flush_due) == (2, False)
+        await shared  # type: ignore[misc]
+        assert partition.log.recovery_point == 2
+
+    asyncio.run(run())
+
+
+def test_a_deleted_partition_leaves_nobody_waiting() -> None:
+    async def run() -> None:
+        partition = make(MemoryFiles(), flush_messages=1, flush_ms=1000)
+        woken: list[bool] = []
+        partition.waiters.add(lambda: woken.append(partition.deleted))
+        append(partition)
+        waiting = partition.when_durable()
+        await asyncio.sleep(0)
+        partition.log.move_away("t-0.1-delete")
+        partition.end()
+        with pytest.raises(StorageError, match="t-0 was deleted"):
+            await waiting  # type: ignore[misc]
+        assert woken == [True]
+        await asyncio.gather(*filter(None, [partition.flushing]))
+        assert partition.log.log_end_offset == 0
+
+    asyncio.run(run())
+
+
+def test_a_reader_that_has_gone_is_no_trouble() -> None:
+    async def run() -> None:
+        partition = make(MemoryFiles(), flush_messages=1)
+        append(partition)
+        waiting = partition.when_durable()
+        waiting.cancel()  # type: ignore[union-attr]
+        while partition.log.recovery_point < 1:
+            await asyncio.sleep(0.001)
+
+    asyncio.run(run())
+
+
+def test_full_segments_are_synced_off_the_loop() -> None:
+    async def run() -> None:
+        partition = make(MemoryFiles(), segment_bytes=1_000_000)
+        for _ in range(3):
+            partition.log.append_records([Record(0, 5, None, bytes(700_000))], now_ms=5)
+            partition.grew()
+        assert partition.log.rolled_segments > 0
+        assert partition.syncing is not None
+        await partition.syncing
+        assert (partition.log.rolled_segments, partition.syncing) == (0, None)
+
+    asyncio.run(run())
