@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-from ottla.columnar.kernels import Array, Int, _inline, _jit, _memcpy
+from ottla.columnar.cleaning_memory import address_of, byte_at, copy, helper, put_byte, put_word, word_at
+from ottla.columnar.kernels import Array, Int, _jit
 
 LANES = 16
 BLOCK_BYTES = 64
@@ -36,16 +37,15 @@ def _round(builder: Any, step: int, b: Any, c: Any, d: Any) -> tuple[Any, int]:
     return builder.xor(c, builder.or_(b, builder.not_(d))), 7 * step % 16
 
 
-def _md5_block_code(typing_context: Any, state: Any, words: Any) -> Any:
-    """Mix one block of every lane into `state` (uint32, 4 rows of LANES); `words` holds the blocks (uint32, 16 rows of LANES)."""
-    signature = types.void(state, words)
+def _md5_block_code(typing_context: Any, state_at: Any, words_at: Any) -> Any:
+    """Mix one block of every lane into the state: addresses of the state (uint32, 4 rows of LANES) and the blocks (16 rows of LANES)."""
     vector = ir.VectorType(ir.IntType(32), LANES)
 
-    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        state_at, words_at = (context.make_array(kind)(context, builder, value).data for kind, value in zip(sig.args, arguments, strict=True))
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        state_at, words_at = (builder.inttoptr(address, vector.as_pointer()) for address in arguments)
 
         def row(first: Any, number: int) -> Any:
-            return builder.bitcast(builder.gep(first, [ir.Constant(ir.IntType(64), number * LANES)]), vector.as_pointer())
+            return builder.gep(first, [ir.Constant(ir.IntType(64), number)])
 
         def every_lane(number: int) -> Any:
             return ir.Constant(vector, [number] * LANES)
@@ -63,59 +63,57 @@ def _md5_block_code(typing_context: Any, state: Any, words: Any) -> Any:
             builder.store(builder.add(old, new), row(state_at, number), align=4)
         return context.get_dummy_value()
 
-    return signature, generate
+    return types.void(types.int64, types.int64), generate
 
 
 _md5_block: Any = intrinsic(_md5_block_code)
+
+
+@helper
+def _padded_bytes(length: Int) -> Int:
+    """What MD5 makes of a key at least: a byte and the length come behind it, and the whole ends with a block."""
+    return max(length, 0) + 1 + _LENGTH_BYTES
+
+
+@helper
+def _fill_block(row_at: Int, key_at: Int, length: Int, block_at: Int) -> None:
+    """Write the 64 bytes from `block_at` on of a key as MD5 pads it: the key, a byte 0x80, zeros, the length in bits."""
+    for word in range(0, BLOCK_BYTES, 8):
+        put_word(row_at + word, np.uint64(0))
+    copy(row_at, key_at + block_at, min(max(length - block_at, 0), BLOCK_BYTES))
+    if block_at <= length < block_at + BLOCK_BYTES:
+        put_byte(row_at + length - block_at, 0x80)
+    if block_at < length + 1 + _LENGTH_BYTES <= block_at + BLOCK_BYTES:
+        put_word(row_at + BLOCK_BYTES - _LENGTH_BYTES, np.uint64(length) << np.uint64(3))
 
 
 @_jit
 def md5_keys(buffer: Array, spans: Array, digests: Array) -> None:
     """The MD5 of each byte range of `buffer`: `spans` has (position, length) in its first two columns, checked by the caller; a length
     of -1 counts as 0. Fills `digests` (uint32, one row of 4 little-endian words a range)."""
-    count = spans.shape[0]
-    rows = np.zeros((LANES, BLOCK_BYTES), np.uint8)
-    row_words = rows.view(np.uint32)
+    buffer_at = address_of(buffer)
+    row = np.zeros(16, np.uint32)
     words = np.zeros((16, LANES), np.uint32)
     state = np.empty((4, LANES), np.uint32)
-    for first in range(0, count, LANES):
-        lanes = min(LANES, count - first)
+    row_at, state_at, words_at = address_of(row), address_of(state), address_of(words)
+    for first in range(0, spans.shape[0], LANES):
+        lanes = min(LANES, spans.shape[0] - first)
+        longest = np.int64(0)
+        for lane in range(lanes):
+            longest = max(longest, spans[first + lane, 1])
         for number in range(4):
             state[number, :] = _START[number]
-        left = np.int64(0)
-        for lane in range(lanes):
-            left = max(left, spans[first + lane, 1])
-        left += 1 + _LENGTH_BYTES
-        block_at = 0
-        while left > 0:
+        for block_at in range(0, _padded_bytes(longest), BLOCK_BYTES):
             for lane in range(lanes):
-                length = max(spans[first + lane, 1], 0)
-                _fill_block(rows, lane, buffer, spans[first + lane, 0], length, block_at)
+                _fill_block(row_at, buffer_at + spans[first + lane, 0], max(spans[first + lane, 1], 0), block_at)
                 for word in range(16):
-                    words[word, lane] = row_words[lane, word]
-            _md5_block(state, words)
-            block_at += BLOCK_BYTES
-            left -= BLOCK_BYTES
+                    words[word, lane] = row[word]
+            _md5_block(state_at, words_at)
             for lane in range(lanes):
-                # Lanes that ended before go on with zeros, and nobody looks at them again.
-                padded = max(spans[first + lane, 1], 0) + 1 + _LENGTH_BYTES
-                if block_at - BLOCK_BYTES < padded <= block_at:
+                # Lanes that end earlier go on with zeros, and nobody looks at them again.
+                if block_at < _padded_bytes(spans[first + lane, 1]) <= block_at + BLOCK_BYTES:
                     for number in range(4):
                         digests[first + lane, number] = state[number, lane]
-
-
-@_inline
-def _fill_block(rows: Array, lane: Int, buffer: Array, start: Int, length: Int, block_at: Int) -> None:
-    """The 64 bytes from `block_at` on of a key as MD5 pads it: the key, a byte 0x80, zeros, the length in bits."""
-    taken = min(max(length - block_at, 0), BLOCK_BYTES)
-    rows[lane, :] = 0
-    _memcpy(rows, lane * BLOCK_BYTES, buffer, start + block_at, taken)
-    if block_at <= length < block_at + BLOCK_BYTES:
-        rows[lane, length - block_at] = 0x80
-    if block_at < length + 1 + _LENGTH_BYTES <= block_at + BLOCK_BYTES:
-        bits = length << 3
-        for byte in range(_LENGTH_BYTES):
-            rows[lane, BLOCK_BYTES - _LENGTH_BYTES + byte] = np.uint8((bits >> (8 * byte)) & 0xFF)
 
 
 def _crc_tables() -> Array:
@@ -135,28 +133,15 @@ def _crc_tables() -> Array:
 _TABLES = _crc_tables()
 
 
-def _load_word_code(typing_context: Any, buffer: Any, at: Any) -> Any:
-    """The eight bytes at `at` as an unsigned number of the processor's own order; no alignment is needed."""
-    signature = types.uint64(buffer, types.int64)
-
-    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        data = context.make_array(sig.args[0])(context, builder, arguments[0]).data
-        word = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(64).as_pointer())
-        return builder.load(word, align=1)
-
-    return signature, generate
-
-
 def _crc_instruction_code(typing_context: Any, crc: Any, word: Any) -> Any:
     """CRC-32C over eight more bytes, by SSE 4.2."""
-    signature = types.uint64(types.uint64, types.uint64)
 
-    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         number = ir.IntType(64)
         instruction = builder.module.declare_intrinsic("llvm.x86.sse42.crc32.64.64", (), ir.FunctionType(number, [number, number]))
         return builder.call(instruction, arguments)
 
-    return signature, generate
+    return types.uint64(types.uint64, types.uint64), generate
 
 
 def _crc_by_tables(crc: Int, word: Int) -> Int:
@@ -168,21 +153,20 @@ def _crc_by_tables(crc: Int, word: Int) -> Int:
     return np.uint64(result)
 
 
-load_word: Any = intrinsic(_load_word_code)
 # The names that LLVM gives to what this processor can do; NUMBA_CPU_FEATURES may take some away.
 _HAS_INSTRUCTION = "+sse4.2" in cpu_target.target_context.codegen().magic_tuple()[2].split(",")
-_crc_word: Any = intrinsic(_crc_instruction_code) if _HAS_INSTRUCTION else njit(inline="always")(_crc_by_tables)
+_crc_word: Any = intrinsic(_crc_instruction_code) if _HAS_INSTRUCTION else helper(_crc_by_tables)
 
 
-@_jit
-def crc32c(buffer: Array, start: Int, end: Int) -> Int:
-    """The CRC-32C of buffer[start:end]; the bounds are checked by the caller."""
+@helper
+def crc32c(start: Int, end: Int) -> Int:
+    """The CRC-32C of the bytes between two addresses."""
     crc = np.uint64(0xFFFFFFFF)
     at = start
     while at + 8 <= end:
-        crc = _crc_word(crc, load_word(buffer, at))
+        crc = _crc_word(crc, word_at(at))
         at += 8
     while at < end:
-        crc = (crc >> np.uint64(8)) ^ np.uint64(_TABLES[0, (crc ^ np.uint64(buffer[at])) & np.uint64(0xFF)])
+        crc = (crc >> np.uint64(8)) ^ np.uint64(_TABLES[0, (crc ^ np.uint64(byte_at(at))) & np.uint64(0xFF)])
         at += 1
     return np.int64(crc ^ np.uint64(0xFFFFFFFF))

@@ -6,13 +6,14 @@ exception. They know nothing of compression (the lane hands them plain record by
 
 import numpy as np
 
-from ottla.columnar.cleaning_digests import crc32c, load_word
-from ottla.columnar.cleaning_table import PREFETCH_ROWS, offset_of, prefetch, put, swapped
-from ottla.columnar.kernels import Array, Int, _frame, _inline, _jit, _memcpy, _span
+from ottla.columnar.cleaning_digests import DIGEST_BYTES, crc32c
+from ottla.columnar.cleaning_memory import address_of, byte_at, copy, fetch, helper, put_byte, swapped, word_at
+from ottla.columnar.cleaning_table import offset_of, put
+from ottla.columnar.kernels import Array, Int, _jit
 from ottla.core.cleaning.lane import Verdict
+from ottla.core.cleaning.offset_map import SLOT_BYTES
 from ottla.core.records.batch import (
     ATTRIBUTES_AT,
-    BATCH_LENGTH_MIN,
     CODEC_MASK,
     CONTROL_BIT,
     CRC_AT,
@@ -52,35 +53,27 @@ STATUS_TEXTS = (
 HEAD_BYTES_MAX = 21
 """Most bytes of a record before its key's length: length, attributes, time and offset."""
 HEAD_BYTES_MIN = 4
+FETCH_ROWS = 16
+"""So many keys ahead a slot is fetched: the map is larger than any cache, and waiting for memory would cost more than all the rest."""
+
+_INT_BYTES_MAX = 5
+_LONG_BYTES_MAX = 10
 
 _FILTER, _FILTER_KEEP, _DROP = int(Verdict.FILTER), int(Verdict.FILTER_KEEP), int(Verdict.DROP)
 _EMPTY, _KEEP, _KEEP_UNTIL_HORIZON = int(Verdict.EMPTY), int(Verdict.KEEP), int(Verdict.KEEP_UNTIL_HORIZON)
 _KIND_BITS = LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 
-@_inline
-def _big_endian(buffer: Array, at: Int, size: Int) -> Int:
-    """A signed big-endian number of at most 8 bytes; there must be 8 bytes to read."""
-    return np.int64(swapped(load_word(buffer, at))) >> (64 - 8 * size)
+@helper
+def _big_endian(at: Int, size: Int) -> Int:
+    """A signed big-endian number of at most 8 bytes, at an address behind which there are 8 bytes to read."""
+    return np.int64(swapped(word_at(at))) >> (64 - 8 * size)
 
 
-@_inline
-def _put_big_endian(out: Array, at: Int, number: Int, size: Int) -> None:
+@helper
+def _put_big_endian(at: Int, number: Int, size: Int) -> None:
     for byte in range(size):
-        out[at + byte] = np.uint8((number >> (8 * (size - 1 - byte))) & 0xFF)
-
-
-@_inline
-def _holds(numbers: Array, wanted: Int) -> Int:
-    """Whether the rising `numbers` have this one."""
-    low, high = 0, numbers.size
-    while low < high:
-        middle = (low + high) >> 1
-        if numbers[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low < numbers.size and numbers[low] == wanted
+        put_byte(at + byte, number >> (8 * (size - 1 - byte)))
 
 
 @_jit
@@ -90,59 +83,104 @@ def survey(buffer: Array, marked: Array, table: Array) -> tuple[Int, Int, Int, I
     marked: rising last offsets of batches that are special, as control and transactional ones are.
     Returns (batches, where the last one ends, size of the partial batch behind or 0, status).
     """
-    at = batches = next_bytes = 0
-    while at + HEADER_BYTES <= buffer.size:
-        length = _big_endian(buffer, at + 8, 4)
-        base = _big_endian(buffer, at, 8)
-        last_delta = _big_endian(buffer, at + 23, 4)
-        count = _big_endian(buffer, at + 53, 8) << 32 >> 32
-        if buffer[at + 16] != MAGIC:
-            return batches, at, 0, BAD_MAGIC
-        if length < BATCH_LENGTH_MIN or base < 0 or last_delta < 0 or count < 0 or base + last_delta < 0:
-            return batches, at, 0, BAD_HEADER
-        size = length + LENGTH_OVERHEAD_BYTES
-        if size > buffer.size - at:
+    batches = next_bytes = 0
+    start = address_of(buffer)
+    at, end = start, start + buffer.size
+    while at + HEADER_BYTES <= end:
+        size = _big_endian(at + 8, 4) + LENGTH_OVERHEAD_BYTES
+        base, last_delta, count = _big_endian(at, 8), _big_endian(at + 23, 4), _big_endian(at + 53, 8) << 32 >> 32
+        if byte_at(at + 16) != MAGIC:
+            return batches, at - start, 0, BAD_MAGIC
+        if size < HEADER_BYTES or base < 0 or last_delta < 0 or count < 0 or base + last_delta < 0:
+            return batches, at - start, 0, BAD_HEADER
+        if size > end - at:
             next_bytes = size
             break
-        if crc32c(buffer, at + ATTRIBUTES_AT, at + size) != _big_endian(buffer, at + CRC_AT, 4) & 0xFFFFFFFF:
-            return batches, at, 0, BAD_CRC
-        table[batches, AT], table[batches, SIZE] = at, size
-        table[batches, START], table[batches, END] = at + HEADER_BYTES, at + size
+        if crc32c(at + ATTRIBUTES_AT, at + size) != _big_endian(at + CRC_AT, 4) & 0xFFFFFFFF:
+            return batches, at - start, 0, BAD_CRC
+        attributes, place = _big_endian(at + ATTRIBUTES_AT, 2), np.searchsorted(marked, base + last_delta)
+        is_marked = place < marked.size and marked[place] == base + last_delta
+        table[batches, AT], table[batches, SIZE] = at - start, size
+        table[batches, START], table[batches, END] = at - start + HEADER_BYTES, at - start + size
         table[batches, BASE_OFFSET], table[batches, LAST_OFFSET] = base, base + last_delta
-        table[batches, BASE_MS], table[batches, MAX_MS] = _big_endian(buffer, at + 27, 8), _big_endian(buffer, at + 35, 8)
-        attributes = _big_endian(buffer, at + ATTRIBUTES_AT, 2)
+        table[batches, BASE_MS], table[batches, MAX_MS] = _big_endian(at + 27, 8), _big_endian(at + 35, 8)
         table[batches, COUNT], table[batches, ATTRIBUTES] = count, attributes
-        table[batches, SPECIAL] = (attributes & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0 or _holds(marked, base + last_delta)
+        table[batches, SPECIAL] = (attributes & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0 or is_marked
         batches += 1
         at += size
-    return batches, at, next_bytes, OK
+    return batches, at - start, next_bytes, OK
 
 
-@_inline
+@helper
+def _varint(at: Int, end: Int, bytes_max: Int) -> tuple[Int, Int]:
+    """A zigzag varint of at most `bytes_max` bytes: (value, address after it), the address -1 when it does not end before `end`."""
+    last = min(end, at + bytes_max)
+    result, shift = np.uint64(0), np.uint64(0)
+    after = np.int64(-1)
+    while at < last:
+        byte = byte_at(at)
+        result |= np.uint64(byte & 0x7F) << shift
+        shift += np.uint64(7)
+        at += 1
+        if byte < 0x80:
+            # The tenth byte has room for the 64th bit alone.
+            if shift < np.uint64(70) or byte < 2:
+                after = at
+            break
+    return np.int64(result >> np.uint64(1)) ^ -np.int64(result & np.uint64(1)), after
+
+
+@helper
+def _span(at: Int, end: Int) -> tuple[Int, Int, Int]:
+    """A length, -1 for null, and as many bytes: (start, length, address after the bytes or -1)."""
+    length, start = _varint(at, end, _INT_BYTES_MAX)
+    if start < 0 or length < -1 or length > end - start:
+        return start, length, np.int64(-1)
+    return start, length, start + max(length, 0)
+
+
+@helper
+def _head(at: Int, end: Int, last_offset_delta: Int) -> tuple[Int, Int, Int, Int]:
+    """What comes before a record's key: (timestamp delta, offset delta, address of the key's length or -1, the record's end)."""
+    length, body = _varint(at, end, _INT_BYTES_MAX)
+    if body < 0 or length < 1 or length > end - body:
+        return np.int64(0), np.int64(0), np.int64(-1), end
+    record_end = body + length
+    timestamp_delta, delta_at = _varint(body + 1, record_end, _LONG_BYTES_MAX)
+    if delta_at < 0:
+        return timestamp_delta, np.int64(0), np.int64(-1), record_end
+    offset_delta, rest_at = _varint(delta_at, record_end, _INT_BYTES_MAX)
+    if offset_delta < 0 or offset_delta > last_offset_delta:
+        rest_at = np.int64(-1)
+    return timestamp_delta, offset_delta, rest_at, record_end
+
+
+@_jit
 def _walk(plain: Array, table: Array, b: Int, records: Array, first: Int) -> Int:
     """Fill the record table from row `first` on with the records of one batch, which must fill its bytes exactly; a status."""
-    at, end, base, base_ms, max_ms = table[b, START], table[b, END], table[b, BASE_OFFSET], table[b, BASE_MS], table[b, MAX_MS]
+    start = address_of(plain)
+    at, end = start + table[b, START], start + table[b, END]
+    base, base_ms, max_ms = table[b, BASE_OFFSET], table[b, BASE_MS], table[b, MAX_MS]
     log_append_time = (table[b, ATTRIBUTES] & LOG_APPEND_TIME_BIT) != 0
     if table[b, COUNT] > (end - at) // RECORD_BYTES_MIN:
         return BAD_COUNT
     last_delta = table[b, LAST_OFFSET] - base
     for row in range(first, first + table[b, COUNT]):
-        delta_ms, offset_delta, rest_at, record_end = _frame(plain, at, end, last_delta)
+        delta_ms, offset_delta, rest_at, record_end = _head(at, end, last_delta)
         if rest_at < 0:
             return BAD_RECORD
-        key_at, key_length, value_at = _span(plain, rest_at, record_end)
+        key_at, key_length, value_at = _span(rest_at, record_end)
         if value_at < 0:
             return BAD_RECORD
-        _, value_length, headers_at = _span(plain, value_at, record_end)
+        _, value_length, headers_at = _span(value_at, record_end)
         if headers_at < 0:
             return BAD_RECORD
         time_ms = max_ms if log_append_time else base_ms + delta_ms
         if not log_append_time and ((base_ms ^ time_ms) & (delta_ms ^ time_ms)) < 0:
             return BAD_TIMESTAMP
-        # Single numbers, not a row of the table: a view of a row would be counted up and down for every record.
-        records[row, KEY_AT], records[row, KEY_LENGTH] = key_at, key_length
+        records[row, KEY_AT], records[row, KEY_LENGTH] = key_at - start, key_length
         records[row, OFFSET], records[row, TIME_MS] = base + offset_delta, time_ms
-        records[row, REST_AT], records[row, RECORD_END] = rest_at, record_end
+        records[row, REST_AT], records[row, RECORD_END] = rest_at - start, record_end - start
         records[row, HAS_VALUE] = value_length >= 0
         at = record_end
     return OK if at == end else BYTES_LEFT_OVER
@@ -172,25 +210,26 @@ def put_keys(table: Array, is_read: Array, from_offset: Int, records: Array, key
     keys: digests (uint64, two columns) and first slots of the rows of `records`. memory: uint64, (slots, 3).
     state: (entries, latest offset, records passed, most entries); the first three are moved on.
     """
-    words, firsts = keys
+    digests, firsts = keys
+    digests_at, memory_at, slots, rows = address_of(digests), address_of(memory), memory.shape[0], records.shape[0]
     entries, latest, passed, entries_max = state[0], state[1], state[2], state[3]
-    is_full = False
     row = 0
+    is_full = False
     for b in range(table.shape[0]):
-        if is_read[b]:
-            for _ in range(table[b, COUNT]):
-                prefetch(memory, firsts, row + PREFETCH_ROWS)
-                offset = records[row, OFFSET]
-                if records[row, KEY_LENGTH] >= 0 and offset >= from_offset:
-                    if entries >= entries_max:
-                        is_full = True
-                        break
-                    entries += put(memory, words, firsts, row, offset)
-                    latest = offset
-                passed += 1
-                row += 1
-        else:
-            passed += table[b, COUNT]
+        next_row = row + table[b, COUNT] if is_read[b] else row
+        passed += table[b, COUNT] - (next_row - row)
+        while row < next_row:
+            if row + FETCH_ROWS < rows:
+                fetch(memory_at + firsts[row + FETCH_ROWS] * SLOT_BYTES)
+            offset = records[row, OFFSET]
+            if records[row, KEY_LENGTH] >= 0 and offset >= from_offset:
+                is_full = entries >= entries_max
+                if is_full:
+                    break
+                entries += put(memory_at, slots, digests_at + row * DIGEST_BYTES, firsts[row], offset)
+                latest = offset
+            passed += 1
+            row += 1
         if is_full:
             break
         if table[b, LAST_OFFSET] >= from_offset:
@@ -199,38 +238,69 @@ def put_keys(table: Array, is_read: Array, from_offset: Int, records: Array, key
     return is_full
 
 
-@_inline
-def _decide(
-    records: Array, first: Int, count: Int, keeps_tombstones: Int, latest: Int, memory: Array, words: Array, firsts: Array
-) -> tuple[Int, Int]:
-    """Which of a batch's records stay: (how many, how many of them are tombstones)."""
-    kept = tombstones = 0
-    for row in range(first, first + count):
-        prefetch(memory, firsts, row + PREFETCH_ROWS)
-        offset, has_value = records[row, OFFSET], records[row, HAS_VALUE]
-        stays = offset > latest
-        if not stays and records[row, KEY_LENGTH] >= 0 and (has_value != 0 or keeps_tombstones):
-            stays = offset >= offset_of(memory, words, firsts, row)
-        records[row, KEPT] = stays
-        if stays:
-            kept += 1
-            tombstones += 1 - has_value
-    return kept, tombstones
+@helper
+def _plan(verdict: Int, count: Int, has_horizon: Int, kept: Int, tombstones: Int) -> Int:
+    """What to do with a batch of so many records of which so many stay, so many tombstones among them.
+
+    _FILTER stands for: rebuilt, its delete horizon as it was; _KEEP_UNTIL_HORIZON for: rebuilt, with the delete horizon of today.
+    """
+    if verdict == _FILTER or verdict == _FILTER_KEEP:
+        if kept == 0:
+            return _DROP if verdict == _FILTER else _EMPTY
+        if tombstones > 0 and not has_horizon:
+            return _KEEP_UNTIL_HORIZON
+        return _KEEP if kept == count else _FILTER
+    return verdict
 
 
-@_inline
-def _put_varint(out: Array, at: Int, number: Int) -> Int:
-    """Write a zigzag varint; the position after it."""
+@_jit
+def decide(
+    table: Array, verdicts: Array, records: Array, keys: tuple[Array, Array], memory: Array, times: tuple[Int, Int], totals: Array
+) -> None:
+    """Set which records stay, and turn each verdict into what is to be done with the batch (see `_plan`).
+
+    keys, memory: as for `put_keys`. times: (the map's latest offset, now). totals: (records looked at, kept), moved on.
+    """
+    digests, firsts = keys
+    digests_at, memory_at, slots, rows = address_of(digests), address_of(memory), memory.shape[0], records.shape[0]
+    latest, now_ms = times
+    for b in range(table.shape[0]):
+        verdict, count, first = verdicts[b], table[b, COUNT], table[b, FIRST_ROW]
+        kept = count if verdict == _KEEP or verdict == _KEEP_UNTIL_HORIZON else 0
+        if verdict == _KEEP_UNTIL_HORIZON:
+            records[first : first + count, KEPT] = 1
+        if verdict == _FILTER or verdict == _FILTER_KEEP:
+            has_horizon = (table[b, ATTRIBUTES] & DELETE_HORIZON_BIT) != 0
+            keeps_tombstones = not has_horizon or now_ms < table[b, BASE_MS]
+            tombstones = 0
+            for row in range(first, first + count):
+                if row + FETCH_ROWS < rows:
+                    fetch(memory_at + firsts[row + FETCH_ROWS] * SLOT_BYTES)
+                offset, has_value = records[row, OFFSET], records[row, HAS_VALUE] != 0
+                stays = offset > latest
+                if not stays and records[row, KEY_LENGTH] >= 0 and (has_value or keeps_tombstones):
+                    stays = offset >= offset_of(memory_at, slots, digests_at + row * DIGEST_BYTES, firsts[row])
+                records[row, KEPT] = stays
+                kept += stays
+                tombstones += stays and not has_value
+            verdicts[b] = _plan(verdict, count, has_horizon, kept, tombstones)
+            totals[0] += count
+        totals[1] += kept
+
+
+@helper
+def _put_varint(at: Int, number: Int) -> Int:
+    """Write a zigzag varint; the address after it."""
     rest = np.uint64((number << 1) ^ (number >> 63))
     while rest > np.uint64(0x7F):
-        out[at] = np.uint8(rest & np.uint64(0x7F)) | np.uint8(0x80)
+        put_byte(at, np.int64(rest & np.uint64(0x7F)) | 0x80)
         rest >>= np.uint64(7)
         at += 1
-    out[at] = np.uint8(rest)
+    put_byte(at, np.int64(rest))
     return at + 1
 
 
-@_inline
+@helper
 def _varint_bytes(number: Int) -> Int:
     rest = np.uint64((number << 1) ^ (number >> 63)) >> np.uint64(7)
     size = 1
@@ -240,26 +310,24 @@ def _varint_bytes(number: Int) -> Int:
     return size
 
 
-@_inline
-def _seal(out: Array, at: Int, end: Int, attributes: Int, base_ms: Int, max_ms: Int, count: Int) -> None:
-    """Finish a batch in out[at:end] whose header was copied from the one that it comes from."""
-    _put_big_endian(out, at + 8, end - at - LENGTH_OVERHEAD_BYTES, 4)
-    _put_big_endian(out, at + ATTRIBUTES_AT, attributes, 2)
-    _put_big_endian(out, at + 27, base_ms, 8)
-    _put_big_endian(out, at + 35, max_ms, 8)
-    _put_big_endian(out, at + 57, count, 4)
-    _put_big_endian(out, at + CRC_AT, crc32c(out, at + ATTRIBUTES_AT, end), 4)
+@helper
+def _seal(at: Int, end: Int, attributes: Int, base_ms: Int, max_ms: Int, count: Int) -> None:
+    """Finish a batch between two addresses, whose header was copied from the batch that it comes from."""
+    _put_big_endian(at + 8, end - at - LENGTH_OVERHEAD_BYTES, 4)
+    _put_big_endian(at + ATTRIBUTES_AT, attributes, 2)
+    _put_big_endian(at + 27, base_ms, 8)
+    _put_big_endian(at + 35, max_ms, 8)
+    _put_big_endian(at + 57, count, 4)
+    _put_big_endian(at + CRC_AT, crc32c(at + ATTRIBUTES_AT, end), 4)
 
 
-@_inline
-def _rebuild(
-    source: Array, plain: Array, table: Array, b: Int, records: Array, horizon: tuple[Int, Int], out: Array, at: Int
-) -> tuple[Int, Int, Int]:
-    """Write a batch with those of its records that stay: (where it ends, largest timestamp, status).
+@_jit
+def _rebuild(plain: Array, table: Array, b: Int, records: Array, horizon: tuple[Int, Int], at: Int) -> tuple[Int, Int, Int]:
+    """Finish a batch, whose header is at an address already, with those of its records that stay: (its end, largest timestamp, status).
 
     horizon: (whether there is a delete horizon, which it is).
     """
-    _memcpy(out, at, source, table[b, AT], HEADER_BYTES)
+    plain_at = address_of(plain)
     end, base, first = at + HEADER_BYTES, table[b, BASE_OFFSET], table[b, FIRST_ROW]
     base_ms, max_ms, kept = np.int64(horizon[1]), np.int64(NO_TIMESTAMP), 0
     for row in range(first, first + table[b, COUNT]):
@@ -272,58 +340,16 @@ def _rebuild(
         delta_ms, offset_delta = time_ms - base_ms, records[row, OFFSET] - base
         if ((time_ms ^ base_ms) & (time_ms ^ delta_ms)) < 0:
             return end, max_ms, BAD_TIMESTAMP
-        rest = records[row, RECORD_END] - rest_at
-        end = _put_varint(out, end, 1 + _varint_bytes(delta_ms) + _varint_bytes(offset_delta) + rest)
-        out[end] = 0
-        end = _put_varint(out, end + 1, delta_ms)
-        end = _put_varint(out, end, offset_delta)
-        _memcpy(out, end, plain, rest_at, rest)
-        end += rest
+        rest_bytes = records[row, RECORD_END] - rest_at
+        end = _put_varint(end, 1 + _varint_bytes(delta_ms) + _varint_bytes(offset_delta) + rest_bytes)
+        put_byte(end, 0)
+        end = _put_varint(_put_varint(end + 1, delta_ms), offset_delta)
+        copy(end, plain_at + rest_at, rest_bytes)
+        end += rest_bytes
         max_ms = max(max_ms, time_ms)
     attributes = table[b, ATTRIBUTES] & (_KIND_BITS | CODEC_MASK) | (DELETE_HORIZON_BIT if horizon[0] else 0)
-    _seal(out, at, end, attributes, base_ms, max_ms, kept)
+    _seal(at, end, attributes, base_ms, max_ms, kept)
     return end, max_ms, OK
-
-
-@_inline
-def _plan(table: Array, b: Int, verdict: Int, kept: Int, tombstones: Int) -> Int:
-    """What to do with a batch of whose records so many stay, so many tombstones among them.
-
-    _FILTER stands for: rebuilt, its delete horizon as it was; _KEEP_UNTIL_HORIZON for: rebuilt, with the delete horizon of today.
-    """
-    if verdict == _FILTER or verdict == _FILTER_KEEP:
-        if kept == 0:
-            return _DROP if verdict == _FILTER else _EMPTY
-        if tombstones > 0 and (table[b, ATTRIBUTES] & DELETE_HORIZON_BIT) == 0:
-            return _KEEP_UNTIL_HORIZON
-        return _KEEP if kept == table[b, COUNT] else _FILTER
-    return verdict
-
-
-@_jit
-def decide(
-    table: Array, verdicts: Array, records: Array, keys: tuple[Array, Array], memory: Array, times: tuple[Int, Int], totals: Array
-) -> None:
-    """Set which records stay, and turn each verdict into what is to be done with the batch (see `_plan`).
-
-    keys, memory: as for `put_keys`. times: (the map's latest offset, now). totals: (records looked at, kept), moved on.
-    """
-    words, firsts = keys
-    latest, now_ms = times
-    for b in range(table.shape[0]):
-        verdict, count, first = verdicts[b], table[b, COUNT], table[b, FIRST_ROW]
-        kept = 0
-        if verdict == _FILTER or verdict == _FILTER_KEEP:
-            keeps_tombstones = (table[b, ATTRIBUTES] & DELETE_HORIZON_BIT) == 0 or now_ms < table[b, BASE_MS]
-            kept, tombstones = _decide(records, first, count, keeps_tombstones, latest, memory, words, firsts)
-            totals[0] += count
-            verdicts[b] = _plan(table, b, verdict, kept, tombstones)
-        elif verdict == _KEEP_UNTIL_HORIZON:
-            records[first : first + count, KEPT] = 1
-            kept = count
-        elif verdict == _KEEP:
-            kept = count
-        totals[1] += kept
 
 
 @_jit
@@ -335,27 +361,27 @@ def write(
     source: the bytes that AT points into; plain: those that the record table points into. verdicts, records: as `decide` left them.
     horizon_ms: the delete horizon of today. A rebuilt batch that has a codec is written with plain records.
     """
-    batches = at = 0
+    source_at, out_at = address_of(source), address_of(out)
+    at, batches = out_at, 0
     for b in range(table.shape[0]):
-        verdict, max_ms, end = verdicts[b], table[b, MAX_MS], at
+        verdict, max_ms = verdicts[b], table[b, MAX_MS]
         if verdict == _DROP:
             continue
-        if verdict == _KEEP:
-            end = at + table[b, SIZE]
-            _memcpy(out, at, source, table[b, AT], table[b, SIZE])
-        elif verdict == _EMPTY:
-            end = at + HEADER_BYTES
-            _memcpy(out, at, source, table[b, AT], HEADER_BYTES)
-            _seal(out, at, end, table[b, ATTRIBUTES] & _KIND_BITS, NO_TIMESTAMP, max_ms, 0)
-        else:
+        is_rebuilt = verdict != _KEEP and verdict != _EMPTY
+        kept_bytes = table[b, SIZE] if verdict == _KEEP else HEADER_BYTES
+        copy(at, source_at + table[b, AT], kept_bytes)
+        end = at + kept_bytes
+        if verdict == _EMPTY:
+            _seal(at, end, table[b, ATTRIBUTES] & _KIND_BITS, NO_TIMESTAMP, max_ms, 0)
+        if is_rebuilt:
             is_new = verdict == _KEEP_UNTIL_HORIZON
             horizon = (is_new or (table[b, ATTRIBUTES] & DELETE_HORIZON_BIT) != 0, horizon_ms if is_new else table[b, BASE_MS])
-            end, max_ms, status = _rebuild(source, plain, table, b, records, horizon, out, at)
+            end, max_ms, status = _rebuild(plain, table, b, records, horizon, at)
             if status != OK:
                 return batches, status
-        written[batches, WRITTEN_END], written[batches, WRITTEN_LAST_OFFSET] = end, table[b, LAST_OFFSET]
+        written[batches, WRITTEN_END], written[batches, WRITTEN_LAST_OFFSET] = end - out_at, table[b, LAST_OFFSET]
         written[batches, WRITTEN_MAX_MS] = max_ms
-        written[batches, WRITTEN_PLAIN] = verdict != _KEEP and verdict != _EMPTY and (table[b, ATTRIBUTES] & CODEC_MASK) != 0
+        written[batches, WRITTEN_PLAIN] = is_rebuilt and (table[b, ATTRIBUTES] & CODEC_MASK) != 0
         batches += 1
         at = end
     return batches, OK

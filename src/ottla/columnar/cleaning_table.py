@@ -1,56 +1,19 @@
 """The offset map's slots, as compiled code sees them: the same memory and the same probing as core/cleaning/offset_map.py.
 
 It finds slots and fills them; when the map is full, and what an offset means, is decided by its callers. Three 64-bit words a slot: the
-digest's two, and the offset, big-endian.
+digest's two, and the offset, big-endian. All is found by address: `memory_at` is where the map's memory begins, `digest_at` where a digest.
 """
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from ottla.columnar.kernels import Array, Int, _inline, _jit
+from ottla.columnar.cleaning_memory import byte_at, helper, put_word, swapped, word_at
+from ottla.columnar.kernels import Array, Int, _jit
 from ottla.core.cleaning.offset_map import LAST_WINDOW, NO_OFFSET, SLOT_BYTES
 
-SLOT_WORDS = SLOT_BYTES // 8
 _INT32_MIN = -(1 << 31)
-PREFETCH_ROWS = 16
-"""So many keys ahead a slot is fetched: the map is larger than any cache, and waiting for memory would cost more than all the rest."""
 
 
-def _swapped_code(typing_context: Any, word: Any) -> Any:
-    """The word's bytes in reverse order."""
-    signature = types.uint64(types.uint64)
-
-    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        return builder.bswap(arguments[0])
-
-    return signature, generate
-
-
-def _prefetch_code(typing_context: Any, memory: Any, at: Any) -> Any:
-    """Ask for the cache line that memory[at] (flat) lies in."""
-    signature = types.void(memory, types.int64)
-
-    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        number = ir.IntType(32)
-        data = context.make_array(sig.args[0])(context, builder, arguments[0]).data
-        target = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
-        kind = ir.FunctionType(ir.VoidType(), [target.type, number, number, number])
-        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [target.type], kind)
-        builder.call(prefetch, [target, number(0), number(3), number(1)])  # for reading, to keep, data
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-swapped: Any = intrinsic(_swapped_code)
-_prefetch: Any = intrinsic(_prefetch_code)
-
-
-@_inline
+@helper
 def _slot_of(number: Int, slots: Int) -> Int:
     """What `offset_map.probe` makes of a number of 32 bits with its sign, modulo the slots: the smallest one has no absolute value."""
     return np.int64(0) if number == _INT32_MIN else np.int64(np.uint64(abs(number)) % np.uint64(slots))
@@ -63,57 +26,48 @@ def first_slots(digests: Array, slots: Int, found: Array) -> None:
         found[row] = _slot_of(np.int64(swapped(digests[row, 0])) >> 32, slots)
 
 
-@_inline
-def prefetch(memory: Array, firsts: Array, row: Int) -> None:
-    """Have the slot brought into the cache that will be looked at for the key of this row; nothing when there is no such row."""
-    if row < firsts.size:
-        _prefetch(memory, firsts[row] * SLOT_WORDS)
-
-
-@_jit
-def _next_slot(digests: Array, row: Int, attempt: Int, slots: Int) -> Int:
+@helper
+def _next_slot(digest_at: Int, attempt: Int, slots: Int) -> Int:
     """The slot to look at in a further attempt: other windows of the digest, and at last one slot after the other."""
-    start = min(attempt, LAST_WINDOW)
     number = np.int64(0)
-    for byte in range(start, start + 4):
-        number = number << 8 | np.int64((digests[row, byte >> 3] >> np.uint64(8 * (byte & 7))) & np.uint64(0xFF))
+    for byte in range(4):
+        number = number << 8 | byte_at(digest_at + min(attempt, LAST_WINDOW) + byte)
     number += max(0, attempt - LAST_WINDOW) - _INT32_MIN
     return _slot_of((number & 0xFFFFFFFF) + _INT32_MIN, slots)
 
 
-@_inline
-def find(memory: Array, digests: Array, firsts: Array, row: Int) -> Int:
-    """The slot that holds the digest, or the free one where it would go. There always is one: the map is never quite full.
+@helper
+def _is_of(slot_at: Int, digest_at: Int) -> Int:
+    return word_at(slot_at) == word_at(digest_at) and word_at(slot_at + 8) == word_at(digest_at + 8)
 
-    memory: uint64, (slots, 3). digests: uint64, two columns. firsts: what `first_slots` found.
-    """
+
+@helper
+def _find(memory_at: Int, slots: Int, digest_at: Int, first_slot: Int) -> Int:
+    """Where the slot is that holds the digest, or the free one where it would go. There always is one: the map is never quite full."""
     attempt = 0
-    slot = firsts[row]
-    while not (memory[slot, 0] == digests[row, 0] and memory[slot, 1] == digests[row, 1]):
-        if memory[slot, 0] == 0 and memory[slot, 1] == 0 and memory[slot, 2] == 0:
+    slot_at = memory_at + first_slot * SLOT_BYTES
+    while not _is_of(slot_at, digest_at):
+        if word_at(slot_at) | word_at(slot_at + 8) | word_at(slot_at + 16) == np.uint64(0):
             break
         attempt += 1
-        slot = _next_slot(digests, row, attempt, memory.shape[0])
-    return slot
+        slot_at = memory_at + _next_slot(digest_at, attempt, slots) * SLOT_BYTES
+    return slot_at
 
 
-@_inline
-def offset_of(memory: Array, digests: Array, firsts: Array, row: Int) -> Int:
+@helper
+def offset_of(memory_at: Int, slots: Int, digest_at: Int, first_slot: Int) -> Int:
     """The latest offset of a key, NO_OFFSET when the map does not know it."""
-    slot = find(memory, digests, firsts, row)
-    if memory[slot, 0] == digests[row, 0] and memory[slot, 1] == digests[row, 1]:
-        return np.int64(swapped(memory[slot, 2]))
-    return np.int64(NO_OFFSET)
+    slot_at = _find(memory_at, slots, digest_at, first_slot)
+    return np.int64(swapped(word_at(slot_at + 16))) if _is_of(slot_at, digest_at) else np.int64(NO_OFFSET)
 
 
-@_inline
-def put(memory: Array, digests: Array, firsts: Array, row: Int, offset: Int) -> Int:
+@helper
+def put(memory_at: Int, slots: Int, digest_at: Int, first_slot: Int, offset: Int) -> Int:
     """Set the offset of a key; 1 when that took a free slot, otherwise 0."""
-    slot = find(memory, digests, firsts, row)
-    added = 0
-    if not (memory[slot, 0] == digests[row, 0] and memory[slot, 1] == digests[row, 1]):
-        memory[slot, 0] = digests[row, 0]
-        memory[slot, 1] = digests[row, 1]
-        added = 1
-    memory[slot, 2] = swapped(np.uint64(offset))
-    return added
+    slot_at = _find(memory_at, slots, digest_at, first_slot)
+    is_new = not _is_of(slot_at, digest_at)
+    if is_new:
+        put_word(slot_at, word_at(digest_at))
+        put_word(slot_at + 8, word_at(digest_at + 8))
+    put_word(slot_at + 16, swapped(np.uint64(offset)))
+    return np.int64(is_new)
