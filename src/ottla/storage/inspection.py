@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from ottla.core.cleaning.health import Finding, TopicFacts, size_text
+from ottla.core.cleaning.health import FINDINGS_MAX, Finding, TopicFacts, size_text
 from ottla.core.errors import StorageError
 from ottla.core.model import TopicPartition
 from ottla.storage.checkpoints import CLEANER_FILE, decode_offsets
@@ -24,6 +24,7 @@ _SEGMENT_FILE: Final = re.compile(r"(\d{20})(\.log|\.index|\.timeindex)")
 _LEFT_OVER: Final = re.compile(r"\.[0-9a-f]{32}-(delete|stray|future)$")
 _META_PROPERTIES: Final = "meta.properties"
 METADATA_TOPIC: Final = "__cluster_metadata"
+_NAMED_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +99,12 @@ def inspect_directory(files: Readable, now_ms: int) -> Inspection:
     names = files.list("")
     findings: list[Finding] = []
     cleaned_to = _checkpoint(files, names, findings)
-    partitions = []
+    partitions: list[PartitionFacts] = []
+    strange: list[str] = []
     for name in names:
         matched = _PARTITION.fullmatch(name)
         if matched is None:
-            findings += _odd_directory(files, name)
+            findings += _odd_directory(files, name, strange)
             continue
         tp = TopicPartition(matched[1], int(matched[2]))
         try:
@@ -111,16 +113,25 @@ def inspect_directory(files: Readable, now_ms: int) -> Inspection:
             findings.append(
                 Finding(subject=f"partition {name}", is_ill=True, sentence=f"{name}: {error}.", advice="See that it can be read.")
             )
+    findings += _strange(strange)
     newest_ms = max((s.last_timestamp_ms for partition in partitions for s in partition.segments), default=NO_TIMESTAMP)
     at_ms = now_ms if newest_ms == NO_TIMESTAMP else min(now_ms, newest_ms)
     settings = read_topic_settings(files, METADATA_TOPIC, findings)
     return Inspection(
         at_ms=at_ms,
-        is_data_directory=_META_PROPERTIES in names or bool(partitions),
+        is_data_directory=_META_PROPERTIES in names or any(partition.segments for partition in partitions),
         topics=tuple(_topics(partitions, settings, {tp.topic for tp in cleaned_to}, at_ms)),
         partitions=tuple(partitions),
-        findings=tuple(findings),
+        findings=tuple(_bounded(findings)),
     )
+
+
+def _bounded(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Ill things first; of very many the rest is only counted."""
+    ordered = sorted(findings, key=lambda finding: not finding.is_ill)
+    yield from ordered[:FINDINGS_MAX]
+    if rest := ordered[FINDINGS_MAX:]:
+        yield Finding(subject="directory", is_ill=rest[0].is_ill, sentence=f"{len(rest)} more things were found.")
 
 
 def _checkpoint(files: Readable, names: Iterable[str], findings: list[Finding]) -> dict[TopicPartition, int]:
@@ -133,16 +144,15 @@ def _checkpoint(files: Readable, names: Iterable[str], findings: list[Finding]) 
     return offsets or {}
 
 
-def _odd_directory(files: Readable, name: str) -> Iterator[Finding]:
-    """What a directory that is no partition's is; nothing for a file."""
+def _odd_directory(files: Readable, name: str, strange: list[str]) -> Iterator[Finding]:
+    """What a directory that is no partition's is, when its name tells; else it goes to `strange`. Nothing for a file."""
     try:
         inside = files.list(name)
     except StorageError:
         return  # a file
     matched = _LEFT_OVER.search(name)
     if matched is None:
-        if inside:
-            yield Finding(subject=name, is_ill=False, sentence=f"{name} is no partition's directory.", advice="Brokers leave it alone.")
+        strange += [name] if inside else []
         return
     size = size_text(sum(files.size(f"{name}/{each}") for each in inside if files.exists(f"{name}/{each}")))
     sentence, advice = {
@@ -151,6 +161,13 @@ def _odd_directory(files: Readable, name: str) -> Iterator[Finding]:
         "future": (f"{name} is a copy on its way between two directories, and holds {size}.", ""),
     }[matched[1]]
     yield Finding(subject=name, is_ill=False, sentence=sentence, advice=advice)
+
+
+def _strange(names: Sequence[str]) -> Iterator[Finding]:
+    if names:
+        some = ", ".join(names[:_NAMED_MAX]) + (", ..." if len(names) > _NAMED_MAX else "")
+        sentence = f"{len(names)} directories are no partition's: {some}."
+        yield Finding(subject="directories", is_ill=False, sentence=sentence, advice="Brokers leave them alone.")
 
 
 def _partition(files: Readable, directory: str, tp: TopicPartition, cleaned_to: int | None, findings: list[Finding]) -> PartitionFacts:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.core.catalogue.records import ConfigRecord, encode
+from ottla.core.cleaning.health import FINDINGS_MAX
 from ottla.core.model import Record, TopicPartition
 from ottla.core.records.batch import encode_batch
 from ottla.storage.checkpoints import CLEANER_FILE, encode_offsets
@@ -151,7 +152,7 @@ def test_odd_files() -> None:
 
 def test_odd_directories() -> None:
     files = MemoryFiles()
-    for name in (f"gone-0.{'0a' * 16}-delete", f"lost-3.{'0a' * 16}-stray", "holiday"):
+    for name in (f"gone-0.{'0a' * 16}-delete", f"lost-3.{'0a' * 16}-stray", "holiday", "work"):
         files.make_directory(name)
         files.replace(f"{name}/x", bytes(2000))
     files.replace("meta.properties", b"")
@@ -160,10 +161,23 @@ def test_odd_directories() -> None:
     said = sentences(seen, ill=False)
     assert len(said) == 3
     assert "is deleted and holds 2 kB" in said[0]
-    assert said[1] == "holiday is no partition's directory."
-    assert "did not know" in said[2]
+    assert "did not know" in said[1]
+    assert said[2] == "2 directories are no partition's: holiday, work."
     assert seen.is_data_directory
     assert not inspect_directory(MemoryFiles(), T0).is_data_directory
+    files = MemoryFiles()
+    files.make_directory("tmux-0")
+    assert not inspect_directory(files, T0).is_data_directory
+
+
+def test_findings_are_bounded() -> None:
+    files = MemoryFiles()
+    for number in range(FINDINGS_MAX + 3):
+        add_segment(files, f"a-{number}", 0, [T0])
+        files.remove(f"a-{number}/00000000000000000000.log")
+    seen = inspect_directory(files, T0)
+    assert len(seen.findings) == FINDINGS_MAX + 1
+    assert "more things" in seen.findings[-1].sentence
 
 
 def test_a_real_directory_is_left_as_it_is(tmp_path: Path) -> None:
