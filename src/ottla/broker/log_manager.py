@@ -82,6 +82,7 @@ class LogManager:
         self._removals.close()
         if not self._is_open:
             return
+        self._is_open = False
         try:
             self._checkpoints.write()
         except StorageError as error:

@@ -1,7 +1,12 @@
 """Partitions: opened at first use, with the settings in force, and gone with their topic."""
 
+import asyncio
+import re
+
 from ottla.broker.partitions import log_settings
+from ottla.core.errors import StorageError
 from ottla.core.model import Record
+from ottla.storage.partition_log import PartitionLog
 
 
 def test_a_partitions_files_appear_with_its_first_append(api) -> None:
@@ -65,3 +70,138 @@ def test_a_torn_tail_is_cut_and_said(make_api, caplog) -> None:
     second = make_api(files=first.files)
     assert second.cluster.partitions.by_name("t", 0).log.log_end_offset == 1
     assert "t-0: 4 bytes of a torn tail were cut; the log ends at offset 1" in caplog.text
+
+
+def close(api) -> None:
+    """Closes the cluster alone; the fixture closes the rest."""
+
+    async def close_cluster() -> None:
+        api.cluster.close()
+
+    api.runner.run(close_cluster())
+
+
+def append(api, name: str = "t", number: int = 0, count: int = 1) -> None:
+    partition = api.cluster.partitions.by_name(name, number)
+    partition.log.append_records([Record(0, 5, None, b"x")] * count, now_ms=5)
+    partition.grew()
+
+
+def test_a_deleted_topic_may_be_made_again_at_once_and_its_files_go_later(make_api) -> None:
+    api = make_api({"log.segment.delete.delay.ms": "20"})
+    api.cluster.topics.ensure("t")
+    append(api, count=5)
+
+    async def delete_and_make_again() -> None:
+        assert api.cluster.delete_topic("t") is None
+        (away,) = [name for name in api.files.list("") if name.endswith("-delete")]
+        assert re.fullmatch(r"t-0\.[0-9a-f]{32}-delete", away)
+        api.cluster.topics.ensure("t")
+        append(api)
+        assert api.cluster.partitions.by_name("t", 0).log.log_end_offset == 1
+        async with asyncio.timeout(5):
+            while api.files.exists(away):
+                await asyncio.sleep(0.005)
+        assert api.files.exists("t-0/00000000000000000000.log")
+
+    api.runner.run(delete_and_make_again())
+
+
+def test_a_deleted_topic_leaves_no_checkpoint_for_the_next_of_its_name(api) -> None:
+    api.cluster.topics.ensure("t")
+    append(api, count=5)
+    api.cluster.partitions.by_name("t", 0).log.flush()
+
+    async def checkpoint_and_delete() -> None:
+        await api.cluster.log_manager.checkpoint()
+        assert b"t 0 5" in api.files.read_all("recovery-point-offset-checkpoint")
+        api.cluster.delete_topic("t")
+
+    api.runner.run(checkpoint_and_delete())
+    assert api.files.read_all("recovery-point-offset-checkpoint") == b"0\n0\n"
+
+
+def test_partitions_that_were_never_used_since_the_start_are_deleted_too(make_api) -> None:
+    first = make_api()
+    first.cluster.topics.ensure("t")
+    append(first)
+    close(first)
+    second = make_api(files=first.files)
+
+    async def delete() -> None:
+        second.cluster.delete_topic("t")
+
+    second.runner.run(delete())
+    assert not second.files.exists("t-0")
+
+
+def test_files_of_an_earlier_topic_of_the_name_are_put_aside_not_read(make_api, caplog) -> None:
+    first = make_api()
+    first.cluster.topics.ensure("t")
+    append(first, count=5)
+    before = first.files.read_all("t-0/partition.metadata")
+    moved = first.cluster.partitions
+
+    async def delete_as_a_crash_leaves_it() -> None:
+        moved.delete = lambda _topic: None  # the catalogue has it, the files are still there
+        first.cluster.delete_topic("t")
+
+    first.runner.run(delete_as_a_crash_leaves_it())
+    second = make_api(files=first.files)
+    assert "1 directories belong to no topic and are left alone: t-0" in caplog.text
+    second.cluster.topics.ensure("t")
+    assert second.cluster.partitions.by_name("t", 0).log.log_end_offset == 0
+    append(second)
+    (stray,) = [name for name in second.files.list("") if name.endswith("-stray")]
+    assert second.files.read_all(f"{stray}/partition.metadata") == before
+    assert second.files.read_all("t-0/partition.metadata") != before
+    assert f"t-0 belongs to an earlier topic of that name: it is kept as {stray}" in caplog.text
+
+
+def test_names_of_long_topics_stay_file_names(api) -> None:
+    name = "x" * 249
+    api.cluster.topics.ensure(name)
+    append(api, name)
+
+    async def delete() -> None:
+        api.cluster.delete_topic(name)
+
+    api.runner.run(delete())
+    (away,) = [each for each in api.files.list("") if each.endswith("-delete")]
+    assert len(away) == 255
+
+
+def test_a_borrowed_log_is_given_back_as_it_was(make_api) -> None:
+    first = make_api()
+    first.cluster.topics.ensure("t")
+    append(first, count=3)
+    with first.cluster.partitions.borrowed(first.cluster.topics.get("t"), 0) as log:
+        assert log is first.cluster.partitions.by_name("t", 0).log
+    close(first)
+    second = make_api(files=first.files)
+    with second.cluster.partitions.borrowed(second.cluster.topics.get("t"), 0) as log:
+        assert log.log_end_offset == 3
+    assert second.cluster.partitions.opened() == ()
+    assert list(second.cluster.partitions.all()) == [(second.cluster.topics.get("t"), 0)]
+
+
+def test_what_fails_to_close_is_named_and_the_next_start_recovers(make_api, caplog, monkeypatch) -> None:
+    first = make_api()
+    first.cluster.topics.ensure("t")
+    first.cluster.topics.ensure("u")
+    append(first, "t")
+    append(first, "u")
+    close_log = PartitionLog.close
+
+    def fail(log, *, clean=True) -> None:
+        if log.directory == "t-0":
+            raise StorageError("cannot sync t-0: the disk reports an error")
+        close_log(log, clean=clean)
+
+    monkeypatch.setattr(PartitionLog, "close", fail)
+    close(first)
+    assert "t-0 is not closed cleanly and will be recovered: cannot sync t-0" in caplog.text
+    assert not first.files.exists(".kafka_cleanshutdown")
+    monkeypatch.undo()
+    second = make_api(files=first.files)
+    assert [(each.name.topic, each.log.log_end_offset) for each in second.cluster.partitions.opened()] == [("t", 1), ("u", 1)]

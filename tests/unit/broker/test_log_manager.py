@@ -1,0 +1,273 @@
+"""The log manager: the start after a clean end and after a crash, retention of what is in use and what is not, checkpoints, the marker."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ottla.broker.cluster import Cluster
+from ottla.core.catalogue.catalogue import NewTopic
+from ottla.core.config import BrokerConfig
+from ottla.core.errors import StorageError
+from ottla.core.model import Record, TopicPartition
+from ottla.storage.files import MemoryFiles
+
+NOW_MS = 1_700_000_000_000
+DAY_MS = 86_400_000
+MARKER = ".kafka_cleanshutdown"
+
+
+def cluster_on(files: MemoryFiles, *, now_ms: int = NOW_MS, **settings: str) -> Cluster:
+    config = {name.replace("_", "."): value for name, value in settings.items()}
+    cluster = Cluster(files, BrokerConfig(config), clock=lambda: now_ms)
+    cluster.open()
+    return cluster
+
+
+def make_topic(cluster: Cluster, name: str = "t", partitions: int = 1, **configs: str) -> Any:
+    return cluster.topics.create(NewTopic(name=name, partitions=partitions, configs={k.replace("_", "."): v for k, v in configs.items()}))
+
+
+def fill(cluster: Cluster, name: str = "t", number: int = 0, *, segments: int = 3, timestamp_ms: int = NOW_MS) -> Any:
+    """One record of 700 kB a segment."""
+    partition = cluster.partitions.by_name(name, number)
+    assert partition is not None
+    for _ in range(segments):
+        partition.log.append_records([Record(0, timestamp_ms, b"k", bytes(700_000))], now_ms=timestamp_ms)
+        partition.log.sync_rolled()
+    return partition
+
+
+def run(steps: Any) -> None:
+    asyncio.run(steps)
+
+
+def test_a_clean_end_is_marked_and_the_next_start_opens_nothing() -> None:
+    async def steps() -> None:
+        files = MemoryFiles()
+        first = cluster_on(files)
+        make_topic(first)
+        fill(first)
+        assert not files.exists(MARKER)
+        first.close()
+        assert files.read_all(MARKER) == b'{"broker_epoch":"-1","version":"0"}'
+        assert files.read_all("recovery-point-offset-checkpoint") == b"0\n1\nt 0 3\n"
+        second = cluster_on(files)
+        assert not files.exists(MARKER)
+        assert second.partitions.opened() == ()
+        partition = second.partitions.by_name("t", 0)
+        assert partition is not None
+        assert (partition.log.log_end_offset, partition.log.recovery_point) == (3, 3)
+        second.close()
+
+    run(steps())
+
+
+def test_after_a_crash_every_partition_with_files_is_open_before_anybody_asks(caplog: pytest.LogCaptureFixture) -> None:
+    async def steps() -> None:
+        files = MemoryFiles()
+        first = cluster_on(files)
+        make_topic(first, partitions=4)
+        for number in (0, 2):
+            fill(first, number=number, segments=1)
+        files.open("t-2/00000000000000000000.log").append(b"torn")
+        second = cluster_on(files)
+        assert {partition.name for partition in second.partitions.opened()} == {("t", 0), ("t", 2)}
+        assert [partition.log.log_end_offset for partition in second.partitions.opened()] == [1, 1]
+        second.close()
+        assert files.exists(MARKER)
+
+    run(steps())
+    assert "t-2: 4 bytes of a torn tail were cut; the log ends at offset 1" in caplog.text
+
+
+class OneFails(MemoryFiles):
+    """Nothing in one directory can be opened while it is broken."""
+
+    broken: str | None = None
+
+    def open(self, path: str) -> Any:
+        if self.broken is not None and path.startswith(self.broken):
+            raise StorageError(f"cannot open {path}: the disk reports an error; check the device")
+        return super().open(path)
+
+
+def test_a_partition_that_cannot_be_recovered_is_offline_and_the_others_live(caplog: pytest.LogCaptureFixture) -> None:
+    async def steps() -> None:
+        files = OneFails()
+        first = cluster_on(files)
+        make_topic(first, partitions=2)
+        fill(first, number=0, segments=1)
+        fill(first, number=1, segments=1)
+        files.broken = "t-1/"
+        now_ms = NOW_MS
+        second = Cluster(files, BrokerConfig({}), clock=lambda: now_ms)
+        second.open()
+        healthy = second.partitions.by_name("t", 0)
+        assert healthy is not None
+        assert healthy.log.log_end_offset == 1
+        for _ in range(3):
+            with pytest.raises(StorageError, match="the disk reports an error"):
+                second.partitions.by_name("t", 1)
+        assert list(second.partitions.offline()) == [TopicPartition("t", 1)]
+
+        files.broken = None
+        with pytest.raises(StorageError):
+            second.partitions.by_name("t", 1)  # not tried again yet
+        now_ms += 10_000
+        with pytest.raises(StorageError):
+            second.partitions.by_name("t", 1)  # tried in a worker thread
+        await second.partitions.settle()
+        recovered = second.partitions.by_name("t", 1)
+        assert recovered is not None
+        assert recovered.log.log_end_offset == 1
+        assert second.partitions.offline() == {}
+        second.close()
+
+    run(steps())
+    assert len([record for record in caplog.records if record.message.startswith("t-1 is offline: ")]) == 1
+    assert "t-1 could be opened and takes records again" in caplog.text
+
+
+def test_an_end_with_a_partition_offline_is_not_called_clean() -> None:
+    async def steps() -> None:
+        files = OneFails()
+        first = cluster_on(files)
+        make_topic(first)
+        fill(first, segments=1)
+        files.broken = "t-0/"
+        second = cluster_on(files)
+        second.close()
+        assert not files.exists(MARKER)
+
+    run(steps())
+
+
+def test_a_directory_that_could_not_be_opened_at_all_is_not_touched() -> None:
+    files = MemoryFiles()
+    files.replace("meta.properties", b"version=1\ncluster.id=x\nnode.id=7\n")
+    cluster = Cluster(files, BrokerConfig({}))
+    with pytest.raises(StorageError):
+        cluster.open()
+    cluster.close()
+    assert not files.exists(MARKER)
+    assert not files.exists("recovery-point-offset-checkpoint")
+
+
+def test_directories_of_no_topic_are_named_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    async def steps() -> None:
+        files = MemoryFiles()
+        first = cluster_on(files)
+        first.close()
+        for name in ("gone-0", "t-0.0123-delete", "old-1.0123-stray"):
+            files.make_directory(name)
+            files.open(f"{name}/00000000000000000000.log")
+        second = cluster_on(files)
+        second.close()
+        assert files.exists("gone-0")
+        assert files.exists("old-1.0123-stray")
+        assert not files.exists("t-0.0123-delete")
+
+    run(steps())
+    assert "1 directories belong to no topic and are left alone: gone-0" in caplog.text
+
+
+@pytest.mark.parametrize("in_use", [True, False])
+def test_old_segments_go_whether_the_partition_is_in_use_or_not(in_use: bool) -> None:
+    async def steps() -> None:
+        files = MemoryFiles()
+        cluster = cluster_on(files)
+        make_topic(cluster, segment_bytes="1048576", retention_ms=str(DAY_MS), file_delete_delay_ms="0")
+        fill(cluster, segments=3, timestamp_ms=NOW_MS - 2 * DAY_MS)
+        fill(cluster, segments=1)
+        if not in_use:
+            cluster.close()
+            cluster = cluster_on(files)
+        await cluster.log_manager.expire_segments()
+        assert len(cluster.partitions.opened()) == in_use
+        assert "00000000000000000000.log" not in files.list("t-0")
+        await asyncio.sleep(0.02)
+        cluster.close()
+        assert [name for name in files.list("t-0") if name.endswith((".log", ".deleted"))] == ["00000000000000000003.log"]
+        assert cluster_on(files).partitions.by_name("t", 0).log.log_start_offset == 3  # type: ignore[union-attr]
+
+    run(steps())
+
+
+def test_a_compacted_topic_keeps_its_old_segments() -> None:
+    async def steps() -> None:
+        files = MemoryFiles()
+        cluster = cluster_on(files)
+        make_topic(cluster, segment_bytes="1048576", retention_ms="1", retention_bytes="1", cleanup_policy="compact")
+        fill(cluster, segments=3, timestamp_ms=NOW_MS - 2 * DAY_MS)
+        await cluster.log_manager.expire_segments()
+        assert cluster.partitions.by_name("t", 0).log.log_start_offset == 0  # type: ignore[union-attr]
+        cluster.close()
+
+    run(steps())
+
+
+def test_recovery_points_are_written_when_asked_for() -> None:
+    async def steps() -> None:
+        files = MemoryFiles()
+        cluster = cluster_on(files)
+        make_topic(cluster)
+        fill(cluster, segments=1).log.flush()
+        await cluster.log_manager.checkpoint_recovery_points()
+        assert files.read_all("recovery-point-offset-checkpoint") == b"0\n1\nt 0 1\n"
+        assert not files.exists("replication-offset-checkpoint")
+        cluster.close()
+
+    run(steps())
+
+
+def test_the_periodic_work_runs_by_kafkas_settings() -> None:
+    async def steps() -> None:
+        files = MemoryFiles()
+        settings = {
+            "log.initial.task.delay.ms": "1",
+            "log.retention.check.interval.ms": "1",
+            "log.flush.offset.checkpoint.interval.ms": "1",
+            "log.flush.start.offset.checkpoint.interval.ms": "1",
+            "producer.id.expiration.check.interval.ms": "1",
+        }
+        cluster = Cluster(files, BrokerConfig(settings), clock=lambda: NOW_MS)
+        cluster.open()
+        cluster.log_manager.begin()
+        make_topic(cluster, segment_bytes="1048576", retention_ms=str(DAY_MS))
+        fill(cluster, segments=3, timestamp_ms=NOW_MS - 2 * DAY_MS)
+        fill(cluster, segments=1)
+        async with asyncio.timeout(5):
+            while not files.exists("log-start-offset-checkpoint") or b"t 0 3" not in files.read_all("log-start-offset-checkpoint"):
+                await asyncio.sleep(0.005)
+        assert b"t 0 4" in files.read_all("replication-offset-checkpoint")
+        cluster.close()
+
+    run(steps())
+
+
+def test_work_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def steps() -> None:
+        files = MemoryFiles()
+        cluster = Cluster(files, BrokerConfig({"log.initial.task.delay.ms": "0", "log.flush.offset.checkpoint.interval.ms": "1"}))
+        cluster.open()
+        make_topic(cluster)
+        fill(cluster, segments=1)
+        kept = files.replace
+        failures = iter([StorageError("cannot write it: the disk is full"), RuntimeError("a bug")])
+
+        def fail(path: str, data: Any, *, sync: bool = True) -> None:
+            for failure in failures:
+                raise failure
+            kept(path, data, sync=sync)
+
+        files.replace = fail  # type: ignore[method-assign]
+        cluster.log_manager.begin()
+        async with asyncio.timeout(5):
+            while not files.exists("replication-offset-checkpoint"):
+                await asyncio.sleep(0.002)
+        cluster.close()
+
+    run(steps())
+    assert "cannot write it: the disk is full" in caplog.text
+    assert "work on the logs failed; it is tried again" in caplog.text
