@@ -277,7 +277,10 @@ class _Cleaning:
         while position < segment.size_bytes:
             if self.is_stopped():
                 raise _Stopped
-            buffer = self.files.read_range(path, position, min(wanted, segment.size_bytes - position))
+            asked = min(wanted, segment.size_bytes - position)
+            buffer = self.files.read_range(path, position, asked)
+            if len(buffer) < asked:
+                raise _damaged(segment, f"it ends at byte {position + len(buffer)}, before its {segment.size_bytes} bytes")
             try:
                 chunk = self.lane.survey(buffer, marked_offsets)
             except PeerError as error:
@@ -294,7 +297,7 @@ class _Cleaning:
         """How much to read where not even one whole batch was read."""
         wanted = max(batch_bytes, HEADER_BYTES)
         if wanted <= read_bytes or position + wanted > segment.size_bytes:
-            raise _damaged(segment, f"the batch at byte {position} is cut off")
+            raise _damaged(segment, f"no whole batch begins at byte {position}")
         return wanted
 
 
