@@ -26,7 +26,8 @@ def test_batches(log: Path) -> None:
     assert (first, title, err, status) == (f"Dumping {log}", "Log starting offset: 0", "", 0)
     assert batch.startswith(
         "baseOffset: 0 lastOffset: 1 count: 2 baseSequence: 2147483647 lastSequence: 0 producerId: 7 producerEpoch: 1"
-        " partitionLeaderEpoch: 0 isTransactional: true isControl: false deleteHorizonMs: OptionalLong.empty position: 0 CreateTime: 1001 size: "
+        " partitionLeaderEpoch: 0 isTransactional: true isControl: false deleteHorizonMs: OptionalLong.empty"
+        " position: 0 CreateTime: 1001 size: "
     )
     assert " magic: 2 compresscodec: none crc: " in batch
     assert batch.endswith(" isvalid: true")
