@@ -40,10 +40,13 @@ class Groups:
         self._last_token = 0
 
     def load(self) -> None:
-        """Loads every coordinator, when the offsets topic is there already."""
+        """Loads every coordinator, when the offsets topic is there already. One whose log cannot be read is tried again when asked for."""
         topic = self._topics.get(CONSUMER_OFFSETS)
         for number in range(len(topic.leaders) if topic else 0):
-            self.loop(number)
+            try:
+                self.loop(number)
+            except StorageError as error:
+                log.error("%s-%d: its groups are not served: %s", CONSUMER_OFFSETS, number, error)
 
     def partition_of(self, group_id: str) -> int | Refused:
         """The offsets partition whose leader coordinates the group; the topic is made if this is its first use (S2.2)."""
@@ -51,12 +54,12 @@ class Groups:
         return topic if isinstance(topic, Refused) else coordinator_partition(group_id, len(topic.leaders))
 
     def loop(self, number: int) -> CoordinatorLoop:
-        """The coordinator of an offsets partition, loaded."""
+        """The coordinator of an offsets partition, loaded. Raises StorageError when its log cannot be read."""
         loop = self._loops.get(number)
         if loop is None:
             partition = self._partitions.by_name(CONSUMER_OFFSETS, number)
             assert partition is not None
-            loop = self._loops[number] = CoordinatorLoop(
+            loop = CoordinatorLoop(
                 Coordinator(self._settings(), partition=number, node_id=self._config.node_id),
                 partition,
                 clock=self._clock,
@@ -64,6 +67,7 @@ class Groups:
                 publish=self._publish,
             )
             loop.load()
+            self._loops[number] = loop
         return loop
 
     def loops(self) -> list[CoordinatorLoop]:

@@ -44,6 +44,21 @@ def test_a_failed_append_is_told_to_the_client_and_nothing_is_kept(api) -> None:
     assert commit(api) == 0
 
 
+@pytest.mark.parametrize(("flush_messages", "durable"), [(None, 0), ("1", 1)])
+def test_a_reply_waits_for_the_sync_that_flush_messages_asks_for(api, flush_messages: str | None, durable: int) -> None:
+    api.ask(3, 8, topics=[{"name": "t"}], allow_auto_topic_creation=True, include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False)  # fmt: skip
+    loop = api.cluster.groups.loop(api.cluster.groups.partition_of("g"))
+    if flush_messages is not None:
+        changes = [("flush.messages", 0, flush_messages)]
+        assert api.cluster.topics.alter_config(2, "__consumer_offsets", changes) is None
+    seen: list[int] = []
+    reply = loop._reply
+    loop._reply = lambda answer: (seen.append(loop.partition.log.recovery_point), reply(answer))
+    assert commit(api) == 0
+    assert (seen, loop.partition.log.log_end_offset) == ([durable], 1)
+
+
 def test_a_session_that_ends_rings_the_loop(make_api) -> None:
     api = make_api({"group.min.session.timeout.ms": "50"})
     fields = {

@@ -49,3 +49,21 @@ def test_a_disk_that_fails_leaves_nobody_waiting(api, monkeypatch) -> None:
     with pytest.raises(StorageError):
         api.ask(12, 4, group_id="g", generation_id=1, member_id="m", group_instance_id=None)
     assert api.cluster.groups._waiting == {}
+
+
+def test_an_offsets_partition_that_cannot_be_read_costs_its_own_groups_only(make_api, monkeypatch, caplog) -> None:
+    first = make_api()
+    first.cluster.topics.create(NewTopic(name=CONSUMER_OFFSETS, partitions=5))
+    open_log = PartitionLog.open
+
+    def fail(log, now_ms, **checkpoints):
+        if log.directory == f"{CONSUMER_OFFSETS}-3":
+            raise StorageError("cannot read it: the disk reports an error; check the device")
+        return open_log(log, now_ms, **checkpoints)
+
+    monkeypatch.setattr(PartitionLog, "open", fail)
+    groups = make_api(files=first.files).cluster.groups
+    assert len(groups.loops()) == 4
+    assert f"{CONSUMER_OFFSETS}-3: its groups are not served: cannot read it" in caplog.text
+    with pytest.raises(StorageError):
+        groups.loop(3)
