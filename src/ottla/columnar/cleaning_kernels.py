@@ -244,7 +244,7 @@ def _plan(verdict: Int, count: Int, has_horizon: Int, kept: Int, tombstones: Int
 
     _FILTER stands for: rebuilt, its delete horizon as it was; _KEEP_UNTIL_HORIZON for: rebuilt, with the delete horizon of today.
     """
-    if verdict == _FILTER or verdict == _FILTER_KEEP:
+    if verdict in (_FILTER, _FILTER_KEEP):
         if kept == 0:
             return _DROP if verdict == _FILTER else _EMPTY
         if tombstones > 0 and not has_horizon:
@@ -266,10 +266,10 @@ def decide(
     latest, now_ms = times
     for b in range(table.shape[0]):
         verdict, count, first = verdicts[b], table[b, COUNT], table[b, FIRST_ROW]
-        kept = count if verdict == _KEEP or verdict == _KEEP_UNTIL_HORIZON else 0
+        kept = count if verdict in (_KEEP, _KEEP_UNTIL_HORIZON) else 0
         if verdict == _KEEP_UNTIL_HORIZON:
             records[first : first + count, KEPT] = 1
-        if verdict == _FILTER or verdict == _FILTER_KEEP:
+        if verdict in (_FILTER, _FILTER_KEEP):
             has_horizon = (table[b, ATTRIBUTES] & DELETE_HORIZON_BIT) != 0
             keeps_tombstones = not has_horizon or now_ms < table[b, BASE_MS]
             tombstones = 0
@@ -367,7 +367,7 @@ def write(
         verdict, max_ms = verdicts[b], table[b, MAX_MS]
         if verdict == _DROP:
             continue
-        is_rebuilt = verdict != _KEEP and verdict != _EMPTY
+        is_rebuilt = verdict not in (_KEEP, _EMPTY)
         kept_bytes = table[b, SIZE] if verdict == _KEEP else HEADER_BYTES
         copy(at, source_at + table[b, AT], kept_bytes)
         end = at + kept_bytes

@@ -1,8 +1,8 @@
 """Memory by address, for the cleaner's kernels: bytes and words read, written, copied and fetched ahead.
 
-A helper that takes an array costs two atomic counts for every call, or every use where it is inlined; one that takes a number costs nothing,
-and compiles in a quarter of the time. So kernels take the address of an array once and hand numbers on. Nothing is checked here: who calls
-knows that the bytes are there, and holds the array.
+A helper that takes an array costs two atomic counts for every call, or every use where it is inlined; one that takes a number costs
+nothing, and compiles in a quarter of the time. So kernels take the address of an array once and hand numbers on. Nothing is checked here:
+who calls knows that the bytes are there, and holds the array.
 """
 
 from collections.abc import Callable
