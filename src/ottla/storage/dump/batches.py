@@ -51,7 +51,7 @@ class Start(NamedTuple):
 def read_start(window: Window, position: int) -> Start | None:
     """The first fields of the batch at `position`; None when no whole batch can lie there."""
     data = window.read(position, _START.size)
-    if position < 0 or len(data) < _START.size:
+    if len(data) < _START.size:
         return None
     start = Start(*_START.unpack(data))
     return start if start.length >= _LENGTH_MIN and start.size_bytes <= window.size - position else None

@@ -25,8 +25,10 @@ class Window:
             self.size = min(self.size, size_max)
 
     def read(self, position: int, length: int) -> memoryview:
-        """`length` bytes from `position` on, fewer only where the file ends; without a copy while they lie in the window."""
-        length = max(0, min(length, self.size - position))
+        """`length` bytes from `position` on, fewer where the file ends, none before it begins; no copy while they lie in the window."""
+        length = min(length, self.size - position)
+        if position < 0 or length <= 0:
+            return memoryview(b"")
         if not self._start <= position <= position + length <= self._start + len(self._buffer):
             self._buffer = self._files.read_range(self.path, position, max(length, min(WINDOW_BYTES, self.size - position)))
             self._start = position

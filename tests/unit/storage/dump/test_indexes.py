@@ -57,6 +57,8 @@ def test_an_entry_that_the_log_does_not_bear_out(dumped: Dumped, rewrite: Rewrit
     assert Finding(f"Mismatches in :{INDEX}", "  Index offset: 106, log offset: 105") in items
     rewrite(INDEX, lambda data: data.__setitem__(slice(36, 40), pack(">i", 1 << 30)))
     assert f"Index offset: 114, no batch lies at position {1 << 30} of the log" in faults(dumped(INDEX))
+    rewrite(INDEX, lambda data: data.__setitem__(slice(36, 40), pack(">i", -5)))
+    assert "Index offset: 114, no batch lies at position -5 of the log" in faults(dumped(INDEX))
 
 
 def test_entries_that_do_not_rise(dumped: Dumped, rewrite: Rewrite, faults: Faults) -> None:

@@ -36,7 +36,7 @@ def test_reads_end_where_the_file_ends_or_the_limit_is() -> None:
     window = Window(files, "log", size_max=6)
     assert window.size == 6
     assert bytes(window.read(4, 10)) == b"45"
-    assert bytes(window.read(6, 1)) == bytes(window.read(60, 1)) == b""
+    assert bytes(window.read(6, 1)) == bytes(window.read(60, 1)) == bytes(window.read(-1, 3)) == b""
 
 
 def test_what_is_appended_later_is_not_looked_at(tmp_path: Path) -> None:
