@@ -76,12 +76,12 @@ def _topic(cluster: "Cluster", topic: Topic, with_operations: bool) -> dict[str,
                 "error_code": ErrorCode.NONE,
                 "partition_index": number,
                 "leader_id": leader,
-                "leader_epoch": 0,
+                "leader_epoch": leader_epoch,
                 "replica_nodes": (leader,),
                 "isr_nodes": (leader,),
                 "offline_replicas": (),
             }
-            for number, leader in enumerate(topic.leaders)
+            for number, (leader, leader_epoch) in enumerate(zip(topic.leaders, topic.leader_epochs, strict=True))
         ],
         "topic_authorized_operations": TOPIC_OPERATIONS if with_operations else OPERATIONS_NOT_ASKED_FOR,
     }

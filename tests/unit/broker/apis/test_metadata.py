@@ -72,3 +72,17 @@ def test_by_id(api, make_topic) -> None:
         include_topic_authorized_operations=False,
     )
     assert [(shown.name, shown.error_code) for shown in answer.topics] == [("t", 0), (None, 100)]
+
+
+def test_leader_epochs_rise_after_a_crash_and_not_after_a_stop(make_api) -> None:
+    first = make_api()
+    first.ask(3, 12, topics=[{"name": "t", "topic_id": None}], allow_auto_topic_creation=True, include_topic_authorized_operations=False)
+    crashed = make_api(files=first.files)
+    (shown,) = ask(crashed, 12, ["t"]).topics
+    assert [part.leader_epoch for part in shown.partitions] == [1]
+    asked = {"partition_index": 0, "timestamp": -1, "current_leader_epoch": 1}
+    (listed,) = crashed.ask(2, 5, replica_id=-1, isolation_level=0, topics=[{"name": "t", "partitions": [asked]}]).topics
+    assert (listed.partitions[0].error_code, listed.partitions[0].leader_epoch) == (0, 1)
+    crashed.cluster.close()
+    (shown,) = ask(make_api(files=first.files), 12, ["t"]).topics
+    assert [part.leader_epoch for part in shown.partitions] == [1]
