@@ -1,7 +1,7 @@
 """The cleaner's columnar lane: both passes over a buffer of whole batches, in compiled code that holds no lock of the interpreter.
 
 It keeps the protocol of core/cleaning/lane.py, with the plain lane's results to the byte. What it does in Python is done per buffer, or per
-compressed batch: those are expanded and compressed here. Importing it loads NumPy and Numba; `load_lane` is for whoever may not have them.
+compressed batch: those are expanded and compressed here. Importing it loads NumPy and Numba (the extra `arrow`), and nothing else does.
 """
 
 from array import array
