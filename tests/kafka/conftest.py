@@ -122,6 +122,8 @@ class Talk:
             return b"".join(value[at : at + header.size_bytes] for at, header in split_batches(value))
         if field == "error_message":
             return None if value in ("", "NONE") else value
+        if field == "session_id" and value != 0:
+            return "<a session>"
         if field == "producer_id" and value >= 0:
             return "<a producer id>"
         if isinstance(value, datetime.datetime) and value.year > 2000:

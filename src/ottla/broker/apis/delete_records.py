@@ -25,6 +25,7 @@ def handle(cluster: "Cluster", request: Request) -> None:
     topics = [
         {"name": name, "partitions": [_partition(cluster, name, number, offset) for number, offset in offsets.items()]}
         for name, offsets in asked.items()
+        if offsets
     ]
     request.reply({"throttle_time": NO_THROTTLE_MS, "topics": topics})
 

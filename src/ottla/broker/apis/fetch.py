@@ -45,7 +45,7 @@ def handle(cluster: "Cluster", request: Request) -> None:
         request.reply_body(encode_fetch_answer(request.version, context, NO_SESSION, [], _leader(cluster)))
         return
     fetch = _Fetch(cluster, request, asked, context)
-    if not fetch.look(time_is_up=asked.wait_ms_max <= 0 or not fetch.readable):
+    if not fetch.look(time_is_up=not (fetch.may_wait and fetch.readable)):
         fetch.park()
 
 
@@ -54,7 +54,7 @@ class _Fetch:
 
     __slots__ = (
         "bytes_max", "bytes_min", "cluster", "cold_rounds", "committed_only", "context", "deadline_s", "delayed", "found", "is_over",
-        "readable", "request", "unreadable", "wait_s",
+        "may_wait", "readable", "request", "unreadable", "wait_s",
     )  # fmt: skip
 
     def __init__(self, cluster: "Cluster", request: Request, asked: FetchRequest, context: FetchContext) -> None:
@@ -63,6 +63,7 @@ class _Fetch:
         self.bytes_max = min(bytes_max, max(self.bytes_min, ANSWER_BYTES_ENOUGH))
         self.committed_only = asked.isolation_level == READ_COMMITTED
         self.wait_s = asked.wait_ms_max / 1000
+        self.may_wait = asked.wait_ms_max > 0
         self.deadline_s = 0.0
         self.cluster = cluster
         self.request = request
@@ -103,7 +104,10 @@ class _Fetch:
             except StorageError as error:
                 missing = error.code
         if part.partition is None:
-            self.unreadable.append(Found(part, missing, aborted=()))
+            # Apache Kafka lets the others wait when a topic is not there, and answers at once when something is wrong with it.
+            is_wrong = missing not in (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            self.may_wait = self.may_wait and not is_wrong
+            self.unreadable.append(Found(part, missing, aborted=None if is_wrong else ()))
         return part.partition
 
     def look(self, time_is_up: bool) -> bool:
@@ -124,7 +128,7 @@ class _Fetch:
         """Reads in order while there is room; the very first batch comes even if it is too large. Whether it is time to answer."""
         self.found = found = []
         is_incremental = self.context.session is not None
-        may_wait = self.cold_rounds >= COLD_ROUNDS_MAX
+        waits_for_disk = self.cold_rounds >= COLD_ROUNDS_MAX
         left, total, is_enough = self.bytes_max, 0, False
         for part, partition in self.readable:
             if partition.deleted:  # while the request waited
@@ -135,9 +139,9 @@ class _Fetch:
                 continue
             room = min(part.bytes_max, left)
             try:
-                got = self._read_one(part, partition, room, at_least_one=total == 0, wait=may_wait and total == 0)
+                got = self._read_one(part, partition, room, at_least_one=total == 0, wait=waits_for_disk and total == 0)
             except ColdRead as missing:
-                if not may_wait:
+                if not waits_for_disk:
                     cold.append(missing)
                     if len(cold) == COLD_READS_AT_ONCE_MAX:
                         break

@@ -26,19 +26,19 @@ _NONE: Found = (-1, -1, -1)
 
 
 def handle(cluster: "Cluster", request: Request) -> None:
-    """Answers with (timestamp, offset, leader epoch) a partition; a partition that is named twice gets no answer but an error."""
+    """Answers with (timestamp, offset, leader epoch) a partition; one that is named twice gets an error, once."""
     message = request.message
     committed_only = getattr(message, "isolation_level", 0) == _READ_COMMITTED
     named = Counter((topic.name, part.partition_index) for topic in message.topics for part in topic.partitions)
     topics = []
     for topic in message.topics:
-        partitions = []
+        partitions = {}
         for part in topic.partitions:
             error, found = ErrorCode.INVALID_REQUEST, _NONE
             if named[topic.name, part.partition_index] == 1:
                 error, found = _partition(cluster, request.version, topic.name, part, committed_only)
-            partitions.append(_answer(part.partition_index, error, found))
-        topics.append({"name": topic.name, "partitions": partitions})
+            partitions[part.partition_index] = _answer(part.partition_index, error, found)
+        topics.append({"name": topic.name, "partitions": tuple(partitions.values())})
     request.reply({"throttle_time": NO_THROTTLE_MS, "topics": topics})
 
 

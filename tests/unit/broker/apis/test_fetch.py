@@ -321,6 +321,19 @@ def test_nobody_waits_for_a_connection_that_is_gone(api, make_topic) -> None:
     assert sent == []
 
 
+def test_a_topic_that_is_not_the_one_of_the_session_ends_the_waiting(api, make_topic) -> None:
+    first = make_topic("t")
+    make_topic("u")
+    session = Session(api, 13, uuid.UUID(bytes=first.topic_id))
+    session.ask({0: 0})
+    api.ask(20, 5, timeout=1000, topic_names=["t"])
+    make_topic("t")
+    other = uuid.UUID(bytes=api.cluster.catalogue.topics["u"].topic_id)
+    added = fields(other, version=13, wait=60000) | {"session_id": session.session_id, "session_epoch": 1}
+    errors = {part.error_code for topic in api.ask(1, 13, **added).responses for part in topic.partitions}
+    assert errors == {0, 103}
+
+
 # --- records that are not in memory
 
 
