@@ -50,8 +50,8 @@ class Flush:
 class Durability:
     """`offset`: all below is durable. `broken`: why nothing more can be promised, after a failed sync.
 
-    `snapshot_offset`: where the newest snapshot on disk stands, if that is the end of the log. `lock` is held while a full segment is
-    being synced: who removes segments holds it, too.
+    `snapshot_offset`: where the newest snapshot on disk stands (-1: there is none). `lock` is held while a full segment is being synced:
+    who takes the directory away holds it, too.
     """
 
     __slots__ = ("_directory", "_files", "_flush", "_named", "_names", "_rolled", "broken", "lock", "offset", "snapshot_offset")
@@ -85,10 +85,6 @@ class Durability:
         """A segment is full and must become durable."""
         self._rolled.append(Rolled(segment, end_offset, snapshot))
 
-    def forget(self, segments: Sequence[Segment]) -> None:
-        """Segments are gone; with `lock` held."""
-        self._rolled = [rolled for rolled in self._rolled if rolled.segment not in segments]
-
     def sync_rolled(self) -> None:
         """Make full segments durable and write the snapshots that say so, oldest first. Any thread may do it."""
         while self._rolled:
@@ -100,11 +96,21 @@ class Durability:
                     segment.sync_all()
                     if snapshot is not None:
                         self.write_snapshot(snapshot_offset, snapshot)
+                        self.sync_names()
                         self.offset = max(self.offset, snapshot_offset)
                 except StorageError as error:
                     self.stop_after_failed_sync(error)
                     raise
                 del self._rolled[0]
+
+    def sync_names(self) -> None:
+        """Make durable which files there are: what is left must be found after a crash before anything else may go."""
+        names = self._names
+        if self._named < names:
+            self._files.sync(f"{self._directory}/{LEADER_EPOCHS_FILE}")
+            self._files.sync_directory(self._directory)
+            self._files.sync_directory("")
+            self._named = max(self._named, names)
 
     def begin(self, active: Segment, end_offset: int) -> Flush | None:
         """What must be synced now; None when there is nothing, or a flush is under way."""
@@ -127,7 +133,7 @@ class Durability:
         if error is not None:
             self.stop_after_failed_sync(error)
             return False
-        self._named = flush.names
+        self._named = max(self._named, flush.names)
         self.offset = max(self.offset, flush.end_offset)
         return True
 
@@ -136,5 +142,6 @@ class Durability:
         self.broken = f"the log {self._directory} takes no more records: it could not be synced ({error})"
 
     def write_snapshot(self, offset: int, snapshot: bytes) -> None:
-        """Write, durably, the producers as they are at `offset`."""
+        """Write, durably, the producers as they are at `offset`, below which everything is durable."""
         self._files.replace(f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}", snapshot)
+        self.snapshot_offset = max(self.snapshot_offset, offset)

@@ -33,10 +33,14 @@ class OffsetIndex:
         self.relative_offsets.append(relative_offset)
         self.positions.append(position)
 
+    def entry_for(self, relative_offset: int) -> tuple[int, int]:
+        """(last offset, position) of the batch that ends at or before `relative_offset`, the nearest known; (-1, 0) without one."""
+        entry = bisect_right(self.relative_offsets, relative_offset) - 1
+        return (self.relative_offsets[entry], self.positions[entry]) if entry >= 0 else (-1, 0)
+
     def position_for(self, relative_offset: int) -> int:
         """The start of a batch that ends at or before `relative_offset`, the nearest known; 0 without one."""
-        entry = bisect_right(self.relative_offsets, relative_offset)
-        return self.positions[entry - 1] if entry else 0
+        return self.entry_for(relative_offset)[1]
 
     def batch_start_at_or_before(self, position: int) -> int:
         """The nearest known start of a batch at or before `position`; 0 without one."""

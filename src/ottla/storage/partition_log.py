@@ -51,7 +51,7 @@ class PartitionLog:
     """
 
     __slots__ = (
-        "_aborted", "_directory", "_dirty_since_ms", "_durability", "_end_offset", "_epochs", "_files", "_high_watermark",
+        "_aborted", "_directory", "_dirty_since_ms", "_durability", "_end_offset", "_epochs", "_files", "_high_watermark", "_is_closed",
         "_last_append_ms", "_last_failure", "_producers", "_segments", "_start_offset", "settings", "topic_id",
     )  # fmt: skip
 
@@ -74,9 +74,10 @@ class PartitionLog:
             self._files,
             self._directory,
             offset=found.durable_offset if found.segments else found.end_offset,
-            snapshot_offset=found.end_offset if found.clean else -1,
+            snapshot_offset=found.snapshot_offset,
             undurable=found.undurable,
         )
+        self._is_closed = found.clean
         self._dirty_since_ms: int | None = None
         self._last_append_ms = 0
         self._last_failure: str | None = None
@@ -90,12 +91,7 @@ class PartitionLog:
         Any thread may open a log that nobody uses yet.
         """
         found = recover(
-            self._files,
-            self._directory,
-            self.settings,
-            now_ms=now_ms,
-            log_start_offset=log_start_offset,
-            recovery_point=recovery_point,
+            self._files, self._directory, self.settings, now_ms=now_ms, log_start_offset=log_start_offset, recovery_point=recovery_point
         )
         self._set(found)
         self._segments.close()
@@ -107,13 +103,13 @@ class PartitionLog:
         When that fails (StorageError) the files are given back all the same, and the next `open` looks for damage.
         """
         try:
-            if clean and self._segments and self._durability.snapshot_offset != self._end_offset:
+            if clean and self._segments and not self._is_closed:
                 self.flush()
                 active = self._segments.active
                 active.write_indexes(final=True)
                 active.sync_indexes()
                 self._durability.write_snapshot(self._end_offset, self._producers.encode())
-                self._durability.snapshot_offset = self._end_offset
+                self._is_closed = True
         finally:
             self._segments.close()
 
@@ -175,6 +171,7 @@ class PartitionLog:
 
     @property
     def leader_epoch(self) -> int:
+        """It only rises."""
         return self._epochs.current
 
     @leader_epoch.setter
@@ -219,8 +216,7 @@ class PartitionLog:
 
     def append_records(self, records: Sequence[Record], *, now_ms: int) -> Appended:
         """Append records of the broker's own topics as one batch, with their own timestamps; their offsets are assigned here."""
-        numbered = [record._replace(offset=number) for number, record in enumerate(records)]
-        batch = encode_batch(numbered)
+        batch = encode_batch([record._replace(offset=number) for number, record in enumerate(records)])
         return self._store(memoryview(batch), [next(header for _, header in split_batches(batch))], now_ms)
 
     def _store(self, view: memoryview, headers: list[BatchHeader], now_ms: int) -> Appended:
@@ -250,6 +246,7 @@ class PartitionLog:
     def _count(self, first: int, end: int, now_ms: int) -> None:
         """What was appended counts now; it may be read at once unless it must be synced before that."""
         self._last_failure = None
+        self._is_closed = False
         self._last_append_ms = now_ms
         if self._dirty_since_ms is None:
             self._dirty_since_ms = now_ms
@@ -428,6 +425,7 @@ class PartitionLog:
 
     def expire_segments(self, now_ms: int) -> tuple[str, ...]:
         """Retention: take the segments that have expired out of the log. Their files have new names (`.deleted`), to be removed later."""
+        self._durability.check()
         settings = self.settings
         count = expired_segments(
             lambda: self._segments.facts(self._end_offset),
@@ -446,9 +444,8 @@ class PartitionLog:
                 self._begin_segment(now_ms)
         if count <= 0:
             return ()
-        with self._durability.lock:
-            gone = self._segments.take_first(count)
-            self._durability.forget(gone)
+        self.sync_rolled()  # the snapshots tell of the producers of what goes, and what is left is found after a crash
+        gone = self._segments.take_first(count)
         self._raise_start(self._segments.start_offset)
         self._aborted.forget_below(self._start_offset)
         names = [name for segment in gone for name in segment_files(segment)]
@@ -484,13 +481,11 @@ class PartitionLog:
         if not self._segments.holds(replaced):
             remove_cleaned(self._files, path)
             return None
-        with self._durability.lock:
-            old = self._segments.neighbours(replaced)
-            deleted = swap_in(self._files, path, old)
-            segment = Segment(
-                self._files, self._directory, base_offset, index_interval_bytes=self.settings.index_interval_bytes, made_ms=old[-1].made_ms
-            )
-            self._segments.replace(replaced, segment)
-            self._durability.forget(old)
+        old = self._segments.neighbours(replaced)
+        deleted = swap_in(self._files, path, old)
+        segment = Segment(
+            self._files, self._directory, base_offset, index_interval_bytes=self.settings.index_interval_bytes, made_ms=old[-1].made_ms
+        )
+        self._segments.replace(replaced, segment)
         self._aborted.reload(self._files, segment, self._segments.end_of(base_offset, self._end_offset))
         return deleted

@@ -38,7 +38,7 @@ _CRC_BYTES: Final = 4
 class Recovered:
     """A partition's log as found. `clean`: it was closed in order. `bytes_cut`: what was removed, torn or behind something torn.
 
-    `durable_offset`: all below is known to be durable (-1: nothing is). `aborted`: the transactions of all its indexes, in order.
+    `durable_offset`: all below is known to be durable (-1: nothing is); `snapshot_offset`: the newest snapshot's (-1: there is none). `aborted`: the transactions of all its indexes, in order.
     `undurable`: segments before the last that no snapshot vouches for; they must be synced before the next one is written.
     """
 
@@ -46,6 +46,7 @@ class Recovered:
     start_offset: int = 0
     end_offset: int = 0
     durable_offset: int = 0
+    snapshot_offset: int = -1
     producers: ProducerStates = field(default_factory=ProducerStates)
     epochs: list[EpochStart] = field(default_factory=list)
     clean: bool = True
@@ -67,6 +68,8 @@ def recover(
         # All that is left lies below the log's start: begin anew there, since offsets up to it have been given out.
         for segment in found.segments:
             segment.remove()
+        for offset in _offsets(files.list(directory), SNAPSHOT_SUFFIX):
+            files.remove(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
         return Recovered(start_offset=found.start_offset, end_offset=found.start_offset, epochs=found.epochs)
     return found
 
@@ -102,6 +105,7 @@ class _Recovery:
             if found.epochs != epochs:
                 self._files.replace(self._path(LEADER_EPOCHS_FILE), encode_leader_epochs(found.epochs), sync=False)
         found.durable_offset = found.end_offset if found.clean else min(self._durable_offset, found.end_offset)
+        found.snapshot_offset = self._snapshot_offset
         found.producers.expire(now_ms=self._now_ms, after_ms=self._settings.producer_id_expiration_ms)
         self._remove_stray_snapshots()
         return found
@@ -157,13 +161,18 @@ class _Recovery:
         return end == last.size and next_offset == self._snapshot_offset <= self._durable_offset
 
     def _recover(self, *, from_offset: int) -> None:
-        """Read everything from the segment that holds `from_offset` on, and cut at the first damage."""
+        """Read everything from the segment that holds `from_offset` on, and cut at the first damage in what may not be durable."""
         found = self._found
-        first = max(0, bisect_right([segment.base_offset for segment in found.segments], from_offset) - 1)
+        bases = [segment.base_offset for segment in found.segments]
+        first = max(0, bisect_right(bases, from_offset) - 1)
         found.epochs = [epoch for epoch in found.epochs if epoch.start_offset < found.segments[first].base_offset]
         found.end_offset = found.segments[first].base_offset
         for number in range(first, len(found.segments)):
             segment = found.segments[number]
+            if number + 1 < len(bases) and bases[number + 1] <= self._durable_offset:
+                self._read_durable(segment)
+                found.end_offset = bases[number + 1]
+                continue
             if not self._follows(segment):
                 self._drop_from(number)
                 break
@@ -191,6 +200,11 @@ class _Recovery:
         if self._snapshot_offset > found.end_offset:
             self._replay_producers()
 
+    def _read_durable(self, segment: Segment) -> None:
+        """Producers and epochs of a segment that no crash can have harmed: nothing in it is cut, and what follows it stays."""
+        for position, header in segment.batches():
+            self._meet(segment, position, header)
+
     def _refuse_older_format(self, segment: Segment) -> None:
         """Messages of formats 0 and 1 (before Kafka 0.11) are no damage: they are left alone, and the log is not opened."""
         head = segment.log().read(segment.size, _OLDER_MESSAGE.size)
@@ -206,8 +220,8 @@ class _Recovery:
             )
 
     def _may_have_gaps(self, segment: Segment) -> bool:
-        """Only compaction leaves gaps, and only in what is durable: cleaned segments are synced before they count."""
-        return self._settings.is_compacted or segment.base_offset < self._durable_offset
+        """What is missing below a durable offset was cleaned or deleted; above it, it was lost."""
+        return self._settings.is_compacted or segment.base_offset <= self._durable_offset
 
     def _follows(self, segment: Segment) -> bool:
         """A segment begins where the one before ended, or behind a gap that compaction left."""

@@ -230,11 +230,7 @@ class Segment:
         if self._files.exists(self.file(TIME_INDEX_SUFFIX)):
             times = TimeIndex.decode(self._files.read_all(self.file(TIME_INDEX_SUFFIX)))
         if offsets is None or times is None or not self._ends_at_a_batch(offsets):
-            size = self.size
-            self.recount(verify_crc=False)
-            # A damaged tail of an old segment is for recovery to judge; here the bytes stay what they were.
-            self.size = size
-            self.rewrite_indexes(sync=True)
+            self._rebuild_indexes()
             return False
         self._offsets, self._times = offsets, times
         self._written_offsets, self._written_times = len(offsets), len(times)
@@ -253,6 +249,13 @@ class Segment:
         except PeerError:
             return False
         return header.last_offset - self.base_offset == offsets.relative_offsets[-1]
+
+    def _rebuild_indexes(self) -> None:
+        """From the log. A damaged tail of an old segment is for recovery to judge; here the log's bytes stay what they were."""
+        size = self.size
+        self.recount(verify_crc=False)
+        self.size = size
+        self.rewrite_indexes(sync=True)
 
     def recount(self, *, verify_crc: bool, may_have_gaps: bool = True, on_batch: Callable[[int, BatchHeader], None] | None = None) -> int:
         """Walk the log from its start and make counts and indexes anew, in memory. `size` becomes the end of the last sound batch.
@@ -335,13 +338,20 @@ class Segment:
 
     def locate(self, offset: int, *, wait: bool = True) -> tuple[int, int] | None:
         """Position and size of the first batch that ends at or after `offset`."""
-        position = self.offsets().position_for(offset - self.base_offset)
+        relative_offset, position = self.offsets().entry_for(offset - self.base_offset)
+        is_entry = relative_offset >= 0
         log = self.log()
         while position < self.size:
             window = log.read(position, _WALK_BYTES, wait=wait)
             at, last = 0, len(window) - _WALK.size
             if last < 0:
                 raise self._damaged(position)
+            if is_entry:
+                base_offset, _, last_delta = _WALK.unpack_from(window)
+                if base_offset + last_delta != self.base_offset + relative_offset:
+                    self._rebuild_indexes()  # the entry does not speak of a batch that is there
+                    return self.locate(offset, wait=wait)
+                is_entry = False
             while at <= last:
                 base_offset, length, last_delta = _WALK.unpack_from(window, at)
                 if length < BATCH_LENGTH_MIN:
@@ -359,7 +369,7 @@ class Segment:
         if position + first_bytes > limit:
             return position
         end = self.offsets().batch_start_at_or_before(limit)
-        if end > position:
+        if end >= position + first_bytes:
             return end
         # No index entry follows within the range, so little lies in it: step over what fits.
         end = position + first_bytes
