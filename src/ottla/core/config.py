@@ -240,7 +240,7 @@ _OWN_BROKER_SETTINGS = (
         _LONG,
         "log.flush.scheduler.interval.ms",
         LONG_MAX,
-        "Time between two looks for logs that flush.ms has synced, in ms; also its default. Left alone, each topic's flush.ms is kept.",
+        "Default of log.flush.interval.ms, in ms. Nothing looks at logs so often: each is synced when its flush.ms is over.",
     ),
     _num(_INT, "log.flush.offset.checkpoint.interval.ms", 60000, "Time between two writes of the recovery points, in ms.", 0),
     _num(_INT, "log.flush.start.offset.checkpoint.interval.ms", 60000, "Time between two writes of the log starts, in ms.", 0),
