@@ -3,7 +3,7 @@
 It appends nothing and judges no batch: it sees only what makes Kafka refuse the whole request before it looks at single partitions.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -33,10 +33,14 @@ class TopicRecords(NamedTuple):
 
 def read_topics(
     read: Reader, version: int, flexible: bool, by_name: Mapping[str, Topic], by_id: Mapping[bytes, Topic]
-) -> Iterator[TopicRecords]:
-    """The topics of a request from version 3 on; PeerError where it ends too early. The records are views into the reader's buffer."""
+) -> tuple[list[TopicRecords], bool]:
+    """The topics of a request from version 3 on, and whether `refusal_of_all` must be asked; PeerError where it ends too early.
+
+    The records are views into the reader's buffer.
+    """
     buffer = read.buffer
     assert isinstance(buffer, memoryview)
+    topics, is_odd = [], False
     for _ in range(read.count(_TOPIC_BYTES_MIN, compact=flexible)):
         key: bytes | str
         if version >= FIRST_VERSION_WITH_TOPIC_IDS:
@@ -52,26 +56,23 @@ def read_topics(
             start = read.at
             read.skip(max(length, 0))
             partitions.append((number, buffer[start : read.at]))
+            is_odd = is_odd or length < _SIGNS.size or _is_odd(*_SIGNS.unpack_from(buffer, start))
             if flexible:
                 read.tagged_fields()
         if flexible:
             read.tagged_fields()
-        yield TopicRecords(key, topic, partitions)
+        topics.append(TopicRecords(key, topic, partitions))
+    return topics, is_odd
+
+
+def _is_odd(length: int, magic: int, attributes: int) -> bool:
+    return magic != MAGIC or bool(attributes & TRANSACTIONAL_BIT) or attributes & CODEC_MASK > ZSTD or length not in _PLAUSIBLE_LENGTHS
 
 
 def refusal_of_all(version: int, transactional_id: str | None, topics: list[TopicRecords]) -> Refused | None:
     """Why nothing of a request may be appended, because of one of its batches; None when each partition is judged alone."""
     for topic in topics:
         for _, records in topic.partitions:
-            if len(records) >= _SIGNS.size:
-                length, magic, attributes = _SIGNS.unpack_from(records)
-                if (
-                    magic == MAGIC
-                    and length in _PLAUSIBLE_LENGTHS
-                    and not attributes & TRANSACTIONAL_BIT
-                    and attributes & CODEC_MASK <= ZSTD
-                ):
-                    continue
             refused = _stumbling(version, transactional_id, records)
             if refused is not None:
                 return refused
@@ -97,9 +98,10 @@ def _stumbling(version: int, transactional_id: str | None, records: memoryview) 
 
 
 def refusal_of_partition(version: int, acks: int, topic: Topic, records: memoryview) -> Refused | None:
-    """Why a partition's records may not even come to its log; None when the log is to judge."""
-    if version >= FIRST_VERSION_WITH_ZSTD and acks in (-1, 0, 1) and not topic.internal:
-        return None
+    """Why a partition's records may not even come to its log; None when the log is to judge.
+
+    It need not be asked for a topic of users in version 7 or later with one of the three acks that there are.
+    """
     header = read_client_batch(records)
     if isinstance(header, Refused):
         return header

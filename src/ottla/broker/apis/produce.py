@@ -13,7 +13,14 @@ from ottla.broker.api import NO_THROTTLE_MS, Api, Request
 from ottla.broker.messages import is_flexible
 from ottla.broker.pack import Packer
 from ottla.broker.partitions import Partition
-from ottla.broker.produce_request import FIRST_VERSION_WITH_TOPIC_IDS, TopicRecords, read_topics, refusal_of_all, refusal_of_partition
+from ottla.broker.produce_request import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    FIRST_VERSION_WITH_ZSTD,
+    TopicRecords,
+    read_topics,
+    refusal_of_all,
+    refusal_of_partition,
+)
 from ottla.core.catalogue.catalogue import Topic
 from ottla.core.errors import ErrorCode, PeerError, StorageError
 from ottla.core.wire import Reader
@@ -29,15 +36,16 @@ _NOT_HERE = "This server does not host this topic-partition."
 
 @dataclass(slots=True)
 class _Written:
-    """One partition's result. `log_start_offset`: -1 where nothing is said of the log. `durable`: not acknowledged before that."""
+    """One partition's result. `log_start_offset`: -1 where nothing is said of the log."""
 
     number: int
     outcome: Appended | Refused
     log_start_offset: int = -1
-    durable: asyncio.Future[None] | None = None
 
 
 _Results = list[tuple[bytes | str, list[_Written]]]
+_Waiting = list[tuple[_Written, asyncio.Future[None]]]
+"""What is appended but must not be acknowledged before its future is done."""
 
 
 def handle(cluster: "Cluster", request: Request) -> None:
@@ -48,19 +56,18 @@ def handle(cluster: "Cluster", request: Request) -> None:
     transactional_id = read.compact_nullable_string() if flexible else read.nullable_string()
     acks = read.int16()
     read.int32()  # timeout: nothing here waits for a replica
-    topics = list(read_topics(read, version, flexible, cluster.catalogue.topics, cluster.catalogue.topics_by_id))
-    refused = refusal_of_all(version, transactional_id, topics)
+    topics, is_odd = read_topics(read, version, flexible, cluster.catalogue.topics, cluster.catalogue.topics_by_id)
+    refused = refusal_of_all(version, transactional_id, topics) if is_odd else None
     results: _Results = []
+    waiting: _Waiting = []
     for asked in topics:
         if refused is None:
-            results.append((asked.key, _write_topic(cluster, version, acks, asked)))
+            results.append((asked.key, _write_topic(cluster, version, acks, asked, waiting)))
         else:
             results.append((asked.key, [_Written(number, refused) for number, _ in asked.partitions]))
     if acks == 0:
         _end_without_answer(request, results)
-        return
-    waiting = [written for _, topic in results for written in topic if written.durable is not None]
-    if waiting:
+    elif waiting:
         _answer_when_durable(request, results, waiting)
     else:
         request.reply_body([_answer(version, flexible, results)])
@@ -73,33 +80,36 @@ def _end_without_answer(request: Request, results: _Results) -> None:
     request.no_reply()
 
 
-def _answer_when_durable(request: Request, results: _Results, waiting: list[_Written]) -> None:
+def _answer_when_durable(request: Request, results: _Results, waiting: _Waiting) -> None:
     """Answers when all the syncs that the request waits for have ended; they are shared with other requests."""
 
     def answer(outcomes: "asyncio.Future[list[BaseException | None]]") -> None:
-        for written, error in zip(waiting, outcomes.result(), strict=True):
+        for (written, _), error in zip(waiting, outcomes.result(), strict=True):
             if error is not None:
                 written.outcome, written.log_start_offset = Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)), -1
         request.reply_body([_answer(request.version, is_flexible(request.key, request.version), results)])
 
-    futures = [written.durable for written in waiting if written.durable is not None]
-    asyncio.gather(*futures, return_exceptions=True).add_done_callback(answer)
+    asyncio.gather(*(durable for _, durable in waiting), return_exceptions=True).add_done_callback(answer)
 
 
-def _write_topic(cluster: "Cluster", version: int, acks: int, asked: TopicRecords) -> list[_Written]:
+def _write_topic(cluster: "Cluster", version: int, acks: int, asked: TopicRecords, waiting: _Waiting) -> list[_Written]:
     topic = asked.topic
     if topic is None:
         missing = ErrorCode.UNKNOWN_TOPIC_ID if version >= FIRST_VERSION_WITH_TOPIC_IDS else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return [_Written(number, Refused(missing, _NOT_HERE)) for number, _ in asked.partitions]
-    return [_write(cluster, version, acks, topic, number, records) for number, records in asked.partitions]
+    is_usual = version >= FIRST_VERSION_WITH_ZSTD and acks in (-1, 0, 1) and not topic.internal
+    results = []
+    for number, records in asked.partitions:
+        refused = None
+        if not 0 <= number < len(topic.leaders):
+            refused = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HERE)
+        elif not is_usual:
+            refused = refusal_of_partition(version, acks, topic, records)
+        results.append(_write(cluster, acks, topic, number, records, waiting) if refused is None else _Written(number, refused))
+    return results
 
 
-def _write(cluster: "Cluster", version: int, acks: int, topic: Topic, number: int, records: memoryview) -> _Written:
-    if not 0 <= number < len(topic.leaders):
-        return _Written(number, Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HERE))
-    refused = refusal_of_partition(version, acks, topic, records)
-    if refused is not None:
-        return _Written(number, refused)
+def _write(cluster: "Cluster", acks: int, topic: Topic, number: int, records: memoryview, waiting: _Waiting) -> _Written:
     partition: Partition | None = None
     try:
         partition = cluster.partitions.get(topic, number)
@@ -113,7 +123,11 @@ def _write(cluster: "Cluster", version: int, acks: int, topic: Topic, number: in
         says_nothing = outcome.before_log or outcome.error in _SAYS_NOTHING
         return _Written(number, outcome, -1 if says_nothing else partition.log.log_start_offset)
     partition.grew()
-    return _Written(number, outcome, outcome.log_start_offset, None if acks == 0 else partition.when_durable())
+    written = _Written(number, outcome, outcome.log_start_offset)
+    durable = partition.when_durable() if acks != 0 else None
+    if durable is not None:
+        waiting.append((written, durable))
+    return written
 
 
 def _answer(version: int, flexible: bool, results: list[tuple[bytes | str, list[_Written]]]) -> bytearray:
