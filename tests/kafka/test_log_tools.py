@@ -1,0 +1,89 @@
+"""Apache Kafka's tools about logs against our broker: its consumer reads in a session, records are deleted, directories described."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.broker import Broker
+from ottla.broker.fetch_sessions import NO_SESSION, FetchSessions
+
+pytestmark = pytest.mark.kafka
+
+PARTITIONS, RECORDS = 3, 300
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Our broker in this process with RECORDS records of 1,000 bytes in topic `t`, most of them in partition 0."""
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    with Broker(tmp_path_factory.mktemp("log-tools") / "data") as broker:
+        servers = {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0}
+        admin = AdminClient(servers)
+        admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result(10)
+        producer = Producer(servers)
+        for number in range(RECORDS):
+            producer.produce("t", b"%d " % number + b"x" * 1000, partition=number % 30 if number % 30 < PARTITIONS else 0)
+        assert producer.flush(10) == 0
+        yield broker
+
+
+@pytest.fixture
+def run_tool(reference: Any) -> Callable[..., str]:
+    """`run_tool("org.apache...", ...)` runs a class of Apache Kafka and gives what it printed."""
+
+    def run(*arguments: str) -> str:
+        ran = subprocess.run(reference.java_command("-Xmx256m", *arguments), capture_output=True, text=True, timeout=60, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+    return run
+
+
+@pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
+def test_the_console_consumer_reads_all_in_a_session(
+    broker: Broker, run_tool: Callable[..., str], isolation_level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert broker._task is not None
+    made: list[int] = []
+    really_make = FetchSessions.make
+    monkeypatch.setattr(FetchSessions, "make", lambda *asked: made.append(really_make(*asked)) or made[-1])
+    printed = run_tool(
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        *("--bootstrap-server", broker.bootstrap_servers, "--topic", "t", "--from-beginning", "--timeout-ms", "3000"),
+        *("--isolation-level", isolation_level, "--command-property", "max.partition.fetch.bytes=5000"),
+    )
+    assert sorted(int(line.split()[0]) for line in printed.splitlines() if line.endswith("x")) == list(range(RECORDS))
+    assert any(session_id != NO_SESSION for session_id in made)
+    assert len(broker._task.cluster.fetch_sessions) == 0, "its last request ends its session"
+
+
+def test_log_dirs_are_described(broker: Broker, run_tool: Callable[..., str]) -> None:
+    printed = run_tool(
+        *("org.apache.kafka.tools.LogDirsCommand", "--bootstrap-server", broker.bootstrap_servers, "--describe", "--topic-list", "t")
+    )
+    described = json.loads(printed[printed.index("{") : printed.rindex("}") + 1])
+    assert broker._data_dir is not None
+    (log_dir,) = described["brokers"][0]["logDirs"]
+    assert (log_dir["error"], log_dir["logDir"]) == (None, str(Path(broker._data_dir).absolute()))
+    sizes = {part["partition"]: part["size"] for part in log_dir["partitions"]}
+    assert sorted(sizes) == ["t-0", "t-1", "t-2"]
+    assert sizes["t-0"] == sum(path.stat().st_size for path in (Path(broker._data_dir) / "t-0").glob("*.log"))
+
+
+def test_records_are_deleted(broker: Broker, run_tool: Callable[..., str], tmp_path: Path) -> None:
+    plan = {"partitions": [{"topic": "t", "partition": 1, "offset": 4}, {"topic": "t", "partition": 2, "offset": -1}], "version": 1}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    printed = run_tool(
+        "org.apache.kafka.tools.DeleteRecordsCommand",
+        *("--bootstrap-server", broker.bootstrap_servers, "--offset-json-file", str(tmp_path / "plan.json")),
+    )
+    assert "partition: t-1\tlow_watermark: 4" in printed
+    shell = ("org.apache.kafka.tools.GetOffsetShell", "--bootstrap-server", broker.bootstrap_servers, "--topic", "t", "--time")
+    assert {"t:1:4", "t:2:10"} <= set(run_tool(*shell, "earliest").split())
+    assert {"t:1:10", "t:2:10"} <= set(run_tool(*shell, "latest").split())
