@@ -195,7 +195,11 @@ class LogCleaner:
             return []
         if partition is None or partition.log.failure is not None:
             return []
-        return [Log(partition, partition.log.view(), self._checkpoint.get(topic, number))]
+        view = partition.log.view()
+        if partition.log.recovery_point < view.active_base_offset and partition.syncing is None:
+            # After a crash nobody else may ask for it: only what is durable can be cleaned.
+            partition.sync_soon()
+        return [Log(partition, view, self._checkpoint.get(topic, number))]
 
     def _take_account(self, judged: Sequence[Judged], now_ms: int) -> None:
         before, self._known = self._known, {}
