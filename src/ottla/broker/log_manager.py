@@ -60,7 +60,7 @@ class LogManager:
         if was_clean:
             self._files.remove(CLEAN_SHUTDOWN_FILE)
             self._files.sync_directory("")
-        self._checkpoints.load()
+        self._load_checkpoints()
         self._removals.now(name for name in names if name.endswith(DELETED_DIRECTORY_SUFFIX))
         found, strange = self._partitions.find(name for name in names if name.rpartition("-")[2].isdecimal() and name != METADATA_DIRECTORY)
         if strange:
@@ -72,6 +72,14 @@ class LogManager:
             self._partitions.recover(found, threads=self._recovery_threads())
             self.is_recovering = False
         self._is_open = True
+
+    def _load_checkpoints(self) -> None:
+        self._checkpoints.load()
+        topics = self._catalogue.topics
+        gone = [name for name in self._checkpoints.names() if name.topic not in topics or name.partition >= len(topics[name.topic].leaders)]
+        if self._checkpoints.forget(gone):
+            # A crash came between the deletion of a topic and this; another one must not make it true for the next topic of that name.
+            self._checkpoints.write()
 
     def close(self) -> None:
         """Closes every log, writes down where all stand, and removes what waits to be removed."""

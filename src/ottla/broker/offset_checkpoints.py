@@ -60,6 +60,10 @@ class OffsetCheckpoints:
         known = [offsets.pop(name, None) for name in names for offsets in self._offsets.values()]
         return any(offset is not None for offset in known)
 
+    def names(self) -> set[TopicPartition]:
+        """Every partition that something is known of."""
+        return {name for offsets in self._offsets.values() for name in offsets}
+
     def write(self, files: Iterable[str] = EVERY_FILE) -> None:
         """Makes these checkpoints durable, where they have changed. Any thread. Raises StorageError."""
         for file in files:

@@ -161,7 +161,8 @@ class Partition:
 
     async def _sync_rolled(self) -> None:
         try:
-            await asyncio.get_running_loop().run_in_executor(self._executor, self.log.sync_rolled)
+            if self.log.rolled_segments:  # closing the log syncs them too
+                await asyncio.get_running_loop().run_in_executor(self._executor, self.log.sync_rolled)
         except StorageError as error:
             if not self.deleted:
                 self.report(error)

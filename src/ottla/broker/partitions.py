@@ -151,7 +151,8 @@ class Partitions:
         stray = _renamed(directory, STRAY_DIRECTORY_SUFFIX)
         self._files.rename_directory(directory, stray)
         self._files.sync_directory("")
-        self._checkpoints.forget((name,))
+        if self._checkpoints.forget((name,)):
+            self._checkpoints.write()
         log.warning("%s belongs to an earlier topic of that name: it is kept as %s, and nothing reads it", directory, stray)
 
     def _take(self, name: TopicPartition, partition_log: PartitionLog, opened: Opened) -> Partition:
@@ -179,7 +180,8 @@ class Partitions:
         try:
             loaded = await asyncio.get_running_loop().run_in_executor(self._executor, self._load, topic, number, settings)
         except StorageError as error:
-            self._set_offline(name, error)
+            if self._catalogue.topics.get(topic.name) is topic:
+                self._set_offline(name, error)
         else:
             if self._catalogue.topics.get(topic.name) is topic:
                 log.warning("%s-%d could be opened and takes records again", *name)

@@ -1,7 +1,9 @@
 """The embedded broker's life: start, stop, start again, and every way in which it cannot start."""
 
 import socket
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +11,8 @@ from ottla.broker import Broker
 from ottla.broker.broker import parse_listen
 from ottla.core.config import ConfigError
 from ottla.core.errors import StorageError
+from ottla.core.model import Record
+from ottla.storage.partition_log import PartitionLog
 
 
 def test_it_answers_between_start_and_stop() -> None:
@@ -73,3 +77,26 @@ def test_what_a_directory_shows_after_a_first_start(tmp_path: Path) -> None:
     with Broker(tmp_path):
         pass
     assert (tmp_path / "meta.properties").read_text().startswith("version=1\ncluster.id=")
+
+
+def test_recovery_after_a_crash_may_take_longer_than_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Broker(tmp_path) as broker:
+        task = broker._task
+        assert task is not None
+        task.cluster.topics.ensure("t")
+        partition = task.cluster.partitions.by_name("t", 0)
+        assert partition is not None
+        partition.log.append_records([Record(0, 5, None, b"x")], now_ms=5)
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    open_log = PartitionLog.open
+
+    def slow(log: PartitionLog, now_ms: int, **checkpoints: Any) -> Any:
+        if log.directory == "t-0":
+            time.sleep(1.5)
+        return open_log(log, now_ms, **checkpoints)
+
+    monkeypatch.setattr(PartitionLog, "open", slow)
+    monkeypatch.setattr("ottla.broker.broker.START_TIMEOUT_S", 1)
+    with Broker(tmp_path) as broker:
+        assert broker.bootstrap_servers
+    assert (tmp_path / ".kafka_cleanshutdown").exists()

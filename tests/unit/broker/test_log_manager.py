@@ -172,6 +172,29 @@ def test_directories_of_no_topic_are_named_and_left_alone(caplog: pytest.LogCapt
     assert "1 directories belong to no topic and are left alone: gone-0" in caplog.text
 
 
+def test_checkpoints_of_a_topic_whose_deletion_a_crash_cut_short_are_not_believed() -> None:
+    async def steps() -> None:
+        files = MemoryFiles()
+        first = cluster_on(files)
+        make_topic(first)
+        fill(first, segments=3).log.delete_records(3)
+        await first.log_manager.checkpoint()
+        first.partitions.delete = lambda _topic: None  # type: ignore[method-assign]
+        first.delete_topic("t")
+        assert files.read_all("log-start-offset-checkpoint") == b"0\n1\nt 0 3\n"
+        second = cluster_on(files)
+        assert files.read_all("log-start-offset-checkpoint") == b"0\n0\n"
+        make_topic(second)
+        fill(second, segments=1)
+        third = cluster_on(files)  # after another crash
+        partition = third.partitions.by_name("t", 0)
+        assert partition is not None
+        assert (partition.log.log_start_offset, partition.log.log_end_offset) == (0, 1)
+        third.close()
+
+    run(steps())
+
+
 @pytest.mark.parametrize("in_use", [True, False])
 def test_old_segments_go_whether_the_partition_is_in_use_or_not(in_use: bool) -> None:
     async def steps() -> None:
