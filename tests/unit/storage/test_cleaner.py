@@ -162,6 +162,31 @@ def test_only_what_is_dirty_is_indexed() -> None:
     assert len(case.left()) == 9
 
 
+def test_offsets_without_a_record_at_the_end_of_the_range_count_as_cleaned() -> None:
+    case = Case()
+    for _ in range(4):
+        case.add("k", "v")
+    assert case.log.view().active_base_offset == 2
+    case.clean()
+    for _ in range(2):
+        case.add("k", "v")
+    case.roll()
+    case.clean(checkpoint=2)
+    view = case.log.view()
+    assert [segment.base_offset for segment in view.segments] == [0, 2, 4]
+    done = clean(
+        case.files,
+        view,
+        first_dirty_offset=0,
+        first_uncleanable_offset=4,
+        lane=PlainLane(),
+        offset_map=OffsetMap(SLOT_BYTES * 100),
+        now_ms=NOW_MS,
+        swap=case.swap,
+    )
+    assert (done.end_offset, done.passes, list(case.left())) == (4, 1, [5, 6])
+
+
 def test_small_buffers_grow_to_the_batch() -> None:
     case = Case(segment_bytes=10_000)
     for number in range(6):
