@@ -1,0 +1,183 @@
+"""A compacted log's whole life against a plain list: appends, retention, deletion, cleaning, restarts of every kind.
+
+The oracle is a list of records and one sentence a rule; the log must read the same at every step, same records at the same offsets.
+"""
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from ottla.core.cleaning.candidates import candidate
+from ottla.core.cleaning.lane import Lane
+from ottla.core.cleaning.offset_map import SLOT_BYTES, OffsetMap
+from ottla.core.cleaning.plain import PlainLane
+from ottla.core.model import Record
+from ottla.core.records.batch import encode_batch
+from ottla.core.records.compression import Codec
+from ottla.storage.cleaner import clean
+from ottla.storage.files import MemoryFiles
+from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
+
+NOW_MS = 1_000_000
+FOR_EVER_MS = 1 << 60
+
+
+class Life(RuleBasedStateMachine):
+    """`records`: all that were appended and not cleaned or deleted since, oldest first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files = MemoryFiles()
+        self.records: list[Record] = []
+        self.cleaned_to = 0
+        self.checkpoint: tuple[int, int] | None = None
+
+    def lane(self) -> Lane:
+        return PlainLane()
+
+    @initialize(
+        segment_bytes=st.integers(min_value=250, max_value=2500),
+        retention_bytes=st.sampled_from([-1, 2000, 6000]),
+        slots=st.integers(min_value=3, max_value=30),
+    )
+    def begin(self, segment_bytes: int, retention_bytes: int, slots: int) -> None:
+        self.settings = LogSettings(
+            segment_bytes=segment_bytes,
+            index_interval_bytes=300,
+            cleanup_policy="compact,delete" if retention_bytes >= 0 else "compact",
+            retention_bytes=retention_bytes,
+            retention_ms=-1,
+            delete_retention_ms=FOR_EVER_MS,
+            min_cleanable_dirty_ratio=0,
+        )
+        self.slots = slots
+        self.open()
+
+    def open(self) -> None:
+        self.log = PartitionLog(self.files, "t-0", self.settings)
+        start, recovery_point = self.checkpoint or (0, None)
+        self.log.open(NOW_MS, log_start_offset=start, recovery_point=recovery_point)
+
+    keys = st.lists(st.integers(min_value=0, max_value=9), min_size=1, max_size=5)
+
+    @rule(keys=keys, codec=st.sampled_from(list(Codec)), is_deletion=st.booleans(), producer=st.sampled_from([-1, 5, 6]))
+    def append(self, keys: list[int], codec: Codec, is_deletion: bool, producer: int) -> None:
+        offset = self.log.log_end_offset
+        value = None if is_deletion else b"v%d" % offset
+        records = [Record(number, NOW_MS + number, b"k%d" % key, value) for number, key in enumerate(keys)]
+        given: dict[str, Any] = (
+            {} if producer < 0 else {"producer_id": producer, "producer_epoch": 0, "base_sequence": self.sequence(producer)}
+        )
+        answer = self.log.append(encode_batch(records, codec=codec, **given), now_ms=NOW_MS)
+        assert isinstance(answer, Appended), answer
+        assert answer.base_offset == offset, "no offset is given twice"
+        self.records += [record._replace(offset=offset + record.offset) for record in records]
+        if producer >= 0:
+            self.sequences()[producer] = self.sequence(producer) + len(keys)
+
+    def sequences(self) -> dict[int, int]:
+        if not hasattr(self, "_sequences"):
+            self._sequences: dict[int, int] = {}
+        return self._sequences
+
+    def sequence(self, producer: int) -> int:
+        return self.sequences().get(producer, 0)
+
+    @rule()
+    def flush(self) -> None:
+        self.log.flush()
+
+    @rule(clean=st.booleans())
+    def restart(self, clean: bool) -> None:
+        self.checkpoint = (self.log.log_start_offset, self.log.recovery_point)
+        self.log.close(clean=clean)
+        self.open()
+
+    @rule(data=st.data())
+    def delete_records(self, data: st.DataObject) -> None:
+        before = data.draw(st.integers(min_value=self.log.log_start_offset, max_value=self.log.log_end_offset))
+        assert self.log.delete_records(before) == before
+        self.forget_below(before)
+
+    @rule()
+    def expire(self) -> None:
+        before = self.log.log_start_offset
+        for path in self.log.expire_segments(NOW_MS):
+            self.files.remove(path)
+        if self.settings.retention_bytes < 0:
+            assert self.log.log_start_offset == before
+        else:
+            assert self.log.size_bytes < self.settings.retention_bytes + self.settings.segment_bytes
+        self.forget_below(self.log.log_start_offset)
+
+    def forget_below(self, offset: int) -> None:
+        self.records = [record for record in self.records if record.offset >= offset]
+
+    @rule(is_stopped=st.booleans())
+    def clean(self, is_stopped: bool) -> None:
+        self.log.sync_rolled()
+        view = self.log.view()
+        chosen = candidate(view, self.cleaned_to, NOW_MS, first_timestamp_ms=lambda _: None)
+        if chosen.first_dirty_offset >= chosen.first_uncleanable_offset:
+            return
+        swaps: list[int] = []
+
+        def swap(base_offset: int, replaced: Any) -> bool:
+            swaps.append(base_offset)
+            deleted = self.log.swap_segments(base_offset, replaced)
+            for path in deleted or ():
+                self.files.remove(path)
+            return deleted is not None
+
+        done = clean(
+            self.files,
+            view,
+            first_dirty_offset=chosen.first_dirty_offset,
+            first_uncleanable_offset=chosen.first_uncleanable_offset,
+            lane=self.lane(),
+            offset_map=OffsetMap(self.slots * SLOT_BYTES),
+            now_ms=NOW_MS,
+            swap=swap,
+            is_stopped=lambda: is_stopped and len(swaps) > 1,
+        )
+        self.checkpoint = (self.log.log_start_offset, self.log.recovery_point)
+        if done.is_complete:
+            self.cleaned_to = done.end_offset
+            last = {record.key: record.offset for record in self.records if record.offset < done.end_offset}
+            self.records = [record for record in self.records if record.offset >= done.end_offset or last[record.key] == record.offset]
+        else:
+            # Stopped in the middle: whatever is gone has a later value.
+            self.cleaned_to = done.end_offset
+            left = list(self.log.scan(self.log.log_start_offset))
+            latest = {record.key: record.offset for record in self.records}
+            gone = set(self.records) - set(left)
+            assert all(latest[record.key] > record.offset for record in gone)
+            self.records = left
+
+    @rule(data=st.data())
+    def read(self, data: st.DataObject) -> None:
+        offset = data.draw(st.integers(min_value=self.log.log_start_offset, max_value=self.log.log_end_offset))
+        assert list(self.log.scan(offset)) == [record for record in self.records if record.offset >= offset]
+
+    @invariant()
+    def reads_as_the_oracle(self) -> None:
+        if hasattr(self, "log"):
+            assert list(self.log.scan(self.log.log_start_offset)) == self.records
+
+
+class ColumnarLife(Life):
+    """The same with the columnar lane."""
+
+    def lane(self) -> Lane:
+        from ottla.columnar.cleaning import ColumnarLane
+
+        return ColumnarLane()
+
+
+TestLife = Life.TestCase
+TestLife.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestColumnarLife = pytest.mark.xdist_group("columnar")(ColumnarLife.TestCase)
+TestColumnarLife.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
