@@ -76,6 +76,20 @@ def _put_big_endian(at: Int, number: Int, size: Int) -> None:
         put_byte(at + byte, number >> (8 * (size - 1 - byte)))
 
 
+@helper
+def _sum(one: Int, other: Int) -> tuple[Int, Int]:
+    """Two numbers added up, and whether the sum fits into 64 bits. Signed sums may not overflow: the compiler relies on that."""
+    total = np.int64(np.uint64(one) + np.uint64(other))
+    return total, ((one ^ total) & (other ^ total)) >= 0
+
+
+@helper
+def _difference(one: Int, other: Int) -> tuple[Int, Int]:
+    """One number less another, and whether that fits into 64 bits."""
+    rest = np.int64(np.uint64(one) - np.uint64(other))
+    return rest, ((one ^ other) & (one ^ rest)) >= 0
+
+
 @_jit
 def survey(buffer: Array, marked: Array, table: Array) -> tuple[Int, Int, Int, Int]:
     """Fill `table` with the whole batches of `buffer`, checksums checked; it has room for as many as there can be.
@@ -91,18 +105,19 @@ def survey(buffer: Array, marked: Array, table: Array) -> tuple[Int, Int, Int, I
         base, last_delta, count = _big_endian(at, 8), _big_endian(at + 23, 4), _big_endian(at + 53, 8) << 32 >> 32
         if byte_at(at + 16) != MAGIC:
             return batches, at - start, 0, BAD_MAGIC
-        if size < HEADER_BYTES or base < 0 or last_delta < 0 or count < 0 or base + last_delta < 0:
+        last_offset, _ = _sum(base, last_delta)
+        if size < HEADER_BYTES or base < 0 or last_delta < 0 or count < 0 or last_offset < 0:
             return batches, at - start, 0, BAD_HEADER
         if size > end - at:
             next_bytes = size
             break
         if crc32c(at + ATTRIBUTES_AT, at + size) != _big_endian(at + CRC_AT, 4) & 0xFFFFFFFF:
             return batches, at - start, 0, BAD_CRC
-        attributes, place = _big_endian(at + ATTRIBUTES_AT, 2), np.searchsorted(marked, base + last_delta)
-        is_marked = place < marked.size and marked[place] == base + last_delta
+        attributes, place = _big_endian(at + ATTRIBUTES_AT, 2), np.searchsorted(marked, last_offset)
+        is_marked = place < marked.size and marked[place] == last_offset
         table[batches, AT], table[batches, SIZE] = at - start, size
         table[batches, START], table[batches, END] = at - start + HEADER_BYTES, at - start + size
-        table[batches, BASE_OFFSET], table[batches, LAST_OFFSET] = base, base + last_delta
+        table[batches, BASE_OFFSET], table[batches, LAST_OFFSET] = base, last_offset
         table[batches, BASE_MS], table[batches, MAX_MS] = _big_endian(at + 27, 8), _big_endian(at + 35, 8)
         table[batches, COUNT], table[batches, ATTRIBUTES] = count, attributes
         table[batches, SPECIAL] = (attributes & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0 or is_marked
@@ -175,8 +190,10 @@ def _walk(plain: Array, table: Array, b: Int, records: Array, first: Int) -> Int
         _, value_length, headers_at = _span(value_at, record_end)
         if headers_at < 0:
             return BAD_RECORD
-        time_ms = max_ms if log_append_time else base_ms + delta_ms
-        if not log_append_time and ((base_ms ^ time_ms) & (delta_ms ^ time_ms)) < 0:
+        time_ms, fits = _sum(base_ms, delta_ms)
+        if log_append_time:
+            time_ms = max_ms
+        elif not fits:
             return BAD_TIMESTAMP
         records[row, KEY_AT], records[row, KEY_LENGTH] = key_at - start, key_length
         records[row, OFFSET], records[row, TIME_MS] = base + offset_delta, time_ms
@@ -337,9 +354,10 @@ def _rebuild(plain: Array, table: Array, b: Int, records: Array, horizon: tuple[
         if kept == 0 and not horizon[0]:
             base_ms = time_ms
         kept += 1
-        delta_ms, offset_delta = time_ms - base_ms, records[row, OFFSET] - base
-        if ((time_ms ^ base_ms) & (time_ms ^ delta_ms)) < 0:
+        delta_ms, fits = _difference(time_ms, base_ms)
+        if not fits:
             return end, max_ms, BAD_TIMESTAMP
+        offset_delta = records[row, OFFSET] - base
         rest_bytes = records[row, RECORD_END] - rest_at
         end = _put_varint(end, 1 + _varint_bytes(delta_ms) + _varint_bytes(offset_delta) + rest_bytes)
         put_byte(end, 0)
