@@ -14,7 +14,7 @@ from threading import Event
 from typing import Final, NamedTuple
 
 from ottla.broker.cleaner_checkpoint import CleanerCheckpoint
-from ottla.broker.cleaner_lane import choose_lane
+from ottla.broker.cleaner_lane import Lanes
 from ottla.broker.health import CleanerView, CleaningView
 from ottla.broker.log_manager import LogManager
 from ottla.broker.partitions import Partition, Partitions
@@ -98,6 +98,7 @@ class LogCleaner:
         self._log_manager = log_manager
         self._clock = clock
         self._checkpoint = CleanerCheckpoint(files)
+        self._lanes = Lanes()
         self._threads = config.number("log.cleaner.threads") if config.flag("log.cleaner.enable") else 0
         self._pool = ThreadPoolExecutor(max(1, self._threads), thread_name_prefix="ottla-cleaner")
         self._stopping = Event()
@@ -133,6 +134,7 @@ class LogCleaner:
         self._wake.set()
         await asyncio.gather(*self._workers, return_exceptions=True)
         self._pool.shutdown(wait=True)
+        self._lanes.close()
 
     def topic_deleted(self, name: str) -> None:
         """The topic is gone; its offsets go from the checkpoint before a topic of that name may have others."""
@@ -289,7 +291,7 @@ class LogCleaner:
             found.view,
             first_dirty_offset=state.first_dirty_offset,
             first_uncleanable_offset=state.first_uncleanable_offset,
-            lane=choose_lane(state.cleanable_bytes + state.clean_bytes),
+            lane=self._lanes.choose(state.cleanable_bytes + state.clean_bytes),
             offset_map=self._offset_map(state.cleanable_bytes),
             now_ms=now_ms,
             swap=swap,
