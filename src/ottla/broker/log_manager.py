@@ -11,7 +11,7 @@ from typing import Final
 
 from ottla.broker.catalogue_log import DIRECTORY as METADATA_DIRECTORY
 from ottla.broker.offset_checkpoints import EVERY_FILE, OffsetCheckpoints
-from ottla.broker.partitions import Partitions, log_settings
+from ottla.broker.partitions import Partitions
 from ottla.broker.removals import DELETED_DIRECTORY_SUFFIX, Removals
 from ottla.core.catalogue.catalogue import BROKER_RESOURCE, Catalogue, Topic
 from ottla.core.config import BrokerConfig
@@ -25,6 +25,8 @@ log = logging.getLogger("ottla.broker.logs")
 CLEAN_SHUTDOWN: Final = b'{"broker_epoch":"-1","version":"0"}'
 _SLEEP_S_MAX: Final = 365 * 86_400
 _NAMED_MAX: Final = 10
+_REST: Final = 4
+"""Retention has a fifth of the loop's time at most: it rests so many times as long as it took, partition by partition."""
 
 
 class LogManager:
@@ -126,10 +128,12 @@ class LogManager:
 
     async def expire_segments(self) -> None:
         """Retention: every partition that has files, in use or not. What goes is renamed, and removed after file.delete.delay.ms."""
+        loop = asyncio.get_running_loop()
         for topic, number in self._partitions.all():
-            await asyncio.sleep(0)
             if self._catalogue.topics.get(topic.name) is topic:
+                began_s = loop.time()
                 self._expire_segments_of(topic, number)
+                await asyncio.sleep(_REST * (loop.time() - began_s))
 
     async def expire_producers(self) -> None:
         """Forgets idempotent producers that have been silent for producer.id.expiration.ms."""
@@ -138,7 +142,6 @@ class LogManager:
             partition.log.expire_producers(self._clock())
 
     def _expire_segments_of(self, topic: Topic, number: int) -> None:
-        settings = log_settings(self._catalogue, topic)
         try:
             with self._partitions.borrowed(topic, number) as partition_log:
                 paths = partition_log.expire_segments(self._clock())
@@ -148,7 +151,7 @@ class LogManager:
             return
         if paths:
             log.info("%s-%d: old segments are deleted; the log starts at offset %d", topic.name, number, start_offset)
-            self._removals.later(paths, settings.file_delete_delay_ms)
+            self._removals.later(paths, int(self._catalogue.value_in_force(topic, "file.delete.delay.ms")[0]))
 
     # --- when
 

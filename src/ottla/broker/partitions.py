@@ -208,7 +208,10 @@ class Partitions:
 
     @contextmanager
     def borrowed(self, topic: Topic, number: int) -> Iterator[PartitionLog]:
-        """The log of a partition for a moment (no `await` inside): one that nobody uses is closed again. Raises StorageError."""
+        """The log of a partition for a moment (no `await` inside): one that nobody uses is closed again, unless it was changed.
+
+        Raises StorageError.
+        """
         partition = self._open.get(TopicPartition(topic.name, number))
         if partition is not None:
             yield partition.log
@@ -217,12 +220,13 @@ class Partitions:
         if name in self._offline:
             raise StorageError(self._offline[name].reason)
         partition_log, opened = self._load(topic, number, log_settings(self._catalogue, topic))
-        if not opened.clean:
-            yield self._take(name, partition_log, opened).log
-            return
+        began = partition_log.log_start_offset
         yield partition_log
-        self._checkpoints.note(name, partition_log)
-        partition_log.close()
+        if opened.clean and partition_log.log_start_offset == began:
+            partition_log.close()
+        else:
+            # Closing it would sync, and that is not for the loop.
+            self._take(name, partition_log, opened)
 
     def settings_changed(self, topic: Topic) -> None:
         """Gives the open logs of a topic its present settings."""
