@@ -18,7 +18,7 @@ class Wait:
         ]
         self.asked: list[bool] = []
         self.enough_after = enough_after
-        Delayed(asyncio.get_running_loop(), self.partitions, self.try_again, wait_s)
+        self.delayed = Delayed(asyncio.get_running_loop(), self.partitions, self.try_again, wait_s)
 
     def try_again(self, time_is_up: bool) -> bool:
         self.asked.append(time_is_up)
@@ -62,5 +62,17 @@ def test_time_is_up(wait_s: float) -> None:
         wait.partitions[0].grew()
         await asyncio.sleep(0)
         assert wait.asked == [True]
+
+    run(story)
+
+
+def test_nobody_waits_any_more() -> None:
+    async def story() -> None:
+        wait = Wait(enough_after=99, wait_s=0.01)
+        wait.partitions[0].grew()
+        wait.delayed.cancel()
+        assert all(partition.waiters == set() for partition in wait.partitions)
+        await asyncio.sleep(0.05)
+        assert wait.asked == []
 
     run(story)

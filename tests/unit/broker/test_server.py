@@ -141,12 +141,23 @@ def test_a_peer_that_does_not_read_is_not_read_from(broker: Broker, connect) -> 
     assert sent < 200_000_000
 
 
-def test_a_client_that_goes_away_while_it_waits_leaves_nothing_behind(connect) -> None:
+def test_a_client_that_goes_away_while_it_waits_leaves_nothing_behind(broker: Broker, connect) -> None:
     gone, other = connect(), connect()
     make_topic(other, b"left")
-    gone.sendall(fetch(50, b"left"))
+    assert broker._task is not None
+    partition = broker._task.cluster.partitions.by_name("left", 0)
+    assert partition is not None
+
+    def wait_for(waiters: int) -> None:
+        deadline = time.monotonic() + 5
+        while len(partition.waiters) != waiters:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    gone.sendall(fetch(600_000, b"left"))
+    wait_for(1)
     gone.close()
-    time.sleep(0.1)  # beyond the wait of the request
+    wait_for(0)
     other.sendall(heartbeat(4))
     assert int.from_bytes(read_answer(other)[:4], "big") == 4
 
