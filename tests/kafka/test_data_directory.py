@@ -1,0 +1,383 @@
+"""Whole data directories change hands: what Apache Kafka wrote opens here, what we wrote opens there, and back, with nothing lost (law 7).
+
+Contents are compared as a consumer sees them (committed and not), as Kafka's log dump prints them, and by topic ids, settings and offsets
+of groups.
+"""
+
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from ottla.core.records.batch import split_batches
+from ottla.testing.ottla_process import OttlaProcess
+from ottla.testing.raw_client import RawClient
+
+pytestmark = pytest.mark.kafka
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+GROUPS = ("readers", "modern", "payers")
+OFFSET_FETCH, INIT_PRODUCER_ID, ALTER_CONFIGS = 9, 22, 44
+COORDINATOR_NOT_YET = (14, 15, 16)
+# The catalogue must be read from a snapshot, and the compacted topic must have been compacted.
+KAFKA_CONFIG = {
+    "metadata.log.max.record.bytes.between.snapshots": "2000",
+    "log.cleaner.backoff.ms": "200",
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "3",
+}
+# Lines that Apache Kafka also logs at WARN or ERROR on a directory of its own: when it starts after a kill, and when a topic grows.
+EXPECTED = (
+    "Performing controller activation",
+    "Attempting to close NetworkClient that has already been closed",
+    "because the partition is not online or is no longer the leader",
+    "Expected partition paid-2",
+)
+
+
+class Seen(NamedTuple):
+    """What is in a cluster, for those who look from outside."""
+
+    ids: dict[str, str]
+    configs: dict[str, dict[str, str]]
+    committed: dict[str, dict[tuple[str, int], int]]
+    records: dict[str, dict[tuple[str, int], list[Any]]]
+
+
+def client(servers: str, **config: Any) -> dict[str, Any]:
+    return {"bootstrap.servers": servers, "log_level": 0} | {name.replace("_", "."): value for name, value in config.items()}
+
+
+def look(servers: str) -> Seen:
+    """Everything that a client can see of the topics that clients write to."""
+    from confluent_kafka import TopicCollection
+    from confluent_kafka.admin import AdminClient, ConfigResource
+
+    admin = AdminClient(client(servers))
+    listed = admin.list_topics(timeout=10).topics
+    topics = sorted(name for name in listed if not name.startswith("__"))
+    described = admin.describe_topics(TopicCollection(topics))
+    resources = {topic: ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics}
+    configs = admin.describe_configs(list(resources.values()))
+    set_on_topic = 1
+    partitions = [(topic, number) for topic in topics for number in listed[topic].partitions]
+    return Seen(
+        ids={topic: str(future.result(10).topic_id) for topic, future in described.items()},
+        configs={
+            topic: {entry.name: entry.value for entry in configs[resource].result(10).values() if entry.source == set_on_topic}
+            for topic, resource in resources.items()
+        },
+        committed={group: committed(servers, group) for group in GROUPS},
+        records={level: read_all(servers, partitions, level) for level in ("read_committed", "read_uncommitted")},
+    )
+
+
+def committed(servers: str, group: str) -> dict[tuple[str, int], int]:
+    """All of the group's offsets, once its coordinator has loaded."""
+    with RawClient(servers) as raw:
+        answer = patiently(lambda: raw.call(OFFSET_FETCH, 7, group_id=group, topics=None, require_stable=False))
+    return {(topic.name, each.partition_index): each.committed_offset for topic in answer.topics for each in topic.partitions}
+
+
+def patiently(ask: Callable[[], Any]) -> Any:
+    """The answer, once it is neither that a coordinator is not there yet nor that it loads: Apache Kafka takes a while after a start."""
+    deadline = time.monotonic() + 30
+    while (answer := ask()).error_code in COORDINATOR_NOT_YET:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert answer.error_code == 0, answer
+    return answer
+
+
+def read_all(servers: str, partitions: list[tuple[str, int]], level: str) -> dict[tuple[str, int], list[Any]]:
+    """Each partition's records that this isolation level shows, from the first to where a consumer is told that it ends."""
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+    found: dict[tuple[str, int], list[Any]] = {each: [] for each in partitions}
+    config = {"enable_auto_commit": False, "isolation_level": level, "enable_partition_eof": True, "fetch_wait_max_ms": 50}
+    consumer = Consumer(client(servers, group_id="looking", **config))
+    consumer.assign([TopicPartition(*each, OFFSET_BEGINNING) for each in partitions])
+    open_ends = set(partitions)
+    while open_ends:
+        message = consumer.poll(10)
+        assert message is not None, f"no end of {open_ends} at {level}"
+        if message.error():
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+            open_ends.discard((message.topic(), message.partition()))
+            continue
+        record = (message.offset(), message.timestamp(), message.key(), message.value(), message.headers())
+        found[message.topic(), message.partition()].append(record)
+    consumer.close()
+    return found
+
+
+def make_topics(servers: str, **configs: str) -> None:
+    """Topics of all kinds, one that is deleted again, and one with these settings."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient(client(servers))
+    compacted = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
+    topics = [
+        NewTopic("codecs", len(CODECS), 1),
+        NewTopic("paid", 2, 1, config={"min.insync.replicas": "1"}),
+        NewTopic("compacted", 1, 1, config=compacted),
+        NewTopic("gone", 3, 1),
+        NewTopic("empty", 3, 1, config={name.replace("_", "."): value for name, value in configs.items()}),
+    ]
+    for made in admin.create_topics(topics).values():
+        made.result(10)
+    admin.delete_topics(["gone"])["gone"].result(10)
+
+
+def write_records(servers: str, count: int = 100) -> None:
+    """Records in every codec by idempotent producers, and keys that come again and again."""
+    from confluent_kafka import Producer
+
+    for number, codec in enumerate(CODECS):
+        producer = Producer(client(servers, compression_type=codec, enable_idempotence=True, linger_ms=5, batch_num_messages=20))
+        for record in range(count):
+            key, headers = b"k%d" % record, [("codec", codec.encode()), ("none", None)]
+            producer.produce("codecs", b"%d of %d " % (record, count) * 20, key, number, timestamp=1_000_000 + record, headers=headers)
+            producer.produce("compacted", b"" if record % 3 else codec.encode(), b"key %d" % (record % 7), 0)
+        assert producer.flush(20) == 0
+
+
+def pay(servers: str, transactional_id: str, *, commit: bool) -> Any:
+    """One transaction with records and a group's offset, committed or aborted."""
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    producer = Producer(client(servers, transactional_id=transactional_id))
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    for number in range(20):
+        producer.produce("paid", b"%s %d" % (transactional_id.encode(), number), partition=number % 2)
+    consumer = Consumer(client(servers, group_id="payers"))
+    offset = 11 if commit else 99
+    producer.send_offsets_to_transaction([TopicPartition("codecs", 0, offset)], consumer.consumer_group_metadata(), 20)
+    (producer.commit_transaction if commit else producer.abort_transaction)(20)
+    consumer.close()
+    return producer
+
+
+def leave_open(servers: str) -> Any:
+    """A transaction that nobody ends; keep what is given, or it is ended after all."""
+    from confluent_kafka import Producer
+
+    producer = Producer(client(servers, transactional_id="hanging"))
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce("paid", b"hanging", partition=0)
+    assert producer.flush(20) == 0
+    return producer
+
+
+def commit_offsets(servers: str, group: str, first: int, second: int, **config: str) -> None:
+    """A member of the group reads, and commits an offset in two partitions."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer(client(servers, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False, **config))
+    consumer.subscribe(["codecs"])
+    assert consumer.consume(10, 20)
+    consumer.commit(offsets=[TopicPartition("codecs", 1, first), TopicPartition("codecs", 2, second)], asynchronous=False)
+    consumer.close()
+
+
+def resume(servers: str, group: str) -> set[tuple[int, int]]:
+    """The first offset that a member of the group is given of each partition."""
+    from confluent_kafka import Consumer
+
+    first: dict[int, int] = {}
+    consumer = Consumer(client(servers, group_id=group, auto_offset_reset="error", enable_auto_commit=False))
+    consumer.subscribe(["codecs"])
+    while not {1, 2} <= first.keys():
+        message = consumer.poll(20)
+        assert message is not None
+        if not message.error():  # partitions without an offset are errors here
+            first.setdefault(message.partition(), message.offset())
+    consumer.close()
+    return set(first.items())
+
+
+def describe(servers: str, group: str) -> tuple[str, ...]:
+    return ("--bootstrap-server", servers, "--describe", "--group", group)
+
+
+def change_topics(servers: str) -> None:
+    """One topic goes, one comes, one grows, one gets another setting."""
+    from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
+
+    admin = AdminClient(client(servers))
+    admin.delete_topics(["empty"])["empty"].result(10)
+    admin.create_topics([NewTopic("theirs", 2, 1)])["theirs"].result(10)
+    admin.create_partitions([NewPartitions("paid", 3)])["paid"].result(10)
+    entry = ConfigEntry("retention.ms", "99999999", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, "paid", incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(10)
+
+
+def new_producer_id(servers: str) -> int:
+    with RawClient(servers) as raw:
+        answer = patiently(lambda: raw.call(INIT_PRODUCER_ID, 1, transactional_id=None, transaction_timeout=60_000))
+    return int(answer.producer_id)
+
+
+def producer_ids(directory: Path) -> set[int]:
+    """Those of every batch in the directory."""
+    logs = [path.read_bytes() for path in directory.glob("*-[0-9]*/*.log")]
+    return {header.producer_id for data in logs for _, header in split_batches(data)}
+
+
+@pytest.fixture
+def run_tool(reference: Any) -> Callable[..., str]:
+    """`run_tool("org.apache...", ...)` runs a class of Apache Kafka and gives what it printed."""
+
+    def run(*arguments: str) -> str:
+        command = reference.java_command("-Xmx256m", "-XX:TieredStopAtLevel=1", *arguments)
+        ran = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+    return run
+
+
+def dump(run_tool: Callable[..., str], directory: Path, *options: str, topics: tuple[str, ...] = ("codecs", "paid")) -> str:
+    """What the tool prints of the segments, with no path of ours in it."""
+    files = sorted(path for topic in topics for path in directory.glob(f"{topic}-[0-9]/*.log"))
+    assert files
+    printed = run_tool("org.apache.kafka.tools.DumpLogSegments", *options, "--files", ",".join(map(str, files)))
+    assert "isvalid: false" not in printed
+    return printed.replace(str(directory), "")
+
+
+def complaints(log: Path) -> list[str]:
+    """What Apache Kafka logged above INFO, but for what it always does."""
+    lines = re.findall(r"^\[[^]]*\] (?:WARN|ERROR|FATAL) .*", log.read_text(errors="replace"), re.MULTILINE)
+    return [line for line in lines if not any(words in line for words in EXPECTED)]
+
+
+def set_broker_configs(servers: str) -> None:
+    """One setting for all brokers, one for this one."""
+    with RawClient(servers) as raw:
+        for name, value in (("", "7654321"), ("1", "8765432")):
+            config = {"name": "message.max.bytes", "config_operation": 0, "value": value}
+            resource = {"resource_type": 4, "resource_name": name, "configs": [config]}
+            (response,) = raw.call(ALTER_CONFIGS, 1, resources=[resource], validate_only=False).responses
+            assert response.error_code == 0, response
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def assert_same(now: Seen, seen: Seen) -> None:
+    assert now.ids == seen.ids
+    assert now.committed == seen.committed
+    assert now.configs == seen.configs
+    assert now.records.keys() == seen.records.keys()
+    for level, records in seen.records.items():
+        assert now.records[level].keys() == records.keys()
+        for partition, expected in records.items():
+            found = now.records[level][partition]
+            if partition[0] == "compacted":  # either broker's cleaner may have been there meanwhile
+                found, expected = last_of_each_key(found), last_of_each_key(expected)
+            assert found == expected, (level, partition)
+
+
+def last_of_each_key(records: list[Any]) -> list[Any]:
+    return sorted({record[2]: record for record in records}.values())
+
+
+def opens_here(directory: Path, seen: Seen, run_tool: Callable[..., str]) -> None:
+    """Our broker shows what was seen there, goes on with it, and leaves the files of the topics as they were."""
+    before, used = dump(run_tool, directory, "--deep-iteration"), producer_ids(directory)
+    with OttlaProcess(directory) as broker:
+        servers = broker.bootstrap_servers
+        assert_same(look(servers), seen)
+        assert resume(servers, "readers") == {(1, 77), (2, 5)}
+        assert new_producer_id(servers) not in used
+    assert dump(run_tool, directory, "--deep-iteration") == before
+
+
+def test_what_apache_kafka_wrote_opens_here(reference: Any, tmp_path: Path, run_tool: Callable[..., str]) -> None:
+    kafka = reference.own(KAFKA_CONFIG)
+    servers = kafka.bootstrap_servers
+    make_topics(servers, retention_ms="123456", follower_replication_throttled_replicas="*")  # the second is not known here
+    set_broker_configs(servers)
+    for _ in range(2):
+        write_records(servers)
+        pay(servers, "committing", commit=True)
+        pay(servers, "aborting", commit=False)
+    commit_offsets(servers, "readers", 77, 5)
+    commit_offsets(servers, "modern", 7, 50, group_protocol="consumer")  # KIP-848
+    compacted = [("compacted", 0)]
+    wait_until(lambda: len(read_all(servers, compacted, "read_committed")["compacted", 0]) < 500, "the cleaner's first round")
+    wait_until(lambda: len(list(kafka.log_dir.glob("__cluster_metadata-0/*.checkpoint"))) > 1, "a snapshot of the metadata")
+    seen = look(servers)
+    assert len(seen.records["read_committed"]["paid", 0]) < len(seen.records["read_uncommitted"]["paid", 0])
+    assert seen.committed["payers"] == {("codecs", 0): 11}
+    kafka.stop()
+    shutil.copytree(kafka.log_dir, tmp_path / "stopped")
+    opens_here(tmp_path / "stopped", seen, run_tool)
+
+    kafka.start()
+    write_records(servers, count=50)
+    hanging = leave_open(servers)
+    seen = look(servers)
+    kafka.kill()
+    del hanging
+    shutil.copytree(kafka.log_dir, tmp_path / "killed")
+    opens_here(tmp_path / "killed", seen, run_tool)
+
+
+def test_what_we_wrote_opens_in_apache_kafka_and_here_again(reference: Any, tmp_path: Path, run_tool: Callable[..., str]) -> None:
+    ours = OttlaProcess(tmp_path / "data")
+    with ours:
+        servers = ours.bootstrap_servers
+        make_topics(servers, retention_ms="123456")
+        set_broker_configs(servers)
+        write_records(servers)
+        commit_offsets(servers, "readers", 77, 5)
+        seen = look(servers)
+    before, used = dump(run_tool, ours.data_dir, "--deep-iteration", topics=("codecs",)), producer_ids(ours.data_dir)
+
+    kafka = reference.own({}, log_dir=ours.data_dir)
+    servers = kafka.bootstrap_servers
+    assert_same(look(servers), seen)
+    assert dump(run_tool, ours.data_dir, "--deep-iteration", topics=("codecs",)) == before
+    assert resume(servers, "readers") == {(1, 77), (2, 5)}
+    assert new_producer_id(servers) not in used
+    groups = run_tool("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", *describe(servers, "readers"))
+    assert re.search(r"readers +codecs +1 +77 +100 +23 ", groups), groups
+    change_topics(servers)
+    write_records(servers)
+    pay(servers, "committing", commit=True)
+    pay(servers, "aborting", commit=False)
+    commit_offsets(servers, "readers", 150, 120)
+    seen, used = look(servers), used | producer_ids(ours.data_dir)
+    assert complaints(kafka.log_path) == []
+    kafka.stop()
+
+    with ours:
+        servers = ours.bootstrap_servers
+        assert_same(look(servers), seen)
+        assert resume(servers, "readers") == {(1, 150), (2, 120)}
+        assert new_producer_id(servers) not in used
+        write_records(servers)
+        commit_offsets(servers, "readers", 250, 220)
+        seen = look(servers)
+        ours.kill()
+    kafka.start()
+    assert_same(look(kafka.bootstrap_servers), seen)
+    assert resume(kafka.bootstrap_servers, "readers") == {(1, 250), (2, 220)}
+    assert complaints(kafka.log_path) == []
+    catalogue = dump(run_tool, ours.data_dir, "--cluster-metadata-decoder", topics=("__cluster_metadata",))
+    assert "Could not decode" not in catalogue
+    assert catalogue.count('"type":"TOPIC_RECORD"') == 9  # five and one that was deleted, two internal ones, one of Kafka's
