@@ -1,8 +1,8 @@
 """One cleaning of one log, on any thread: index the dirty keys, write the segments anew without what has a later value, swap them in.
 
 The decisions are made in `core/cleaning`, bytes are read and made by a lane; here are the files and the order of steps. It touches no plain
-file of the log: it makes `.cleaned` files, makes them durable, and asks the log's owner to put them in place. Its memory is the offset map,
-a buffer of `io_buffer_bytes` (or the largest batch, if that is larger) and what the lane makes of it. Source: Kafka's `Cleaner`.
+file of the log: it makes `.cleaned` files, makes them durable (`.swap`), and has the log's owner put them in place. Its memory: the offset
+map, a buffer of `io_buffer_bytes` (or the largest batch, if that is larger) and what the lane makes of it. Source: Kafka's `Cleaner`.
 """
 
 from array import array
@@ -21,7 +21,7 @@ from ottla.storage.files import Files
 from ottla.storage.index import OffsetIndex
 from ottla.storage.log_view import LogView, SegmentView
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, RELATIVE_OFFSET_MAX, Segment
-from ottla.storage.swapping import CLEANED_SUFFIX
+from ottla.storage.swapping import CLEANED_SUFFIX, make_ready, remove_cleaned
 from ottla.storage.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTransaction, encode_transactions
 
 IO_BUFFER_BYTES: Final = 256 * 1024
@@ -68,8 +68,10 @@ def clean(
 
     files: this thread's own `OsFiles` over the same root, since one closes handles of its other users. The range comes from `candidates`
     and this same view.
-    swap(base_offset, replaced): has the owner of the log put the finished `.cleaned` files of `base_offset` in place of the segments
-    `replaced`; False when those are not there any more. throttle(size_bytes): called after so much was read or written, may wait.
+    offset_map: for this cleaning alone; what it holds is forgotten.
+    swap(base_offset, replaced): has the owner of the log put the finished `.swap` files of `base_offset` in place of the segments
+    `replaced` (`PartitionLog.swap_segments`); False when those are not there any more, and nothing was done.
+    throttle(size_bytes): called after so much was read or written, may wait.
     Raises StorageError when the log is damaged or a file cannot be read or written; unfinished files are removed, as far as they can be.
     """
     cleaning = _Cleaning(
@@ -92,8 +94,6 @@ def clean(
             cleaning.go_through()
     except _Stopped:
         cleaning.done.is_complete = False
-    finally:
-        offset_map.clear()
     return cleaning.done
 
 
@@ -208,7 +208,9 @@ class _Cleaning:
             raise
         finally:
             made.close()
+        make_ready(self.files, made.path)
         if not self.swap(made.base_offset, [segment.base_offset for segment in group]):
+            remove_cleaned(self.files, made.path)
             raise _Stopped
         at = self.segments.index(group[0])
         self.segments[at : at + len(group)] = [cleaned]

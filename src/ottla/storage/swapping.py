@@ -33,19 +33,37 @@ def segment_files(segment: Segment) -> list[str]:
 def remove_cleaned(files: Files, path: str) -> None:
     """Remove what a cleaning made that is of no use any more."""
     for suffix in SEGMENT_SUFFIXES:
+        for made in (path + suffix + CLEANED_SUFFIX, path + suffix + SWAP_SUFFIX):
+            if files.exists(made):
+                files.remove(made)
+
+
+def make_ready(files: Files, path: str) -> None:
+    """Durable `.cleaned` files become `.swap`: from here on a crash ends with the swap done. Any thread may do it; it waits for the disk.
+
+    No name that the log lives by changes before all new ones are durable, whatever order the file system keeps changes of names in.
+    """
+    directory = path.rpartition("/")[0]
+    files.sync_directory(directory)
+    for suffix in reversed(SEGMENT_SUFFIXES):  # the log last: from then on the swap counts
         if files.exists(path + suffix + CLEANED_SUFFIX):
-            files.remove(path + suffix + CLEANED_SUFFIX)
+            files.rename(path + suffix + CLEANED_SUFFIX, path + suffix + SWAP_SUFFIX)
+        elif files.exists(path + suffix + SWAP_SUFFIX):  # of an earlier cleaning, whose swap was never asked for
+            files.remove(path + suffix + SWAP_SUFFIX)
+    files.sync_directory(directory)
 
 
 def swap_in(files: Files, path: str, replaced: Sequence[Segment]) -> tuple[str, ...]:
-    """Give finished `.cleaned` files the place of `replaced`, the first of which has the same path. The old files' new names."""
-    made = [path + suffix for suffix in reversed(SEGMENT_SUFFIXES) if files.exists(path + suffix + CLEANED_SUFFIX)]
+    """Give finished files (`.swap` or `.cleaned`) the place of `replaced`, the first of which has the same path. The old files' names."""
+    made = [path + suffix for suffix in reversed(SEGMENT_SUFFIXES)]
     for name in made:  # the log last: from then on the swap counts
-        files.rename(name + CLEANED_SUFFIX, name + SWAP_SUFFIX)
+        if files.exists(name + CLEANED_SUFFIX):
+            files.rename(name + CLEANED_SUFFIX, name + SWAP_SUFFIX)
     # From the newest to the oldest: while the first one is there, what is left has no hole.
     deleted = [old for segment in reversed(replaced) for old in mark_deleted(files, reversed(segment_files(segment)))]
     for name in made:
-        files.rename(name + SWAP_SUFFIX, name)
+        if files.exists(name + SWAP_SUFFIX):
+            files.rename(name + SWAP_SUFFIX, name)
     return tuple(deleted)
 
 

@@ -1,12 +1,13 @@
 """Files that fail on purpose: a crash loses what was not synced, a write tears, a sync fails, a bit flips.
 
 Wraps `OsFiles` or `MemoryFiles`, so that the real storage code runs against a disk that keeps only what it promised to keep: the bytes of
-a file after `sync`, the names in a directory after `sync_directory`. Faults come from the `Random` that is given and from nothing else: a
-seed is a run.
+a file after `sync`, the names in a directory after `sync_directory`; any of the changes of names since then may survive, each as a whole.
+Faults come from the `Random` that is given and from nothing else: a seed is a run.
 """
 
 from dataclasses import dataclass
 from random import Random
+from typing import NamedTuple
 
 from ottla.core.errors import StorageError
 from ottla.storage.files import Buffer, File, Files
@@ -18,6 +19,14 @@ class _Node:
 
     synced: bytes = b""
     unlinked: bytes = b""
+
+
+class _Change(NamedTuple):
+    """One change of names that is not durable yet: from now on the file has this name and no other (None: it is gone)."""
+
+    directory: str
+    node: _Node
+    name: str | None
 
 
 class FaultyFile:
@@ -124,6 +133,7 @@ class FaultyFiles:
         self._nodes = {path: _Node(synced=self._inner.read_all(path)) for path in paths}
         self._durable_directories = set(self._directories)
         self._durable_nodes = dict(self._nodes)
+        self._changes: list[_Change] = []
 
     def _is_file(self, name: str) -> bool:
         try:
@@ -179,15 +189,16 @@ class FaultyFiles:
         self._take_all_as_durable()
 
     def _survivors(self, prefix: str) -> dict[str, bytes]:
-        paths = {path for path in [*self._nodes, *self._durable_nodes] if path.startswith(prefix) and "/" not in path[len(prefix) :]}
+        directory = prefix.removesuffix("/")
+        names = {path: node for path, node in self._durable_nodes.items() if path.rpartition("/")[0] == directory}
+        for change in self._changes:
+            if change.directory == directory and self._random.random() < 0.5:
+                _carry_out(change, names)
         survivors = {}
         named = {id(node): path for path, node in self._nodes.items()}
-        for path in sorted(paths):
-            now, durable = self._nodes.get(path), self._durable_nodes.get(path)
-            node = now if now is durable or self._random.random() < 0.5 else durable
-            if node is not None:
-                written = self._inner.read_all(named[id(node)]) if id(node) in named else node.unlinked
-                survivors[path] = self._tear(node.synced, written)
+        for path, node in sorted(names.items()):
+            written = self._inner.read_all(named[id(node)]) if id(node) in named else node.unlinked
+            survivors[path] = self._tear(node.synced, written)
         return survivors
 
     def _tear(self, synced: bytes, written: bytes) -> bytes:
@@ -212,8 +223,13 @@ class FaultyFiles:
 
     def open(self, path: str) -> FaultyFile:
         inner = self._inner.open(path)
-        self._nodes.setdefault(path, _Node())
+        if path not in self._nodes:
+            self._nodes[path] = _Node()
+            self._change(path, self._nodes[path])
         return FaultyFile(self, path, inner)
+
+    def _change(self, path: str, node: _Node, *, is_gone: bool = False) -> None:
+        self._changes.append(_Change(path.rpartition("/")[0], node, None if is_gone else path))
 
     def exists(self, path: str) -> bool:
         return self._inner.exists(path)
@@ -232,6 +248,7 @@ class FaultyFiles:
         self._unlink(new)
         self._inner.rename(old, new)
         self._nodes[new] = self._nodes.pop(old)
+        self._change(new, self._nodes[new])
 
     def rename_directory(self, old: str, new: str) -> None:
         """Durable at once: what a crash between the two names leaves is the log manager's to sort out, not the log's."""
@@ -240,22 +257,26 @@ class FaultyFiles:
             if old in names:
                 names.remove(old)
                 names.add(new)
+        self._settle(old)
         for nodes in (self._nodes, self._durable_nodes):
             for path in [path for path in nodes if path.startswith(f"{old}/")]:
                 nodes[new + path.removeprefix(old)] = nodes.pop(path)
 
     def remove(self, path: str) -> None:
-        self._unlink(path)
+        self._unlink(path, is_gone=True)
         self._inner.remove(path)
 
-    def _unlink(self, path: str) -> None:
+    def _unlink(self, path: str, *, is_gone: bool = False) -> None:
+        """The file loses its name; unless it `is_gone`, another one takes that name by the change that follows."""
         node = self._nodes.pop(path, None)
         if node is not None:
             node.unlinked = self._inner.read_all(path)
+            if is_gone:
+                self._change(path, node, is_gone=True)
 
     def remove_directory(self, directory: str) -> None:
         for name in self._inner.list(directory):
-            self._unlink(f"{directory}/{name}")
+            self._unlink(f"{directory}/{name}", is_gone=True)
         self._inner.remove_directory(directory)
         self._directories.discard(directory)
 
@@ -271,6 +292,7 @@ class FaultyFiles:
         self._unlink(path)
         self._inner.replace(path, data, sync=sync)
         self._nodes[path] = _Node(synced=bytes(data) if sync else b"")
+        self._change(path, self._nodes[path])
         if sync:
             self.sync_directory(path.rpartition("/")[0])
 
@@ -283,15 +305,22 @@ class FaultyFiles:
 
     def sync_directory(self, directory: str) -> None:
         self._inner.sync_directory(directory)
-        prefix = f"{directory}/" if directory else ""
         if not directory:
             self._durable_directories = set(self._directories)
-        for path in {*self._nodes, *self._durable_nodes}:
-            if path.startswith(prefix) and "/" not in path[len(prefix) :]:
-                if path in self._nodes:
-                    self._durable_nodes[path] = self._nodes[path]
-                else:
-                    del self._durable_nodes[path]
+        self._settle(directory)
+
+    def _settle(self, directory: str) -> None:
+        for change in self._changes:
+            if change.directory == directory:
+                _carry_out(change, self._durable_nodes)
+        self._changes = [change for change in self._changes if change.directory != directory]
 
     def _overwrite(self, path: str, data: bytes) -> None:
         self._inner.open(path).write_at(0, data)
+
+
+def _carry_out(change: _Change, names: dict[str, _Node]) -> None:
+    for name in [name for name, node in names.items() if node is change.node]:
+        del names[name]
+    if change.name is not None:
+        names[change.name] = change.node

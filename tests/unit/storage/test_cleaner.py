@@ -277,6 +277,7 @@ def test_a_refused_swap_ends_the_cleaning() -> None:
 
     done = case.clean_with(refuse)
     assert (done.is_complete, done.end_offset, asked) == (False, 0, [(0, [0])])
+    assert case.names(".cleaned", ".swap") == []
 
 
 def test_segments_that_are_gone_meanwhile_stop_the_cleaning_without_an_error() -> None:
@@ -347,11 +348,12 @@ def test_an_index_that_is_missing_or_damaged_is_not_needed() -> None:
         assert case.clean_with(lambda *_: False, view, checkpoint=3).indexed_records == 14
 
 
-def test_the_offset_map_is_empty_afterwards() -> None:
+def test_what_the_offset_map_held_before_is_forgotten() -> None:
     case = Case()
     case.add("k", "v")
     case.roll()
     offset_map = OffsetMap(SLOT_BYTES * 100)
+    offset_map.put(b"k", 5)
     done = clean(
         case.files,
         case.log.view(),
@@ -362,7 +364,7 @@ def test_the_offset_map_is_empty_afterwards() -> None:
         now_ms=NOW_MS,
         swap=case.swap,
     )
-    assert (done.end_offset, offset_map.entries) == (1, 0)
+    assert (done.end_offset, done.kept_records, case.left()) == (1, 1, {0: "k", 1: "last"})
 
 
 def test_nothing_to_clean_is_no_pass() -> None:

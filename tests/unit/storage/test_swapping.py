@@ -10,7 +10,7 @@ from ottla.core.records.batch import encode_batch
 from ottla.storage.files import Files, MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
 from ottla.storage.segment import LOG_SUFFIX, Segment
-from ottla.storage.swapping import resolve_names
+from ottla.storage.swapping import make_ready, resolve_names
 
 NOW_MS = 1_000_000
 SETTINGS = LogSettings(segment_bytes=150, cleanup_policy="compact")
@@ -88,6 +88,21 @@ def test_segments_are_exchanged_while_the_log_is_in_use() -> None:
     assert log.read(0, 10_000) is not None
     assert offsets(open_log(files)) == [3, 4, 5]
     assert not any(files.exists(path) for path in deleted)
+
+
+def test_finished_files_are_made_ready_before_any_name_of_the_log_changes() -> None:
+    files = MemoryFiles()
+    log = written(files)
+    files.open("t-0/00000000000000000000.txnindex.swap").append(b"of a cleaning whose swap was never asked for")
+    cleaned(files, log)
+    make_ready(files, "t-0/00000000000000000000")
+    assert [name for name in files.list("t-0") if name.endswith((".cleaned", ".swap"))] == [
+        f"{0:020d}{suffix}.swap" for suffix in (".index", ".log", ".timeindex")
+    ]
+    assert offsets(log) == [0, 1, 2, 3, 4, 5]
+    assert log.swap_segments(0, [0, 2]) is not None
+    assert offsets(log) == [3, 4, 5]
+    assert offsets(open_log(files)) == [3, 4, 5]
 
 
 def test_a_segment_that_has_gone_meanwhile_is_not_exchanged() -> None:

@@ -118,6 +118,24 @@ def test_a_renamed_file_keeps_its_bytes(make: Callable[[int], FaultyFiles]) -> N
     assert after_crashes(make, act, "t-0/a") == {b"abcd", None}
 
 
+def test_a_renamed_file_has_one_of_its_names_and_each_rename_survives_for_itself(make: Callable[[int], FaultyFiles]) -> None:
+    seen = set()
+    for seed in SEEDS:
+        files = make(seed)
+        files.replace("t-0/a", b"old")
+        files.replace("t-0/b", b"new")
+        files.rename("t-0/a", "t-0/c")
+        files.rename("t-0/b", "t-0/a")
+        files.crash()
+        seen.add(tuple((name, files.read_all(f"t-0/{name}")) for name in files.list("t-0")))
+    assert seen == {
+        (("a", b"old"), ("b", b"new")),
+        (("b", b"new"), ("c", b"old")),
+        (("a", b"new"),),
+        (("a", b"new"), ("c", b"old")),
+    }
+
+
 def test_handles_die_with_the_crash(make: Callable[[int], FaultyFiles]) -> None:
     files = make(0)
     file = files.open("t-0/a")

@@ -19,6 +19,7 @@ LAST_WINDOW: Final = DIGEST_BYTES - _PROBE.size
 _INT32_BITS: Final = 1 << 32
 _INT32_MIN: Final = -(1 << 31)
 _EMPTY: Final = bytes(SLOT_BYTES)
+_ZEROS: Final = memoryview(bytes(1 << 20))
 
 
 class OffsetMap:
@@ -35,12 +36,16 @@ class OffsetMap:
         # One slot stays free, so that every search ends.
         self.entries_max = min(int(self.slots * load_factor), self.slots - 1)
         assert self.entries_max > 0, "an offset map for not even one key would never come to an end"
-        self.clear()
+        self.memory = bytearray(self.slots * SLOT_BYTES)
+        self.entries = 0
+        self.latest_offset = NO_OFFSET
 
     def clear(self) -> None:
-        """Forget everything. `memory` is another object then, of pages that take no space before they are written."""
-        self.memory = bytearray()
-        self.memory = bytearray(self.slots * SLOT_BYTES)
+        """Forget everything. `memory` stays the object that it was."""
+        with memoryview(self.memory) as view:
+            for start in range(0, len(view), len(_ZEROS)):
+                part = view[start : start + len(_ZEROS)]
+                part[:] = _ZEROS[: len(part)]
         self.entries = 0
         self.latest_offset = NO_OFFSET
 
