@@ -334,7 +334,7 @@ class LogCleaner:
         totals.last_clean_ms = max(0, now_ms - began_ms)
         totals.cleaned_ms = self._cleaned_ms[name] = now_ms
         if name in self._known:
-            self._known[name] = self._known[name]._replace(due_since_ms=None, cleaned_ms=now_ms)
+            self._known[name] = self._known[name]._replace(cleanable_bytes=0, dirty_ratio=0.0, due_since_ms=None, cleaned_ms=now_ms)
         log.info(
             "%s-%d is clean up to offset %d: %d of %d records stay, %d of %d bytes, in %d passes",
             *name, done.end_offset, done.kept_records, done.read_records, done.written_bytes, done.read_bytes, done.passes,

@@ -1,0 +1,441 @@
+"""The cleaner's shell over real logs in memory: which log, when, what becomes of failures, and how it ends."""
+
+import asyncio
+import dataclasses
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+from ottla.broker import log_cleaner as room
+from ottla.broker.cluster import Cluster
+from ottla.broker.partitions import Partition
+from ottla.core.catalogue.catalogue import NewTopic, Topic
+from ottla.core.cleaning.health import CleanerState
+from ottla.core.config import BrokerConfig
+from ottla.core.errors import StorageError
+from ottla.core.model import Record, TopicPartition
+from ottla.storage.checkpoints import CLEANER_FILE
+from ottla.storage.files import MemoryFiles
+
+SEGMENT_BYTES = 2000
+
+
+class Case:
+    """A broker without a socket, whose cleaner does what the test says, at the test's time."""
+
+    def __init__(self, files: MemoryFiles | None = None, **config: str) -> None:
+        self.runner = asyncio.Runner()
+        self.is_closed = False
+        self.now_ms = 1_700_000_000_000
+        self.files = files or MemoryFiles()
+        named = {name.replace("_", "."): value for name, value in config.items()}
+        self.cluster = Cluster(self.files, BrokerConfig(named), clock=lambda: self.now_ms)
+        self.cleaner = self.cluster.cleaner
+        self.do(self._open())
+
+    async def _open(self) -> None:
+        self.cluster.open()
+        self.cleaner._checkpoint.load(self.cluster.catalogue.topics.values())
+
+    def do(self, what: Coroutine[Any, Any, Any]) -> Any:
+        return self.runner.run(what)
+
+    def close(self) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+
+        async def close() -> None:
+            await self.cleaner.stop()
+            await self.cluster.partitions.settle()
+            self.cluster.close()
+
+        self.do(close())
+        self.runner.close()
+
+    def topic(self, name: str = "t", policy: str = "compact") -> Topic:
+        made = self.cluster.topics.create(NewTopic(name=name, partitions=1, configs={"cleanup.policy": policy}))
+        assert isinstance(made, Topic), made
+        return made
+
+    def partition(self, topic: Topic) -> Partition:
+        partition = self.cluster.partitions.get(topic, 0)
+        assert partition is not None
+        partition.log.settings = dataclasses.replace(partition.log.settings, segment_bytes=SEGMENT_BYTES, min_cleanable_dirty_ratio=0.01)
+        return partition
+
+    def write(self, topic: Topic, *keys: str, value_bytes: int = 10) -> None:
+        """One batch a record, all durable in the end."""
+
+        async def append() -> None:
+            partition = self.partition(topic)
+            for key in keys:
+                record = Record(0, self.now_ms, key.encode(), bytes(value_bytes))
+                partition.log.append_records([record], now_ms=self.now_ms)
+            partition.log.flush()
+
+        self.do(append())
+
+    def fill(self, topic: Topic, label: str = "filler") -> None:
+        """Rolls the segment by other data."""
+        self.write(topic, *(f"{label}-{number}" for number in range(5)), value_bytes=SEGMENT_BYTES // 3)
+
+    def offsets(self, topic: Topic, prefix: str = "K") -> list[int]:
+        records = self.partition(topic).log.scan(0)
+        return [record.offset for record in records if (record.key or b"").decode().startswith(prefix)]
+
+    def clean(self) -> bool:
+        return bool(self.do(self.cleaner.clean_filthiest()))
+
+
+@pytest.fixture
+def make_case() -> Iterator[Callable[..., Case]]:
+    made: list[Case] = []
+
+    def make(files: MemoryFiles | None = None, **config: str) -> Case:
+        made.append(Case(files, **config))
+        return made[-1]
+
+    yield make
+    for case in made:
+        case.close()
+
+
+@pytest.fixture
+def case(make_case: Callable[..., Case]) -> Case:
+    return make_case()
+
+
+def dirty_topic(case: Case, name: str = "t") -> Topic:
+    topic = case.topic(name)
+    case.write(topic, "K1", "K2", "K1", "K1", "K3", "K2")
+    case.fill(topic)
+    return topic
+
+
+def test_the_last_record_of_each_key_stays_at_its_offset(case: Case) -> None:
+    topic = dirty_topic(case)
+    case.now_ms += 5
+    assert case.clean()
+    assert case.offsets(topic) == [3, 4, 5]
+    view = case.cleaner.view()
+    assert (view.state, view.cleanings, view.cleaned_ms, view.at_work) == (CleanerState.RUNNING, 1, case.now_ms, ())
+    assert 0 < view.written_bytes < view.read_bytes
+    assert 0 < view.recopy_ratio < 1
+    assert 0 < view.buffer_ratio < 1
+    (checkpointed,) = case.files.read_all(CLEANER_FILE).decode().splitlines()[2:]
+    assert checkpointed == f"t 0 {case.partition(topic).log.view().active_base_offset}"
+    assert not case.clean(), "there is nothing more to do"
+    assert case.cleaner.view().partitions[TopicPartition("t", 0)].cleanable_bytes == 0
+
+
+def test_the_old_files_wait_under_another_name(case: Case) -> None:
+    topic = dirty_topic(case)
+    case.clean()
+    names = case.files.list("t-0")
+    assert "00000000000000000000.log.deleted" in names
+    assert not [name for name in names if name.endswith((".cleaned", ".swap"))]
+    case.close()
+    assert not [name for name in case.files.list("t-0") if name.endswith(".deleted")]
+    assert topic.name == "t"
+
+
+def test_the_dirtiest_log_comes_first(case: Case) -> None:
+    first, second = case.topic("first"), case.topic("second")
+    for topic in (first, second):
+        case.write(topic, *["K1"] * 10)
+        case.fill(topic)
+    assert case.clean()
+    assert case.clean()
+    case.write(first, *["K1"] * 100)
+    case.write(second, *["K1"] * 10)
+    case.fill(first)
+    case.fill(second)
+    case.clean()
+    assert len(case.offsets(first)) == 1
+    assert len(case.offsets(second)) > 1
+    case.clean()
+    assert len(case.offsets(second)) == 1
+
+
+def test_only_compacted_topics_are_cleaned(case: Case) -> None:
+    topic = case.topic("t", policy="delete")
+    case.write(topic, "K1", "K1")
+    case.fill(topic)
+    assert not case.clean()
+    assert case.cleaner.view().partitions == {}
+    both = case.topic("both", policy="compact,delete")
+    case.write(both, "K1", "K1")
+    case.fill(both)
+    assert case.clean()
+    assert case.offsets(both) == [1]
+
+
+def test_what_is_clean_is_known_after_a_restart(make_case: Callable[..., Case]) -> None:
+    first = make_case()
+    dirty_topic(first)
+    assert first.clean()
+    first.close()
+    second = make_case(first.files)
+    topic = second.cluster.catalogue.topics["t"]
+    assert not second.clean()
+    assert second.offsets(topic) == [3, 4, 5]
+
+
+def test_a_topic_of_the_same_name_begins_dirty(case: Case) -> None:
+    dirty_topic(case)
+    case.clean()
+
+    async def delete() -> None:
+        assert case.cluster.delete_topic("t") is None
+
+    case.do(delete())
+    assert case.files.read_all(CLEANER_FILE) == b"0\n0\n"
+    assert case.cleaner.view().partitions == {}
+    topic = dirty_topic(case)
+    assert case.clean()
+    assert case.offsets(topic) == [3, 4, 5]
+
+
+def test_a_checkpoint_outside_of_the_log_is_not_believed(case: Case, caplog: pytest.LogCaptureFixture) -> None:
+    topic = dirty_topic(case)
+    case.cleaner._checkpoint.get(topic, 0)
+    case.cleaner._checkpoint.note(TopicPartition("t", 0), 10**6)
+    assert case.clean()
+    assert "is not in the log" in caplog.text
+    assert case.offsets(topic) == [3, 4, 5]
+
+
+def damage(case: Case, name: str) -> None:
+    """Flips a bit in the values of the first segment."""
+    file = case.files.open(f"{name}-0/00000000000000000000.log")
+    at = file.size - 100
+    file.write_at(at, bytes([file.read(at, 1)[0] ^ 1]))
+
+
+def test_a_damaged_log_is_left_alone_and_the_others_go_on(case: Case, caplog: pytest.LogCaptureFixture) -> None:
+    dirty_topic(case, "bad")
+    good = dirty_topic(case, "good")
+    damage(case, "bad")
+    assert [case.clean() for _ in range(4)].count(True) == 1
+    assert case.offsets(good) == [3, 4, 5]
+    (fault,) = case.cleaner.view().uncleanable
+    assert (fault.topic, fault.partition, fault.at_ms) == ("bad", 0, case.now_ms)
+    assert "damaged" in fault.reason
+    assert case.cleaner.view().uncleanable_bytes > 0
+    assert caplog.text.count("bad-0 is left uncleaned") == 1
+    assert not [name for name in case.files.list("bad-0") if name.endswith(".cleaned")]
+
+
+def test_a_damaged_log_is_tried_again(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    dirty_topic(case)
+    attempts: list[int] = []
+
+    def fail(*_: Any, **__: Any) -> None:
+        attempts.append(case.now_ms)
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(room, "clean", fail)
+    for _ in range(3):
+        assert not case.clean()
+    assert len(attempts) == 1
+    case.now_ms += room.UNCLEANABLE_MS
+    assert not case.clean()
+    assert len(attempts) == 2
+    topic = case.cluster.catalogue.topics["t"]
+    case.partition(topic).log.delete_records(2)
+    assert not case.clean()
+    assert len(attempts) == 3, "what was in the way may be deleted now"
+
+
+def test_our_own_mistakes_do_not_stop_the_cleaner(case: Case, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    dirty_topic(case)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("once in a lifetime")
+
+    monkeypatch.setattr(room, "clean", fail)
+    assert not case.clean()
+    (fault,) = case.cleaner.view().uncleanable
+    assert "ZeroDivisionError" in fault.reason
+    assert "Traceback" in caplog.text
+    assert case.cleaner.view().state is CleanerState.RUNNING
+
+
+def test_a_topic_may_be_deleted_while_it_is_cleaned(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    dirty_topic(case)
+    real = room.clean
+
+    async def delete() -> None:
+        case.cluster.delete_topic("t")
+
+    def clean(*arguments: Any, swap: Callable[..., bool], **named: Any) -> Any:
+        def late_swap(*what: Any) -> bool:
+            asyncio.run_coroutine_threadsafe(delete(), case.runner.get_loop()).result()
+            return swap(*what)
+
+        return real(*arguments, swap=late_swap, **named)
+
+    monkeypatch.setattr(room, "clean", clean)
+    assert not case.clean()
+    view = case.cleaner.view()
+    assert (view.uncleanable, view.at_work, view.cleanings) == ((), (), 0)
+    monkeypatch.setattr(room, "clean", real)
+    assert not case.clean()
+    assert not case.files.exists(CLEANER_FILE) or b"t 0" not in case.files.read_all(CLEANER_FILE)
+
+
+def test_records_may_be_deleted_while_they_are_cleaned(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = dirty_topic(case)
+    real = room.clean
+
+    async def delete() -> None:
+        log = case.partition(topic).log
+        log.delete_records(log.view().active_base_offset)
+        log.expire_segments(case.now_ms)
+
+    def clean(*arguments: Any, swap: Callable[..., bool], **named: Any) -> Any:
+        def late_swap(*what: Any) -> bool:
+            asyncio.run_coroutine_threadsafe(delete(), case.runner.get_loop()).result()
+            return swap(*what)
+
+        return real(*arguments, swap=late_swap, **named)
+
+    monkeypatch.setattr(room, "clean", clean)
+    assert not case.clean()
+    assert case.cleaner.view().uncleanable == ()
+    assert not [name for name in case.files.list("t-0") if name.endswith((".cleaned", ".swap"))]
+
+
+def test_a_checkpoint_that_cannot_be_written_is_said(case: Case, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    topic = dirty_topic(case)
+    real = case.files.replace
+
+    def replace(path: str, *what: Any, **named: Any) -> None:
+        if path == CLEANER_FILE:
+            raise StorageError("the disk is full")
+        real(path, *what, **named)
+
+    monkeypatch.setattr(case.files, "replace", replace)
+    assert case.clean()
+    assert "checkpoint is not written: the disk is full" in caplog.text
+    assert case.offsets(topic) == [3, 4, 5]
+
+
+def test_it_runs_by_itself(make_case: Callable[..., Case]) -> None:
+    case = make_case(log_cleaner_backoff_ms="10", log_cleaner_threads="2")
+    topics = [dirty_topic(case, name) for name in ("a", "b", "c")]
+
+    async def run() -> None:
+        case.cleaner.begin()
+        while case.cleaner.view().cleanings < 3:
+            await asyncio.sleep(0.001)
+
+    case.do(run())
+    assert [case.offsets(topic) for topic in topics] == [[3, 4, 5]] * 3
+    assert case.cleaner.view().dead_threads == 0
+
+
+def test_two_threads_never_clean_one_log(make_case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch) -> None:
+    case = make_case(log_cleaner_backoff_ms="0", log_cleaner_threads="2")
+    dirty_topic(case)
+    real, running, most = room.clean, threading.Semaphore(1), []
+
+    def clean(*arguments: Any, **named: Any) -> Any:
+        most.append(running.acquire(blocking=False))
+        try:
+            time.sleep(0.02)
+            return real(*arguments, **named)
+        finally:
+            running.release()
+
+    monkeypatch.setattr(room, "clean", clean)
+
+    async def run() -> None:
+        case.cleaner.begin()
+        while case.cleaner.view().cleanings < 1:
+            await asyncio.sleep(0.001)
+
+    case.do(run())
+    assert most == [True]
+
+
+def test_it_stops_within_a_moment(make_case: Callable[..., Case]) -> None:
+    case = make_case(log_cleaner_io_max_bytes_per_second="10")
+    topic = dirty_topic(case)
+
+    async def run() -> None:
+        case.cleaner.begin()
+        while not case.cleaner.view().at_work:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.02)
+        began = time.monotonic()
+        await case.cleaner.stop()
+        assert time.monotonic() - began < 2
+
+    case.do(run())
+    assert case.cleaner.view().uncleanable == ()
+    assert case.offsets(topic) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_thread_that_dies_is_counted(
+    make_case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    case = make_case(log_cleaner_threads="2")
+
+    async def fail() -> list[Any]:
+        raise ZeroDivisionError
+
+    async def run() -> None:
+        monkeypatch.setattr(case.cleaner, "look", fail)
+        case.cleaner.begin()
+        while case.cleaner.view().dead_threads < 2:
+            await asyncio.sleep(0.001)
+
+    case.do(run())
+    assert case.cleaner.view().state is CleanerState.DEAD
+    assert "0 of 2 are left" in caplog.text
+
+
+def test_without_a_cleaner_the_account_goes_on(make_case: Callable[..., Case]) -> None:
+    case = make_case(log_cleaner_enable="false")
+    dirty_topic(case)
+
+    async def run() -> None:
+        case.cleaner.begin()
+
+    case.do(run())
+    began_ms = case.now_ms
+    seen = case.do(case.cleaner.up_to_date_view())
+    assert (seen.state, seen.threads, seen.looked_ms) == (CleanerState.OFF, 0, None)
+    assert seen.partitions[TopicPartition("t", 0)].due_since_ms == began_ms
+    case.now_ms += room.VIEW_AGE_MS_MAX + 1
+    later = case.do(case.cleaner.up_to_date_view())
+    assert later.partitions[TopicPartition("t", 0)].due_since_ms == began_ms, "it is due since it was first seen"
+    assert later.max_dirty_ratio == 1
+
+
+def test_a_log_that_a_crash_left_undurable_is_made_durable(case: Case) -> None:
+    topic = case.topic()
+    partition = case.partition(topic)
+
+    async def append() -> None:
+        for _ in range(6):
+            partition.log.append_records([Record(0, case.now_ms, b"K1", bytes(SEGMENT_BYTES // 3))], now_ms=case.now_ms)
+
+    case.do(append())
+    assert partition.log.recovery_point < partition.log.view().active_base_offset
+    assert not case.clean(), "what is not durable is not cleaned"
+    case.do(case.cluster.partitions.settle())
+    assert case.clean()
+
+
+def test_the_log_says_what_was_done(case: Case, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    dirty_topic(case)
+    case.clean()
+    assert "t-0 is clean up to offset" in caplog.text
