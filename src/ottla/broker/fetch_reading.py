@@ -69,12 +69,17 @@ def read_partition(
             return found
     if not start <= offset <= log.log_end_offset:
         return Found(part, ErrorCode.OFFSET_OUT_OF_RANGE)
-    end = stable if committed_only else high_watermark
+    end = visible_end(log, committed_only)
     if offset < end and (bytes_max > 0 or at_least_one):
         found.records = log.read(offset, bytes_max, at_least_one=at_least_one, wait=wait, end_offset=end) or b""
         if committed_only and found.records:
             found.aborted = _aborted(log, offset, end, found.records)
     return found
+
+
+def visible_end(log: "PartitionLog", committed_only: bool) -> int:
+    """What lies below may be read."""
+    return log.last_stable_offset if committed_only else log.high_watermark
 
 
 def leader_epoch_error(asked: int, present: int) -> ErrorCode:
@@ -89,12 +94,12 @@ def _aborted(log: "PartitionLog", offset: int, end: int, records: Buffer) -> "Se
     aborted = log.aborted_transactions(offset, end)
     if not aborted:
         return ()
-    end = _next_offset(records)
+    end = next_offset(records)
     return [transaction for transaction in aborted if transaction.first_offset < end]
 
 
-def _next_offset(records: Buffer) -> int:
-    """The offset behind whole batches."""
+def next_offset(records: Buffer) -> int:
+    """The offset behind whole batches, of which there is one at least."""
     at = last = 0
     while at < len(records):
         last = at

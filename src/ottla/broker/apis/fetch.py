@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.api import Api, Request, nothing
 from ottla.broker.delayed import Delayed
 from ottla.broker.fetch_answer import Leader, encode_fetch_answer
-from ottla.broker.fetch_reading import Found, read_partition
+from ottla.broker.fetch_reading import Found, next_offset, read_partition, visible_end
 from ottla.broker.fetch_request import FIRST_VERSION_WITH_TOPIC_IDS, FetchRequest, decode_fetch_request
 from ottla.broker.fetch_sessions import NO_SESSION, FetchContext, FetchedPartition
 from ottla.broker.partitions import Partition
@@ -53,8 +53,8 @@ class _Fetch:
     """One request from its first look to its answer."""
 
     __slots__ = (
-        "bytes_max", "bytes_min", "cluster", "cold_rounds", "committed_only", "context", "deadline_s", "delayed", "found", "is_over",
-        "may_wait", "readable", "request", "unreadable", "wait_s",
+        "bytes_max", "bytes_min", "cluster", "cold_rounds", "committed_only", "context", "deadline_s", "delayed", "ends", "found",
+        "is_over", "may_wait", "missing", "readable", "request", "unreadable", "wait_s",
     )  # fmt: skip
 
     def __init__(self, cluster: "Cluster", request: Request, asked: FetchRequest, context: FetchContext) -> None:
@@ -71,6 +71,8 @@ class _Fetch:
         self.delayed: Delayed | None = None
         self.cold_rounds = 0
         self.is_over = False
+        self.missing = 0
+        self.ends: list[int] = []
         self.found: list[Found] = []
         self.readable: list[tuple[FetchedPartition, Partition]] = []
         self.unreadable: list[Found] = []
@@ -114,6 +116,9 @@ class _Fetch:
         """Reads what there is and answers when that is enough. True: nobody need ask again, it is answered or will be."""
         if self.is_over:
             return True
+        if self.ends and not time_is_up and not self._has_grown_enough():
+            return False
+        self.ends = []
         cold: list[ColdRead] = []
         is_enough = self._read(cold)
         if cold:
@@ -152,7 +157,30 @@ class _Fetch:
             left -= len(got.records)
             if got.error is not ErrorCode.NONE or got.diverging is not None:
                 is_enough = True
+        if self.bytes_min > 1 and not (is_enough or cold):
+            self.missing = self.bytes_min - total
+            self.ends = [visible_end(partition.log, self.committed_only) for _, partition in self.readable]
         return is_enough or total >= self.bytes_min
+
+    def _has_grown_enough(self) -> bool:
+        """Who waits for many bytes is woken often: only what is new is counted, until it is worth reading all of it. True when in doubt."""
+        for place, (_, partition) in enumerate(self.readable):
+            if partition.deleted:
+                return True
+            log, begin = partition.log, self.ends[place]
+            end = visible_end(log, self.committed_only)
+            if end > begin:
+                try:
+                    added = log.read(begin, self.missing, wait=False, end_offset=end)
+                except (ColdRead, StorageError):
+                    return True
+                if not added:
+                    return True
+                self.ends[place] = next_offset(added)
+                self.missing -= len(added)
+                if self.missing <= 0:
+                    return True
+        return False
 
     def _read_one(self, part: FetchedPartition, partition: Partition, room: int, *, at_least_one: bool, wait: bool) -> Found:
         try:

@@ -12,6 +12,7 @@ from ottla.core.errors import StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import decode_batch, encode_batch, split_batches
 from ottla.storage.files import ColdRead, MemoryFile, MemoryFiles
+from ottla.storage.partition_log import PartitionLog
 
 
 def fields(
@@ -101,6 +102,37 @@ def test_it_goes_on_waiting_until_there_are_enough_bytes(api, make_topic, batch)
     assert not waiting.done()
     fill(api, batch, (b"y" * 50,))
     assert len(values(api.finish(1, 12, waiting).responses[0].partitions[0])) == 2
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_who_waits_for_many_bytes_reads_what_is_new_once(api, make_topic, batch, monkeypatch, level: int) -> None:
+    make_topic("t", 2)
+    read_bytes = 0
+    really_read = PartitionLog.read
+
+    def read(log: PartitionLog, *asked: Any, **how: Any) -> Any:
+        nonlocal read_bytes
+        found = really_read(log, *asked, **how)
+        read_bytes += len(found or b"")
+        return found
+
+    monkeypatch.setattr(PartitionLog, "read", read)
+    waiting = api.start(1, 12, **fields(wait=60000, least=20_000, partitions=(0, 1)) | {"isolation_level": level})
+    for number in range(40):
+        assert not waiting.done()
+        fill(api, batch, (b"x" * 430,), partition=number % 2)  # 500 bytes each
+        api.runner.run(asyncio.sleep(0))
+    first, second = api.finish(1, 12, waiting).responses[0].partitions
+    assert (len(values(first)), len(values(second))) == (20, 20)
+    assert read_bytes <= 2 * 20_000 + 500
+
+
+def test_who_waits_for_many_bytes_is_told_of_a_deletion(api, make_topic, batch) -> None:
+    make_topic("t")
+    fill(api, batch, (b"x",))
+    waiting = api.start(1, 12, **fields(wait=60000, least=20_000))
+    api.ask(20, 5, timeout=1000, topic_names=["t"])
+    assert api.finish(1, 12, waiting).responses[0].partitions[0].error_code == 3
 
 
 def test_it_is_answered_empty_when_its_time_is_up(api, make_topic) -> None:
@@ -397,6 +429,23 @@ def test_a_disk_that_fails_is_told_for_its_partition_alone(cold_api) -> None:
     logs[0].is_cold = logs[0].stays_cold = logs[0].fails = True
     first, second = api.ask(1, 12, **fields(partitions=(0, 1), wait=60000)).responses[0].partitions
     assert (first.error_code, values(second)) == (56, [b"x"])
+
+
+def test_cold_records_that_are_enough_are_not_waited_with(cold_api) -> None:
+    api, logs = cold_api
+    for each in logs:
+        each.is_cold = True
+    first, second = api.ask(1, 12, **fields(partitions=(0, 1), wait=60000, least=100)).responses[0].partitions
+    assert (values(first), values(second)) == ([b"x"], [b"x"])
+
+
+def test_cold_records_that_come_to_be_enough_later(cold_api, batch) -> None:
+    api, logs = cold_api
+    waiting = api.start(1, 12, **fields(wait=60000, least=200))
+    api.runner.run(asyncio.sleep(0))
+    logs[0].is_cold = True
+    fill(api, batch, (b"y" * 100,))
+    assert values(api.finish(1, 12, waiting).responses[0].partitions[0]) == [b"x", b"y" * 100]
 
 
 def test_after_cold_records_it_goes_on_waiting_for_enough(cold_api, batch) -> None:
