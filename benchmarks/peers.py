@@ -136,13 +136,13 @@ def running_peers(names: Sequence[str]) -> Iterator[list[Any]]:
         yield peers
 
 
-def make_topic(peer: Any, topic: str, partitions: int) -> None:
+def make_topic(peer: Any, topic: str, partitions: int, config: dict[str, str] | None = None) -> None:
     """A topic that can be written to. The mock cluster has no CreateTopics: there a topic is made by asking for it, with 4 partitions."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": peer.bootstrap_servers, **QUIET})
     if peer.kind != MOCK:
-        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+        admin.create_topics([NewTopic(topic, partitions, 1, config=config or {})])[topic].result(60)
     deadline = time.monotonic() + 30
     while True:
         found = admin.list_topics(topic, timeout=10).topics[topic]
@@ -160,13 +160,15 @@ def resident_bytes(pid: int) -> int:
     raise AssertionError(f"process {pid} has no VmRSS")
 
 
-def arguments(description: str | None) -> argparse.Namespace:
-    """What every benchmark takes on its command line."""
+def arguments(description: str | None, *, only: bool = False) -> argparse.Namespace:
+    """What every benchmark takes on its command line; `only` chooses among many rows."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true", help="little work, done in seconds: shows that it runs, not how fast")
     parser.add_argument("--rounds", type=int, help="how often each peer is measured, in turn (default: 5, small: 1)")
     parser.add_argument("--peers", default=",".join(EVERY_PEER), help="whom to measure, separated by commas (default: %(default)s)")
     parser.add_argument("--json", metavar="FILE", help="write every single measurement there")
+    if only:
+        parser.add_argument("--only", default="", metavar="TEXT", help="measure only the rows with this in their names")
     parsed = parser.parse_args()
     parsed.peers = parsed.peers.split(",")
     unknown = set(parsed.peers) - set(EVERY_PEER)

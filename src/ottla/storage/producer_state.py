@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from ottla.core.errors import ErrorCode
-from ottla.core.records.batch import NO_SEQUENCE, BatchHeader
+from ottla.core.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
 from ottla.core.records.end_marker import ControlType, EndMarker
 from ottla.storage.log_view import ProducerEnd
 from ottla.storage.transaction_index import AbortedTransaction
@@ -80,25 +80,37 @@ class ProducerStates:
     def check(self, header: BatchHeader) -> ProducerBatch | SequenceRefused | None:
         """A client's batch before it is appended: None (append it), the batch that it repeats, or why it is refused."""
         entry = self._entries.get(header.producer_id)
-        if entry is None:
-            return None
         first, epoch = header.base_sequence, header.producer_epoch
-        if epoch < entry.epoch:
+        known_epoch = NO_PRODUCER_EPOCH if entry is None else entry.epoch
+        if epoch < known_epoch:
             return SequenceRefused(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"Epoch of producer {header.producer_id} is {epoch}, which is smaller than the last seen epoch {entry.epoch}",
+                f"Epoch of producer {header.producer_id} is {epoch}, which is smaller than the last seen epoch {known_epoch}",
             )
-        if epoch > entry.epoch:
-            return None if first == 0 else self._gap(header, entry, NO_SEQUENCE)
-        if not entry.batches:
-            # Only a transaction marker is known of this epoch.
-            return None if first == 0 else self._gap(header, entry, NO_SEQUENCE)
-        last = last_sequence(first, header.last_offset_delta)
-        for batch in entry.batches:
-            if batch.first_sequence == first and batch.last_sequence == last:
-                return batch
-        expected = last_sequence(entry.batches[-1].last_sequence, 1)
-        return None if first == expected else self._gap(header, entry, entry.batches[-1].last_sequence)
+        if entry is None:
+            return None
+        if epoch == entry.epoch:
+            last = last_sequence(first, header.last_offset_delta)
+            for batch in entry.batches:
+                if batch.first_sequence == first and batch.last_sequence == last:
+                    return batch
+        return self._misfit(header, entry)
+
+    def _misfit(self, header: BatchHeader, entry: ProducerEntry) -> SequenceRefused | None:
+        """Why a batch that is no repetition does not follow on the producer's last one; None when it does."""
+        first = header.base_sequence
+        if entry.epoch != NO_PRODUCER_EPOCH:
+            is_new = header.producer_epoch > entry.epoch or not entry.batches  # or only a marker is known of this epoch
+            current = NO_SEQUENCE if is_new else entry.batches[-1].last_sequence
+            if first != (0 if is_new else last_sequence(current, 1)):
+                return self._gap(header, entry, current)
+        if entry.transaction_first_offset >= 0 and not header.is_transactional:
+            return SequenceRefused(
+                ErrorCode.INVALID_TXN_STATE,
+                f"Expected transactional write from producer {header.producer_id}: its transaction is open since offset"
+                f" {entry.transaction_first_offset}",
+            )
+        return None
 
     @staticmethod
     def _gap(header: BatchHeader, entry: ProducerEntry, current_last: int) -> SequenceRefused:
@@ -211,6 +223,7 @@ class ProducerStates:
             entry.transaction_first_offset = transaction_first_offset
             if transaction_first_offset >= 0:
                 states._open[producer_id] = transaction_first_offset
-            if last != NO_SEQUENCE:
-                entry.batches.append(ProducerBatch((last - delta) & SEQUENCE_MAX, last, last_offset, delta, timestamp_ms))
+            if last_offset >= 0:
+                first = NO_SEQUENCE if last == NO_SEQUENCE else (last - delta) & SEQUENCE_MAX  # a transactional offset commit has none
+                entry.batches.append(ProducerBatch(first, last, last_offset, delta, timestamp_ms))
         return states

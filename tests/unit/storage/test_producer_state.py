@@ -174,3 +174,34 @@ def test_open_transactions_survive_the_snapshot_and_do_not_expire() -> None:
     assert found.expire(now_ms=10**12, after_ms=1) == 0
     found.end_transaction(transactional(15, control=True), EndMarker(ControlType.COMMIT, 0))
     assert found.expire(now_ms=10**12, after_ms=1) == 1
+
+
+def test_an_epoch_below_none_is_refused_also_from_an_unknown_producer() -> None:
+    refused = ProducerStates().check(header(0, epoch=-2))
+    assert isinstance(refused, SequenceRefused)
+    assert refused.error is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert ProducerStates().check(header(9, epoch=-1)) is None
+
+
+def test_after_no_epoch_any_sequence_will_do() -> None:
+    states = after(header(5, epoch=-1))
+    assert states.check(header(100, epoch=-1)) is None
+    assert states.check(header(100, epoch=3)) is None
+    assert isinstance(states.check(header(5, epoch=-1)), ProducerBatch)
+
+
+def test_plain_batches_are_refused_while_a_transaction_is_open() -> None:
+    states = ProducerStates()
+    states.note(transactional(0, 3, producer_id=11))
+    refused = states.check(header(3))
+    assert isinstance(refused, SequenceRefused)
+    assert refused.error is ErrorCode.INVALID_TXN_STATE
+    assert states.check(header(3, attributes=TRANSACTIONAL_BIT)) is None
+
+
+def test_a_last_batch_without_a_sequence_survives_the_snapshot() -> None:
+    states = ProducerStates()
+    states.note(header(NO_SEQUENCE, offset=40, attributes=TRANSACTIONAL_BIT))
+    found = ProducerStates.decode(states.encode())
+    assert found is not None
+    assert found.ends() == {11: ProducerEnd(0, 42)}

@@ -1,0 +1,95 @@
+"""How long a broker with much on its disk takes from its start until every partition has said where it ends, after a clean stop and a kill.
+
+1,000 partitions with a record each; one partition with 10,000 segments (each record is a day younger than the one before, so that each
+rolls a segment). Peers that keep records in memory have no part in it.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from confluent_kafka import Producer
+from peers import APACHE_KAFKA, OTTLA, QUIET, PeerMissing, arguments, make_peer, make_topic
+from report import Metric, Report, at_most
+
+from ottla.testing.raw_client import RawClient
+
+LIST_OFFSETS, LIST_OFFSETS_VERSION = 2, 5
+DAY_MS = 86_400_000
+FIRST_MS = 1_600_000_000_000
+AT_ONCE = 500
+TARGET, IS_MET = "<= 1 s", at_most(1)
+
+
+def fill_partitions(peer: Any, topic: str, count: int) -> None:
+    """One record in each of `count` partitions."""
+    make_topic(peer, topic, count)
+    producer = Producer({"bootstrap.servers": peer.bootstrap_servers, **QUIET})
+    for partition in range(count):
+        producer.produce(topic, b"x" * 100, partition=partition)
+    assert producer.flush(120) == 0
+
+
+def fill_segments(peer: Any, topic: str, count: int) -> None:
+    """`count` segments of one record each in one partition."""
+    make_topic(peer, topic, 1, {"segment.ms": "3600000", "retention.ms": "-1"})
+    producer = Producer({"bootstrap.servers": peer.bootstrap_servers, **QUIET, "batch.num.messages": 1})
+    for number in range(count):
+        producer.produce(topic, b"x" * 100, partition=0, timestamp=FIRST_MS + number * DAY_MS % (1 << 40))
+        if len(producer) > AT_ONCE:
+            producer.poll(0.01)
+    assert producer.flush(300) == 0
+
+
+def ends(peer: Any, topic: str, partitions: int, expected: int) -> None:
+    """Returns when every partition has said that it ends at `expected`."""
+    asked = [{"partition_index": number, "current_leader_epoch": -1, "timestamp": -1} for number in range(partitions)]
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        with RawClient(peer.bootstrap_servers, timeout_seconds=60) as client:
+            topics = [{"name": topic, "partitions": asked}]
+            answer = client.call(LIST_OFFSETS, LIST_OFFSETS_VERSION, replica_id=-1, isolation_level=0, topics=topics)
+            if all(part.offset == expected for part in answer.topics[0].partitions):
+                return
+        time.sleep(0.005)  # the leaders of the partitions are not known yet
+    raise AssertionError(f"{peer.kind}: {topic} did not come back")
+
+
+def measure(report: Report, peer: Any, what: str, fill: Callable[[Any, str, int], None], count: int, rounds: int) -> None:
+    topic = f"restart-{what}"
+    fill(peer, topic, count)
+    partitions, expected = (count, 1) if what == "partitions" else (1, count)
+    ends(peer, topic, partitions, expected)
+    for _ in range(rounds):
+        for how, end in (("a clean stop", peer.stop), ("a kill", peer.kill)):
+            end()
+            begin = time.perf_counter()
+            peer.start()
+            ends(peer, topic, partitions, expected)
+            report.add(Metric(f"{count:,} {what}, after {how}", "s", TARGET, IS_MET), peer.kind, time.perf_counter() - begin)
+
+
+def main() -> None:
+    wanted = arguments(__doc__)
+    partitions, segments = (20, 30) if wanted.small else (1_000, 10_000)
+    report = Report("Restart")
+    for what, fill, count in (("partitions", fill_partitions, partitions), ("segments", fill_segments, segments)):
+        for name in [name for name in wanted.peers if name in (OTTLA, APACHE_KAFKA)]:
+            with TemporaryDirectory(prefix="ottla-bench-") as scratch:
+                try:
+                    peer = make_peer(name, Path(scratch) / name)
+                except PeerMissing as missing:
+                    print(f"{name}: left out, {missing}")
+                    continue
+                peer.start()
+                try:
+                    measure(report, peer, what, fill, count, wanted.rounds)
+                finally:
+                    peer.stop()
+    report.finish(wanted.json)
+
+
+if __name__ == "__main__":
+    main()
