@@ -45,7 +45,7 @@ def handle(cluster: "Cluster", request: Request) -> None:
         request.reply_body(encode_fetch_answer(request.version, context, NO_SESSION, [], _leader(cluster)))
         return
     fetch = _Fetch(cluster, request, asked, context)
-    if not fetch.look(time_is_up=not (fetch.may_wait and fetch.readable)):
+    if not fetch.look(time_is_up=fetch.wait_s <= 0):
         fetch.park()
 
 
@@ -54,7 +54,7 @@ class _Fetch:
 
     __slots__ = (
         "bytes_max", "bytes_min", "cluster", "cold_rounds", "committed_only", "context", "deadline_s", "delayed", "ends", "found",
-        "is_over", "may_wait", "missing", "readable", "request", "unreadable", "wait_s",
+        "is_over", "missing", "readable", "request", "unreadable", "wait_s",
     )  # fmt: skip
 
     def __init__(self, cluster: "Cluster", request: Request, asked: FetchRequest, context: FetchContext) -> None:
@@ -63,7 +63,6 @@ class _Fetch:
         self.bytes_max = min(bytes_max, max(self.bytes_min, ANSWER_BYTES_ENOUGH))
         self.committed_only = asked.isolation_level == READ_COMMITTED
         self.wait_s = asked.wait_ms_max / 1000
-        self.may_wait = asked.wait_ms_max > 0
         self.deadline_s = 0.0
         self.cluster = cluster
         self.request = request
@@ -82,6 +81,8 @@ class _Fetch:
                 partition = self._resolve(part)
             if partition is not None:
                 self.readable.append((part, partition))
+        if not self.readable:
+            self.wait_s = 0
 
     def _resolve(self, part: FetchedPartition) -> Partition | None:
         """Finds the partition; a topic of a session keeps its name when it is gone, and another one may come under it."""
@@ -108,7 +109,7 @@ class _Fetch:
         if part.partition is None:
             # Apache Kafka lets the others wait when a topic is not there, and answers at once when something is wrong with it.
             is_wrong = missing not in (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            self.may_wait = self.may_wait and not is_wrong
+            self.wait_s = 0 if is_wrong else self.wait_s
             self.unreadable.append(Found(part, missing, aborted=None if is_wrong else ()))
         return part.partition
 
@@ -127,6 +128,7 @@ class _Fetch:
         if is_enough or time_is_up:
             self._answer()
             return True
+        self.found = []  # it is read again when there is more: a fetch that waits holds no records
         return False
 
     def _read(self, cold: list[ColdRead]) -> bool:
@@ -216,6 +218,7 @@ class _Fetch:
     def _is_gone(self) -> None:
         """Nobody waits for the answer any more."""
         self.is_over = True
+        self.request.gone = nothing
         if self.delayed is not None:
             self.delayed.cancel()
 
