@@ -101,7 +101,7 @@ def test_a_clean_end_is_marked_and_a_killed_broker_keeps_what_it_acknowledged(ou
     assert talk.create("flights", 3) == 0
     assert [talk.produce("flights", number % 3) for number in range(6)] == [(0, number // 3) for number in range(6)]
     ours.stop()
-    assert (ours.data_dir / MARKER).read_text() == '{"broker_epoch":"-1","version":"0"}'
+    assert (ours.data_dir / MARKER).read_text() == '{"version":0,"brokerEpoch":-1}'
     checkpoint = (ours.data_dir / "recovery-point-offset-checkpoint").read_text().splitlines()
     assert {"flights 0 2", "flights 1 2", "flights 2 2"} <= set(checkpoint)
     ours.start()

@@ -21,8 +21,8 @@ from ottla.storage.files import Files
 
 log = logging.getLogger("ottla.broker.logs")
 
-# As Kafka writes it: both values are text, and -1 is a broker without an epoch.
-CLEAN_SHUTDOWN: Final = b'{"broker_epoch":"-1","version":"0"}'
+# As Kafka writes it: the epoch of the broker's last registration, by which its controller knows a clean end (KIP-966); -1 without one.
+CLEAN_SHUTDOWN: Final = '{{"version":0,"brokerEpoch":{}}}'
 _SLEEP_S_MAX: Final = 365 * 86_400
 _NAMED_MAX: Final = 10
 _REST: Final = 4
@@ -105,7 +105,7 @@ class LogManager:
         Raises StorageError.
         """
         if self._is_clean:
-            self._files.replace(CLEAN_SHUTDOWN_FILE, CLEAN_SHUTDOWN)
+            self._files.replace(CLEAN_SHUTDOWN_FILE, CLEAN_SHUTDOWN.format(self._catalogue.broker_epoch).encode())
 
     def _recovery_threads(self) -> int:
         return int(self._catalogue.config_value(BROKER_RESOURCE, "", "num.recovery.threads.per.data.dir")[0])

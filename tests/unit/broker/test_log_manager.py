@@ -50,7 +50,7 @@ def test_a_clean_end_is_marked_and_the_next_start_opens_nothing() -> None:
         fill(first)
         assert not files.exists(MARKER)
         first.close()
-        assert files.read_all(MARKER) == b'{"broker_epoch":"-1","version":"0"}'
+        assert files.read_all(MARKER) == b'{"version":0,"brokerEpoch":-1}'
         assert files.read_all("recovery-point-offset-checkpoint") == b"0\n1\nt 0 3\n"
         second = cluster_on(files)
         assert not files.exists(MARKER)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ottla.core.catalogue.catalogue import BROKER_RESOURCE, TOPIC_RESOURCE, Catalogue, NewTopic, Refused, topic_name_problem
+from ottla.core.catalogue.catalogue import BROKER_RESOURCE, TOPIC_RESOURCE, Catalogue, Home, NewTopic, Refused, topic_name_problem
+from ottla.core.catalogue.records import ConfigRecord, PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord, RemoveTopicRecord
 from ottla.core.config import BrokerConfig, ConfigSource
 from ottla.core.errors import ErrorCode
 
@@ -140,3 +141,45 @@ def test_blocks_of_producer_ids_never_overlap() -> None:
     for expected in (1000, 2000, 3000):
         catalogue.replay(catalogue.next_producer_block(1))
         assert catalogue.next_producer_id == expected
+
+
+def test_the_brokers_last_registration_is_remembered() -> None:
+    catalogue = with_topic()
+    assert catalogue.broker_epoch == -1
+    for broker_id, epoch in ((1, 13), (2, 14), (1, 40)):
+        catalogue.replay(RegisterBrokerRecord(broker_id=broker_id, broker_epoch=epoch))
+    assert catalogue.broker_epoch == 40
+
+
+def test_settings_of_a_topic_go_with_it_and_others_are_kept() -> None:
+    catalogue = with_topic()
+    for kind, name in ((TOPIC_RESOURCE, "t"), (TOPIC_RESOURCE, "not.yet"), (16, "a-client"), (BROKER_RESOURCE, "9")):
+        catalogue.replay(ConfigRecord(resource_type=kind, resource_name=name, name="from.elsewhere", value="1"))
+    assert catalogue.topics["t"].configs["from.elsewhere"] == "1"
+    assert catalogue.alter_config(TOPIC_RESOURCE, "t", [("from.elsewhere", 1, None)]) == [
+        ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name="t", name="from.elsewhere", value=None)
+    ]
+    catalogue.replay(RemoveTopicRecord(topic_id=catalogue.topics["t"].topic_id))
+    assert catalogue.configs_set(TOPIC_RESOURCE, "t") == {}
+    assert catalogue.configs_set(16, "a-client") == catalogue.configs_set(BROKER_RESOURCE, "9") == {"from.elsewhere": "1"}
+
+
+def test_partitions_change() -> None:
+    catalogue = with_topic()
+    topic = catalogue.topics["t"]
+    number = len(topic.leaders) - 1
+    catalogue.replay(PartitionChangeRecord(topic_id=topic.topic_id, partition=number, replicas=(1, 2), directories=(b"x" * 16, b"y" * 16)))
+    assert (topic.leader_epochs[number], topic.homes[number]) == (0, Home((1, 2), (b"x" * 16, b"y" * 16)))
+    for leader, epoch in ((-1, 1), (1, 2), (1, 3)):
+        catalogue.replay(PartitionChangeRecord(topic_id=topic.topic_id, partition=number, leader=leader))
+        assert (topic.leaders[number], topic.leader_epochs[number]) == (leader, epoch)
+
+
+@pytest.mark.parametrize("number", [-1, 10**6])
+def test_a_partition_that_cannot_be_is_told(number: int) -> None:
+    catalogue = with_topic()
+    topic_id = catalogue.topics["t"].topic_id
+    with pytest.raises(LookupError):
+        catalogue.replay(PartitionRecord(topic_id=topic_id, partition=number, replicas=(1,), leader=1))
+    with pytest.raises(LookupError):
+        catalogue.replay(PartitionChangeRecord(topic_id=topic_id, partition=number, leader=1))
