@@ -19,7 +19,7 @@ def test_imports_go_only_where_they_may() -> None:
     ("module", "heavy"),
     [
         ("ottla", ["kio", "numpy", "numba", "pyarrow", "pyspark", "click"]),
-        ("ottla.broker", ["numpy", "numba", "pyarrow", "pyspark", "rich"]),
+        ("ottla.broker", ["numpy", "numba", "pyarrow", "pyspark", "rich", "prometheus_client"]),
         ("ottla.columnar", ["numba"]),
         ("ottla.cli.main", ["kio", "numba", "pyarrow", "pyspark"]),
         ("ottla.testing.pytest_plugin", ["kio", "numba", "pyarrow", "pyspark"]),

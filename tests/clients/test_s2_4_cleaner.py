@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.cli.doctor import look_at_directory
 from ottla.testing.ottla_process import OttlaProcess
 
 SEGMENT_BYTES = 1 << 20  # the smallest that Kafka allows
@@ -96,6 +97,26 @@ def test_the_last_message_of_each_key_stays_at_its_offset(
 
     wait_until(lambda: len(left) == 3, "the cleaner", look)
     assert left == [(3, b"K1", b"3"), (4, b"K3", b"4"), (5, b"K2", b"5")]
+    # The doctor sees the same in the files of either, while it runs.
+    report: dict[str, Any] = {}
+
+    def ask() -> None:
+        report.update(look_at_directory(getattr(broker, "log_dir", broker.data_dir)))
+
+    ask()
+    wait_until(lambda: facts_of(report, topic)["cleaned_to"], "the cleaner's checkpoint", ask)
+    facts = facts_of(report, topic)
+    assert facts["cleaned_to"] >= 6
+    assert facts["dirty_bytes"] < facts["size_bytes"]
+    (seen,) = [each for each in report["topics"] if each["name"] == topic]
+    assert (seen["is_compacted"], seen["partitions"]) == (True, 1)
+    assert seen["grown_bytes"] == seen["size_bytes"] > 2 * SEGMENT_BYTES
+    assert report["healthy"], report["findings"]
+
+
+def facts_of(report: dict[str, Any], topic: str) -> dict[str, Any]:
+    (found,) = [each for each in report["partitions"] if each["topic"] == topic]
+    return dict(found)
 
 
 def test_a_thousand_commits_leave_one_message(

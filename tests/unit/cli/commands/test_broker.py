@@ -1,9 +1,11 @@
 """`ottla broker`: one line when ready, a clean end on a signal, and clear words when it cannot start."""
 
+import json
 import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,25 @@ def test_it_prints_one_line_and_stops_cleanly(tmp_path: Path, number: int) -> No
     assert (tmp_path / "data" / "meta.properties").exists()
 
 
+def test_it_serves_metrics_where_it_says(tmp_path: Path) -> None:
+    command = [OTTLA, "broker", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        name, url = process.stdout.readline().strip().split("=")
+        assert process.stdout.readline().startswith("bootstrap.servers=")
+        assert name == "metrics"
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            assert b"\nottla_healthy 1.0\n" in answer.read()
+        with urllib.request.urlopen(url.replace("/metrics", "/health"), timeout=5) as answer:
+            assert json.load(answer)["healthy"] is True
+        process.send_signal(signal.SIGTERM)
+        try:
+            _, errors = process.communicate(timeout=10)
+        finally:
+            process.kill()
+    assert (process.returncode, errors) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -40,6 +61,7 @@ def test_it_prints_one_line_and_stops_cleanly(tmp_path: Path, number: int) -> No
         (["--config", "num.partitions=many"], "Not a number"),
         (["--config", "nothing"], "NAME=VALUE"),
         (["--listen", "9092"], "HOST:PORT"),
+        (["--metrics", "9092"], "HOST:PORT"),
         (["--listen", "127.0.0.1:0", "--data", __file__ + "/x"], ""),
     ],
 )
