@@ -13,6 +13,7 @@ from ottla.broker.health import CleanerView, HealthView, PartitionView, picture
 from ottla.broker.log_cleaner import LogCleaner
 from ottla.broker.partitions import Partitions
 from ottla.core.cleaning.health import Finding, PartitionFault
+from ottla.core.model import TopicPartition
 
 log = logging.getLogger("ottla.broker.health")
 
@@ -29,10 +30,10 @@ class HealthWatch:
         self._log_directory = log_directory
         self._clock = clock
         self._growth = Growth()
-        self._offline_since_ms: dict[tuple[str, int], int] = {}
+        self._offline_since_ms: dict[TopicPartition, int] = {}
         self._ill: dict[str, Finding] = {}
         self._task: asyncio.Task[None] | None = None
-        self.view: HealthView = self._drawn(cleaner.view(), [])
+        self.view: HealthView = self._drawn(cleaner.view(), [], {})
 
     def begin(self) -> None:
         """Begins to watch, on the running loop."""
@@ -64,15 +65,16 @@ class HealthWatch:
                 own = partition.log
                 is_compacted = own.settings.is_compacted
                 seen.append(PartitionView(partition.name, is_compacted, own.size_bytes, own.log_start_offset, own.log_end_offset))
-        # Compacted topics first: they are watched even where there are more topics than are watched.
-        seen.sort(key=lambda each: not each.is_compacted)
-        self._growth.note((PartitionSize(each.name, each.size_bytes) for each in seen), self._clock())
-        self.view = self._drawn(cleaner, seen)
+        offline = self._partitions.offline()
+        self.view = await asyncio.get_running_loop().run_in_executor(None, self._drawn, cleaner, seen, offline)
         self._say_what_changed()
 
-    def _drawn(self, cleaner: CleanerView, seen: list[PartitionView]) -> HealthView:
+    def _drawn(self, cleaner: CleanerView, seen: list[PartitionView], offline: dict[TopicPartition, str]) -> HealthView:
+        """The picture of what was seen; any thread, since only one `look` runs at a time."""
         now_ms = self._clock()
-        offline = self._partitions.offline()
+        # Compacted topics first: they are watched even where there are more topics than are watched.
+        seen.sort(key=lambda each: not each.is_compacted)
+        self._growth.note((PartitionSize(each.name, each.size_bytes) for each in seen), now_ms)
         self._offline_since_ms = {name: self._offline_since_ms.get(name, now_ms) for name in offline}
         return picture(
             cleaner=cleaner,

@@ -7,7 +7,7 @@ left alone for a while, with its reason in the health picture, and the others go
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Event
@@ -167,15 +167,24 @@ class LogCleaner:
     # --- looking
 
     async def look(self) -> list[Judged]:
-        """How dirty every compacted log is."""
+        """Takes account of how dirty every compacted log is, a few at a time; those that are due."""
         async with self._looking:
-            logs = await self._logs()
-            now_ms = self._clock()
-            judged = await asyncio.get_running_loop().run_in_executor(None, _judge, self._files, logs, now_ms) if logs else []
-            self._take_account(judged, now_ms)
-            return judged
+            now_ms, before, due = self._clock(), self._known, []
+            known: dict[TopicPartition, CleaningView] = {}
+            seen: set[TopicPartition] = set()
+            async for logs in self._logs():
+                judged = await asyncio.get_running_loop().run_in_executor(None, _judge, self._files, logs, now_ms)
+                seen.update(found.partition.name for found, _, _ in judged)
+                for each in judged:
+                    self._take_account(each, now_ms, before, known)
+                due += [each for each in judged if each.candidate is not None and each.candidate.is_due]
+            for name in self._faults.keys() - seen:
+                del self._faults[name]
+            self._known, self._judged_ms = known, now_ms
+            self._max_overdue_ms = max((each.candidate.overdue_ms for each in due if each.candidate is not None), default=0)
+            return due
 
-    async def _logs(self) -> list[Log]:
+    async def _logs(self) -> AsyncIterator[list[Log]]:
         logs: list[Log] = []
         is_compacted: dict[str, bool] = {}
         for count, (topic, number) in enumerate(self._partitions.all()):
@@ -185,7 +194,11 @@ class LogCleaner:
                 is_compacted[topic.name] = "compact" in self._catalogue.value_in_force(topic, "cleanup.policy")[0]
             if is_compacted[topic.name]:
                 logs += self._log(topic, number)
-        return logs
+            if len(logs) == _PER_TURN:
+                yield logs
+                logs = []
+        if logs:
+            yield logs
 
     def _log(self, topic: Topic, number: int) -> list[Log]:
         """The log, if there is one to work on: one that is offline says so itself."""
@@ -203,28 +216,25 @@ class LogCleaner:
             partition.sync_soon()
         return [Log(partition, view, self._checkpoint.get(topic, number))]
 
-    def _take_account(self, judged: Sequence[Judged], now_ms: int) -> None:
-        before, self._known = self._known, {}
-        for name in self._faults.keys() - {found.partition.name for found, _, _ in judged}:
-            del self._faults[name]
-        for found, state, reason in judged:
-            name, view = found.partition.name, found.view
-            if state is None:
-                self._fail(found, reason)
-                continue
-            if state.has_new_start:
-                log.warning("%s-%d: the cleaner's checkpoint %s is not in the log; it begins at its start", *name, found.checkpoint)
-                self._checkpoint.note(name, state.first_dirty_offset)
-            since_ms = before[name].due_since_ms if name in before else None
-            self._known[name] = CleaningView(
-                dirty_bytes=max(0, view.size_bytes - state.clean_bytes),
-                cleanable_bytes=state.cleanable_bytes,
-                dirty_ratio=state.dirty_ratio,
-                due_since_ms=(now_ms if since_ms is None else since_ms) if state.is_due else None,
-                cleaned_ms=self._cleaned_ms.get(name),
-            )
-        self._judged_ms = now_ms
-        self._max_overdue_ms = max((state.overdue_ms for _, state, _ in judged if state is not None), default=0)
+    def _take_account(
+        self, judged: Judged, now_ms: int, before: Mapping[TopicPartition, CleaningView], known: dict[TopicPartition, CleaningView]
+    ) -> None:
+        found, state, reason = judged
+        name, view = found.partition.name, found.view
+        if state is None:
+            self._fail(found, reason)
+            return
+        if state.has_new_start:
+            log.warning("%s-%d: the cleaner's checkpoint %s is not in the log; it begins at its start", *name, found.checkpoint)
+            self._checkpoint.note(name, state.first_dirty_offset)
+        since_ms = before[name].due_since_ms if name in before else None
+        known[name] = CleaningView(
+            dirty_bytes=max(0, view.size_bytes - state.clean_bytes),
+            cleanable_bytes=state.cleanable_bytes,
+            dirty_ratio=state.dirty_ratio,
+            due_since_ms=(now_ms if since_ms is None else since_ms) if state.is_due else None,
+            cleaned_ms=self._cleaned_ms.get(name),
+        )
 
     def _may_clean(self, found: Log) -> bool:
         """Whether nobody is at it, and it did not fail lately."""
@@ -247,9 +257,9 @@ class LogCleaner:
         ended = -1
         while ended != self._ended:  # what was looked at before another thread's cleaning ended may be another log now
             ended = self._ended
-            judged = await self.look()
+            due = await self.look()
         self._looked_ms = self._clock()
-        chosen = filthiest((found, state) for found, state, _ in judged if state is not None and self._may_clean(found))
+        chosen = filthiest((found, state) for found, state, _ in due if state is not None and self._may_clean(found))
         if chosen is None or self._stopping.is_set():
             return False
         found, state = chosen
