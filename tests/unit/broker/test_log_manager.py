@@ -1,6 +1,8 @@
 """The log manager: the start after a clean end and after a crash, retention of what is in use and what is not, checkpoints, the marker."""
 
 import asyncio
+import re
+import time
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
 from ottla.core.model import Record, TopicPartition
 from ottla.storage.files import MemoryFiles
+from ottla.storage.partition_log import PartitionLog
 
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
@@ -308,3 +311,33 @@ def test_work_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> Non
     run(steps())
     assert "cannot write it: the disk is full" in caplog.text
     assert "work on the logs failed; it is tried again" in caplog.text
+
+
+def test_a_long_recovery_and_a_long_end_say_how_far_they_are(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(MemoryFiles):
+        def list(self, directory: str) -> list[str]:
+            if directory.startswith("t-"):
+                time.sleep(0.1)
+            return super().list(directory)
+
+    async def steps() -> None:
+        files = Slow()
+        first = cluster_on(files)
+        make_topic(first, partitions=4)
+        for number in range(4):
+            fill(first, number=number, segments=1)
+        monkeypatch.setattr("ottla.broker.partitions.PROGRESS_S", 0.02)
+        second = cluster_on(files)
+        assert len(second.partitions.opened()) == 4
+        close_log = PartitionLog.close
+
+        def slow(log: PartitionLog, *, clean: bool = True) -> None:
+            time.sleep(0.1)
+            close_log(log, clean=clean)
+
+        monkeypatch.setattr(PartitionLog, "close", slow)
+        second.close()
+
+    run(steps())
+    assert re.search(r"recovering after a crash: \d of 4 partitions are open, after \d+ s", caplog.text)
+    assert re.search(r"stopping: \d of 4 partitions are closed, after \d+ s", caplog.text)
