@@ -118,7 +118,7 @@ class CatalogueLog:
 
     def _begin(self, newest: SnapshotId | None, replay: Replay, node_id: int, identity: Identity) -> None:
         """What a new log, or one that was left in the middle of something, needs before it goes on."""
-        if newest is None and not self._log.log_end_offset:
+        if newest is None and not self._voters:
             self._files.make_directory(DIRECTORY)
             now_ms = self._clock()
             self._files.replace(f"{DIRECTORY}/{SnapshotId(0, 0).file_name}", first_snapshot(node_id, identity.directory_id, now_ms))

@@ -78,10 +78,36 @@ def test_a_new_directory_tells_kafka_who_votes() -> None:
     files = MemoryFiles()
     open_log(files)
     assert files.read_all(f"{DIRECTORY}/{FIRST}") == first_snapshot(1, IDENTITY.directory_id, 5)
-    write_log(files, b"\x01\x14\x00\x00")
-    before = files.read_all(f"{DIRECTORY}/{FIRST}")
+    before_that_was_written = MemoryFiles()
+    write_log(before_that_was_written, encode(TopicRecord(name="t", topic_id=bytes(16))))
+    open_log(before_that_was_written)
+    assert before_that_was_written.exists(f"{DIRECTORY}/{FIRST}")
+
+
+def test_a_log_that_names_its_voters_is_left_with_them() -> None:
+    files = MemoryFiles()
+    log = PartitionLog(files, DIRECTORY, LogSettings())
+    log.open(5)
+    leader_change = Record(0, 5, b"\0\0\0\x02", bytes.fromhex("0000 00000001 02 00000001 00 02 00000001 00 00"))
+    log.append(encode_batch([leader_change], is_control=True), now_ms=5, from_client=False)
+    log.close()
     open_log(files)
-    assert files.read_all(f"{DIRECTORY}/{FIRST}") == before
+    assert not files.exists(f"{DIRECTORY}/{FIRST}")
+
+
+@pytest.mark.parametrize("voters", ["02 00000001 00", "03 00000001 00 00000002 00"])
+def test_a_directory_of_several_controllers_is_refused_and_left_alone(voters: str) -> None:
+    files = MemoryFiles()
+    log = PartitionLog(files, DIRECTORY, LogSettings())
+    log.open(5)
+    value = bytes.fromhex(f"0000 00000001 {voters} 02 00000001 00 00")
+    log.append(encode_batch([Record(0, 5, b"\0\0\0\x02", value)], is_control=True), now_ms=5, from_client=False)
+    log.close()
+    before = read_log(files)
+    catalogue = CatalogueLog(files, Catalogue((2,), BrokerConfig({}).text), lambda: 5)
+    with pytest.raises(StorageError, match="only a node that is broker and single controller"):
+        catalogue.open(2, IDENTITY, after_crash=True)
+    assert read_log(files) == before
 
 
 def test_it_goes_on_in_kafkas_leader_epoch() -> None:

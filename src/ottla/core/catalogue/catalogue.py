@@ -303,10 +303,10 @@ class Catalogue:
         return self._configs.get((resource_type, resource_name), {})
 
     def config_value(self, resource_type: int, resource_name: str, name: str) -> tuple[str, ConfigSource]:
-        """The value in force of a topic's or broker's setting, and where it comes from."""
+        """The value in force of a topic's or broker's setting, and where it comes from; the broker "" is this one."""
         if resource_type == TOPIC_RESOURCE:
             return self.value_in_force(self.topics[resource_name], name)
-        return self._broker_value(name, resource_name)
+        return self._broker_value(name)
 
     def value_in_force(self, topic: Topic, name: str) -> tuple[str, ConfigSource]:
         """A topic's setting: its own, or the broker's."""
@@ -316,9 +316,9 @@ class Catalogue:
         assert broker_name is not None
         return self._broker_value(broker_name)
 
-    def _broker_value(self, name: str, broker: str | None = None) -> tuple[str, ConfigSource]:
-        """The value for one broker, for all that have none of their own (""), or for this one."""
-        for owner in (str(self._broker_ids[0]), "") if broker is None else (broker, ""):
+    def _broker_value(self, name: str) -> tuple[str, ConfigSource]:
+        """What was set for this broker goes before what was set for all ("")."""
+        for owner in (str(self._broker_ids[0]), ""):
             configs = self._configs.get((BROKER_RESOURCE, owner), {})
             if name in configs:
                 return configs[name], ConfigSource.DYNAMIC_BROKER if owner else ConfigSource.DYNAMIC_DEFAULT_BROKER

@@ -115,7 +115,7 @@ def test_a_topic_follows_the_brokers_setting_until_it_has_its_own() -> None:
     assert catalogue.config_value(TOPIC_RESOURCE, "t", "retention.ms") == ("77", ConfigSource.DYNAMIC_DEFAULT_BROKER)
     alter(catalogue, ("log.retention.ms", 0, "88"), resource=(BROKER_RESOURCE, "1"))
     assert catalogue.config_value(TOPIC_RESOURCE, "t", "retention.ms") == ("88", ConfigSource.DYNAMIC_BROKER)
-    assert catalogue.config_value(BROKER_RESOURCE, "", "log.retention.ms")[0] == "77"
+    assert catalogue.config_value(BROKER_RESOURCE, "", "log.retention.ms")[0] == "88"
     alter(catalogue, ("retention.ms", 0, "5"))
     assert catalogue.config_value(TOPIC_RESOURCE, "t", "retention.ms") == ("5", ConfigSource.DYNAMIC_TOPIC)
 
