@@ -101,7 +101,8 @@ def findings(
     found += _faults(
         uncleanable,
         "cannot be cleaned",
-        "The broker tries again every hour. If the data is damaged, delete the records up to the damage (DeleteRecords), or the topic.",
+        "The broker tries again every hour. If the data is damaged, delete the topic or, with cleanup.policy=compact,delete for that time, "
+        "the records up to the damage (DeleteRecords).",
     )
     found += _faults(
         offline,
