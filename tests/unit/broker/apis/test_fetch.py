@@ -366,6 +366,40 @@ def test_a_topic_that_is_not_the_one_of_the_session_ends_the_waiting(api, make_t
     assert errors == {0, 103}
 
 
+def test_a_partition_that_is_offline_is_told_at_once_and_the_others_live(api, make_topic, batch, monkeypatch) -> None:
+    make_topic("t", 2)
+    fill(api, batch, (b"x",), partition=1)
+    really_get = type(api.cluster.partitions).get
+
+    def get(partitions: Any, topic: Any, number: int) -> Any:
+        if number == 0:
+            raise StorageError("cannot open t-0: the disk reports an error; check the device")
+        return really_get(partitions, topic, number)
+
+    monkeypatch.setattr(type(api.cluster.partitions), "get", get)
+    by_number = {part.partition_index: part for part in api.ask(1, 12, **fields(wait=60000, partitions=(0, 1))).responses[0].partitions}
+    assert (by_number[0].error_code, values(by_number[1])) == (56, [b"x"])
+    alone = api.ask(1, 12, **fields(wait=60000)).responses[0].partitions[0]
+    assert alone.error_code == 56
+    monkeypatch.undo()
+    assert api.ask(1, 12, **fields()).responses[0].partitions[0].error_code == 0
+
+
+@pytest.mark.parametrize("version", range(9, 19))
+def test_a_reader_with_an_old_leader_epoch_is_told_who_leads(api, make_topic, batch, version: int) -> None:
+    topic = make_topic("t")
+    api.cluster.partitions.by_name("t", 0).log.leader_epoch = 3
+    name = uuid.UUID(bytes=topic.topic_id) if version >= 13 else "t"
+    asked = fields(name, version=version, wait=60000)
+    asked["topics"][0]["partitions"][0]["current_leader_epoch"] = 2
+    answer = api.ask(1, version, **asked)
+    (part,) = answer.responses[0].partitions
+    assert part.error_code == 74
+    if version >= 16:
+        assert (part.current_leader.leader_id, part.current_leader.leader_epoch) == (1, 3)
+        assert [(node.node_id, node.host, node.port) for node in answer.node_endpoints] == [(1, "127.0.0.1", 9092)]
+
+
 # --- records that are not in memory
 
 
