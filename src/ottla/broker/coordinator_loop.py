@@ -73,7 +73,7 @@ class CoordinatorLoop:
             try:
                 self._append(effects)
             except StorageError as error:
-                log.error("%s-%d: cannot append: %s", *self.partition.name, error)
+                self.partition.report(error)
                 failed = AppendFailed(effects=effects, error=error.code)
                 self._carry_out(self.coordinator.handle(failed, now_ms=self._clock()))
                 return

@@ -24,7 +24,20 @@ _TIMER_S_MAX = 365 * 86_400
 class Partition:
     """A partition that is in use. It belongs to the loop; its syncs run on `executor` (None: the loop's own)."""
 
-    __slots__ = ("_executor", "_flush", "_told", "_undurable", "age_timer", "deleted", "flushing", "log", "name", "syncing", "waiters")
+    __slots__ = (
+        "_executor",
+        "_flush",
+        "_is_offline",
+        "_told",
+        "_undurable",
+        "age_timer",
+        "deleted",
+        "flushing",
+        "log",
+        "name",
+        "syncing",
+        "waiters",
+    )
 
     def __init__(self, name: TopicPartition, log: PartitionLog, executor: Executor | None = None) -> None:
         self.name = name
@@ -37,6 +50,7 @@ class Partition:
         self._executor = executor
         self._flush: Flush | None = None
         self._undurable: list[tuple[int, asyncio.Future[None]]] = []
+        self._is_offline = False
         self._told: str | None = None
 
     def grew(self) -> None:
@@ -49,9 +63,9 @@ class Partition:
             self.syncing = asyncio.ensure_future(self._sync_rolled())
         if self.age_timer is None and self.log.settings.flush_ms < _NEVER_MS:
             self._set_age_timer()
-        if self._told is not None and self.log.failure is None:
+        if self._is_offline and self.log.failure is None:
             log.warning("%s-%d takes records again", *self.name)
-            self._told = None
+            self._is_offline, self._told = False, None
 
     def when_durable(self) -> asyncio.Future[None] | None:
         """None when what was appended need not be synced before it is acknowledged; else it is done when the sync that covers it is.
@@ -81,10 +95,11 @@ class Partition:
 
     def report(self, error: StorageError) -> None:
         """The disk failed under this partition: says so, once for each reason."""
+        self._is_offline = self.log.failure is not None
         sentence = self.log.failure or str(error)
         if sentence != self._told:
             self._told = sentence
-            log.error("%s-%d is offline: %s", *self.name, sentence)
+            log.error("%s-%d%s: %s", *self.name, " is offline" if self._is_offline else "", sentence)
 
     def settings_changed(self) -> None:
         """The log has other settings now: what waits for a sync may have to be synced earlier."""

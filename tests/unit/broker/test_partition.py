@@ -153,6 +153,17 @@ def test_a_full_disk_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFix
     assert said[1] == "t-0 takes records again"
 
 
+def test_reads_that_fail_are_told_once_though_writes_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        partition = make(MemoryFiles())
+        for _ in range(3):
+            partition.report(StorageError("cannot read t-0/00000000000000000000.log: the disk reports an error"))
+            append(partition)
+
+    asyncio.run(run())
+    assert [record.message for record in caplog.records] == ["t-0: cannot read t-0/00000000000000000000.log: the disk reports an error"]
+
+
 def test_flush_ms_syncs_what_is_old_whatever_else_is_set() -> None:
     async def run() -> None:
         files = CountedSyncs()

@@ -188,6 +188,7 @@ class _Fetch:
         try:
             return read_partition(part, partition.log, room, at_least_one=at_least_one, committed_only=self.committed_only, wait=wait)
         except StorageError as error:
+            partition.report(error)
             return Found(part, error.code)
 
     # waiting
