@@ -43,7 +43,7 @@ VALUES: dict[str, Any] = {
     "allow_auto_topic_creation": True, "include_topic_authorized_operations": True, "endpoint_type": 1, "include_fenced_brokers": False,
     "member_epoch": -1, "require_stable": False, "reason": "r", "group_instance_id": None, "committed_leader_epoch": -1,
     "current_leader_epoch": -1, "session_id": 0, "session_epoch": -1, "rack_id": "", "last_fetched_epoch": -1, "log_start_offset": -1,
-    "partitions": (), "forgotten_topics_data": (), "protocol_name": "range", "topic_id": None,
+    "partitions": (), "forgotten_topics_data": (), "protocol_name": "range", "topic_id": None, "offset": 0, "leader_epoch": 0,
 }  # fmt: skip
 
 
