@@ -85,7 +85,7 @@ def same_filter(plain: Chunk, columnar: Chunk, offset_map: OffsetMap, verdicts: 
     found = columnar.filter(offset_map, verdicts, Tombstones(NOW_MS, 1000))
     assert bytes(found.data) == bytes(expected.data)
     assert found[1:] == expected[1:]
-    assert offset_map.memory == memory, "the filter pass only reads the map"
+    assert bytes(offset_map.memory) == memory, "the filter pass only reads the map"
     return bytes(found.data)
 
 
@@ -109,7 +109,8 @@ def test_equal_on_any_sound_batches(group: int, batches: list, base_offset: int,
         patch.setattr(cleaning, "GROUP_BYTES_MAX", group)
         expected = index(PlainLane(), buffer, slots, skipped, base_offset + dirty)
         assert index(COLUMNAR, buffer, slots, skipped, base_offset + dirty) == expected
-        plain, columnar = same_survey(buffer + buffer[: data.draw(st.integers(0, 70))], marked)
+        buffer += buffer[: data.draw(st.integers(0, 70))]
+        plain, columnar = same_survey(buffer, marked)
         offset_map = OffsetMap(slots * SLOT_BYTES)
         plain.index(offset_map, skipped=skipped, from_offset=base_offset + dirty)
         verdicts = {at: data.draw(st.sampled_from(list(Verdict))) for at in plain.special}
@@ -138,7 +139,8 @@ def test_equal_on_large_logs_and_what_stays_is_sound(codec: Codec, per_batch: in
     maps = [OffsetMap(4000 * SLOT_BYTES), OffsetMap(4000 * SLOT_BYTES)]
     counts = [chunk.index(map_, skipped=frozenset(), from_offset=0) for chunk, map_ in zip((plain, columnar), maps, strict=True)]
     assert counts[0] == counts[1]
-    assert (maps[1].memory, maps[1].entries, maps[1].latest_offset) == (maps[0].memory, maps[0].entries, maps[0].latest_offset)
+    states = [(bytes(map_.memory), map_.entries, map_.latest_offset) for map_ in maps]
+    assert states[0] == states[1]
     data = same_filter(plain, columnar, maps[1], {})
     assert {record.key: record.offset for at, _ in split_batches(data) for record in decode_batch(data, at)} == latest
     assert same_filter(*same_survey(data, array("q")), maps[1], {}) == data

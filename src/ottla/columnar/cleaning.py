@@ -32,7 +32,8 @@ from ottla.core.records.record import RECORD_BYTES_MIN
 GROUP_BYTES_MAX = 256 * 1024
 """Most plain record bytes that go through the kernels together, but for one larger batch: with their tables they stay in the cache."""
 
-_READ = (Verdict.FILTER, Verdict.FILTER_KEEP, Verdict.KEEP_UNTIL_HORIZON)
+# By verdict: whether the records of the batch are looked at.
+_IS_READ = np.array([verdict in (Verdict.FILTER, Verdict.FILTER_KEEP, Verdict.KEEP_UNTIL_HORIZON) for verdict in Verdict])
 
 
 class ColumnarLane:
@@ -139,7 +140,7 @@ class ColumnarChunk:
         totals = np.zeros(2, np.int64)
         data, rows = bytearray(), [np.empty((0, kernels.WRITTEN_COLUMNS), np.int64)]
         marks = self._marks(verdicts)
-        for group in self._groups(marks, np.isin(marks, _READ)):
+        for group in self._groups(marks, _IS_READ[marks]):
             records, _, status = self._lane.walk(group)
             _check(status)
             keys = self._lane.keys(group.plain, records, memory)
@@ -153,7 +154,8 @@ class ColumnarChunk:
             rows.append(written[:batches])
             _add_written(data, memoryview(out), written[:batches])
         every = np.concatenate(rows)
-        sizes = np.diff(every[:, kernels.WRITTEN_END], prepend=0)
+        sizes = every[:, kernels.WRITTEN_END].copy()
+        sizes[1:] -= every[:-1, kernels.WRITTEN_END]
         last_offsets, max_timestamps = every[:, kernels.WRITTEN_LAST_OFFSET], every[:, kernels.WRITTEN_MAX_MS]
         return Filtered(data, last_offsets.tolist(), max_timestamps.tolist(), sizes.tolist(), *totals.tolist())
 

@@ -39,7 +39,7 @@ def test_a_cleared_map_is_as_new() -> None:
     offset_map.put(b"k", 7)
     offset_map.clear()
     assert (offset_map.get(b"k"), offset_map.entries, offset_map.latest_offset) == (-1, 0, -1)
-    assert not any(offset_map.memory)
+    assert not any(bytes(offset_map.memory))
 
 
 def test_a_slot_is_the_digest_and_the_offset_where_the_first_probe_says() -> None:
