@@ -3,6 +3,8 @@
 import asyncio
 import re
 
+import pytest
+
 from ottla.broker.partitions import log_settings
 from ottla.core.errors import StorageError
 from ottla.core.model import Record
@@ -205,3 +207,17 @@ def test_what_fails_to_close_is_named_and_the_next_start_recovers(make_api, capl
     monkeypatch.undo()
     second = make_api(files=first.files)
     assert [(each.name.topic, each.log.log_end_offset) for each in second.cluster.partitions.opened()] == [("t", 1), ("u", 1)]
+
+
+@pytest.mark.parametrize("torn", [b"", b"version: 0\ntopic_id: AbC", bytes(45), None])
+def test_a_topic_id_that_a_power_failure_tore_is_written_again(make_api, torn: bytes | None) -> None:
+    first = make_api()
+    first.cluster.topics.ensure("t")
+    append(first, count=2)
+    before = first.files.read_all("t-0/partition.metadata")
+    first.files.remove("t-0/partition.metadata")
+    if torn is not None:
+        first.files.replace("t-0/partition.metadata", torn)
+    second = make_api(files=first.files)
+    assert second.cluster.partitions.by_name("t", 0).log.log_end_offset == 2
+    assert second.files.read_all("t-0/partition.metadata") == before

@@ -1,0 +1,136 @@
+"""A broker whose machine loses power at any moment: what was synced is there, nothing of a deleted topic comes back, checkpoints never lie.
+
+Topics come and go under the same names; between the crashes logs are appended to, synced, shortened at their start, checkpointed, looked at
+for old segments, and the broker is stopped and started in order.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+
+from ottla.broker.cluster import Cluster
+from ottla.broker.partition import Partition
+from ottla.core.catalogue.catalogue import NewTopic
+from ottla.core.config import BrokerConfig
+from ottla.core.errors import StorageError
+from ottla.core.model import Record
+from ottla.storage.files import MemoryFiles
+from ottla.testing.faulty_files import FaultyFiles
+
+NOW_MS = 1_700_000_000_000
+STEPS = 60
+SEEDS = 150
+NAMES = ("a", "b")
+
+
+@dataclass
+class Expected:
+    """One topic: every value that its log ever took, by offset, how many of them were synced, and where the log may start at most."""
+
+    values: list[bytes] = field(default_factory=list)
+    durable: int = 0
+    start_max: int = 0
+
+
+class Day:
+    """One seed: a broker, its disk, and what must be true of both."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.files = FaultyFiles(MemoryFiles(), Random(seed))
+        self.topics: dict[str, Expected] = {}
+        self.written = 0
+        self.cluster = self.start()
+
+    def start(self) -> Cluster:
+        cluster = Cluster(self.files, BrokerConfig({"num.recovery.threads.per.data.dir": "1"}), clock=lambda: NOW_MS)
+        cluster.open()
+        return cluster
+
+    def partition(self, name: str) -> Partition:
+        partition = self.cluster.partitions.by_name(name, 0)
+        assert partition is not None
+        return partition
+
+    async def step(self) -> None:
+        name = self.random.choice(NAMES)
+        if name not in self.topics:
+            self.cluster.topics.create(NewTopic(name=name, configs={"retention.ms": "-1"}))
+            self.topics[name] = Expected()
+        steps = [self.append] * 6 + [self.sync] * 3 + [self.shorten, self.delete, self.stop_and_start, self.crash, self.crash]
+        step = self.random.choice(steps)
+        if step is self.append and self.random.random() < 0.3:
+            await self.cluster.log_manager.checkpoint()
+        step(name)
+        if self.random.random() < 0.1:
+            await self.cluster.log_manager.expire_segments()
+
+    def append(self, name: str) -> None:
+        expected, log = self.topics[name], self.partition(name).log
+        values = [b"%s %d" % (name.encode(), self.written + number) for number in range(self.random.randint(1, 5))]
+        self.written += len(values)
+        log.append_records([Record(0, NOW_MS, b"k", value) for value in values], now_ms=NOW_MS)
+        expected.values += values
+
+    def sync(self, name: str) -> None:
+        self.partition(name).log.flush()
+        self.topics[name].durable = len(self.topics[name].values)
+
+    def shorten(self, name: str) -> None:
+        expected, log = self.topics[name], self.partition(name).log
+        if expected.durable == len(expected.values):
+            before = self.random.randint(log.log_start_offset, log.high_watermark)
+            assert log.delete_records(before) == before
+            expected.start_max = before
+
+    def delete(self, name: str) -> None:
+        assert self.cluster.delete_topic(name) is None
+        del self.topics[name]
+
+    def stop_and_start(self, name: str) -> None:
+        self.cluster.close()
+        assert self.files.exists(".kafka_cleanshutdown")
+        for expected in self.topics.values():
+            expected.durable = len(expected.values)
+        self.cluster = self.start()
+        assert self.cluster.partitions.opened() == ()
+        self.look()
+
+    def crash(self, name: str) -> None:
+        before, self.cluster = self.cluster, None  # type: ignore[assignment]
+        self.files.crash()
+        before.partitions._executor.shutdown()
+        before.cleaner._pool.shutdown()
+        self.cluster = self.start()
+        self.look()
+
+    def look(self) -> None:
+        """What is there now is what was there, up to some point behind all that was synced; from now on that is the truth."""
+        assert set(self.cluster.catalogue.topics) == set(self.topics)
+        for name, expected in self.topics.items():
+            log = self.partition(name).log
+            found = [(record.offset, record.value) for record in log.scan(log.log_start_offset)]
+            assert found == list(enumerate(expected.values))[log.log_start_offset : log.log_end_offset], name
+            assert expected.durable <= log.log_end_offset <= len(expected.values), name
+            assert log.log_start_offset <= expected.start_max, name
+            del expected.values[log.log_end_offset :]
+            expected.durable = min(expected.durable, len(expected.values))
+
+
+@pytest.mark.parametrize("first_seed", range(0, SEEDS, 10))
+def test_power_failures_at_any_moment(first_seed: int) -> None:
+    for seed in range(first_seed, first_seed + 10):
+        asyncio.run(live(seed))
+
+
+async def live(seed: int) -> None:
+    day = Day(seed)
+    try:
+        for _ in range(STEPS):
+            await day.step()
+        day.crash("a")
+        day.cluster.close()
+    except (AssertionError, StorageError) as error:
+        raise AssertionError(f"seed {seed}: {error}") from error
