@@ -1,13 +1,18 @@
 """The metrics' names are those that people's dashboards have, and their number has a bound."""
 
+import json
+import urllib.request
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from ottla.broker import Broker
 from ottla.broker import metrics as room
 from ottla.broker.growth import Grown
-from ottla.broker.health import CleanerView, CleaningView, HealthView, PartitionView, picture
-from ottla.broker.metrics import exposition, health_metrics
+from ottla.broker.health import STALE_MS_MAX, CleanerView, CleaningView, HealthView, PartitionView, picture
+from ottla.broker.metrics import exposition, health_metrics, pages
 from ottla.core.cleaning.health import PartitionFault
+from ottla.core.config import ConfigError
 from ottla.core.model import TopicPartition
 
 NOW = 1_700_000_000_000
@@ -107,3 +112,41 @@ def test_other_sources_add_their_own() -> None:
 
     text = exposition([lambda: health_metrics(view(), NOW), lambda: [GaugeMetricFamily("mine", "Mine.", value=3)]])()
     assert b"\nmine 3.0\n" in text
+
+
+def test_the_pages_read_the_newest_picture() -> None:
+    well = picture(
+        cleaner=CleanerView(is_enabled=True), partitions=[], offline=[], grown=lambda _: Grown(0, 0), log_directory="/d", now_ms=NOW
+    )
+    newest = [well]
+    served = pages(lambda: newest[-1], lambda: NOW)
+    assert served["/health"]().status == 200
+    assert b"\nottla_healthy 1.0\n" in served["/metrics"]().body
+    newest.append(view())
+    ill = served["/health"]()
+    assert (ill.status, ill.content_type, json.loads(ill.body)["healthy"]) == (503, "application/json", False)
+    assert b"\nottla_healthy 0.0\n" in served["/metrics"]().body
+
+
+def test_a_broker_that_stands_still_is_ill() -> None:
+    well = picture(
+        cleaner=CleanerView(is_enabled=True), partitions=[], offline=[], grown=lambda _: Grown(0, 0), log_directory="/d", now_ms=NOW
+    )
+    served = pages(lambda: well, lambda: NOW + STALE_MS_MAX + 1)
+    assert served["/health"]().status == 503
+    assert b"\nottla_healthy 0.0\n" in served["/metrics"]().body
+
+
+def test_a_broker_in_this_process_serves_them() -> None:
+    with Broker(metrics="127.0.0.1:0") as broker:
+        assert broker.metrics_url is not None
+        assert broker.health.is_healthy
+        with urllib.request.urlopen(broker.metrics_url, timeout=5) as answer:
+            assert b"kafka_log_logcleaner_deadthreadcount 0.0" in answer.read()
+        port = int(broker.metrics_url.split(":")[2].split("/")[0])
+        with pytest.raises(OSError, match="in use"):
+            Broker(metrics=f"127.0.0.1:{port}").start()
+    with Broker() as silent:
+        assert silent.metrics_url is None
+    with pytest.raises(ConfigError):
+        Broker(metrics="9308")
