@@ -19,6 +19,9 @@ from ottla.core.wire import Buffer
 _FIRST_VERSION_WITH_LOG_START: Final = 5
 _FIRST_VERSION_WITH_PREFERRED_REPLICA: Final = 11
 _FIRST_VERSION_WITH_LEADERS: Final = 16
+_START_4: Final = NO_THROTTLE_MS.to_bytes(4, "big")
+_START: Final = Struct(">ihi")
+_NO_BYTES: Final = bytes(4)
 _HEAD_4: Final = Struct(">ihqq")
 _HEAD: Final = Struct(">ihqqq")
 _NO_PREFERRED_REPLICA: Final = b"\xff\xff\xff\xff"
@@ -39,12 +42,13 @@ class Leader(NamedTuple):
 
 def encode_fetch_answer(version: int, error: ErrorCode, session_id: int, found: list[Found], leader: Leader) -> list[Buffer]:
     """The body as pieces: heads, and between them the records. Neighbours of one topic share its head."""
-    out = Packer(version >= FIRST_FLEXIBLE_VERSION).int32(NO_THROTTLE_MS)
-    if version >= FIRST_VERSION_WITH_SESSIONS:
-        out.int16(error).int32(session_id)
+    flexible = version >= FIRST_FLEXIBLE_VERSION
+    out = Packer(flexible)
+    out.data += _START.pack(NO_THROTTLE_MS, error, session_id) if version >= FIRST_VERSION_WITH_SESSIONS else _START_4
     topics = _by_topic(found)
     out.array(len(topics))
     pieces: list[Buffer] = []
+    names_leader = False
     for key, parts in topics:
         if isinstance(key, bytes):
             out.raw(key)
@@ -53,16 +57,23 @@ def encode_fetch_answer(version: int, error: ErrorCode, session_id: int, found: 
         out.array(len(parts))
         for each in parts:
             _pack_head(out, version, each)
-            if each.diverging is None and not each.records and not each.aborted and each.error is not ErrorCode.FENCED_LEADER_EPOCH:
-                out.data += _empty_tail(version, each.aborted is None)
-                continue
-            _pack_aborted(out, version, each)
+            if each.aborted:
+                _pack_aborted(out, version, each)
+            else:
+                out.data += _nothing_aborted(version, each.aborted is None)
             if each.records:
+                out.octets_length(len(each.records))
                 pieces += (out.data, each.records)
                 out.data = bytearray()
-            _pack_tagged(out, version, each, leader)
+            else:
+                out.data += b"\1" if flexible else _NO_BYTES
+            if each.diverging is None and each.error is not ErrorCode.FENCED_LEADER_EPOCH:
+                if flexible:
+                    out.data.append(0)
+            else:
+                names_leader |= _pack_tagged(out, version, each, leader)
         out.end()
-    if version >= _FIRST_VERSION_WITH_LEADERS and any(each.error is ErrorCode.FENCED_LEADER_EPOCH for each in found):
+    if names_leader:
         _pack_endpoint(out, leader)
     else:
         out.end()
@@ -71,11 +82,11 @@ def encode_fetch_answer(version: int, error: ErrorCode, session_id: int, found: 
 
 
 @cache
-def _empty_tail(version: int, is_null: bool) -> bytes:
-    """What follows the head of a partition that has nothing: with a session few are sent, without one nearly all are such."""
+def _nothing_aborted(version: int, is_null: bool) -> bytes:
+    """What stands between the head of a partition and its records when no transaction was aborted."""
     out = Packer(version >= FIRST_FLEXIBLE_VERSION)
     _pack_aborted(out, version, Found(_NOBODY, aborted=None if is_null else ()))
-    return bytes(out.end().data)
+    return bytes(out.data)
 
 
 def _by_topic(found: Iterable[Found]) -> list[tuple[str | bytes, list[Found]]]:
@@ -99,28 +110,29 @@ def _pack_head(out: Packer, version: int, found: Found) -> None:
 
 
 def _pack_aborted(out: Packer, version: int, found: Found) -> None:
-    """From the head to the records."""
-    if found.aborted:
+    """From the head to the length of the records."""
+    if found.aborted is None:
+        out.array(-1)
+    else:
         out.array(len(found.aborted))
         for transaction in found.aborted:
             out.int64(transaction.producer_id).int64(transaction.first_offset).end()
-    else:
-        out.array(-1 if found.aborted is None else 0)
     if version >= _FIRST_VERSION_WITH_PREFERRED_REPLICA:
         out.data += _NO_PREFERRED_REPLICA
-    out.octets_length(len(found.records))
 
 
-def _pack_tagged(out: Packer, version: int, found: Found, leader: Leader) -> None:
-    """A partition's tagged fields, nearly always none."""
+def _pack_tagged(out: Packer, version: int, found: Found, leader: Leader) -> bool:
+    """The tagged fields of a partition whose reader has other epochs than ours. Whether they name the leader."""
     if found.diverging is not None:
         out.data.append(1)
         out.data += _DIVERGING.pack(_DIVERGING_TAG, _DIVERGING_BYTES, *found.diverging, 0)
-    elif version >= _FIRST_VERSION_WITH_LEADERS and found.error is ErrorCode.FENCED_LEADER_EPOCH and found.part.partition is not None:
-        out.data.append(1)
-        out.data += _LEADER.pack(_LEADER_TAG, _LEADER_BYTES, leader.node_id, found.part.partition.log.leader_epoch, 0)
-    else:
+        return False
+    if version < _FIRST_VERSION_WITH_LEADERS or found.part.partition is None:
         out.end()
+        return False
+    out.data.append(1)
+    out.data += _LEADER.pack(_LEADER_TAG, _LEADER_BYTES, leader.node_id, found.part.partition.log.leader_epoch, 0)
+    return True
 
 
 def _pack_endpoint(out: Packer, leader: Leader) -> None:
