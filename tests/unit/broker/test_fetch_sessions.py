@@ -1,5 +1,6 @@
 """Fetch sessions: what a request means, who gives way, and what is news; time and ids are the test's."""
 
+import random
 from collections.abc import Iterable
 from itertools import count
 
@@ -177,3 +178,35 @@ def test_the_partitions_of_all_sessions_are_bounded() -> None:
 def test_an_id_in_use_is_not_given_again() -> None:
     cache = Cache(ids=(5, 5, 6))
     assert (cache.make("a"), cache.make("b")) == (5, 6)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_clients_do_the_bounds_hold_and_sessions_are_what_they_asked_for(seed: int) -> None:
+    dice = random.Random(seed)
+    cache = Cache(sessions_max=4, partitions_max=40)
+    expected: dict[int, tuple[int, dict[str, int]]] = {}  # by session: the next epoch, and the offsets asked for
+    for _ in range(400):
+        cache.now_ms += dice.choice((1, 1_000, EVICTION_MS // 2))
+        names = tuple(dice.sample("abcdefghijklmnop", dice.randrange(0, 14)))
+        if not expected or dice.random() < 0.3:
+            session_id = cache.make(*names)
+            if session_id != NO_SESSION:
+                expected[session_id] = (1, dict.fromkeys(names, 0))
+        else:
+            session_id = dice.choice(list(expected))
+            epoch, offsets = expected[session_id]
+            forgotten, offset = tuple(dice.sample("abcdefghijklmnop", 3)), dice.randrange(100)
+            context = cache.context(session_id, epoch, *names, forgotten=forgotten, offset=offset)
+            offsets = {name: at for name, at in (offsets | dict.fromkeys(names, offset)).items() if name not in forgotten}
+            if context is ErrorCode.FETCH_SESSION_ID_NOT_FOUND or not offsets:
+                del expected[session_id]  # evicted, too large, or empty
+            else:
+                assert {str(key[0]): part.offset for key, part in context.partitions.items()} == offsets
+                expected[session_id] = (epoch + 1, offsets)
+        alive = cache.sessions
+        assert len(alive) <= 4
+        assert alive.partitions_count <= 40
+    cache.now_ms += 10 * EVICTION_MS
+    for _ in range(4):
+        cache.make()
+    assert cache.sessions.partitions_count == 0
