@@ -187,9 +187,10 @@ class LogCleaner:
     async def _logs(self) -> AsyncIterator[list[Log]]:
         logs: list[Log] = []
         is_compacted: dict[str, bool] = {}
+        opened = {partition.name for partition in self._partitions.opened()}
         for count, (topic, number) in enumerate(self._partitions.all()):
-            if count % _PER_TURN == _PER_TURN - 1:
-                await asyncio.sleep(0)
+            if count % _PER_TURN == _PER_TURN - 1 or (topic.name, number) not in opened:
+                await asyncio.sleep(0)  # opening one takes longer than looking at many
             if topic.name not in is_compacted:
                 is_compacted[topic.name] = "compact" in self._catalogue.value_in_force(topic, "cleanup.policy")[0]
             if is_compacted[topic.name]:
