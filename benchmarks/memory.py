@@ -23,7 +23,7 @@ READERS = 20
 READER_REQUESTS = 10
 PARTITIONS_A_TOPIC = 1_000
 SETTLE_SECONDS = 2
-LIMITS_MB = (60, 100, 200, 400, 400)
+LIMITS_MB = (60, 100, 200, 250, 250)
 
 
 def connect(peer: Any, count: int, stack: ExitStack) -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 READ_COMMITTED = 1
 ANSWER_BYTES_ENOUGH = 256 * 1024
 """No more in one answer unless it must be: what fits the processor's caches on both sides goes through faster (benchmarks/RESULTS.md)."""
+ANSWER_BYTES_MAX = 1024 * 1024
+"""No more even for those who ask for it (fetch.min.bytes), but for a single larger batch: who then does not read costs no more than this."""
 COLD_READS_AT_ONCE_MAX = 8
 COLD_ROUNDS_MAX = 4
 """What was brought into memory may be gone again when memory is short: after so many rounds the loop itself waits for one range."""
@@ -59,7 +61,7 @@ class _Fetch:
 
     def __init__(self, cluster: "Cluster", request: Request, asked: FetchRequest, context: FetchContext) -> None:
         bytes_max = min(asked.bytes_max, cluster.config.number("fetch.max.bytes"))
-        self.bytes_min = min(asked.bytes_min, bytes_max)
+        self.bytes_min = min(asked.bytes_min, bytes_max, ANSWER_BYTES_MAX)
         self.bytes_max = min(bytes_max, max(self.bytes_min, ANSWER_BYTES_ENOUGH))
         self.committed_only = asked.isolation_level == READ_COMMITTED
         self.wait_s = asked.wait_ms_max / 1000
