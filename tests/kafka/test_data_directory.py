@@ -31,6 +31,8 @@ KAFKA_CONFIG = {
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "3",
 }
+# Less to wait for, and less to recover; everything else is as people have it.
+OUR_CONFIG = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "5"}
 # Lines that Apache Kafka also logs at WARN or ERROR on a directory of its own: when it starts after a kill, and when a topic grows.
 EXPECTED = (
     "Performing controller activation",
@@ -298,7 +300,7 @@ def last_of_each_key(records: list[Any]) -> list[Any]:
 def opens_here(directory: Path, seen: Seen, run_tool: Callable[..., str]) -> None:
     """Our broker shows what was seen there, goes on with it, and leaves the files of the topics as they were."""
     before, used = dump(run_tool, directory, "--deep-iteration"), producer_ids(directory)
-    with OttlaProcess(directory) as broker:
+    with OttlaProcess(directory, config=OUR_CONFIG) as broker:
         servers = broker.bootstrap_servers
         assert_same(look(servers), seen)
         assert resume(servers, "readers") == {(1, 77), (2, 5)}
@@ -338,7 +340,7 @@ def test_what_apache_kafka_wrote_opens_here(reference: Any, tmp_path: Path, run_
 
 
 def test_what_we_wrote_opens_in_apache_kafka_and_here_again(reference: Any, tmp_path: Path, run_tool: Callable[..., str]) -> None:
-    ours = OttlaProcess(tmp_path / "data")
+    ours = OttlaProcess(tmp_path / "data", config=OUR_CONFIG)
     with ours:
         servers = ours.bootstrap_servers
         make_topics(servers, retention_ms="123456")
