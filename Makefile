@@ -38,6 +38,7 @@ bench: setup java
 	$(BIN)/python benchmarks/join.py
 	$(BIN)/python benchmarks/latency.py
 	$(BIN)/python benchmarks/throughput.py
+	$(BIN)/python benchmarks/cleaner.py
 
 # make sim SEED=123 lives through one seed; without SEED, through the first hundred.
 sim: setup
