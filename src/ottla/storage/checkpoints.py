@@ -64,7 +64,9 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def decode_offsets(data: bytes) -> dict[TopicPartition, int] | None:
-    """The offsets of a directory's checkpoint; None when the text is damaged."""
+    """The offsets of a directory's checkpoint; None when the text is damaged. Kafka leaves a file empty until it has something to say."""
+    if not data:
+        return {}
     try:
         version, count, *lines = data.decode("ascii").splitlines()
         split = [line.split(" ") for line in lines]
