@@ -201,14 +201,14 @@ class _Cleaning:
                     self._clean_into(made, segment, judge)
                 kept = transactions.take_kept()
                 cleaned = self._finish(made, kept, group[-1].next_base_offset)
+                make_ready(self.files, made.path)
         except BaseException:
             # What cannot be removed now goes when the log is opened next; the first error is the one to tell.
             with suppress(StorageError):
-                made.remove()
+                remove_cleaned(self.files, made.path)
             raise
         finally:
             made.close()
-        make_ready(self.files, made.path)
         if not self.swap(made.base_offset, [segment.base_offset for segment in group]):
             remove_cleaned(self.files, made.path)
             raise _Stopped

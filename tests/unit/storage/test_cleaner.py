@@ -299,6 +299,40 @@ def test_segments_that_are_gone_meanwhile_stop_the_cleaning_without_an_error() -
     assert not case.clean_with(case.swap, view).is_complete
 
 
+@pytest.mark.parametrize("name", ["rename", "sync", "sync_directory"])
+def test_a_step_that_fails_leaves_no_file_behind_and_the_log_as_it_was(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case()
+    for _ in range(6):
+        case.add("k", "v")
+    case.roll()
+    before = case.left()
+
+    def fail(*_: str) -> None:
+        raise StorageError("the disk reports an error")
+
+    monkeypatch.setattr(case.files, name, fail)
+    with pytest.raises(StorageError, match="the disk reports"):
+        case.clean_with(case.swap)
+    assert (case.left(), case.names(".cleaned", ".swap", ".deleted")) == (before, [])
+
+
+def test_a_log_that_moves_away_before_its_files_are_ready_stops_the_cleaning(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case()
+    for _ in range(6):
+        case.add("k", "v")
+    case.roll()
+    sync_directory = case.files.sync_directory
+
+    def move_first(directory: str) -> None:
+        case.files.remove_directory("t-0")
+        sync_directory("")
+
+    monkeypatch.setattr(case.files, "sync_directory", move_first)
+    monkeypatch.setattr(case.files, "rename", lambda *_: pytest.fail("nothing is there to be renamed"))
+    done = case.clean_with(lambda *_: pytest.fail("nothing is there to be swapped"))
+    assert not done.is_complete
+
+
 def spoil(case: Case, name: str, at: int, data: bytes) -> None:
     case.files.open(f"t-0/{name}").write_at(at, data)
 
