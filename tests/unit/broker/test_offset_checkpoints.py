@@ -73,7 +73,7 @@ def test_what_is_deleted_is_forgotten() -> None:
     assert checkpoints.recovery_point(NAME) is None
 
 
-@pytest.mark.parametrize("data", [b"", b"0\n2\nt 0 5\n", b"0\n1\nt 0 x\n", b"1\n1\nt 0 5\n", b"\xff"])
+@pytest.mark.parametrize("data", [b"0\n2\nt 0 5\n", b"0\n1\nt 0 x\n", b"1\n1\nt 0 5\n", b"\xff"])
 def test_a_damaged_file_is_not_believed(data: bytes, caplog: pytest.LogCaptureFixture) -> None:
     files = MemoryFiles()
     files.replace("recovery-point-offset-checkpoint", data)
