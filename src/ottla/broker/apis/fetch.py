@@ -26,7 +26,7 @@ READ_COMMITTED = 1
 ANSWER_BYTES_ENOUGH = 256 * 1024
 """No more in one answer unless it must be: what fits the processor's caches on both sides goes through faster (benchmarks/RESULTS.md)."""
 ANSWER_BYTES_MAX = 1024 * 1024
-"""No more even for those who ask for it (fetch.min.bytes), but for a single larger batch: who then does not read costs no more than this."""
+"""No more even for those who ask for it (fetch.min.bytes), but for a single larger batch: who then does not read costs no more."""
 COLD_READS_AT_ONCE_MAX = 8
 COLD_ROUNDS_MAX = 4
 """What was brought into memory may be gone again when memory is short: after so many rounds the loop itself waits for one range."""
