@@ -15,7 +15,7 @@ from ottla.core.records.compression import Codec
 from ottla.storage.checkpoints import EpochStart, encode_leader_epochs, encode_partition_metadata
 from ottla.storage.dump.items import DumpOptions, Finding
 from ottla.storage.dump.report import dump_file
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.producer_state import ProducerStates
 from ottla.storage.transaction_index import AbortedTransaction, encode_transactions
 

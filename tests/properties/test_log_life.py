@@ -18,7 +18,7 @@ from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
 from ottla.core.records.compression import Codec
 from ottla.storage.cleaner import clean
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
 
 NOW_MS = 1_000_000
@@ -105,6 +105,7 @@ class Life(RuleBasedStateMachine):
     @rule()
     def expire(self) -> None:
         before = self.log.log_start_offset
+        self.log.sync_rolled()
         for path in self.log.expire_segments(NOW_MS):
             self.files.remove(path)
         if self.settings.retention_bytes < 0:

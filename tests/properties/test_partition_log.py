@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch, split_batches
 from ottla.core.records.compression import Codec
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog, Refused
 from ottla.storage.validation import ErrorCode
 

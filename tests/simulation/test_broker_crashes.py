@@ -16,7 +16,7 @@ from ottla.core.catalogue.catalogue import NewTopic
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
 from ottla.core.model import Record
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.testing.faulty_files import FaultyFiles
 
 NOW_MS = 1_700_000_000_000

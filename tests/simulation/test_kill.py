@@ -50,6 +50,7 @@ def write(directory, acks, seed):
             os.write(acks, struct.pack(">q", answer.last_offset))
             if log.rolled_segments:
                 Thread(target=log.sync_rolled).start()
+            else:
                 for path in log.expire_segments(1000):
                     files.remove(path)
         log.close(clean=random.random() < 0.5)

@@ -13,7 +13,7 @@ import pytest
 from ottla.core.errors import StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import decode_batch, encode_batch, read_header, split_batches
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
 from ottla.testing.faulty_files import FaultyFiles
 
@@ -103,6 +103,9 @@ class Life:
     def expire(self) -> None:
         def expire() -> None:
             deleted = self.log.expire_segments(NOW_MS)
+            if not deleted and self.log.rolled_segments:
+                self.log.sync_rolled()
+                deleted = self.log.expire_segments(NOW_MS)
             if deleted:
                 self.files.sync_directory("t-0")  # file systems keep the order of renames; here only a sync does
             for path in deleted:

@@ -16,7 +16,8 @@ from ottla.broker.health import HealthView
 from ottla.broker.server import Server, listen
 from ottla.core.config import BrokerConfig, ConfigError
 from ottla.core.model import GroupEvent
-from ottla.storage.files import Files, MemoryFiles, OsFiles
+from ottla.storage.files import Files, OsFiles
+from ottla.storage.memory_files import MemoryFiles
 
 if TYPE_CHECKING:
     from ottla.broker.metrics_server import MetricsServer

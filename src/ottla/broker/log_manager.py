@@ -132,8 +132,20 @@ class LogManager:
         for topic, number in self._partitions.all():
             if self._catalogue.topics.get(topic.name) is topic:
                 began_s = loop.time()
-                self._expire_segments_of(topic, number)
+                must_wait = self._expire_segments_of(topic, number)
                 await asyncio.sleep(_REST * (loop.time() - began_s))
+                if must_wait:
+                    await self._sync_and_expire(topic, number)
+
+    async def _sync_and_expire(self, topic: Topic, number: int) -> None:
+        """A full segment must be durable before old ones may go: waits for that, then asks once more."""
+        partition = self._partitions.get(topic, number) if self._catalogue.topics.get(topic.name) is topic else None
+        if partition is not None:
+            partition.grew()
+            if partition.syncing is not None:
+                await partition.syncing
+            if not partition.deleted:
+                self._expire_segments_of(topic, number)
 
     async def expire_producers(self) -> None:
         """Forgets idempotent producers that have been silent for producer.id.expiration.ms."""
@@ -141,17 +153,19 @@ class LogManager:
             await asyncio.sleep(0)
             partition.log.expire_producers(self._clock())
 
-    def _expire_segments_of(self, topic: Topic, number: int) -> None:
+    def _expire_segments_of(self, topic: Topic, number: int) -> bool:
+        """Whether more may go once a full segment is durable."""
         try:
             with self._partitions.borrowed(topic, number) as partition_log:
                 paths = partition_log.expire_segments(self._clock())
-                start_offset = partition_log.log_start_offset
+                start_offset, must_wait = partition_log.log_start_offset, not paths and partition_log.rolled_segments > 0
         except StorageError as error:
             log.error("%s-%d: its old segments stay: %s", topic.name, number, error)
-            return
+            return False
         if paths:
             log.info("%s-%d: old segments are deleted; the log starts at offset %d", topic.name, number, start_offset)
             self._removals.later(paths, int(self._catalogue.value_in_force(topic, "file.delete.delay.ms")[0]))
+        return must_wait
 
     # --- when
 

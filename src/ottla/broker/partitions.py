@@ -224,7 +224,7 @@ class Partitions:
         partition_log, opened = self._load(topic, number, log_settings(self._catalogue, topic))
         began = partition_log.log_start_offset
         yield partition_log
-        if opened.clean and partition_log.log_start_offset == began:
+        if opened.clean and partition_log.log_start_offset == began and not partition_log.rolled_segments:
             partition_log.close()
         else:
             # Closing it would sync, and that is not for the loop.

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from ottla.core.errors import StorageError
-from ottla.storage.checkpoints import LEADER_EPOCHS_FILE
+from ottla.storage.checkpoints import LEADER_EPOCHS_FILE, METADATA_FILE
 from ottla.storage.files import Files
 from ottla.storage.producer_state import SNAPSHOT_SUFFIX
 from ottla.storage.segment import LOG_SUFFIX, Segment, file_name
@@ -107,10 +107,15 @@ class Durability:
         """Make durable which files there are: what is left must be found after a crash before anything else may go."""
         names = self._names
         if self._named < names:
-            self._files.sync(f"{self._directory}/{LEADER_EPOCHS_FILE}")
+            for path in self._small_files():
+                self._files.sync(path)
             self._files.sync_directory(self._directory)
             self._files.sync_directory("")
             self._named = max(self._named, names)
+
+    def _small_files(self) -> list[str]:
+        paths = [f"{self._directory}/{name}" for name in (LEADER_EPOCHS_FILE, METADATA_FILE)]
+        return [path for path in paths if self._files.exists(path)]
 
     def begin(self, active: Segment, end_offset: int) -> Flush | None:
         """What must be synced now; None when there is nothing, or a flush is under way."""
@@ -120,7 +125,7 @@ class Durability:
         paths: list[str] = [active.file(LOG_SUFFIX)]
         directories: list[str] = []
         if self._named < self._names:
-            paths.append(f"{self._directory}/{LEADER_EPOCHS_FILE}")
+            paths += self._small_files()
             directories = [self._directory, ""]
         self._flush = Flush(self._files, self.sync_rolled, paths, directories, end_offset, self._names)
         return self._flush

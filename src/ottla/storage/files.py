@@ -1,4 +1,4 @@
-"""Files as the storage needs them: append, read a range, sync, rename; on the disk (`OsFiles`) or in memory (`MemoryFiles`).
+"""Files as the storage needs them: append, read a range, sync, rename; here on the disk (`OsFiles`), next door in memory.
 
 The only file in the package that touches the disk. It knows nothing of what the bytes mean. Paths are relative, with `/`. Whatever the
 operating system refuses becomes a StorageError whose sentence says what to do about it.
@@ -8,6 +8,7 @@ import errno
 import fcntl
 import os
 import resource
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -18,7 +19,6 @@ from ottla.core.errors import StorageError
 
 Buffer = bytes | bytearray | memoryview
 
-_MEMORY_CHUNK_BYTES: Final = 256 * 1024
 # Linux reads what is in the page cache and refuses to wait for more; elsewhere (0) a read may wait.
 _NO_WAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 _WARM_BYTES: Final = 1024 * 1024
@@ -126,9 +126,10 @@ def _told(action: str, path: str) -> Iterator[None]:
 
 
 class OsFile:
-    """A file on the disk. Its descriptor is opened when needed and may be taken away by `OsFiles` when too many are open."""
+    """A file on the disk, for one thread at a time. Its descriptor is opened when needed, and `OsFiles` may take it away from the thread
+    that opened it."""
 
-    __slots__ = ("_descriptor", "_files", "_path", "size")
+    __slots__ = ("_descriptor", "_files", "_opened", "_path", "size")
 
     def __init__(self, files: "OsFiles", path: str) -> None:
         self._files = files
@@ -140,7 +141,8 @@ class OsFile:
     def _reopen(self, flags: int = 0) -> int:
         self._files.make_room()
         self._descriptor = os.open(self._files.absolute(self._path), os.O_RDWR | os.O_CLOEXEC | flags, 0o644)
-        self._files.opened[self] = None
+        self._opened = self._files.opened
+        self._opened[self] = None
         return self._descriptor
 
     def append(self, *buffers: Buffer) -> int:
@@ -208,25 +210,33 @@ class OsFile:
         """Give the descriptor back; a later call opens it again."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
-            self._files.opened.pop(self, None)
+            self._opened.pop(self, None)
             with _told("close", self._path):
                 os.close(descriptor)
 
 
 class OsFiles:
-    """Files on the disk under `root`, which is made when missing. At most `open_files_max` descriptors are held (half the limit of the
-    process unless told), the longest open being closed first and opened again when needed."""
+    """Files on the disk under `root`, which is made when missing. A thread holds at most `open_files_max` descriptors (a quarter of the
+    process's limit unless told), its longest open being closed first and opened again when needed."""
 
     def __init__(self, root: str | Path, *, open_files_max: int | None = None) -> None:
         self._root = os.fspath(root)
         self._lock = -1
-        self.opened: dict[OsFile, None] = {}
+        self._threads = threading.local()
         if open_files_max is None:
             soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-            open_files_max = 4096 if soft == resource.RLIM_INFINITY else max(16, soft // 2)
+            open_files_max = 4096 if soft == resource.RLIM_INFINITY else max(16, soft // 4)
         self._open_files_max = open_files_max
         with _told("make", self._root):
             os.makedirs(self._root, exist_ok=True)
+
+    @property
+    def opened(self) -> dict[OsFile, None]:
+        """The files that this thread opened: nobody else closes them while they are in use."""
+        opened: dict[OsFile, None] | None = getattr(self._threads, "opened", None)
+        if opened is None:
+            opened = self._threads.opened = {}
+        return opened
 
     def absolute(self, path: str) -> str:
         return f"{self._root}/{path}"
@@ -253,8 +263,9 @@ class OsFiles:
                 os.close(descriptor)
 
     def make_room(self) -> None:
-        while len(self.opened) >= self._open_files_max:
-            next(iter(self.opened)).close()
+        opened = self.opened
+        while len(opened) >= self._open_files_max:
+            next(iter(opened)).close()
 
     def lock(self) -> None:
         """Keep other processes out of the root until `unlock` (or the end of this process); StorageError when another one is in."""
@@ -344,156 +355,3 @@ class OsFiles:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-
-
-class MemoryFile:
-    """A file in memory, in chunks: appending costs what is appended, reading what is read."""
-
-    __slots__ = ("_chunks", "size")
-
-    def __init__(self) -> None:
-        self._chunks: list[bytearray] = []
-        self.size = 0
-
-    def append(self, *buffers: Buffer) -> int:
-        position = self.size
-        for buffer in buffers:
-            self._append(buffer)
-        return position
-
-    def _append(self, buffer: Buffer) -> None:
-        room = -self.size % _MEMORY_CHUNK_BYTES
-        if 0 < len(buffer) <= room:
-            self._chunks[-1] += buffer
-        else:
-            with memoryview(buffer) as view:
-                if room:
-                    self._chunks[-1] += view[:room]
-                for start in range(room, len(view), _MEMORY_CHUNK_BYTES):
-                    self._chunks.append(bytearray(view[start : start + _MEMORY_CHUNK_BYTES]))
-        self.size += len(buffer)
-
-    def read(self, position: int, length: int, *, wait: bool = True) -> bytes:
-        end = min(position + length, self.size)
-        if end <= position:
-            return b""
-        first, at = divmod(position, _MEMORY_CHUNK_BYTES)
-        last = (end - 1) // _MEMORY_CHUNK_BYTES
-        if first == last:
-            with memoryview(self._chunks[first]) as view:
-                return bytes(view[at : at + end - position])
-        parts = [memoryview(self._chunks[number]) for number in range(first, last + 1)]
-        parts[0] = parts[0][at:]
-        parts[-1] = parts[-1][: end - last * _MEMORY_CHUNK_BYTES]
-        return b"".join(parts)
-
-    def write_at(self, position: int, data: Buffer) -> None:
-        assert position + len(data) <= self.size, "write_at replaces bytes that exist"
-        with memoryview(data) as view:
-            start = 0
-            while start < len(view):
-                number, at = divmod(position + start, _MEMORY_CHUNK_BYTES)
-                part = view[start : start + _MEMORY_CHUNK_BYTES - at]
-                self._chunks[number][at : at + len(part)] = part
-                start += len(part)
-
-    def truncate(self, size: int) -> None:
-        if size > self.size:
-            self._append(bytes(size - self.size))
-        chunks, rest = divmod(size, _MEMORY_CHUNK_BYTES)
-        del self._chunks[chunks + (rest > 0) :]
-        if rest:
-            del self._chunks[-1][rest:]
-        self.size = size
-
-    def sync(self) -> None:
-        """Nothing to do: memory is as durable as it gets."""
-
-    def close(self) -> None:
-        """Nothing to give back: the bytes belong to the tree."""
-
-
-class MemoryFiles:
-    """Files in memory. A log made anew over the same object finds what the old one wrote, so tests can restart."""
-
-    def __init__(self) -> None:
-        self._directories: dict[str, dict[str, MemoryFile]] = {"": {}}
-
-    def _place(self, action: str, path: str) -> tuple[dict[str, MemoryFile], str]:
-        """The directory of `path` and the name in it."""
-        directory, _, name = path.rpartition("/")
-        if directory not in self._directories:
-            raise _missing(action, path)
-        return self._directories[directory], name
-
-    def _file(self, action: str, path: str) -> MemoryFile:
-        directory, name = self._place(action, path)
-        if name not in directory:
-            raise _missing(action, path)
-        return directory[name]
-
-    def open(self, path: str) -> MemoryFile:
-        directory, name = self._place("open", path)
-        return directory.setdefault(name, MemoryFile())
-
-    def exists(self, path: str) -> bool:
-        directory, _, name = path.rpartition("/")
-        return path in self._directories or name in self._directories.get(directory, ())
-
-    def size(self, path: str) -> int:
-        return self._file("look at", path).size
-
-    def list(self, directory: str) -> list[str]:
-        names = [*self._directories.get(directory, ())]
-        if not directory:
-            names += [path for path in self._directories if path]
-        return sorted(names)
-
-    def make_directory(self, directory: str) -> None:
-        assert "/" not in directory, "a data directory is two levels deep: partition, file"
-        self._directories.setdefault(directory, {})
-
-    def rename(self, old: str, new: str) -> None:
-        file = self._file("rename", old)
-        target, new_name = self._place("rename", new)
-        source, old_name = self._place("rename", old)
-        del source[old_name]
-        target[new_name] = file
-
-    def rename_directory(self, old: str, new: str) -> None:
-        if old not in self._directories:
-            raise _missing("rename", old)
-        self._directories[new] = self._directories.pop(old)
-
-    def remove(self, path: str) -> None:
-        self._file("remove", path)
-        directory, name = self._place("remove", path)
-        del directory[name]
-
-    def remove_directory(self, directory: str) -> None:
-        if directory not in self._directories:
-            raise _missing("remove", directory)
-        del self._directories[directory]
-
-    def read_all(self, path: str) -> bytes:
-        file = self._file("read", path)
-        return file.read(0, file.size)
-
-    def read_range(self, path: str, position: int, length: int) -> bytes:
-        return self._file("read", path).read(position, length)
-
-    def replace(self, path: str, data: Buffer, *, sync: bool = True) -> None:
-        directory, name = self._place("write", path)
-        file = MemoryFile()
-        file.append(data)
-        directory[name] = file
-
-    def sync(self, path: str) -> None:
-        self._file("sync", path)
-
-    def sync_directory(self, directory: str) -> None:
-        """Nothing to do: see `MemoryFile.sync`."""
-
-
-def _missing(action: str, path: str) -> StorageError:
-    return storage_error(action, path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))

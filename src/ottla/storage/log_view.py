@@ -36,7 +36,6 @@ class LogView(NamedTuple):
     """`segments`: those that may be cleaned as far as the log goes: durable, and neither active nor at or above `last_stable_offset`.
 
     `active_base_offset`: nothing from there on is ever cleaned. `size_bytes`: the whole log's, the active segment's included.
-    `active_first_timestamp_ms`: None without a batch in it.
     """
 
     directory: str

@@ -424,7 +424,11 @@ class PartitionLog:
         self._start_offset = offset
 
     def expire_segments(self, now_ms: int) -> tuple[str, ...]:
-        """Retention: take the segments that have expired out of the log. Their files have new names (`.deleted`), to be removed later."""
+        """Retention: take the segments that have expired out of the log. Their files have new names (`.deleted`), to be removed later.
+
+        Nothing goes while `rolled_segments` wait for `sync_rolled` (when all has expired, a new segment is begun first): ask again then.
+        The snapshots tell of the producers of what goes, and what is left must be found after a crash.
+        """
         self._durability.check()
         settings = self.settings
         count = expired_segments(
@@ -442,9 +446,8 @@ class PartitionLog:
                 count -= 1  # an empty active segment keeps the end of the log
             else:
                 self._begin_segment(now_ms)
-        if count <= 0:
+        if count <= 0 or self.rolled_segments:
             return ()
-        self.sync_rolled()  # the snapshots tell of the producers of what goes, and what is left is found after a crash
         gone = self._segments.take_first(count)
         self._raise_start(self._segments.start_offset)
         self._aborted.forget_below(self._start_offset)

@@ -38,8 +38,9 @@ _CRC_BYTES: Final = 4
 class Recovered:
     """A partition's log as found. `clean`: it was closed in order. `bytes_cut`: what was removed, torn or behind something torn.
 
-    `durable_offset`: all below is known to be durable (-1: nothing is); `snapshot_offset`: the newest snapshot's (-1: there is none). `aborted`: the transactions of all its indexes, in order.
-    `undurable`: segments before the last that no snapshot vouches for; they must be synced before the next one is written.
+    `durable_offset`: all below is known to be durable (-1: nothing is); `snapshot_offset`: the newest snapshot's (-1: there is none).
+    `aborted`: the transactions of all its indexes, in order. `undurable`: segments before the last that no snapshot vouches for; they must
+    be synced before the next one is written.
     """
 
     segments: list[Segment] = field(default_factory=list)
@@ -62,7 +63,7 @@ def recover(
 
     `log_start_offset` and `recovery_point` are the directory's checkpoints of this partition; without a recovery point the snapshots tell.
     """
-    found = _Recovery(files, directory, settings, now_ms, recovery_point).run()
+    found = _Recovery(files, directory, settings, now_ms, log_start_offset, recovery_point).run()
     found.start_offset = max(found.segments[0].base_offset if found.segments else 0, log_start_offset)
     if found.end_offset < found.start_offset:
         # All that is left lies below the log's start: begin anew there, since offsets up to it have been given out.
@@ -75,13 +76,16 @@ def recover(
 
 
 class _Recovery:
-    def __init__(self, files: Files, directory: str, settings: LogSettings, now_ms: int, recovery_point: int | None) -> None:
+    def __init__(
+        self, files: Files, directory: str, settings: LogSettings, now_ms: int, log_start_offset: int, recovery_point: int | None
+    ) -> None:
         self._files = files
         self._directory = directory
         self._settings = settings
         self._now_ms = now_ms
         self._found = Recovered()
         self._snapshot_offset = -1
+        self._log_start_offset = log_start_offset
         self._recovery_point = recovery_point
         self._durable_offset = -1
 
@@ -93,7 +97,7 @@ class _Recovery:
         found.epochs = epochs or []
         if not bases:
             return found
-        found.segments = [self._segment(base) for base in bases]
+        found.segments = [self._segment(base) for base in self._without_deleted(bases)]
         self._load_snapshot(_offsets(names, SNAPSHOT_SUFFIX))
         self._durable_offset = self._snapshot_offset if self._recovery_point is None else self._recovery_point
         are_readable = self._load_transactions(names) and epochs is not None
@@ -116,6 +120,13 @@ class _Recovery:
     def _segment(self, base: int) -> Segment:
         interval = self._settings.index_interval_bytes
         return Segment(self._files, self._directory, base, index_interval_bytes=interval, made_ms=self._now_ms)
+
+    def _without_deleted(self, bases: list[int]) -> list[int]:
+        """What lies wholly below the log's start was deleted, although a crash may have brought its files back: nothing is read from it."""
+        first = max(0, bisect_right(bases, self._log_start_offset) - 1)
+        for base in bases[:first]:
+            self._segment(base).remove()
+        return bases[first:]
 
     def _remove_orphans(self, names: list[str]) -> list[str]:
         """Indexes whose log is gone go, too."""

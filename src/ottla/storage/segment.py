@@ -279,11 +279,15 @@ class Segment:
         return next_offset
 
     def rewrite_indexes(self, *, sync: bool) -> None:
-        """Replace the index files by what is in memory, with the final time entry. `sync`: a snapshot vouches for this segment already."""
+        """Have the index files hold what is in memory, with the final time entry. `sync`: a snapshot vouches for this segment already."""
         offsets, times = self.offsets(), self.times()
         self._add_final_time()
-        self._files.replace(self.file(INDEX_SUFFIX), offsets.encode(), sync=sync)
-        self._files.replace(self.file(TIME_INDEX_SUFFIX), times.encode(), sync=sync)
+        self._index_bytes = None
+        for suffix, data in ((INDEX_SUFFIX, offsets.encode()), (TIME_INDEX_SUFFIX, times.encode())):
+            path = self.file(suffix)
+            # To make a file anew is what costs time when a thousand logs are recovered; most hold what they should.
+            if not self._files.exists(path) or self._files.size(path) != len(data) or self._files.read_all(path) != data:
+                self._files.replace(path, data, sync=sync)
         self._written_offsets, self._written_times = len(offsets), len(times)
 
     # --- reading
@@ -390,6 +394,8 @@ class Segment:
     def index_bytes(self) -> tuple[int, int]:
         """What the two index files hold."""
         if self._index_bytes is None:
+            if not (self._files.exists(self.file(INDEX_SUFFIX)) and self._files.exists(self.file(TIME_INDEX_SUFFIX))):
+                self._rebuild_indexes()
             self._index_bytes = self._files.size(self.file(INDEX_SUFFIX)), self._files.size(self.file(TIME_INDEX_SUFFIX))
         return self._index_bytes
 

@@ -14,7 +14,7 @@ from ottla.broker import messages
 from ottla.broker.cluster import Cluster
 from ottla.broker.dispatch import dispatch, read_request
 from ottla.core.config import BrokerConfig
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 
 
 class Api:

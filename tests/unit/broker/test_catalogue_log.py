@@ -14,7 +14,7 @@ from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import LogSettings, PartitionLog
 
 IDENTITY = Identity("a-cluster", bytes(range(100, 116)), is_new=False)

@@ -6,7 +6,7 @@ from ottla.broker.cleaner_checkpoint import CleanerCheckpoint
 from ottla.core.catalogue.catalogue import Topic
 from ottla.core.model import TopicPartition
 from ottla.storage.checkpoints import CLEANER_FILE
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 
 
 def topic(name: str, number: int) -> Topic:

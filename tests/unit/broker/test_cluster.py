@@ -6,7 +6,7 @@ from ottla.broker.cluster import Cluster
 from ottla.core.catalogue.catalogue import NewTopic
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import PartitionLog
 
 

@@ -5,7 +5,7 @@ import pytest
 from ottla.broker.committed_records import committed_records
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import LogSettings, PartitionLog
 
 COMMIT, ABORT = b"\0\0\0\1", b"\0\0\0\0"

@@ -7,7 +7,7 @@ import pytest
 from ottla.broker.delayed import Delayed
 from ottla.broker.partitions import Partition
 from ottla.core.model import TopicPartition
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import LogSettings, PartitionLog
 
 

@@ -6,7 +6,7 @@ from ottla.broker.cluster import Cluster
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
 from ottla.core.model import GroupEvent
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 
 
 def event(kind: str = "trigger") -> GroupEvent:

@@ -11,7 +11,7 @@ from ottla.core.catalogue.catalogue import NewTopic, Topic
 from ottla.core.cleaning.health import OVERDUE_MS_MAX
 from ottla.core.config import BrokerConfig
 from ottla.core.model import Record, TopicPartition
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import PartitionLog
 
 MINUTE = 60_000

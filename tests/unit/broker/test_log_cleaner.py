@@ -19,7 +19,7 @@ from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
 from ottla.core.model import Record, TopicPartition
 from ottla.storage.checkpoints import CLEANER_FILE
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 
 SEGMENT_BYTES = 2000
 

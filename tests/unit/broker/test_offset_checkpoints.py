@@ -6,7 +6,7 @@ import pytest
 
 from ottla.broker.offset_checkpoints import OffsetCheckpoints
 from ottla.core.model import Record, TopicPartition
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import LogSettings, PartitionLog
 
 NAME, OTHER = TopicPartition("t", 0), TopicPartition("other", 3)

@@ -9,7 +9,7 @@ import pytest
 from ottla.broker.partition import Partition
 from ottla.core.errors import StorageError
 from ottla.core.model import Record, TopicPartition
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import LogSettings, PartitionLog
 from ottla.testing.faulty_files import FaultyFiles
 

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.broker.removals import Removals
 from ottla.core.errors import StorageError
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 
 
 def files_with(*paths: str) -> MemoryFiles:

@@ -8,7 +8,8 @@ from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
 from ottla.core.records.end_marker import ControlType, EndMarker, encode_end_marker
 from ottla.storage.aborted import AbortedTransactions
-from ottla.storage.files import Files, MemoryFiles
+from ottla.storage.files import Files
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
 from ottla.storage.transaction_index import AbortedTransaction, decode_transactions
 
@@ -108,6 +109,7 @@ def test_what_lies_below_the_start_is_forgotten() -> None:
     log = open_log(MemoryFiles(), 100)
     history(log)
     log.delete_records(5)
+    log.sync_rolled()
     log.expire_segments(NOW_MS)
     assert log.aborted_transactions(0, 11) == ABORTED[1:]
 

@@ -16,8 +16,9 @@ from ottla.core.model import Record
 from ottla.core.records.batch import BatchHeader, encode_batch, split_batches
 from ottla.core.records.compression import Codec
 from ottla.storage.cleaner import Cleaned, clean, first_timestamp_ms
-from ottla.storage.files import Files, MemoryFiles
+from ottla.storage.files import Files
 from ottla.storage.log_view import LogView
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import LogSettings, PartitionLog
 from ottla.testing.cleaning import clean_now, records
 

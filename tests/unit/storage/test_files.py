@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ottla.core.errors import ErrorCode, StorageError
-from ottla.storage.files import Files, MemoryFiles, OsFiles, storage_error
+from ottla.storage.files import Files, OsFiles, storage_error
+from ottla.storage.memory_files import MemoryFiles
 
 CHUNK = 256 * 1024
 

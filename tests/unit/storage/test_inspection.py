@@ -11,8 +11,9 @@ from ottla.core.cleaning.health import FINDINGS_MAX
 from ottla.core.model import Record, TopicPartition
 from ottla.core.records.batch import encode_batch
 from ottla.storage.checkpoints import CLEANER_FILE, encode_offsets
-from ottla.storage.files import MemoryFiles, OsFiles
+from ottla.storage.files import OsFiles
 from ottla.storage.inspection import Inspection, PartitionFacts, inspect_directory
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.segment_facts import SegmentFacts
 from ottla.storage.topic_settings import TopicSettings
 

@@ -2,8 +2,8 @@
 
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
-from ottla.storage.files import MemoryFiles
 from ottla.storage.log_view import ProducerEnd
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
 
 NOW_MS = 1_000_000

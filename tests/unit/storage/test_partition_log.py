@@ -13,7 +13,8 @@ from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.model import Header, Record
 from ottla.core.records.batch import decode_batch, encode_batch, read_header, seal, split_batches
 from ottla.core.records.compression import GZIP
-from ottla.storage.files import Files, MemoryFiles, OsFiles
+from ottla.storage.files import Files, OsFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog, Refused
 from ottla.testing.faulty_files import FaultyFiles
 

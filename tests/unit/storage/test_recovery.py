@@ -9,7 +9,7 @@ import pytest
 from ottla.core.errors import StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
 from ottla.storage.producer_state import ProducerStates
 from ottla.storage.recovery import Recovered, recover

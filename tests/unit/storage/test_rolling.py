@@ -2,7 +2,7 @@
 
 from ottla.core.model import Record
 from ottla.core.records.batch import BatchHeader, encode_batch, read_header
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.rolling import is_full
 from ottla.storage.segment import Segment
 from ottla.storage.settings import LogSettings

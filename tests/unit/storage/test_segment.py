@@ -8,7 +8,8 @@ import pytest
 from ottla.core.errors import StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch, read_header
-from ottla.storage.files import Files, MemoryFiles, OsFiles
+from ottla.storage.files import Files, OsFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.segment import RELATIVE_OFFSET_MAX, Segment, file_name
 
 BASE = 1000

@@ -8,7 +8,7 @@ from ottla.core.errors import StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
 from ottla.storage import segment_facts as room
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.segment_facts import SegmentFacts, segment_facts
 
 BASE = 40

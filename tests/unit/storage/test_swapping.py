@@ -7,7 +7,8 @@ import pytest
 from ottla.core.errors import StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
-from ottla.storage.files import Files, MemoryFiles
+from ottla.storage.files import Files
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
 from ottla.storage.segment import LOG_SUFFIX, Segment
 from ottla.storage.swapping import make_ready, resolve_names
@@ -110,6 +111,7 @@ def test_a_segment_that_has_gone_meanwhile_is_not_exchanged() -> None:
     log = written(files)
     cleaned(files, log)
     log.delete_records(2)
+    log.sync_rolled()
     log.expire_segments(NOW_MS)
     assert log.swap_segments(0, [0, 2]) is None
     assert not [name for name in files.list("t-0") if name.endswith(".cleaned")]

@@ -7,7 +7,7 @@ from ottla.core.cleaning.health import Finding
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
 from ottla.storage import topic_settings as room
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.topic_settings import TopicSettings, read_topic_settings
 
 LOG = "__cluster_metadata-0/00000000000000000000.log"

@@ -1,7 +1,7 @@
 """`clean_now`: the log is cleaned behind its checkpoint, and nothing of what was replaced is left behind."""
 
 from ottla.core.model import Record
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import LogSettings, PartitionLog
 from ottla.testing.cleaning import clean_now, records
 

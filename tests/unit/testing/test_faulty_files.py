@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from ottla.core.errors import StorageError
-from ottla.storage.files import Files, MemoryFiles, OsFiles
+from ottla.storage.files import Files, OsFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.testing.faulty_files import FaultyFiles
 
 SEEDS = range(60)

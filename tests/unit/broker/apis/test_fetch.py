@@ -11,7 +11,8 @@ from ottla.broker.dispatch import dispatch, read_request
 from ottla.core.errors import StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import decode_batch, encode_batch, split_batches
-from ottla.storage.files import ColdRead, MemoryFile, MemoryFiles
+from ottla.storage.files import ColdRead
+from ottla.storage.memory_files import MemoryFile, MemoryFiles
 from ottla.storage.partition_log import PartitionLog
 
 
@@ -429,7 +430,7 @@ class ColdFile(MemoryFile):
 @pytest.fixture
 def cold_api(make_api, make_topic, monkeypatch):
     """A broker with topic `t` of two partitions with a record each, and the files of their logs."""
-    monkeypatch.setattr("ottla.storage.files.MemoryFile", ColdFile)
+    monkeypatch.setattr("ottla.storage.memory_files.MemoryFile", ColdFile)
     files = MemoryFiles()
     api = make_api(None, files)
     make_topic("t", 2, of=api)

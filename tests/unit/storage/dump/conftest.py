@@ -9,8 +9,8 @@ from ottla.core.records.batch import encode_batch
 from ottla.core.records.compression import Codec
 from ottla.storage.dump.items import DumpOptions, Finding, Item
 from ottla.storage.dump.report import dump_file
-from ottla.storage.files import MemoryFiles
 from ottla.storage.index import OffsetIndex, TimeIndex
+from ottla.storage.memory_files import MemoryFiles
 
 DIRECTORY = "t-0"
 NAME = "00000000000000000100"

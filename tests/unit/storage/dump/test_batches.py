@@ -12,7 +12,7 @@ from ottla.core.records.compression import Codec
 from ottla.storage.dump.batches import read_ends
 from ottla.storage.dump.items import BatchItem, Finding, Item, Note, OldBatchItem, RecordItem
 from ottla.storage.dump.window import WINDOW_BYTES, Window
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 
 LOG = "00000000000000000100.log"
 Dumped = Callable[..., list[Item]]

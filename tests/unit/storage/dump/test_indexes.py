@@ -6,7 +6,7 @@ from struct import pack
 import pytest
 
 from ottla.storage.dump.items import Entry, Finding, Item, Note
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 
 NAME = "00000000000000000100"
 INDEX, TIMES, LOG = NAME + ".index", NAME + ".timeindex", NAME + ".log"

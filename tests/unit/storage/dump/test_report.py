@@ -6,7 +6,7 @@ import pytest
 
 from ottla.storage.dump.items import BatchItem, Entry, Item, Note
 from ottla.storage.dump.report import FileKind, files_in, kind_of
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 
 Dumped = Callable[..., list[Item]]
 Faults = Callable[[list[Item]], list[str]]

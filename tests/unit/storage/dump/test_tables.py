@@ -10,7 +10,7 @@ from ottla.core.records.batch import encode_batch, read_header
 from ottla.storage.checkpoints import EpochStart, encode_leader_epochs, encode_offsets, encode_partition_metadata
 from ottla.storage.dump.items import Entry, Item, Note
 from ottla.storage.dump.tables import TEXT_BYTES_MAX
-from ottla.storage.files import MemoryFiles
+from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.producer_state import ProducerStates
 from ottla.storage.transaction_index import AbortedTransaction, encode_transactions
 

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from ottla.storage.dump.window import WINDOW_BYTES, Window
-from ottla.storage.files import MemoryFiles, OsFiles
+from ottla.storage.files import OsFiles
+from ottla.storage.memory_files import MemoryFiles
 
 
 class CountingFiles(MemoryFiles):

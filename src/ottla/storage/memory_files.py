@@ -1,0 +1,162 @@
+"""Files in memory, for brokers without a directory and for tests: the same face as `OsFiles`, and nothing of it touches the disk."""
+
+import errno
+from typing import Final
+
+from ottla.core.errors import StorageError
+from ottla.storage.files import Buffer, storage_error
+
+_MEMORY_CHUNK_BYTES: Final = 256 * 1024
+
+
+class MemoryFile:
+    """A file in memory, in chunks: appending costs what is appended, reading what is read."""
+
+    __slots__ = ("_chunks", "size")
+
+    def __init__(self) -> None:
+        self._chunks: list[bytearray] = []
+        self.size = 0
+
+    def append(self, *buffers: Buffer) -> int:
+        position = self.size
+        for buffer in buffers:
+            self._append(buffer)
+        return position
+
+    def _append(self, buffer: Buffer) -> None:
+        room = -self.size % _MEMORY_CHUNK_BYTES
+        if 0 < len(buffer) <= room:
+            self._chunks[-1] += buffer
+        else:
+            with memoryview(buffer) as view:
+                if room:
+                    self._chunks[-1] += view[:room]
+                for start in range(room, len(view), _MEMORY_CHUNK_BYTES):
+                    self._chunks.append(bytearray(view[start : start + _MEMORY_CHUNK_BYTES]))
+        self.size += len(buffer)
+
+    def read(self, position: int, length: int, *, wait: bool = True) -> bytes:
+        end = min(position + length, self.size)
+        if end <= position:
+            return b""
+        first, at = divmod(position, _MEMORY_CHUNK_BYTES)
+        last = (end - 1) // _MEMORY_CHUNK_BYTES
+        if first == last:
+            with memoryview(self._chunks[first]) as view:
+                return bytes(view[at : at + end - position])
+        parts = [memoryview(self._chunks[number]) for number in range(first, last + 1)]
+        parts[0] = parts[0][at:]
+        parts[-1] = parts[-1][: end - last * _MEMORY_CHUNK_BYTES]
+        return b"".join(parts)
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        assert position + len(data) <= self.size, "write_at replaces bytes that exist"
+        with memoryview(data) as view:
+            start = 0
+            while start < len(view):
+                number, at = divmod(position + start, _MEMORY_CHUNK_BYTES)
+                part = view[start : start + _MEMORY_CHUNK_BYTES - at]
+                self._chunks[number][at : at + len(part)] = part
+                start += len(part)
+
+    def truncate(self, size: int) -> None:
+        if size > self.size:
+            self._append(bytes(size - self.size))
+        chunks, rest = divmod(size, _MEMORY_CHUNK_BYTES)
+        del self._chunks[chunks + (rest > 0) :]
+        if rest:
+            del self._chunks[-1][rest:]
+        self.size = size
+
+    def sync(self) -> None:
+        """Nothing to do: memory is as durable as it gets."""
+
+    def close(self) -> None:
+        """Nothing to give back: the bytes belong to the tree."""
+
+
+class MemoryFiles:
+    """Files in memory. A log made anew over the same object finds what the old one wrote, so tests can restart."""
+
+    def __init__(self) -> None:
+        self._directories: dict[str, dict[str, MemoryFile]] = {"": {}}
+
+    def _place(self, action: str, path: str) -> tuple[dict[str, MemoryFile], str]:
+        """The directory of `path` and the name in it."""
+        directory, _, name = path.rpartition("/")
+        if directory not in self._directories:
+            raise _missing(action, path)
+        return self._directories[directory], name
+
+    def _file(self, action: str, path: str) -> MemoryFile:
+        directory, name = self._place(action, path)
+        if name not in directory:
+            raise _missing(action, path)
+        return directory[name]
+
+    def open(self, path: str) -> MemoryFile:
+        directory, name = self._place("open", path)
+        return directory.setdefault(name, MemoryFile())
+
+    def exists(self, path: str) -> bool:
+        directory, _, name = path.rpartition("/")
+        return path in self._directories or name in self._directories.get(directory, ())
+
+    def size(self, path: str) -> int:
+        return self._file("look at", path).size
+
+    def list(self, directory: str) -> list[str]:
+        names = [*self._directories.get(directory, ())]
+        if not directory:
+            names += [path for path in self._directories if path]
+        return sorted(names)
+
+    def make_directory(self, directory: str) -> None:
+        assert "/" not in directory, "a data directory is two levels deep: partition, file"
+        self._directories.setdefault(directory, {})
+
+    def rename(self, old: str, new: str) -> None:
+        file = self._file("rename", old)
+        target, new_name = self._place("rename", new)
+        source, old_name = self._place("rename", old)
+        del source[old_name]
+        target[new_name] = file
+
+    def rename_directory(self, old: str, new: str) -> None:
+        if old not in self._directories:
+            raise _missing("rename", old)
+        self._directories[new] = self._directories.pop(old)
+
+    def remove(self, path: str) -> None:
+        self._file("remove", path)
+        directory, name = self._place("remove", path)
+        del directory[name]
+
+    def remove_directory(self, directory: str) -> None:
+        if directory not in self._directories:
+            raise _missing("remove", directory)
+        del self._directories[directory]
+
+    def read_all(self, path: str) -> bytes:
+        file = self._file("read", path)
+        return file.read(0, file.size)
+
+    def read_range(self, path: str, position: int, length: int) -> bytes:
+        return self._file("read", path).read(position, length)
+
+    def replace(self, path: str, data: Buffer, *, sync: bool = True) -> None:
+        directory, name = self._place("write", path)
+        file = MemoryFile()
+        file.append(data)
+        directory[name] = file
+
+    def sync(self, path: str) -> None:
+        self._file("sync", path)
+
+    def sync_directory(self, directory: str) -> None:
+        """Nothing to do: see `MemoryFile.sync`."""
+
+
+def _missing(action: str, path: str) -> StorageError:
+    return storage_error(action, path, FileNotFoundError(errno.ENOENT, "no such file or directory"))
