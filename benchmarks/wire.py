@@ -72,8 +72,8 @@ def receive(connection: socket.socket, buffer: memoryview) -> memoryview:
 def produce_seconds(peer: Any, topic: str, partitions: int, batches: list[bytes], count: int) -> float:
     buffer = memoryview(bytearray(65536))
     requests = []
-    for partition in range(partitions):
-        for batch in batches:
+    for batch in batches:
+        for partition in range(partitions):
             body = struct.pack(">hhii", -1, -1, 30_000, 1) + text(topic) + struct.pack(">iii", 1, partition, len(batch)) + batch
             requests.append(frame(PRODUCE, PRODUCE_VERSION, body))
     error_at = 4 + 4 + len(text(topic)) + 4 + 4
@@ -89,20 +89,21 @@ def produce_seconds(peer: Any, topic: str, partitions: int, batches: list[bytes]
         return time.perf_counter() - begin
 
 
-def fetch_seconds(peer: Any, topic: str, partitions: int, records: int) -> float:
-    """Until `records` records have come, by the offsets of the batches' heads."""
+def fetch_seconds(peer: Any, topic: str, ends_at: list[int]) -> float:
+    """Until every partition has been read to its end, by the offsets of the batches' heads."""
+    partitions = len(ends_at)
     buffer = memoryview(bytearray(FETCH_BYTES_MAX + 65536))
     offsets = [0] * partitions
     under_way: deque[int] = deque()
-    received = 0
     turn = itertools.cycle(range(partitions))
     records_at = 4 + 4 + 4 + len(text(topic)) + 4 + 4 + 2 + 8 + 8 + 4
     with connect(peer) as connection:
         begin = time.perf_counter()
-        while received < records:
-            while len(under_way) < min(FETCHES_UNDER_WAY, partitions):
+        while offsets != ends_at:
+            left = sum(offset < end for offset, end in zip(offsets, ends_at))
+            while len(under_way) < min(FETCHES_UNDER_WAY, left):
                 partition = next(turn)
-                if partition not in under_way:
+                if partition not in under_way and offsets[partition] < ends_at[partition]:
                     body = struct.pack(">iiiibi", -1, 500, 1, FETCH_BYTES_MAX, 0, 1) + text(topic)
                     body += struct.pack(">iiqi", 1, partition, offsets[partition], PARTITION_BYTES_MAX)
                     connection.sendall(frame(FETCH, FETCH_VERSION, body))
@@ -118,7 +119,6 @@ def fetch_seconds(peer: Any, topic: str, partitions: int, records: int) -> float
                 if length + 12 > end - at:
                     break
                 (last_delta,) = struct.unpack_from(">i", answer, at + 23)
-                received += base + last_delta + 1 - offsets[partition]
                 offsets[partition] = base + last_delta + 1
                 at += length + 12
         return time.perf_counter() - begin
@@ -144,7 +144,8 @@ def main() -> None:
                     megabytes = count * BATCH_BYTES / 1e6
                     took = produce_seconds(peer, topic, partitions, batches, count)
                     report.add(Metric(f"produce {name}", "MB/s", ">= Apache Kafka", at_least_kafkas), peer.kind, megabytes / took)
-                    took = fetch_seconds(peer, topic, partitions, count * BATCH_BYTES // size)
+                    batches_in = [len(range(partition, count, partitions)) for partition in range(partitions)]
+                    took = fetch_seconds(peer, topic, [number * (BATCH_BYTES // size) for number in batches_in])
                     report.add(Metric(f"fetch {name}", "MB/s", ">= Apache Kafka", at_least_kafkas), peer.kind, megabytes / took)
                     delete_topic(peer, topic)
     report.finish(wanted.json)

@@ -324,10 +324,10 @@ class Segment:
 
         Unless `wait`: ColdRead when they are not in memory.
         """
-        found = self.locate(offset, wait=wait)
+        found = self._locate(offset, wait)
         if found is None:
             return None
-        position, first_bytes = found
+        position, first_bytes, window, at = found
         limit = position + max_bytes
         if end_offset is not None:
             ends = self.locate(end_offset, wait=wait)
@@ -338,10 +338,18 @@ class Segment:
             if not at_least_one:
                 return b""
             end = position + first_bytes
-        return self.log().read(position, end - position, wait=wait)
+        length = end - position
+        if at + length <= len(window):  # what was read to find it holds all of it, as at the end of a log
+            return window[at : at + length]
+        return self.log().read(position, length, wait=wait)
 
     def locate(self, offset: int, *, wait: bool = True) -> tuple[int, int] | None:
         """Position and size of the first batch that ends at or after `offset`."""
+        found = self._locate(offset, wait)
+        return None if found is None else found[:2]
+
+    def _locate(self, offset: int, wait: bool) -> tuple[int, int, bytes | bytearray, int] | None:
+        """As `locate`, with the bytes that were read to find it, and where in them it begins."""
         relative_offset, position = self.offsets().entry_for(offset - self.base_offset)
         is_entry = relative_offset >= 0
         log = self.log()
@@ -354,14 +362,14 @@ class Segment:
                 base_offset, _, last_delta = _WALK.unpack_from(window)
                 if base_offset + last_delta != self.base_offset + relative_offset:
                     self._rebuild_indexes()  # the entry does not speak of a batch that is there
-                    return self.locate(offset, wait=wait)
+                    return self._locate(offset, wait)
                 is_entry = False
             while at <= last:
                 base_offset, length, last_delta = _WALK.unpack_from(window, at)
                 if length < BATCH_LENGTH_MIN:
                     raise self._damaged(position + at)
                 if base_offset + last_delta >= offset:
-                    return position + at, length + LENGTH_OVERHEAD_BYTES
+                    return position + at, length + LENGTH_OVERHEAD_BYTES, window, at
                 at += length + LENGTH_OVERHEAD_BYTES
             position += at
         return None
