@@ -38,7 +38,11 @@ bench: setup java
 	$(BIN)/python benchmarks/join.py
 	$(BIN)/python benchmarks/latency.py
 	$(BIN)/python benchmarks/throughput.py
+	$(BIN)/python benchmarks/wire.py
+	$(BIN)/python benchmarks/flush.py
+	$(BIN)/python benchmarks/restart.py
 	$(BIN)/python benchmarks/cleaner.py
+	$(BIN)/python benchmarks/memory.py --rounds 1
 
 # make sim SEED=123 lives through one seed; without SEED, through the first hundred.
 sim: setup

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
-METRICS = {"startup": 4, "join": 2, "latency": 4, "throughput": 5}
+METRICS = {"startup": 4, "join": 2, "latency": 4, "throughput": 2, "wire": 2, "flush": 5, "restart": 4, "memory": 5, "cleaner": 12}
+ONE_CELL = {"throughput": ["--only", "1,000 B, lz4, 3 p"], "wire": ["--only", "100 B, zstd, 3 p"]}
 
 
 @pytest.mark.parametrize("name", METRICS)
 def test_it_measures_ottla(name: str, tmp_path: Path) -> None:
     result = tmp_path / "result.json"
-    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--small", "--peers", "ottla", "--json", str(result)]
+    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--small", "--peers", "ottla", "--json", str(result), *ONE_CELL.get(name, [])]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     measured = json.loads(result.read_text())["measured"]
