@@ -129,14 +129,13 @@ class Partitions:
             raise
 
     def _load(self, topic: Topic, number: int, settings: LogSettings) -> tuple[PartitionLog, Opened]:
-        """A log that nobody uses yet, opened; any thread."""
+        """A log that nobody uses yet, opened; any thread: the settings are looked up by who asks, on the loop."""
         directory = f"{topic.name}-{number}"
         name = TopicPartition(topic.name, number)
         topic_id = UUID(bytes=topic.topic_id)
         if self._files.exists(directory):
             self._put_stray_aside(name, directory, topic_id)
-        settings, epoch = log_settings(self._catalogue, topic), topic.leader_epochs[number]
-        partition_log = PartitionLog(self._files, directory, settings, topic_id=topic_id, leader_epoch=epoch)
+        partition_log = PartitionLog(self._files, directory, settings, topic_id=topic_id, leader_epoch=topic.leader_epochs[number])
         opened = partition_log.open(
             self._clock(), log_start_offset=self._checkpoints.log_start(name), recovery_point=self._checkpoints.recovery_point(name)
         )
@@ -223,7 +222,12 @@ class Partitions:
             raise StorageError(self._offline[name].reason)
         partition_log, opened = self._load(topic, number, log_settings(self._catalogue, topic))
         began = partition_log.log_start_offset
-        yield partition_log
+        try:
+            yield partition_log
+        except BaseException:
+            # Without a word of being clean: whatever it was, the next who opens it looks at the files.
+            partition_log.close(clean=False)
+            raise
         if opened.clean and partition_log.log_start_offset == began and not partition_log.rolled_segments:
             partition_log.close()
         else:

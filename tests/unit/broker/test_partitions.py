@@ -2,9 +2,11 @@
 
 import asyncio
 import re
+import threading
 
 import pytest
 
+from ottla.broker import partitions
 from ottla.broker.partitions import log_settings
 from ottla.core.errors import StorageError
 from ottla.core.model import Record
@@ -185,6 +187,44 @@ def test_a_borrowed_log_is_given_back_as_it_was(make_api) -> None:
         assert log.log_end_offset == 3
     assert second.cluster.partitions.opened() == ()
     assert list(second.cluster.partitions.all()) == [(second.cluster.topics.get("t"), 0)]
+
+
+def test_a_borrowed_log_is_closed_when_its_borrower_fails(make_api, monkeypatch) -> None:
+    first = make_api()
+    first.cluster.topics.ensure("t")
+    append(first, count=3)
+    close(first)
+    second = make_api(files=first.files)
+    closed: list[bool] = []
+    close_log = PartitionLog.close
+
+    def close_and_tell(log, *, clean=True) -> None:
+        closed.append(clean)
+        close_log(log, clean=clean)
+
+    monkeypatch.setattr(PartitionLog, "close", close_and_tell)
+    topic = second.cluster.topics.get("t")
+    with pytest.raises(StorageError, match="no room"), second.cluster.partitions.borrowed(topic, 0):
+        raise StorageError("no room")
+    assert (closed, second.cluster.partitions.opened()) == ([False], ())
+    assert second.cluster.partitions.get(topic, 0).log.log_end_offset == 3
+
+
+def test_a_topics_settings_are_looked_up_once_and_never_in_a_worker_thread(make_api, monkeypatch) -> None:
+    first = make_api({"num.partitions": "3"})
+    first.cluster.topics.ensure("t")
+    for number in range(3):
+        append(first, number=number)
+    asked: list[str] = []
+
+    def look_up(catalogue, topic):
+        asked.append(threading.current_thread().name)
+        return log_settings(catalogue, topic)
+
+    monkeypatch.setattr(partitions, "log_settings", look_up)
+    second = make_api(files=first.files)
+    assert len(second.cluster.partitions.opened()) == 3
+    assert asked == [threading.current_thread().name]
 
 
 def test_what_fails_to_close_is_named_and_the_next_start_recovers(make_api, caplog, monkeypatch) -> None:
