@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
+from math import isnan
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -72,7 +73,7 @@ class Setting:
         except ValueError:
             return self._refuse(value, f"Not a number of type {self.type.name}")
         width = {ConfigType.INT: 31, ConfigType.SHORT: 15}.get(self.type, 63)
-        if self.type is not ConfigType.DOUBLE and not -(2**width) <= number < 2**width:
+        if isnan(number) if self.type is ConfigType.DOUBLE else not -(2**width) <= number < 2**width:
             return self._refuse(value, f"Not a number of type {self.type.name}")
         if self.also is not None and number == self.also:
             return None
@@ -191,7 +192,12 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
         ),
         _num(_LONG, "min.compaction.lag.ms", 0, "Shortest time a record stays uncompacted, in ms.", 0, "log.cleaner.min.compaction.lag.ms"),
         _num(_INT, "min.insync.replicas", 1, "Replicas that must have a record before acks=all answers.", 1, "min.insync.replicas"),
-        _bool("preallocate", False, "Whether a new segment's file is made at full size.", "log.preallocate"),
+        _bool(
+            "preallocate",
+            False,
+            "Whether a new segment's file is made at full size. Kept and shown only: files grow as they fill.",
+            "log.preallocate",
+        ),
         _num(_LONG, "retention.bytes", -1, "Bytes a partition keeps; -1 keeps all.", None, "log.retention.bytes"),
         _num(_LONG, "retention.ms", 604800000, "How long records are kept, in ms; -1 keeps them for ever.", -1, "log.retention.ms"),
         _num(_INT, "segment.bytes", 1073741824, "Size at which a new segment begins, in bytes.", 1048576, "log.segment.bytes"),
@@ -206,6 +212,9 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
         ),
     )
 }
+
+_LOAD_FACTOR_MIN = 0.0001
+"""Kafka has no bound. Of the smallest table, 1 MiB, this share is four keys; with a table for none a cleaning would never end."""
 
 _OWN_BROKER_SETTINGS = (
     _num(_INT, "node.id", 1, "The broker's number in the cluster.", 0),
@@ -228,8 +237,17 @@ _OWN_BROKER_SETTINGS = (
     _num(_INT, "log.cleaner.threads", 1, "Threads that clean.", 1),
     _num(_LONG, "log.cleaner.dedupe.buffer.size", 134217728, "Memory for the cleaner's tables of keys, of all threads, in bytes."),
     _num(_INT, "log.cleaner.io.buffer.size", 524288, "Memory for the cleaner's reading and writing, of all threads, in bytes.", 0),
-    _num(_DOUBLE, "log.cleaner.io.buffer.load.factor", 0.9, "How full a cleaner's table of keys may get, as a share of it."),
-    _num(_DOUBLE, "log.cleaner.io.max.bytes.per.second", "1.7976931348623157E308", "Most bytes a second that cleaning reads and writes."),
+    _num(
+        _DOUBLE,
+        "log.cleaner.io.buffer.load.factor",
+        0.9,
+        "How full a cleaner's table of keys may get, as a share of it.",
+        _LOAD_FACTOR_MIN,
+        high=1,
+    ),
+    _num(
+        _DOUBLE, "log.cleaner.io.max.bytes.per.second", "1.7976931348623157E308", "Most bytes a second that cleaning reads and writes.", 1
+    ),
     _num(_LONG, "log.cleaner.backoff.ms", 15000, "How long a cleaner rests when there is nothing to clean, in ms.", 0),
     _num(_INT, "log.retention.hours", 168, "As log.retention.ms, in hours; read when neither ms nor minutes are set.", 1, also=-1),
     _num(_INT, "log.retention.minutes", None, "As log.retention.ms, in minutes; read when that is not set.", 1, also=-1),
@@ -298,6 +316,12 @@ class ConfigError(ValueError):
     """A setting with an unknown name or an impossible value: the message says which, and what would do."""
 
 
+def _unknown(name: str) -> str:
+    if name in TOPIC_SETTINGS:
+        return f"{name} is a setting of topics; the broker's default for all of them is {TOPIC_SETTINGS[name].broker_name}"
+    return f"unknown setting {name}; docs/settings.md lists them"
+
+
 @dataclass(frozen=True)
 class BrokerConfig:
     """The broker's own settings, checked: what `--config k=v` gave, and Kafka's defaults for the rest."""
@@ -308,12 +332,16 @@ class BrokerConfig:
         for name, value in self.given.items():
             setting = BROKER_SETTINGS.get(name)
             if setting is None:
-                raise ConfigError(f"unknown setting {name}; `ottla broker --help` and docs/settings.md list them")
+                raise ConfigError(_unknown(name))
             problem = setting.problem(value)
             if problem is not None:
                 raise ConfigError(problem)
         if self.number("log.cleaner.dedupe.buffer.size") // self.number("log.cleaner.threads") <= _CLEANER_TABLE_BYTES_MIN:
-            raise ConfigError("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+            # Kafka's sentence, and Kafka's check, which wants a byte more than the sentence.
+            raise ConfigError(
+                "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."
+                f" More than {_CLEANER_TABLE_BYTES_MIN} bytes times log.cleaner.threads will do."
+            )
 
     def text(self, name: str) -> str:
         """The value of a setting as it is written, or as a setting in another unit gives it; "" when it has none."""

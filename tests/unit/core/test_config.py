@@ -2,6 +2,7 @@
 
 import pytest
 
+from ottla.core.cleaning.offset_map import OffsetMap
 from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig, ConfigError
 
 
@@ -20,14 +21,21 @@ def test_every_topic_setting_falls_back_to_a_broker_setting_with_the_same_defaul
     [
         ("num.partitions", "many", "Not a number of type INT"),
         ("num.partitions", "0", "at least 1"),
+        ("num.partitions", "9" * 400, "Not a number of type INT"),
         ("num.partitions", str(2**31), "Not a number of type INT"),
         ("auto.create.topics.enable", "yes", "either true or false"),
-        ("no.such.setting", "1", "unknown setting no.such.setting"),
+        ("no.such.setting", "1", "unknown setting no.such.setting; docs/settings.md lists them"),
+        ("retention.ms", "1", "retention.ms is a setting of topics; .* is log.retention.ms"),
         ("log.message.timestamp.type", "Now", "one of: CreateTime, LogAppendTime"),
         ("log.cleaner.min.cleanable.ratio", "1.5", "no more than 1"),
         ("log.retention.minutes", "0", "at least 1 or equal to -1"),
         ("log.roll.hours", "0", "at least 1"),
         ("log.cleaner.threads", "200", "at least 1MB per cleaner thread"),
+        ("log.cleaner.dedupe.buffer.size", "1048576", "at least 1MB per cleaner thread. More than 1048576 bytes"),
+        ("log.cleaner.io.max.bytes.per.second", "0", "at least 1"),
+        ("log.cleaner.io.max.bytes.per.second", "nan", "Not a number of type DOUBLE"),
+        ("log.cleaner.io.buffer.load.factor", "0", "at least 0.0001"),
+        ("log.cleaner.io.buffer.load.factor", "1.01", "no more than 1"),
         ("compression.gzip.level", "0", "at least 1 or equal to -1"),
         ("compression.zstd.level", "23", "no more than 22"),
         ("compression.lz4.level", "18", "no more than 17"),
@@ -36,6 +44,12 @@ def test_every_topic_setting_falls_back_to_a_broker_setting_with_the_same_defaul
 def test_a_bad_broker_setting_is_refused_with_what_would_do(name: str, value: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         BrokerConfig({name: value})
+
+
+def test_the_smallest_table_of_keys_takes_a_key() -> None:
+    config = BrokerConfig({"log.cleaner.dedupe.buffer.size": "1048577", "log.cleaner.io.buffer.load.factor": "0.0001"})
+    size_bytes, load_factor = config.number("log.cleaner.dedupe.buffer.size"), config.share("log.cleaner.io.buffer.load.factor")
+    assert OffsetMap(size_bytes, load_factor=load_factor).entries_max == 4
 
 
 def test_given_values_win_over_defaults() -> None:
