@@ -11,7 +11,8 @@ import pytest
 
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
-from ottla.core.records.end_marker import ControlType, EndMarker, encode_end_marker
+from ottla.core.records.control import ControlType
+from ottla.core.records.end_marker import EndMarker, encode_end_marker
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
 from ottla.testing.cleaning import clean_now, records

@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from ottla.core.errors import PeerError, StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import BatchHeader
-from ottla.core.wire import Reader
+from ottla.core.records.control import ControlType, control_type
 from ottla.storage.partition_log import PartitionLog
 from ottla.storage.transaction_index import AbortedTransaction
-
-_COMMIT = 1
 
 
 def committed_records(log: PartitionLog) -> Iterator[Record]:
@@ -42,8 +40,6 @@ def _is_within(aborted: list[AbortedTransaction], header: BatchHeader) -> bool:
 
 def _is_commit(record: Record) -> bool:
     try:
-        read = Reader(record.key or b"")
-        read.int16()
-        return read.int16() == _COMMIT
+        return control_type(record.key) == ControlType.COMMIT
     except PeerError as error:
         raise StorageError(f"the transaction marker at offset {record.offset} cannot be read") from error

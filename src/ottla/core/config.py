@@ -340,7 +340,7 @@ class BrokerConfig:
             # Kafka's sentence, and Kafka's check, which wants a byte more than the sentence.
             raise ConfigError(
                 "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."
-                f" More than {_CLEANER_TABLE_BYTES_MIN} bytes times log.cleaner.threads will do."
+                f" {_CLEANER_TABLE_BYTES_MIN + 1} bytes for each will do."
             )
 
     def text(self, name: str) -> str:

@@ -11,7 +11,8 @@ from crc32c import crc32c
 
 from ottla.core.errors import ErrorCode
 from ottla.core.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
-from ottla.core.records.end_marker import ControlType, EndMarker
+from ottla.core.records.control import ControlType
+from ottla.core.records.end_marker import EndMarker
 from ottla.storage.log_view import ProducerEnd
 from ottla.storage.transaction_index import AbortedTransaction
 

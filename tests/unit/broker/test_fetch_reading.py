@@ -9,7 +9,8 @@ from ottla.broker.fetch_sessions import FetchedPartition
 from ottla.core.errors import ErrorCode
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch, split_batches
-from ottla.core.records.end_marker import ControlType, EndMarker, encode_end_marker
+from ottla.core.records.control import ControlType
+from ottla.core.records.end_marker import EndMarker, encode_end_marker
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import LogSettings, PartitionLog
 

@@ -31,7 +31,7 @@ def test_every_topic_setting_falls_back_to_a_broker_setting_with_the_same_defaul
         ("log.retention.minutes", "0", "at least 1 or equal to -1"),
         ("log.roll.hours", "0", "at least 1"),
         ("log.cleaner.threads", "200", "at least 1MB per cleaner thread"),
-        ("log.cleaner.dedupe.buffer.size", "1048576", "at least 1MB per cleaner thread. More than 1048576 bytes"),
+        ("log.cleaner.dedupe.buffer.size", "1048576", "at least 1MB per cleaner thread. 1048577 bytes for each"),
         ("log.cleaner.io.max.bytes.per.second", "0", "at least 1"),
         ("log.cleaner.io.max.bytes.per.second", "nan", "Not a number of type DOUBLE"),
         ("log.cleaner.io.buffer.load.factor", "0", "at least 0.0001"),

@@ -5,7 +5,8 @@ import pytest
 from ottla.core.errors import StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
-from ottla.core.records.end_marker import ControlType, EndMarker, encode_end_marker
+from ottla.core.records.control import ControlType
+from ottla.core.records.end_marker import EndMarker, encode_end_marker
 from ottla.storage.markers import read_end_marker
 
 

@@ -7,7 +7,8 @@ from crc32c import crc32c
 
 from ottla.core.errors import ErrorCode
 from ottla.core.records.batch import CONTROL_BIT, NO_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader
-from ottla.core.records.end_marker import ControlType, EndMarker
+from ottla.core.records.control import ControlType
+from ottla.core.records.end_marker import EndMarker
 from ottla.storage.log_view import ProducerEnd
 from ottla.storage.producer_state import SEQUENCE_MAX, ProducerBatch, ProducerStates, SequenceRefused, last_sequence
 from ottla.storage.transaction_index import AbortedTransaction

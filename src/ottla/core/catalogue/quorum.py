@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 from ottla.core.errors import PeerError
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
+from ottla.core.records.control import CONTROL_KEY, ControlType, control_type
 from ottla.core.wire import Reader, Writer
 
-LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = 2, 3, 4, 5, 6
 BOOTSTRAP_SNAPSHOT: Final = "bootstrap.checkpoint"
 SNAPSHOT_SUFFIX: Final = ".checkpoint"
 _SNAPSHOT_NAME: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
@@ -41,20 +41,13 @@ def snapshot_ids(names: Sequence[str]) -> list[SnapshotId]:
     return sorted(SnapshotId(int(name[1]), int(name[2])) for name in found if name)
 
 
-def control_type(record: Record) -> int:
-    """The type of a control record. Raises PeerError."""
-    read = Reader(record.key or b"")
-    read.int16()
-    return read.int16()
-
-
 def voters_of(record: Record) -> frozenset[int] | None:
     """The voters that a control record names; None when it names none. Raises PeerError."""
-    kind, read = control_type(record), Reader(record.value or b"")
-    if kind == LEADER_CHANGE:
+    kind, read = control_type(record.key), Reader(record.value or b"")
+    if kind == ControlType.LEADER_CHANGE:
         version, _ = read.int16(), read.int32()
         return frozenset(_voter(read, version) for _ in range(read.count(5, compact=True)))
-    if kind == KRAFT_VOTERS:
+    if kind == ControlType.KRAFT_VOTERS:
         read.int16()
         return frozenset(_full_voter(read) for _ in range(read.count(23, compact=True)))
     return None
@@ -86,21 +79,21 @@ def first_snapshot(node_id: int, directory_id: bytes, now_ms: int) -> bytes:
     voter = Writer().int32(node_id).raw(directory_id).uvarint(2).compact_string(name).compact_string(host).raw(port.to_bytes(2)).uvarint(0)
     voter.int16(0).int16(_KRAFT_VERSION_MAX).uvarint(0).uvarint(0)
     head = [
-        _control(0, SNAPSHOT_HEADER, Writer().int16(0).int64(now_ms).uvarint(0), now_ms),
-        _control(1, KRAFT_VERSION, Writer().int16(0).int16(_KRAFT_VERSION_MAX).uvarint(0), now_ms),
-        _control(2, KRAFT_VOTERS, Writer().int16(0).uvarint(2).raw(voter.to_bytes()).uvarint(0), now_ms),
+        _control(0, ControlType.SNAPSHOT_HEADER, Writer().int16(0).int64(now_ms).uvarint(0), now_ms),
+        _control(1, ControlType.KRAFT_VERSION, Writer().int16(0).int16(_KRAFT_VERSION_MAX).uvarint(0), now_ms),
+        _control(2, ControlType.KRAFT_VOTERS, Writer().int16(0).uvarint(2).raw(voter.to_bytes()).uvarint(0), now_ms),
     ]
-    foot = [_control(3, SNAPSHOT_FOOTER, Writer().int16(0).uvarint(0), now_ms)]
+    foot = [_control(3, ControlType.SNAPSHOT_FOOTER, Writer().int16(0).uvarint(0), now_ms)]
     return bytes(encode_batch(head, is_control=True) + encode_batch(foot, base_offset=3, is_control=True))
 
 
-def _control(offset: int, kind: int, value: Writer, now_ms: int) -> Record:
-    return Record(offset, now_ms, Writer().int16(0).int16(kind).to_bytes(), value.to_bytes())
+def _control(offset: int, kind: ControlType, value: Writer, now_ms: int) -> Record:
+    return Record(offset, now_ms, CONTROL_KEY.pack(0, kind), value.to_bytes())
 
 
 def is_finished(records: Sequence[Record]) -> bool:
     """Whether the last record of a snapshot is its footer: one without it was not written to its end."""
     try:
-        return bool(records) and control_type(records[-1]) == SNAPSHOT_FOOTER
+        return bool(records) and control_type(records[-1].key) == ControlType.SNAPSHOT_FOOTER
     except PeerError:
         return False

@@ -10,18 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop
 from itertools import count
-from struct import Struct
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from ottla.core.cleaning.lane import Buffer, Chunk, Verdict
-from ottla.core.errors import PeerError
 from ottla.core.records.batch import DECOMPRESSED_BYTES_MAX, HEADER_BYTES, BatchHeader, read_header
 from ottla.core.records.compression import decompress
+from ottla.core.records.control import ControlType, control_type
 from ottla.core.records.raw import read_raw
-
-ABORT: Final = 0
-COMMIT: Final = 1
-_CONTROL_KEY: Final = Struct(">hh")
 
 
 class Aborted(Protocol):
@@ -84,20 +79,20 @@ class Transactions(Generic[AbortedT]):
         found.has_data = True
         return True
 
-    def outlived(self, header: BatchHeader, control_type: int | None) -> bool:
+    def outlived(self, header: BatchHeader, kind: int | None) -> bool:
         """Meet a control batch (None: one without a record): whether no data of its transaction was met before it."""
         self._begin_up_to(header.last_offset)
-        if control_type is None:
+        if kind is None:
             return True
-        if control_type == ABORT:
+        if kind == ControlType.ABORT:
             found = self._aborted.pop(header.producer_id, None)
             if found is None or not found.has_data:
                 return True
             self._kept.append(found.transaction)
             return False
-        if control_type == COMMIT and header.producer_id not in self._committed:
+        if kind == ControlType.COMMIT and header.producer_id not in self._committed:
             return True
-        if control_type == COMMIT:
+        if kind == ControlType.COMMIT:
             self._committed.remove(header.producer_id)
         return False
 
@@ -113,7 +108,7 @@ def skipped(transactions: Transactions[AbortedT], chunk: Chunk, buffer: Buffer) 
     for position in chunk.special:
         header = read_header(buffer, position)
         if header.is_control:
-            transactions.outlived(header, _control_type(buffer, position, header))
+            transactions.outlived(header, _type_of(buffer, position, header))
             positions.add(position)
         elif header.is_transactional and transactions.is_aborted(header):
             positions.add(position)
@@ -142,17 +137,17 @@ class Judge(Generic[AbortedT]):
             header = read_header(buffer, position)
             stays = header.next_offset == self._end_offset or self._is_last_of_producer(header)
             if header.is_control:
-                found[position] = self._of_marker(header, _control_type(buffer, position, header), stays=stays)
+                found[position] = self._of_marker(header, _type_of(buffer, position, header), stays=stays)
             elif header.is_transactional and self._transactions.is_aborted(header):
                 found[position] = Verdict.EMPTY if stays else Verdict.DROP
             else:
                 found[position] = Verdict.FILTER_KEEP if stays else Verdict.FILTER
         return found
 
-    def _of_marker(self, header: BatchHeader, control_type: int | None, *, stays: bool) -> Verdict:
-        outlived = self._transactions.outlived(header, control_type)
+    def _of_marker(self, header: BatchHeader, kind: int | None, *, stays: bool) -> Verdict:
+        outlived = self._transactions.outlived(header, kind)
         horizon_ms = header.delete_horizon_ms
-        if control_type is None or (outlived and horizon_ms is not None and horizon_ms <= self._now_ms):
+        if kind is None or (outlived and horizon_ms is not None and horizon_ms <= self._now_ms):
             return Verdict.EMPTY if stays else Verdict.DROP
         return Verdict.KEEP_UNTIL_HORIZON if outlived and horizon_ms is None else Verdict.KEEP
 
@@ -166,11 +161,9 @@ class Judge(Generic[AbortedT]):
         return header.is_control and header.producer_epoch == producer.epoch
 
 
-def _control_type(buffer: Buffer, position: int, header: BatchHeader) -> int | None:
+def _type_of(buffer: Buffer, position: int, header: BatchHeader) -> int | None:
     """The type in the key of the batch's one record; None without a record."""
     section = memoryview(buffer)[position + HEADER_BYTES : position + header.size_bytes]
     for record in read_raw(decompress(header.codec, section, output_bytes_max=DECOMPRESSED_BYTES_MAX), header):
-        if record.key is None or len(record.key) < _CONTROL_KEY.size:
-            raise PeerError(f"the control record at offset {record.offset} names no type")
-        return int(_CONTROL_KEY.unpack_from(record.key)[1])
+        return control_type(record.key)
     return None

@@ -3,23 +3,15 @@
 It decides nothing about transactions; other kinds of control records (a leader's change, a snapshot's ends) give None. Source: KIP-98.
 """
 
-from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
 
 from ottla.core.errors import PeerError
 from ottla.core.model import Record
+from ottla.core.records.control import CONTROL_KEY, ControlType, control_type
 
-_KEY: Final = Struct(">hh")
 _VALUE: Final = Struct(">hi")
 _VERSION: Final = 0
-
-
-class ControlType(IntEnum):
-    """The second number of a control record's key."""
-
-    ABORT = 0
-    COMMIT = 1
 
 
 class EndMarker(NamedTuple):
@@ -31,14 +23,12 @@ class EndMarker(NamedTuple):
 
 def encode_end_marker(marker: EndMarker) -> tuple[bytes, bytes]:
     """Key and value of the one record of a control batch."""
-    return _KEY.pack(_VERSION, marker.type), _VALUE.pack(_VERSION, marker.coordinator_epoch)
+    return CONTROL_KEY.pack(_VERSION, marker.type), _VALUE.pack(_VERSION, marker.coordinator_epoch)
 
 
 def decode_end_marker(record: Record) -> EndMarker | None:
     """The marker in a control record; None for another kind of control record. Raises PeerError on bytes that are neither."""
-    if record.key is None or len(record.key) < _KEY.size:
-        raise PeerError(f"the control record at offset {record.offset} names no type")
-    _, kind = _KEY.unpack_from(record.key)
+    kind = control_type(record.key)
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         return None
     if record.value is None or len(record.value) < _VALUE.size:

@@ -8,10 +8,11 @@ import pytest
 
 from ottla.core.cleaning.lane import Verdict
 from ottla.core.cleaning.plain import PlainChunk
-from ottla.core.cleaning.transactions import ABORT, COMMIT, Judge, Transactions, skipped
+from ottla.core.cleaning.transactions import Judge, Transactions, skipped
 from ottla.core.errors import PeerError
 from ottla.core.model import Record
 from ottla.core.records.batch import empty_batch, encode_batch, read_header
+from ottla.core.records.control import ControlType
 
 NOW_MS = 5000
 
@@ -67,25 +68,33 @@ def verdicts(
 
 
 def test_aborted_data_goes_and_its_marker_stays_and_so_does_its_index_entry() -> None:
-    batches = [data(0, 7), data(1, 8), data(2, 7), marker(3, 7, ABORT), marker(4, 8, COMMIT)]
+    batches = [data(0, 7), data(1, 8), data(2, 7), marker(3, 7, ControlType.ABORT), marker(4, 8, ControlType.COMMIT)]
     abort = Abort(7, 0, 3)
     drop, keep = Verdict.DROP, Verdict.KEEP
     assert verdicts(batches, abort) == ([drop, Verdict.FILTER, drop, keep, keep], [abort])
 
 
 def test_markers_get_a_horizon_when_their_data_is_gone_and_go_at_the_horizon() -> None:
-    for kind in (ABORT, COMMIT):
+    for kind in (ControlType.ABORT, ControlType.COMMIT):
         assert verdicts([marker(3, 7, kind)]) == ([Verdict.KEEP_UNTIL_HORIZON], [])
         assert verdicts([marker(3, 7, kind, horizon_ms=NOW_MS + 1)]) == ([Verdict.KEEP], [])
         assert verdicts([marker(3, 7, kind, horizon_ms=NOW_MS)]) == ([Verdict.DROP], [])
 
 
 def test_a_marker_whose_data_is_gone_leaves_the_index() -> None:
-    assert verdicts([marker(3, 7, ABORT)], Abort(7, 0, 3)) == ([Verdict.KEEP_UNTIL_HORIZON], [])
+    assert verdicts([marker(3, 7, ControlType.ABORT)], Abort(7, 0, 3)) == ([Verdict.KEEP_UNTIL_HORIZON], [])
 
 
 def test_the_next_transaction_of_a_producer_is_another_one() -> None:
-    batches = [data(0, 7), marker(1, 7, ABORT), data(2, 7), marker(3, 7, COMMIT), data(4, 7), marker(5, 7, ABORT), marker(6, 7, COMMIT)]
+    batches = [
+        data(0, 7),
+        marker(1, 7, ControlType.ABORT),
+        data(2, 7),
+        marker(3, 7, ControlType.COMMIT),
+        data(4, 7),
+        marker(5, 7, ControlType.ABORT),
+        marker(6, 7, ControlType.COMMIT),
+    ]
     aborted = [Abort(7, 4, 5), Abort(7, 0, 1)]
     drop, keep = Verdict.DROP, Verdict.KEEP
     expected = [drop, keep, Verdict.FILTER, keep, drop, keep, Verdict.KEEP_UNTIL_HORIZON]
@@ -113,7 +122,7 @@ def test_a_batch_without_a_producer_is_no_producers_last() -> None:
 
 
 def test_a_producer_known_by_its_marker_alone_keeps_that() -> None:
-    batches = [marker(1, 7, COMMIT, epoch=3, horizon_ms=1), marker(2, 7, COMMIT, epoch=4, horizon_ms=1)]
+    batches = [marker(1, 7, ControlType.COMMIT, epoch=3, horizon_ms=1), marker(2, 7, ControlType.COMMIT, epoch=4, horizon_ms=1)]
     assert verdicts(batches, producers={7: End(4, -1)})[0] == [Verdict.DROP, Verdict.EMPTY]
     assert verdicts([data(3, 7)], producers={7: End(0, -1)})[0] == [Verdict.FILTER]
 
@@ -121,18 +130,18 @@ def test_a_producer_known_by_its_marker_alone_keeps_that() -> None:
 def test_the_last_batch_of_the_range_stays() -> None:
     assert verdicts([data(0, -1, is_transactional=False, last_offset=4)], end_offset=5)[0] == [Verdict.FILTER_KEEP]
     assert verdicts([data(0, 7, last_offset=4)], Abort(7, 0, 9), end_offset=5)[0] == [Verdict.EMPTY]
-    assert verdicts([marker(4, 7, COMMIT, horizon_ms=1)], end_offset=5)[0] == [Verdict.EMPTY]
-    assert verdicts([marker(4, 7, COMMIT)], end_offset=5)[0] == [Verdict.KEEP_UNTIL_HORIZON]
+    assert verdicts([marker(4, 7, ControlType.COMMIT, horizon_ms=1)], end_offset=5)[0] == [Verdict.EMPTY]
+    assert verdicts([marker(4, 7, ControlType.COMMIT)], end_offset=5)[0] == [Verdict.KEEP_UNTIL_HORIZON]
 
 
 def test_an_emptied_marker_goes_when_nothing_needs_it() -> None:
-    gone = empty(marker(4, 7, COMMIT))
+    gone = empty(marker(4, 7, ControlType.COMMIT))
     assert verdicts([gone])[0] == [Verdict.DROP]
     assert verdicts([gone], end_offset=5)[0] == [Verdict.EMPTY]
 
 
 def test_an_emptied_batch_of_data_still_holds_its_marker() -> None:
-    assert verdicts([empty(data(0, 7)), marker(1, 7, COMMIT)])[0] == [Verdict.FILTER, Verdict.KEEP]
+    assert verdicts([empty(data(0, 7)), marker(1, 7, ControlType.COMMIT)])[0] == [Verdict.FILTER, Verdict.KEEP]
 
 
 def test_other_control_records_stay() -> None:
@@ -140,7 +149,7 @@ def test_other_control_records_stay() -> None:
 
 
 def test_the_index_pass_skips_control_batches_and_aborted_data() -> None:
-    batches = [data(0, 7), data(1, 8), marker(2, 7, ABORT), data(3, 7), data(4, 9, is_transactional=False)]
+    batches = [data(0, 7), data(1, 8), marker(2, 7, ControlType.ABORT), data(3, 7), data(4, 9, is_transactional=False)]
     buffer = b"".join(batches)
     positions = skipped(Transactions([Abort(7, 0, 2)]), PlainChunk(buffer, array("q", [4])), buffer)
     assert positions == {0, len(batches[0]) + len(batches[1])}

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.core.errors import PeerError
-from ottla.core.records.control import decode_control
+from ottla.core.records.control import ControlType, control_type, decode_control
 from ottla.core.wire import Writer
 
 DIRECTORY = bytes(range(16))
@@ -71,3 +71,11 @@ def test_each_type(number: int, name: str, value: bytes, data: dict[str, object]
 def test_what_is_no_control_record_is_a_peer_error(key_bytes: bytes | None, value: bytes | None) -> None:
     with pytest.raises(PeerError):
         decode_control(key_bytes, value)
+
+
+def test_the_type_is_the_second_number_of_the_key() -> None:
+    assert [control_type(key(number)) for number in range(8)] == [*ControlType, 7]
+    assert control_type(key(1) + b"more") == ControlType.COMMIT
+    for none in (None, b"", b"\0\0\0"):
+        with pytest.raises(PeerError):
+            control_type(none)

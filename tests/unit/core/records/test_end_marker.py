@@ -4,7 +4,8 @@ import pytest
 
 from ottla.core.errors import PeerError
 from ottla.core.model import Record
-from ottla.core.records.end_marker import ControlType, EndMarker, decode_end_marker, encode_end_marker
+from ottla.core.records.control import ControlType
+from ottla.core.records.end_marker import EndMarker, decode_end_marker, encode_end_marker
 
 
 def record(key: bytes | None, value: bytes | None) -> Record:
