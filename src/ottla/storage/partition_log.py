@@ -474,9 +474,9 @@ class PartitionLog:
         )
 
     def swap_segments(self, base_offset: int, replaced: Sequence[int]) -> tuple[str, ...] | None:
-        """Put the finished `.cleaned` files of `base_offset` where the segments with the base offsets `replaced` are, itself the first.
+        """Put the finished `.swap` files of `base_offset` where the segments with the base offsets `replaced` are, itself the first.
 
-        The old files have new names (`.deleted`) then, to be removed once the directory has been synced. None, and the cleaned files are
+        The old files have new names (`.deleted`) then, to be removed once the directory has been synced. None, and the `.swap` files are
         removed, when one of the segments is not there any more.
         """
         assert replaced[0] == base_offset, "a cleaned segment begins where the first one that it replaces begins"

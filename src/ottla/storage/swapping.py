@@ -54,14 +54,10 @@ def make_ready(files: Files, path: str) -> None:
 
 
 def swap_in(files: Files, path: str, replaced: Sequence[Segment]) -> tuple[str, ...]:
-    """Give finished files (`.swap` or `.cleaned`) the place of `replaced`, the first of which has the same path. The old files' names."""
-    made = [path + suffix for suffix in reversed(SEGMENT_SUFFIXES)]
-    for name in made:  # the log last: from then on the swap counts
-        if files.exists(name + CLEANED_SUFFIX):
-            files.rename(name + CLEANED_SUFFIX, name + SWAP_SUFFIX)
+    """Give `.swap` files (see `make_ready`) the place of `replaced`, the first of which has the same path. The old files' names."""
     # From the newest to the oldest: while the first one is there, what is left has no hole.
     deleted = [old for segment in reversed(replaced) for old in mark_deleted(files, reversed(segment_files(segment)))]
-    for name in made:
+    for name in [path + suffix for suffix in reversed(SEGMENT_SUFFIXES)]:
         if files.exists(name + SWAP_SUFFIX):
             files.rename(name + SWAP_SUFFIX, name)
     return tuple(deleted)
