@@ -27,7 +27,7 @@ from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
 from ottla.core.model import TopicPartition
 from ottla.storage.cleaner import Cleaned, clean, first_timestamp_ms
-from ottla.storage.files import Files, OsFiles
+from ottla.storage.files import Files
 from ottla.storage.log_view import LogView
 
 log = logging.getLogger("ottla.broker.cleaner")
@@ -102,7 +102,7 @@ class LogCleaner:
         self._threads = config.number("log.cleaner.threads") if config.flag("log.cleaner.enable") else 0
         self._pool = ThreadPoolExecutor(max(1, self._threads), thread_name_prefix="ottla-cleaner")
         self._stopping = Event()
-        self._throttle = Throttle(float(config.text("log.cleaner.io.max.bytes.per.second")), self._stopping.wait)
+        self._throttle = Throttle(config.share("log.cleaner.io.max.bytes.per.second"), self._stopping.wait)
         self._workers: list[asyncio.Task[None]] = []
         self._wake = asyncio.Event()
         self._looking = asyncio.Lock()
@@ -295,10 +295,8 @@ class LogCleaner:
         def swap(base_offset: int, replaced: Sequence[int]) -> bool:
             return asyncio.run_coroutine_threadsafe(self._swap(found.partition, base_offset, replaced), loop).result()
 
-        # Handles belong to one thread; what is in memory has none.
-        files = OsFiles(self._files.absolute(".")) if isinstance(self._files, OsFiles) else self._files
         return clean(
-            files,
+            self._files,
             found.view,
             first_dirty_offset=state.first_dirty_offset,
             first_uncleanable_offset=state.first_uncleanable_offset,
@@ -308,12 +306,14 @@ class LogCleaner:
             swap=swap,
             throttle=self._throttle,
             is_stopped=lambda: self._stopping.is_set() or found.partition.deleted,
+            # As in Kafka half of a thread's share is for reading, half for writing.
+            io_buffer_bytes=self._config.number("log.cleaner.io.buffer.size") // self._threads // 2,
         )
 
     def _offset_map(self, cleanable_bytes: int) -> OffsetMap:
         """As large as the settings allow, but not much larger than this log can fill: memory is written when it is made."""
         own_bytes = self._config.number("log.cleaner.dedupe.buffer.size") // self._threads
-        load_factor = float(self._config.text("log.cleaner.io.buffer.load.factor"))
+        load_factor = self._config.share("log.cleaner.io.buffer.load.factor")
         return OffsetMap(min(own_bytes, max(_MAP_BYTES_MIN, 2 * cleanable_bytes)), load_factor=load_factor)
 
     async def _swap(self, partition: Partition, base_offset: int, replaced: Sequence[int]) -> bool:
