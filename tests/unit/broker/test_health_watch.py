@@ -138,8 +138,9 @@ def test_it_looks_by_itself_and_survives_a_failure(case: Case, monkeypatch: pyte
 
         monkeypatch.setattr(case.watch, "look", look)
         case.watch.begin()
-        while not case.watch.view.partitions:
-            await asyncio.sleep(0.001)
+        async with asyncio.timeout(5):
+            while not case.watch.view.partitions:
+                await asyncio.sleep(0.001)
         await case.watch.stop()
 
     case.runner.run(run())

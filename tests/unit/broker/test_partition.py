@@ -173,12 +173,14 @@ def test_flush_ms_syncs_what_is_old_whatever_else_is_set() -> None:
         assert (partition.when_durable(), partition.log.high_watermark) == (None, 2)
         await idle()
         assert files.log_syncs == 0
-        while partition.log.recovery_point < 2:
-            await asyncio.sleep(0.005)
+        async with asyncio.timeout(5):
+            while partition.log.recovery_point < 2:
+                await asyncio.sleep(0.005)
         assert files.log_syncs == 1
         append(partition)
-        while partition.log.recovery_point < 3:
-            await asyncio.sleep(0.005)
+        async with asyncio.timeout(5):
+            while partition.log.recovery_point < 3:
+                await asyncio.sleep(0.005)
 
     asyncio.run(run())
 
@@ -190,8 +192,9 @@ def test_flush_ms_that_is_set_later_counts_for_what_is_there() -> None:
         assert partition.age_timer is None
         partition.log.settings = LogSettings(flush_ms=5)
         partition.settings_changed()
-        while partition.log.recovery_point < 1:
-            await asyncio.sleep(0.005)
+        async with asyncio.timeout(5):
+            while partition.log.recovery_point < 1:
+                await asyncio.sleep(0.005)
         partition.log.settings = LogSettings()
         partition.settings_changed()
         append(partition)
@@ -241,8 +244,9 @@ def test_a_reader_that_has_gone_is_no_trouble() -> None:
         append(partition)
         waiting = partition.when_durable()
         waiting.cancel()  # type: ignore[union-attr]
-        while partition.log.recovery_point < 1:
-            await asyncio.sleep(0.001)
+        async with asyncio.timeout(5):
+            while partition.log.recovery_point < 1:
+                await asyncio.sleep(0.001)
 
     asyncio.run(run())
 
