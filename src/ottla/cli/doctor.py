@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from http.client import HTTPException
+from http.client import HTTPException, InvalidURL
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,8 +44,12 @@ def ask_broker(address: str) -> dict[str, Any]:
         if error.code != 503:  # what an ill broker answers
             raise CannotTellError(f"{url} answers {error.code}: is this a broker that was started with --metrics?") from error
         body = error.read(ANSWER_BYTES_MAX)
-    except (OSError, ValueError, HTTPException) as error:
-        raise CannotTellError(f"{url} does not answer ({error}): start the broker with --metrics HOST:PORT") from error
+    except (InvalidURL, ValueError) as error:
+        raise CannotTellError(f"{address} is no address: write HOST:PORT, as the broker was given with --metrics") from error
+    except (OSError, HTTPException) as error:
+        raise CannotTellError(
+            f"{url} does not answer: {_reason(error)}. Is the broker running? Start it with --metrics HOST:PORT, and name the same here."
+        ) from error
     try:
         report = json.loads(body)
     except ValueError as error:
@@ -53,6 +57,12 @@ def ask_broker(address: str) -> dict[str, Any]:
     if not isinstance(report, dict) or not {"healthy", "findings", "topics"} <= report.keys():
         raise CannotTellError(f"{url} answers with another report than a broker's")
     return report
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, in the operating system's words where they are its."""
+    reason = error.reason if isinstance(error, urllib.error.URLError) else error
+    return (reason.strerror if isinstance(reason, OSError) else None) or str(reason) or type(reason).__name__
 
 
 def look_at_directory(directory: Path) -> dict[str, Any]:
