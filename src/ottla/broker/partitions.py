@@ -83,7 +83,11 @@ def log_settings(catalogue: Catalogue, topic: Topic) -> LogSettings:
 
 
 class Partitions:
-    """Every partition that has been used since the start, by name. After a clean end, one that is not used costs nothing."""
+    """Every partition that has been used since the start, by name.
+
+    After a clean end one is opened when it is first used. The cleaner uses all of compacted topics at its first look and they stay open;
+    retention borrows the others for a moment.
+    """
 
     def __init__(
         self, files: Files, catalogue: Catalogue, clock: Callable[[], int], checkpoints: OffsetCheckpoints, removals: Removals

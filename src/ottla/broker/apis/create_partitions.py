@@ -1,4 +1,4 @@
-"""CreatePartitions (37), v0-3: raises partition counts; a smaller or equal count is refused with INVALID_PARTITIONS (S0.3)."""
+"""CreatePartitions (37), v0-3: raises partition counts; a smaller or equal count is refused with INVALID_PARTITIONS."""
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any

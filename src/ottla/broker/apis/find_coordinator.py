@@ -1,4 +1,4 @@
-"""FindCoordinator (10), v0-6: which broker serves a group: the leader of its partition of `__consumer_offsets` (S0.4, S2.6).
+"""FindCoordinator (10), v0-6: which broker serves a group: the leader of its partition of `__consumer_offsets`.
 
 Version notes: v0-3 ask for one key, v4+ for many (KIP-699); v1+ says what kind of key it is. Only groups (type 0) have a coordinator here.
 """

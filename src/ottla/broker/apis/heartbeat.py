@@ -1,4 +1,4 @@
-"""Heartbeat (12), v0-4: a member is alive, and hears whether a rebalance has begun (S0.5).
+"""Heartbeat (12), v0-4: a member is alive, and hears whether a rebalance has begun.
 
 Version notes: v3+ static members.
 """

@@ -1,4 +1,4 @@
-"""JoinGroup (11), v0-9: enters a group, or takes part in its next round; the answer may wait for the others (S0.7).
+"""JoinGroup (11), v0-9: enters a group, or takes part in its next round; the answer may wait for the others.
 
 Version notes: v0 has no rebalance timeout (the session's is used); v4+ tells a new member its id first (KIP-394); v5+ static members
 (KIP-345); v7+ the protocol type, and a null protocol name (KIP-559); v8+ the client's reason (KIP-800); v9+ skip-assignment (KIP-814).

@@ -1,4 +1,4 @@
-"""OffsetCommit (8), v2-10: a group's offsets are kept, if the member's generation still counts (S1.5, S2.3).
+"""OffsetCommit (8), v2-10: a group's offsets are kept, if the member's generation still counts.
 
 Version notes: v2-4 may carry a retention of their own; v6+ the leader epoch; v7+ static members; v9+ knows group errors (KIP-848);
 v10+ names topics by id (KIP-516).

@@ -1,5 +1,7 @@
-"""Produce (0), v3-13: appends record batches. They are checked and written where the socket put them, never parsed per record.
+"""Produce (0), v3-13: appends record batches. They are checked and written where the socket put them; records are parsed where need be.
 
+That is where the topic is compacted (each record needs a key), where `compression.type` asks for another codec than the producer's (the
+batch is made anew), and where `message.timestamp.before.max.ms` or `.after.max.ms` limits times that the batch's head does not settle.
 Version notes: v0-2 are advertised and refused, as Kafka does, because clients conclude from them that compression works; v5+ answers with
 the log's start; v7+ takes zstd (KIP-110); v8+ answers with an error message; v9+ is flexible; v13+ names topics by id (KIP-516). acks=0
 has no answer; -1 and 1 are the same here. Where a topic's `flush.messages` asks for it, the answer waits until the records are durable.

@@ -1,4 +1,4 @@
-"""SyncGroup (14), v0-5: the leader hands in the plan, everybody gets its own part (S3).
+"""SyncGroup (14), v0-5: the leader hands in the plan, everybody gets its own part.
 
 Version notes: v3+ static members; v5+ names the protocol, which must be the group's (KIP-559): without it, INCONSISTENT_GROUP_PROTOCOL.
 """
