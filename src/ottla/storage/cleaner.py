@@ -34,7 +34,7 @@ class Cleaned:
 
     is_complete: False when it was stopped, or segments went away meanwhile; what was swapped in until then is in place all the same.
     passes: more than one when the dirty keys exceeded the offset map. map_utilization: the largest share of its slots in use, 0 to 1.
-    indexed_bytes, indexed_records: read to fill the offset map. read_bytes, written_bytes: by the second pass, which copies.
+    indexed_bytes: read to fill the offset map. read_bytes, written_bytes: by the second pass, which copies.
     read_records, kept_records: looked at, and of those (and of batches that stayed unread) in the new segments.
     """
 
@@ -43,7 +43,6 @@ class Cleaned:
     passes: int = 0
     map_utilization: float = 0.0
     indexed_bytes: int = 0
-    indexed_records: int = 0
     read_bytes: int = 0
     read_records: int = 0
     written_bytes: int = 0
@@ -66,8 +65,8 @@ def clean(
 ) -> Cleaned:
     """Clean `view`'s log up to `first_uncleanable_offset`, in as many passes as the offset map needs.
 
-    files: this thread's own `OsFiles` over the same root, since one closes handles of its other users. The range comes from `candidates`
-    and this same view.
+    files: the log's own, or another `OsFiles` over the same root: a thread opens and closes descriptors of its own. The range comes from
+    `candidates` and this same view.
     offset_map: for this cleaning alone; what it holds is forgotten.
     swap(base_offset, replaced): has the owner of the log put the finished `.swap` files of `base_offset` in place of the segments
     `replaced` (`PartitionLog.swap_segments`); False when those are not there any more, and nothing was done.
@@ -168,7 +167,6 @@ class _Cleaning:
             except PeerError as error:
                 raise _damaged(segment, error) from error
             self.done.indexed_bytes += chunk.size_bytes
-            self.done.indexed_records += indexed.records
             if indexed.is_full:
                 return True
         return False

@@ -50,17 +50,15 @@ class Flush:
 class Durability:
     """`offset`: all below is durable. `broken`: why nothing more can be promised, after a failed sync.
 
-    `snapshot_offset`: where the newest snapshot on disk stands (-1: there is none). `lock` is held while a full segment is being synced:
-    who takes the directory away holds it, too.
+    `lock` is held while a full segment is being synced: who takes the directory away holds it, too.
     """
 
-    __slots__ = ("_directory", "_files", "_flush", "_named", "_names", "_rolled", "broken", "lock", "offset", "snapshot_offset")
+    __slots__ = ("_directory", "_files", "_flush", "_named", "_names", "_rolled", "broken", "lock", "offset")
 
-    def __init__(self, files: Files, directory: str, *, offset: int, snapshot_offset: int, undurable: Sequence[Segment]) -> None:
+    def __init__(self, files: Files, directory: str, *, offset: int, undurable: Sequence[Segment]) -> None:
         self._files = files
         self._directory = directory
         self.offset = offset
-        self.snapshot_offset = snapshot_offset
         self.broken: str | None = None
         self.lock = Lock()
         self._rolled = [Rolled(segment, 0, None) for segment in undurable]
@@ -149,4 +147,3 @@ class Durability:
     def write_snapshot(self, offset: int, snapshot: bytes) -> None:
         """Write, durably, the producers as they are at `offset`, below which everything is durable."""
         self._files.replace(f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}", snapshot)
-        self.snapshot_offset = max(self.snapshot_offset, offset)

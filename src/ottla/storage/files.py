@@ -60,10 +60,6 @@ class File(Protocol):
         """At most `length` bytes from `position` on; fewer only at the end of the file. Unless `wait`, ColdRead may be raised."""
         ...
 
-    def write_at(self, position: int, data: Buffer) -> None:
-        """Replace bytes that exist."""
-        ...
-
     def truncate(self, size: int) -> None: ...
     def sync(self) -> None:
         """Return when all that was written would survive a power failure."""
@@ -189,13 +185,6 @@ class OsFile:
         if got < length:
             raise ColdRead(partial(self._files.warm, self._path, position, length))
         return data
-
-    def write_at(self, position: int, data: Buffer) -> None:
-        assert position + len(data) <= self.size, "write_at replaces bytes that exist"
-        with _told("write to", self._path):
-            if self._descriptor < 0:
-                self._reopen()
-            self._write_rest(bytes(data), position)
 
     def truncate(self, size: int) -> None:
         with _told("shorten", self._path):

@@ -50,16 +50,6 @@ class MemoryFile:
         parts[-1] = parts[-1][: end - last * _MEMORY_CHUNK_BYTES]
         return b"".join(parts)
 
-    def write_at(self, position: int, data: Buffer) -> None:
-        assert position + len(data) <= self.size, "write_at replaces bytes that exist"
-        with memoryview(data) as view:
-            start = 0
-            while start < len(view):
-                number, at = divmod(position + start, _MEMORY_CHUNK_BYTES)
-                part = view[start : start + _MEMORY_CHUNK_BYTES - at]
-                self._chunks[number][at : at + len(part)] = part
-                start += len(part)
-
     def truncate(self, size: int) -> None:
         if size > self.size:
             self._append(bytes(size - self.size))

@@ -74,7 +74,6 @@ class PartitionLog:
             self._files,
             self._directory,
             offset=found.durable_offset if found.segments else found.end_offset,
-            snapshot_offset=found.snapshot_offset,
             undurable=found.undurable,
         )
         self._is_closed = found.clean

@@ -38,16 +38,14 @@ _CRC_BYTES: Final = 4
 class Recovered:
     """A partition's log as found. `clean`: it was closed in order. `bytes_cut`: what was removed, torn or behind something torn.
 
-    `durable_offset`: all below is known to be durable (-1: nothing is); `snapshot_offset`: the newest snapshot's (-1: there is none).
-    `aborted`: the transactions of all its indexes, in order. `undurable`: segments before the last that no snapshot vouches for; they must
-    be synced before the next one is written.
+    `durable_offset`: all below is known to be durable (-1: nothing is). `aborted`: the transactions of all its indexes, in order.
+    `undurable`: segments before the last that no snapshot vouches for; they must be synced before the next one is written.
     """
 
     segments: list[Segment] = field(default_factory=list)
     start_offset: int = 0
     end_offset: int = 0
     durable_offset: int = 0
-    snapshot_offset: int = -1
     producers: ProducerStates = field(default_factory=ProducerStates)
     epochs: list[EpochStart] = field(default_factory=list)
     clean: bool = True
@@ -109,7 +107,6 @@ class _Recovery:
             if found.epochs != epochs:
                 self._files.replace(self._path(LEADER_EPOCHS_FILE), encode_leader_epochs(found.epochs), sync=False)
         found.durable_offset = found.end_offset if found.clean else min(self._durable_offset, found.end_offset)
-        found.snapshot_offset = self._snapshot_offset
         found.producers.expire(now_ms=self._now_ms, after_ms=self._settings.producer_id_expiration_ms)
         self._remove_stray_snapshots()
         return found
@@ -197,13 +194,15 @@ class _Recovery:
                 found.bytes_cut += size - segment.size
                 segment.truncate(segment.size)
                 segment.sync()
-            is_vouched_for = found.end_offset <= self._durable_offset
-            segment.rewrite_indexes(sync=is_vouched_for)
             found.undurable.append(segment)
             if not is_whole:
                 self._drop_from(number + 1)
                 break
         found.undurable = [segment for segment in found.undurable if segment is not found.segments[-1]]
+        for segment in found.undurable:
+            segment.rewrite_indexes(sync=False)
+        # The last one's are written when it is full or closed: to make files anew is what costs time when a thousand logs are recovered.
+        found.segments[-1].keep_indexes()
         found.aborted = [transaction for transaction in found.aborted if transaction.last_offset < found.end_offset]
         ends = [*(segment.base_offset for segment in found.segments[first + 1 :]), found.end_offset]
         for segment, end_offset in zip(found.segments[first:], ends):

@@ -91,13 +91,12 @@ class Segments:
         """The `count` oldest segments, closed and no longer in the log."""
         return self._take(0, count)
 
-    def replace(self, bases: Sequence[int], segment: Segment) -> list[Segment]:
-        """Puts `segment` where those with these base offsets were; they come back, closed."""
+    def replace(self, bases: Sequence[int], segment: Segment) -> None:
+        """Puts `segment` where those with these base offsets were."""
         first = self._bases.index(bases[0])
-        taken = self._take(first, len(bases))
+        self._take(first, len(bases))
         self._all.insert(first, segment)
         self._bases.insert(first, segment.base_offset)
-        return taken
 
     def _take(self, first: int, count: int) -> list[Segment]:
         taken = self._all[first : first + count]

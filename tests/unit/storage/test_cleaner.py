@@ -21,6 +21,7 @@ from ottla.storage.log_view import LogView
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import LogSettings, PartitionLog
 from ottla.testing.cleaning import clean_now, records
+from ottla.testing.faulty_files import overwrite
 
 NOW_MS = 1_000_000
 
@@ -159,7 +160,8 @@ def test_only_what_is_dirty_is_indexed() -> None:
         case.add(f"k{number}", "v")
     case.roll()
     done = case.clean(checkpoint=5)
-    assert (done.indexed_records, done.read_records, done.end_offset) == (4, 8, 8)
+    assert (done.read_records, done.end_offset) == (8, 8)
+    assert done.indexed_bytes < done.read_bytes
     assert len(case.left()) == 9
 
 
@@ -335,7 +337,7 @@ def test_a_log_that_moves_away_before_its_files_are_ready_stops_the_cleaning(mon
 
 
 def spoil(case: Case, name: str, at: int, data: bytes) -> None:
-    case.files.open(f"t-0/{name}").write_at(at, data)
+    overwrite(case.files, f"t-0/{name}", at, data)
 
 
 @pytest.mark.parametrize(
@@ -380,7 +382,7 @@ def test_an_index_that_is_missing_or_damaged_is_not_needed() -> None:
             case.files.remove(f"t-0/{name}")
             if data is not None:
                 case.files.open(f"t-0/{name}").append(data)
-        assert case.clean_with(lambda *_: False, view, checkpoint=3).indexed_records == 14
+        assert case.clean_with(lambda *_: False, view, checkpoint=3).indexed_bytes == sum(s.size_bytes for s in view.segments)
 
 
 def test_what_the_offset_map_held_before_is_forgotten() -> None:

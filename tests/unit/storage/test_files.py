@@ -40,8 +40,6 @@ def test_large_pieces_cross_the_chunks(files: Files) -> None:
     assert file.read(0, file.size) == data
     assert file.read(CHUNK - 1, 2) == data[CHUNK - 1 : CHUNK + 1]
     assert file.read(CHUNK, CHUNK) == data[CHUNK : 2 * CHUNK]
-    file.write_at(CHUNK - 2, b"12345")
-    assert file.read(CHUNK - 3, 7) == data[CHUNK - 3 : CHUNK - 2] + b"12345" + data[CHUNK + 3 : CHUNK + 4]
     file.truncate(2 * CHUNK)
     assert file.size == 2 * CHUNK
     file.append(b"end")

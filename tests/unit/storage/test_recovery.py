@@ -13,6 +13,7 @@ from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
 from ottla.storage.producer_state import ProducerStates
 from ottla.storage.recovery import Recovered, recover
+from ottla.testing.faulty_files import overwrite
 
 NOW_MS = 1_000_000
 SETTINGS = LogSettings(segment_bytes=2000, index_interval_bytes=300)
@@ -105,7 +106,7 @@ def test_a_torn_last_batch_is_cut(missing: int, zeros: bool) -> None:
 
 def test_damage_in_the_middle_ends_the_log_there() -> None:
     files = written()
-    files.open(path(BASES[1])).write_at(2 * BATCH_BYTES + 100, b"\xff")
+    overwrite(files, path(BASES[1]), 2 * BATCH_BYTES + 100, b"\xff")
     found = open_it(files)
     assert found.end_offset == BASES[1] + 6
     assert names(files, ".log") == names(files, ".index") == names(files, ".timeindex") == BASES[:2]
@@ -117,14 +118,14 @@ def test_damage_in_the_middle_ends_the_log_there() -> None:
 
 def test_a_changed_offset_is_damage_although_no_checksum_tells() -> None:
     files = written()
-    files.open(path(BASES[1])).write_at(2 * BATCH_BYTES, struct.pack(">q", BASES[1] + 7))
+    overwrite(files, path(BASES[1]), 2 * BATCH_BYTES, struct.pack(">q", BASES[1] + 7))
     assert open_it(files).end_offset == BASES[1] + 6
 
 
 def test_what_a_snapshot_vouches_for_is_not_read_again_and_never_removed() -> None:
     files = written(flushed=40)
     assert names(files, ".snapshot") == BASES[1:]
-    files.open(path(BASES[0])).write_at(100, b"\xff")
+    overwrite(files, path(BASES[0]), 100, b"\xff")
     found = open_it(files)
     assert (found.clean, found.end_offset, found.undurable) == (False, 120, [])
     assert [segment.base_offset for segment in found.segments] == BASES
@@ -195,7 +196,7 @@ def test_epochs_behind_the_cut_are_forgotten() -> None:
 
 def test_a_damaged_snapshot_is_no_evidence() -> None:
     files = written(clean=True)
-    files.open(path(120, ".snapshot")).write_at(10, b"\xff")
+    overwrite(files, path(120, ".snapshot"), 10, b"\xff")
     found = open_it(files)
     assert (found.clean, found.end_offset) == (False, 120)
     assert found.producers.encode() == open_it(written()).producers.encode()

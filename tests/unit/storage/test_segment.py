@@ -11,6 +11,7 @@ from ottla.core.records.batch import encode_batch, read_header
 from ottla.storage.files import Files, OsFiles
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.segment import RELATIVE_OFFSET_MAX, Segment, file_name
+from ottla.testing.faulty_files import overwrite
 
 BASE = 1000
 
@@ -147,7 +148,7 @@ def test_lost_indexes_are_made_again_from_the_log(files: Files, damage: str, suf
 def test_recount_stops_before_what_is_not_sound(files: Files) -> None:
     segment = segment_of(files)
     batches = fill(segment, [100] * 5)
-    files.open(f"t-0/{BASE:020d}.log").write_at(batches[3][1] + 80, b"\xff")
+    overwrite(files, f"t-0/{BASE:020d}.log", batches[3][1] + 80, b"\xff")
     met: list[int] = []
     assert segment.recount(verify_crc=True, on_batch=lambda _, header: met.append(header.base_offset)) == BASE + 6
     assert met == [BASE, BASE + 2, BASE + 4]
@@ -160,7 +161,7 @@ def test_recount_stops_before_what_is_not_sound(files: Files) -> None:
 def test_offsets_must_follow_each_other(files: Files, base_offset: int, may_have_gaps: bool, found: int) -> None:
     segment = segment_of(files)
     batches = fill(segment, [100] * 5)
-    files.open(f"t-0/{BASE:020d}.log").write_at(batches[1][1], struct.pack(">q", base_offset))
+    overwrite(files, f"t-0/{BASE:020d}.log", batches[1][1], struct.pack(">q", base_offset))
     met: list[int] = []
     segment.recount(verify_crc=True, may_have_gaps=may_have_gaps, on_batch=lambda _, header: met.append(header.base_offset))
     assert len(met) == (2 if may_have_gaps and base_offset > BASE + 2 else found)
@@ -169,7 +170,7 @@ def test_offsets_must_follow_each_other(files: Files, base_offset: int, may_have
 def test_an_offset_too_far_from_the_base_is_no_batch_of_this_segment(files: Files) -> None:
     segment = segment_of(files)
     batches = fill(segment, [100] * 2)
-    files.open(f"t-0/{BASE:020d}.log").write_at(batches[1][1], struct.pack(">q", BASE + RELATIVE_OFFSET_MAX))
+    overwrite(files, f"t-0/{BASE:020d}.log", batches[1][1], struct.pack(">q", BASE + RELATIVE_OFFSET_MAX))
     assert segment.recount(verify_crc=True) == BASE + 2
 
 

@@ -9,7 +9,7 @@ import pytest
 from ottla.core.errors import StorageError
 from ottla.storage.files import Files, OsFiles
 from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.faulty_files import FaultyFiles
+from ottla.testing.faulty_files import FaultyFiles, overwrite
 
 SEEDS = range(60)
 
@@ -39,9 +39,8 @@ def test_without_faults_it_is_the_files_it_wraps(make: Callable[[int], FaultyFil
     files = make(0)
     file = files.open("t-0/a")
     assert file.append(b"one", b"two") == 0
-    file.write_at(0, b"O")
     file.truncate(5)
-    assert (file.size, file.read(0, 10), files.size("t-0/a")) == (5, b"Onetw", 5)
+    assert (file.size, file.read(0, 10), files.size("t-0/a")) == (5, b"onetw", 5)
     file.sync()
     file.close()
     files.rename("t-0/a", "t-0/b")
@@ -141,7 +140,7 @@ def test_handles_die_with_the_crash(make: Callable[[int], FaultyFiles]) -> None:
     files = make(0)
     file = files.open("t-0/a")
     files.crash()
-    for use in (lambda: file.append(b"x"), lambda: file.read(0, 1), file.sync, lambda: file.truncate(0), lambda: file.write_at(0, b"")):
+    for use in (lambda: file.append(b"x"), lambda: file.read(0, 1), file.sync, lambda: file.truncate(0)):
         with pytest.raises(StorageError, match="before the crash"):
             use()
     assert files.crashes == 1
@@ -207,3 +206,14 @@ def test_a_seed_is_a_run(make: Callable[[int], FaultyFiles]) -> None:
 
     assert [run(seed) for seed in SEEDS] == [run(seed) for seed in SEEDS]
     assert len({run(seed) for seed in SEEDS}) > 20
+
+
+def test_bytes_are_overwritten_under_an_open_handle() -> None:
+    files = MemoryFiles()
+    files.make_directory("t-0")
+    file = files.open("t-0/a")
+    file.append(b"abcdef")
+    overwrite(files, "t-0/a", 2, b"XY")
+    assert (file.size, file.read(0, 10)) == (6, b"abXYef")
+    with pytest.raises(AssertionError, match="only bytes that exist"):
+        overwrite(files, "t-0/a", 5, b"XY")
