@@ -211,7 +211,9 @@ def test_old_segments_go_whether_the_partition_is_in_use_or_not(in_use: bool) ->
             cluster = cluster_on(files)
         await cluster.log_manager.expire_segments()
         assert "00000000000000000000.log" not in files.list("t-0")
-        await asyncio.sleep(0.02)
+        async with asyncio.timeout(5):
+            while any(name.endswith(".deleted") for name in files.list("t-0")):
+                await asyncio.sleep(0.001)
         cluster.close()
         assert [name for name in files.list("t-0") if name.endswith((".log", ".deleted"))] == ["00000000000000000003.log"]
         assert cluster_on(files).partitions.by_name("t", 0).log.log_start_offset == 3  # type: ignore[union-attr]
@@ -314,10 +316,17 @@ def test_work_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_a_long_recovery_and_a_long_end_say_how_far_they_are(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait_until_told(words: str) -> None:
+        deadline = time.monotonic() + 5
+        while words not in caplog.text and time.monotonic() < deadline:
+            time.sleep(0.001)
+
     class Slow(MemoryFiles):
+        is_slow = False
+
         def list(self, directory: str) -> list[str]:
-            if directory.startswith("t-"):
-                time.sleep(0.1)
+            if self.is_slow and directory.startswith("t-"):
+                wait_until_told("recovering after a crash")
             return super().list(directory)
 
     async def steps() -> None:
@@ -327,12 +336,13 @@ def test_a_long_recovery_and_a_long_end_say_how_far_they_are(caplog: pytest.LogC
         for number in range(4):
             fill(first, number=number, segments=1)
         monkeypatch.setattr("ottla.broker.partitions.PROGRESS_S", 0.02)
+        files.is_slow = True
         second = cluster_on(files)
         assert len(second.partitions.opened()) == 4
         close_log = PartitionLog.close
 
         def slow(log: PartitionLog, *, clean: bool = True) -> None:
-            time.sleep(0.1)
+            wait_until_told("stopping")
             close_log(log, clean=clean)
 
         monkeypatch.setattr(PartitionLog, "close", slow)

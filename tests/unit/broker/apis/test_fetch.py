@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.apis import fetch
 from ottla.broker.dispatch import dispatch, read_request
 from ottla.core.errors import StorageError
 from ottla.core.model import Record
@@ -442,6 +443,26 @@ def cold_api(make_api, make_topic, monkeypatch):
     return api, logs
 
 
+@pytest.fixture
+def warm(monkeypatch):
+    """Waits until what was cold has been warmed, and the fetch has looked again."""
+    looked = []
+    is_warm = fetch._Fetch._is_warm
+
+    def look_and_tell(fetching, done) -> None:
+        is_warm(fetching, done)
+        looked.append(done)
+
+    monkeypatch.setattr(fetch._Fetch, "_is_warm", look_and_tell)
+
+    async def wait() -> None:
+        async with asyncio.timeout(5):
+            while not looked:
+                await asyncio.sleep(0.001)
+
+    return wait
+
+
 def test_cold_records_are_read_by_another_thread(cold_api) -> None:
     api, logs = cold_api
     for each in logs:
@@ -484,17 +505,17 @@ def test_cold_records_that_come_to_be_enough_later(cold_api, batch) -> None:
     assert values(api.finish(1, 12, waiting).responses[0].partitions[0]) == [b"x", b"y" * 100]
 
 
-def test_after_cold_records_it_goes_on_waiting_for_enough(cold_api, batch) -> None:
+def test_after_cold_records_it_goes_on_waiting_for_enough(cold_api, batch, warm) -> None:
     api, logs = cold_api
     logs[0].is_cold = True
     waiting = api.start(1, 12, **fields(wait=60000, least=100))
-    api.runner.run(asyncio.sleep(0.05))
+    api.runner.run(warm())
     assert not waiting.done()
     fill(api, batch, (b"y" * 50,))
     assert values(api.finish(1, 12, waiting).responses[0].partitions[0]) == [b"x", b"y" * 50]
 
 
-def test_a_connection_that_goes_while_its_records_are_read(cold_api) -> None:
+def test_a_connection_that_goes_while_its_records_are_read(cold_api, warm) -> None:
     api, logs = cold_api
     logs[0].is_cold = True
     sent: list[Any] = []
@@ -504,7 +525,7 @@ def test_a_connection_that_goes_while_its_records_are_read(cold_api) -> None:
         request.send = sent.append
         dispatch(api.cluster, kind, request)
         request.gone()
-        await asyncio.sleep(0.05)
+        await warm()
 
     api.runner.run(story())
     assert (sent, len(logs[0].warmed_by)) == ([], 1)
