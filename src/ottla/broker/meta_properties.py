@@ -9,9 +9,9 @@ import uuid
 from typing import NamedTuple
 
 from ottla.core.errors import StorageError
+from ottla.storage.checkpoints import META_PROPERTIES
 from ottla.storage.files import Files
 
-META_PROPERTIES = "meta.properties"
 _VERSION = "1"
 _ID_BYTES = 16
 

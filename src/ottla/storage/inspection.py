@@ -13,7 +13,7 @@ from typing import Final
 from ottla.core.cleaning.health import FINDINGS_MAX, Finding, TopicFacts, size_text
 from ottla.core.errors import StorageError
 from ottla.core.model import TopicPartition
-from ottla.storage.checkpoints import CLEANER_FILE, decode_offsets
+from ottla.storage.checkpoints import CLEANER_FILE, META_PROPERTIES, decode_offsets
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, NO_TIMESTAMP, TIME_INDEX_SUFFIX, file_name
 from ottla.storage.segment_facts import Readable, SegmentFacts, segment_facts
 from ottla.storage.topic_settings import TopicSettings, read_topic_settings
@@ -22,7 +22,6 @@ GROWTH_MS: Final = 3_600_000
 _PARTITION: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})")
 _SEGMENT_FILE: Final = re.compile(r"(\d{20})(\.log|\.index|\.timeindex)")
 _LEFT_OVER: Final = re.compile(r"\.[0-9a-f]{32}-(delete|stray|future)$")
-_META_PROPERTIES: Final = "meta.properties"
 METADATA_TOPIC: Final = "__cluster_metadata"
 _NAMED_MAX: Final = 5
 
@@ -119,7 +118,7 @@ def inspect_directory(files: Readable, now_ms: int) -> Inspection:
     settings = read_topic_settings(files, METADATA_TOPIC, findings)
     return Inspection(
         at_ms=at_ms,
-        is_data_directory=_META_PROPERTIES in names or any(partition.segments for partition in partitions),
+        is_data_directory=META_PROPERTIES in names or any(partition.segments for partition in partitions),
         topics=tuple(_topics(partitions, settings, {tp.topic for tp in cleaned_to}, at_ms)),
         partitions=tuple(partitions),
         findings=tuple(_bounded(findings)),

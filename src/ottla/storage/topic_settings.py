@@ -1,28 +1,47 @@
 """The topics' settings as the cluster's own metadata log in a data directory has them: for looking at a directory without a broker.
 
-It keeps what says whether and when a topic is cleaned. The log is read leniently: it may be Apache Kafka's, of a later version, and just
+It keeps what says whether and when a topic is cleaned. What is in force the catalogue decides; what a broker was given when it started lies
+in no data directory, and Kafka's defaults stand for it. The log is read leniently: it may be Apache Kafka's, of a later version, and just
 being written to; what cannot be read ends that file's part, and whoever asked is told.
 """
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from ottla.core.catalogue.records import ConfigRecord, decode
+from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, Catalogue, Topic
+from ottla.core.catalogue.quorum import snapshot_ids
+from ottla.core.catalogue.records import (
+    AbortTransaction,
+    BeginTransaction,
+    CatalogueRecord,
+    ConfigRecord,
+    EndTransaction,
+    RemoveTopicRecord,
+    TopicRecord,
+    TransactionMark,
+    decode,
+)
+from ottla.core.catalogue.transactions import Replay
 from ottla.core.cleaning.health import Finding
+from ottla.core.config import BROKER_SETTINGS, ConfigSource
 from ottla.core.errors import PeerError
 from ottla.core.records.batch import decode_batch, split_batches
+from ottla.storage.checkpoints import META_PROPERTIES
 from ottla.storage.segment_facts import Readable
 
 METADATA_BYTES_MAX: Final = 64 << 20
 """A file of the metadata log beyond this is not read: looking shall be cheap."""
-_TOPIC: Final = 2
-COMPACTED_BY_KAFKA: Final = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+COMPACTED_BY_KAFKA: Final = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE)
+_NODE_ID: Final = re.compile(rb"^node\.id=(\d{1,10})\s*$", re.MULTILINE)
+_META_PROPERTIES_BYTES_MAX: Final = 4096
+_OF_INTEREST: Final = (TopicRecord, RemoveTopicRecord, ConfigRecord, BeginTransaction, EndTransaction, AbortTransaction)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
-    """Kafka's defaults where a topic has no setting of its own; `is_compacted` None: it has no cleanup.policy of its own."""
+    """Kafka's defaults where nothing was set; `is_compacted` None: no cleanup.policy was set, for the topic or for all."""
 
     is_compacted: bool | None = None
     min_cleanable_dirty_ratio: float = 0.5
@@ -30,43 +49,61 @@ class TopicSettings:
 
 
 def read_topic_settings(files: Readable, metadata_topic: str, findings: list[Finding]) -> dict[str, TopicSettings]:
-    """The settings by topic. What could not be read is added to `findings`."""
-    settings = {name: TopicSettings(is_compacted=True) for name in COMPACTED_BY_KAFKA}
+    """The settings in force, by topic. What could not be read is added to `findings`."""
+    catalogue = Catalogue((_node_id(files),), lambda name: BROKER_SETTINGS[name].default)
+    replay = Replay(catalogue)
     directory = f"{metadata_topic}-0"
     names = files.list(directory)
-    snapshots = [name for name in names if name.endswith(".checkpoint")]
-    for name in [*snapshots[-1:], *(name for name in names if name.endswith(".log"))]:
+    snapshots = snapshot_ids(names)[-1:]
+    covered = max((snapshot.end_offset for snapshot in snapshots), default=0)
+    sources = [(snapshot.file_name, 0) for snapshot in snapshots]
+    sources += [(name, covered) for name in names if name.endswith(".log")]
+    for name, from_offset in sources:
         path = f"{directory}/{name}"
         try:
             if files.size(path) > METADATA_BYTES_MAX:
                 raise PeerError("it is too large to be read in passing")
-            for record in _records(files.read_all(path)):
-                if record.resource_type == _TOPIC:
-                    before = settings.get(record.resource_name, TopicSettings())
-                    settings[record.resource_name] = _changed(before, record.name, record.value)
-        except PeerError as error:
-            sentence = f"The topics' settings in {path} could not all be read: {error}."
+            for record in _records(files.read_all(path), from_offset):
+                replay.feed(record)
+        except (PeerError, LookupError) as error:
+            what = error if isinstance(error, PeerError) else "it speaks of a topic that there is not"
+            sentence = f"The topics' settings in {path} could not all be read: {what}."
             findings.append(Finding(subject=path, is_ill=False, sentence=sentence, advice="Some topics may be judged by Kafka's defaults."))
+    settings = {name: TopicSettings(is_compacted=True) for name in COMPACTED_BY_KAFKA}
+    for topic in catalogue.topics.values():
+        try:
+            settings[topic.name] = _in_force(catalogue, topic)
+        except ValueError as error:
+            sentence = f"The settings of {topic.name} cannot be read: {error}."
+            advice = "It is judged by Kafka's defaults."
+            findings.append(Finding(subject=f"topic {topic.name}", is_ill=False, sentence=sentence, advice=advice))
     return settings
 
 
-def _records(data: bytes) -> Iterator[ConfigRecord]:
+def _node_id(files: Readable) -> int:
+    """Whose broker settings count; -1, whose there are none, when the directory does not say."""
+    if not files.exists(META_PROPERTIES):
+        return -1
+    found = _NODE_ID.search(files.read_range(META_PROPERTIES, 0, _META_PROPERTIES_BYTES_MAX))
+    return int(found[1]) if found else -1
+
+
+def _records(data: bytes, from_offset: int) -> Iterator[CatalogueRecord | TransactionMark]:
+    """What says which topics there are and what was set, behind what a snapshot covers."""
     for position, header in split_batches(data):
-        if not header.is_control:
+        if not header.is_control and header.last_offset >= from_offset:
             for record in decode_batch(data, position):
                 decoded = decode(record.value or b"")
-                if isinstance(decoded, ConfigRecord):
+                if record.offset >= from_offset and isinstance(decoded, _OF_INTEREST):
                     yield decoded
 
 
-def _changed(settings: TopicSettings, name: str, value: str | None) -> TopicSettings:
-    try:
-        if name == "cleanup.policy":
-            return replace(settings, is_compacted=None if value is None else "compact" in value)
-        if name == "min.cleanable.dirty.ratio":
-            return replace(settings, min_cleanable_dirty_ratio=0.5 if value is None else float(value))
-        if name == "min.compaction.lag.ms":
-            return replace(settings, min_compaction_lag_ms=0 if value is None else int(value))
-    except ValueError as error:
-        raise PeerError(f"{name} is {value!r}") from error
-    return settings
+def _in_force(catalogue: Catalogue, topic: Topic) -> TopicSettings:
+    """Raises ValueError for numbers that are none."""
+    policy, source = catalogue.value_in_force(topic, "cleanup.policy")
+    is_compacted = "compact" in policy if source is not ConfigSource.DEFAULT else True if topic.name in COMPACTED_BY_KAFKA else None
+    return TopicSettings(
+        is_compacted=is_compacted,
+        min_cleanable_dirty_ratio=float(catalogue.value_in_force(topic, "min.cleanable.dirty.ratio")[0]),
+        min_compaction_lag_ms=int(catalogue.value_in_force(topic, "min.compaction.lag.ms")[0]),
+    )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.core.catalogue.records import ConfigRecord, encode
+from ottla.core.catalogue.records import ConfigRecord, TopicRecord, encode
 from ottla.core.cleaning.health import FINDINGS_MAX
 from ottla.core.model import Record, TopicPartition
 from ottla.core.records.batch import encode_batch
@@ -39,7 +39,8 @@ def add_segment(files: MemoryFiles | OsFiles, directory: str, base: int, times_m
 
 def add_setting(files: MemoryFiles | OsFiles, topic: str, **settings: str) -> None:
     files.make_directory("__cluster_metadata-0")
-    values = [
+    values = [encode(TopicRecord(name=topic, topic_id=bytes(16)))]
+    values += [
         encode(ConfigRecord(resource_type=2, resource_name=topic, name=name.replace("_", "."), value=value))
         for name, value in settings.items()
     ]

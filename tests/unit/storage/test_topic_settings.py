@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.core.catalogue.records import ConfigRecord, TopicRecord, encode
+from ottla.core.catalogue.records import ConfigRecord, RemoveTopicRecord, TopicRecord, encode
 from ottla.core.cleaning.health import Finding
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
@@ -17,13 +17,21 @@ def setting(topic: str, name: str, value: str | None, resource_type: int = 2) ->
     return encode(ConfigRecord(resource_type=resource_type, resource_name=topic, name=name, value=value))
 
 
+def topic(name: str, number: int = 0) -> bytes:
+    return encode(TopicRecord(name=name, topic_id=number.to_bytes(1) + name.encode().ljust(15)))
+
+
+def removed(name: str, number: int = 0) -> bytes:
+    return encode(RemoveTopicRecord(topic_id=number.to_bytes(1) + name.encode().ljust(15)))
+
+
 def read(files: MemoryFiles) -> tuple[dict[str, TopicSettings], list[Finding]]:
     findings: list[Finding] = []
     return read_topic_settings(files, "__cluster_metadata", findings), findings
 
 
-def log_of(*values: bytes) -> bytes:
-    return bytes(encode_batch([Record(offset, 0, None, value) for offset, value in enumerate(values)]))
+def log_of(*values: bytes, base_offset: int = 0) -> bytes:
+    return bytes(encode_batch([Record(at, 0, None, value) for at, value in enumerate(values, base_offset)], base_offset=base_offset))
 
 
 @pytest.fixture
@@ -44,7 +52,8 @@ def test_the_last_value_of_a_setting_counts(files: MemoryFiles) -> None:
     files.replace(
         LOG,
         log_of(
-            encode(TopicRecord(name="orders", topic_id=bytes(16))),
+            topic("orders"),
+            topic("plain"),
             setting("orders", "cleanup.policy", "delete"),
             setting("orders", "cleanup.policy", "compact,delete"),
             setting("orders", "min.cleanable.dirty.ratio", "0.01"),
@@ -52,31 +61,53 @@ def test_the_last_value_of_a_setting_counts(files: MemoryFiles) -> None:
             setting("plain", "cleanup.policy", "compact"),
             setting("plain", "cleanup.policy", None),
             setting("plain", "retention.ms", "5"),
-            setting("1", "cleanup.policy", "compact", resource_type=4),
         ),
     )
     settings, findings = read(files)
     assert settings["orders"] == TopicSettings(is_compacted=True, min_cleanable_dirty_ratio=0.01, min_compaction_lag_ms=7000)
     assert settings["plain"] == TopicSettings(is_compacted=None)
-    assert "1" not in settings
     assert findings == []
 
 
-def test_the_newest_snapshot_comes_before_the_log(files: MemoryFiles) -> None:
-    files.replace("__cluster_metadata-0/00000000000000000005-0000000001.checkpoint", log_of(setting("a", "cleanup.policy", "compact")))
-    files.replace("__cluster_metadata-0/00000000000000000009-0000000001.checkpoint", log_of(setting("b", "cleanup.policy", "compact")))
-    files.replace(LOG, log_of(setting("b", "cleanup.policy", "delete"), setting("c", "cleanup.policy", "compact")))
-    settings, _ = read(files)
+def test_a_topic_that_was_made_anew_has_no_settings_of_the_old_one(files: MemoryFiles) -> None:
+    files.replace(
+        LOG, log_of(topic("t"), setting("t", "cleanup.policy", "compact"), removed("t"), topic("t", 1), topic("gone"), removed("gone"))
+    )
+    settings, findings = read(files)
+    assert settings["t"] == TopicSettings(is_compacted=None)
+    assert "gone" not in settings
+    assert findings == []
+
+
+@pytest.mark.parametrize(("owner", "is_compacted"), [("", True), ("7", True), ("8", None)])
+def test_what_was_set_for_brokers_counts_where_a_topic_has_nothing_of_its_own(
+    files: MemoryFiles, owner: str, is_compacted: bool | None
+) -> None:
+    files.replace("meta.properties", b"#\nversion=1\nnode.id=7\ncluster.id=c\n")
+    of_brokers = setting(owner, "log.cleanup.policy", "compact", resource_type=4)
+    files.replace(LOG, log_of(topic("t"), topic("own"), setting("own", "cleanup.policy", "delete"), of_brokers))
+    settings, findings = read(files)
+    assert (settings["t"].is_compacted, settings["own"].is_compacted, findings) == (is_compacted, False, [])
+
+
+def test_the_newest_snapshot_comes_before_the_log_and_stands_for_its_beginning(files: MemoryFiles) -> None:
+    compact = [setting(name, "cleanup.policy", "compact") for name in "abc"]
+    files.replace("__cluster_metadata-0/00000000000000000003-0000000001.checkpoint", log_of(topic("a"), compact[0]))
+    files.replace("__cluster_metadata-0/00000000000000000004-0000000001.checkpoint", log_of(topic("b"), compact[1]))
+    log = log_of(topic("a"), topic("b"), removed("a"), compact[1], setting("b", "cleanup.policy", "delete"))
+    files.replace(LOG, log + log_of(topic("c"), compact[2], base_offset=5))
+    settings, findings = read(files)
     assert {name: own.is_compacted for name, own in settings.items() if not name.startswith("__")} == {"b": False, "c": True}
+    assert findings == []
 
 
 @pytest.mark.parametrize(
     "tail",
-    [b"\xff" * 100, log_of(b"\x09no record"), log_of(setting("late", "min.compaction.lag.ms", "soon"))],
-    ids=["bytes", "frame", "value"],
+    [b"\xff" * 100, log_of(b"\x09no record"), log_of(removed("never made"))],
+    ids=["bytes", "frame", "topic"],
 )
 def test_what_cannot_be_read_is_said(files: MemoryFiles, tail: bytes) -> None:
-    files.replace(LOG, log_of(setting("orders", "cleanup.policy", "compact")) + tail)
+    files.replace(LOG, log_of(topic("orders"), setting("orders", "cleanup.policy", "compact")) + tail)
     settings, findings = read(files)
     assert settings["orders"].is_compacted
     (finding,) = findings
@@ -84,8 +115,16 @@ def test_what_cannot_be_read_is_said(files: MemoryFiles, tail: bytes) -> None:
     assert not finding.is_ill
 
 
+def test_a_value_that_is_none_is_said(files: MemoryFiles) -> None:
+    late = [topic("late"), setting("late", "min.compaction.lag.ms", "soon")]
+    files.replace(LOG, log_of(*late, topic("orders"), setting("orders", "cleanup.policy", "compact")))
+    settings, findings = read(files)
+    assert ("late" in settings, settings["orders"].is_compacted) == (False, True)
+    assert "late" in findings[0].sentence
+
+
 def test_a_torn_tail_is_nothing(files: MemoryFiles) -> None:
-    files.replace(LOG, log_of(setting("orders", "cleanup.policy", "compact")) + log_of(b"x")[:-1])
+    files.replace(LOG, log_of(topic("orders"), setting("orders", "cleanup.policy", "compact")) + log_of(b"x")[:-1])
     settings, findings = read(files)
     assert settings["orders"].is_compacted
     assert findings == []
@@ -93,7 +132,7 @@ def test_a_torn_tail_is_nothing(files: MemoryFiles) -> None:
 
 def test_a_log_that_is_too_large_is_not_read(files: MemoryFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "METADATA_BYTES_MAX", 10)
-    files.replace(LOG, log_of(setting("orders", "cleanup.policy", "compact")))
+    files.replace(LOG, log_of(topic("orders"), setting("orders", "cleanup.policy", "compact")))
     settings, findings = read(files)
     assert "orders" not in settings
     assert "too large" in findings[0].sentence

@@ -14,6 +14,7 @@ from ottla.storage.checkpoints import (
     HIGH_WATERMARK_FILE,
     LEADER_EPOCHS_FILE,
     LOG_START_FILE,
+    META_PROPERTIES,
     METADATA_FILE,
     RECOVERY_POINT_FILE,
 )
@@ -27,7 +28,6 @@ from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from ottla.storage.segment_facts import Readable
 from ottla.storage.transaction_index import TRANSACTION_INDEX_SUFFIX
 
-META_PROPERTIES: Final = "meta.properties"
 _BOOTSTRAP: Final = "bootstrap.checkpoint"
 
 
