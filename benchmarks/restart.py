@@ -1,7 +1,7 @@
 """How long a broker with much on its disk takes from its start until every partition has said where it ends, after a clean stop and a kill.
 
-1,000 partitions with a record each; one partition with 10,000 segments (each record is a day younger than the one before, so that each
-rolls a segment). Peers that keep records in memory have no part in it.
+1,000 partitions with a record each; one partition with 10,000 segments (each record is two seconds younger than the one before, and
+segments last one second). Peers that keep records in memory have no part in it.
 """
 
 import time
@@ -17,8 +17,7 @@ from report import Metric, Report, at_most
 from ottla.testing.raw_client import RawClient
 
 LIST_OFFSETS, LIST_OFFSETS_VERSION = 2, 5
-DAY_MS = 86_400_000
-FIRST_MS = 1_600_000_000_000
+STEP_MS = 2_000
 AT_ONCE = 500
 TARGET, IS_MET = "<= 1 s", at_most(1)
 
@@ -34,10 +33,11 @@ def fill_partitions(peer: Any, topic: str, count: int) -> None:
 
 def fill_segments(peer: Any, topic: str, count: int) -> None:
     """`count` segments of one record each in one partition."""
-    make_topic(peer, topic, 1, {"segment.ms": "3600000", "retention.ms": "-1"})
+    make_topic(peer, topic, 1, {"segment.ms": "1000", "retention.ms": "-1"})
     producer = Producer({"bootstrap.servers": peer.bootstrap_servers, **QUIET, "batch.num.messages": 1})
+    first_ms = int(time.time() * 1000) - (count + 1) * STEP_MS
     for number in range(count):
-        producer.produce(topic, b"x" * 100, partition=0, timestamp=FIRST_MS + number * DAY_MS % (1 << 40))
+        producer.produce(topic, b"x" * 100, partition=0, timestamp=first_ms + number * STEP_MS)
         if len(producer) > AT_ONCE:
             producer.poll(0.01)
     assert producer.flush(300) == 0

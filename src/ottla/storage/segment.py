@@ -145,10 +145,10 @@ class Segment:
         self._index_bytes = None
         if final:
             self._add_final_time()
-        if len(offsets) > self._written_offsets:
+        if len(offsets) > self._written_offsets or not self._written_offsets:
             self._extend(INDEX_SUFFIX, self._written_offsets * OFFSET_ENTRY_BYTES, offsets.encode(self._written_offsets))
             self._written_offsets = len(offsets)
-        if len(times) > self._written_times:
+        if len(times) > self._written_times or not self._written_times:
             self._extend(TIME_INDEX_SUFFIX, self._written_times * TIME_ENTRY_BYTES, times.encode(self._written_times))
             self._written_times = len(times)
 
@@ -279,16 +279,18 @@ class Segment:
         return next_offset
 
     def rewrite_indexes(self, *, sync: bool) -> None:
-        """Have the index files hold what is in memory, with the final time entry. `sync`: a snapshot vouches for this segment already."""
+        """Replace the index files by what is in memory, with the final time entry. `sync`: a snapshot vouches for this segment already."""
         offsets, times = self.offsets(), self.times()
         self._add_final_time()
         self._index_bytes = None
-        for suffix, data in ((INDEX_SUFFIX, offsets.encode()), (TIME_INDEX_SUFFIX, times.encode())):
-            path = self.file(suffix)
-            # To make a file anew is what costs time when a thousand logs are recovered; most hold what they should.
-            if not self._files.exists(path) or self._files.size(path) != len(data) or self._files.read_all(path) != data:
-                self._files.replace(path, data, sync=sync)
+        self._files.replace(self.file(INDEX_SUFFIX), offsets.encode(), sync=sync)
+        self._files.replace(self.file(TIME_INDEX_SUFFIX), times.encode(), sync=sync)
         self._written_offsets, self._written_times = len(offsets), len(times)
+
+    def keep_indexes(self) -> None:
+        """Whatever the index files hold: `write_indexes` will replace it by what is in memory."""
+        self._index_bytes = None
+        self._written_offsets = self._written_times = 0
 
     # --- reading
 

@@ -83,6 +83,7 @@ def test_after_a_kill_everything_written_is_there_and_indexes_are_made() -> None
     found = open_it(files)
     assert (found.clean, found.end_offset, found.bytes_cut) == (False, 120, 0)
     assert [segment.base_offset for segment in found.undurable] == BASES[:-1]
+    found.segments[-1].write_indexes(final=True)  # those of the last one wait until it is full or closed
     for base in BASES:
         for suffix in (".log", ".index", ".timeindex"):
             assert files.read_all(path(base, suffix)) == closed.read_all(path(base, suffix))
