@@ -20,6 +20,7 @@ from ottla.core.errors import StorageError
 from ottla.core.model import Record, TopicPartition
 from ottla.storage.checkpoints import CLEANER_FILE
 from ottla.storage.memory_files import MemoryFiles
+from ottla.testing.faulty_files import overwrite
 
 SEGMENT_BYTES = 2000
 
@@ -212,9 +213,9 @@ def test_a_checkpoint_outside_of_the_log_is_not_believed(case: Case, caplog: pyt
 
 def damage(case: Case, name: str) -> None:
     """Flips a bit in the values of the first segment."""
-    file = case.files.open(f"{name}-0/00000000000000000000.log")
-    at = file.size - 100
-    file.write_at(at, bytes([file.read(at, 1)[0] ^ 1]))
+    path = f"{name}-0/00000000000000000000.log"
+    data = case.files.read_all(path)
+    overwrite(case.files, path, len(data) - 100, bytes([data[-100] ^ 1]))
 
 
 def test_a_damaged_log_is_left_alone_and_the_others_go_on(case: Case, caplog: pytest.LogCaptureFixture) -> None:
