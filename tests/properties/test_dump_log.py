@@ -13,7 +13,7 @@ from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
 from ottla.core.records.compression import Codec
 from ottla.storage.checkpoints import EpochStart, encode_leader_epochs, encode_partition_metadata
-from ottla.storage.dump.items import DumpOptions, Finding
+from ottla.storage.dump.items import DumpOptions, FindingItem
 from ottla.storage.dump.report import dump_file
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.producer_state import ProducerStates
@@ -106,7 +106,7 @@ def test_a_flipped_bit_in_a_log_is_never_overlooked_unless_no_checksum_covers_it
     files = MemoryFiles()
     files.make_directory("t-0")
     files.replace("t-0/0.log", data)
-    found = [item for item in dump_file(files, "t-0/0.log", "0.log", DumpOptions()) if isinstance(item, Finding)]
+    found = [item for item in dump_file(files, "t-0/0.log", "0.log", DumpOptions()) if isinstance(item, FindingItem)]
     starts = [position for position in range(len(LOG)) if LOG[position : position + 7] == bytes(7) and LOG[position + 16] == 2]
     # Base offset and leader epoch lie outside the checksum: a broker sets them in place. Only offsets that go back betray them.
     is_covered = not any(position <= at < position + 8 or position + 12 <= at < position + 16 for position in starts)
@@ -117,4 +117,4 @@ def test_the_sound_log_has_no_finding() -> None:
     files = MemoryFiles()
     files.make_directory("t-0")
     files.replace("t-0/0.log", LOG)
-    assert not [item for item in dump_file(files, "t-0/0.log", "0.log", DumpOptions(with_records=True)) if isinstance(item, Finding)]
+    assert not [item for item in dump_file(files, "t-0/0.log", "0.log", DumpOptions(with_records=True)) if isinstance(item, FindingItem)]

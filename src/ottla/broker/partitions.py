@@ -5,7 +5,6 @@ A partition whose log cannot be opened is offline: asking for it raises StorageE
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from ottla.broker.removals import DELETED_DIRECTORY_SUFFIX, Removals
 from ottla.core.catalogue.catalogue import BROKER_RESOURCE, Catalogue, Topic
 from ottla.core.errors import StorageError
 from ottla.core.model import TopicPartition
-from ottla.storage.checkpoints import METADATA_FILE, encode_partition_metadata, topic_id_text
+from ottla.storage.checkpoints import METADATA_FILE, decode_partition_metadata, encode_partition_metadata
 from ottla.storage.files import Files
 from ottla.storage.partition_log import LogSettings, Opened, PartitionLog
 
@@ -31,7 +30,6 @@ RETRY_MS = 5_000
 """A partition that could not be opened is tried again so much later."""
 PROGRESS_S = 5
 """Opening or closing everything says how far it is, so often."""
-_TOPIC_ID = re.compile(rb"version: \d+\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
 _NAME_BYTES_MAX = 255
 _SYNC_THREADS = 8
 _CLOSE_THREADS_MIN = 8
@@ -148,11 +146,11 @@ class Partitions:
     def _put_stray_aside(self, name: TopicPartition, directory: str, topic_id: UUID) -> None:
         """What an earlier topic of the same name left behind (a crash while it was deleted) is kept under another name, as Kafka does."""
         metadata = f"{directory}/{METADATA_FILE}"
-        found = _TOPIC_ID.fullmatch(self._files.read_all(metadata)) if self._files.exists(metadata) else None
+        found = decode_partition_metadata(self._files.read_all(metadata)) if self._files.exists(metadata) else None
         if found is None:
             # Torn by a power failure, or never written: what lies here under the topic's name is the topic's.
             self._files.replace(metadata, encode_partition_metadata(topic_id))
-        elif found[1].decode() != topic_id_text(topic_id):
+        elif found != topic_id:
             stray = _renamed(directory, STRAY_DIRECTORY_SUFFIX)
             self._files.rename_directory(directory, stray)
             self._files.sync_directory("")

@@ -4,7 +4,8 @@ a data directory, which hold one offset a partition.
 No file is touched here. Text that is not exactly such a file gives None, and the log makes it anew.
 """
 
-from base64 import urlsafe_b64encode
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -21,6 +22,7 @@ HIGH_WATERMARK_FILE: Final = "replication-offset-checkpoint"
 CLEANER_FILE: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 _VERSION: Final = "0"
+_METADATA: Final = re.compile(rb"version: \d+\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
 
 
 class EpochStart(NamedTuple):
@@ -48,14 +50,15 @@ def decode_leader_epochs(data: bytes) -> list[EpochStart] | None:
     return epochs if is_whole and rises else None
 
 
-def topic_id_text(topic_id: UUID) -> str:
-    """Kafka's way to write an id: base64 of its 16 bytes, for URLs, without padding."""
-    return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
-
-
 def encode_partition_metadata(topic_id: UUID) -> bytes:
-    """The topic's id, so that a directory is never taken for that of a later topic with the same name."""
-    return f"version: {_VERSION}\ntopic_id: {topic_id_text(topic_id)}".encode()
+    """The topic's id (base64 for URLs, without padding), so that a directory is never taken for that of a later topic of the same name."""
+    return f"version: {_VERSION}\ntopic_id: ".encode() + urlsafe_b64encode(topic_id.bytes).rstrip(b"=")
+
+
+def decode_partition_metadata(data: bytes) -> UUID | None:
+    """The topic's id; None when the text is damaged."""
+    found = _METADATA.fullmatch(data)
+    return UUID(bytes=urlsafe_b64decode(found[1] + b"==")) if found else None
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:

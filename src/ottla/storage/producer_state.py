@@ -20,11 +20,12 @@ SNAPSHOT_SUFFIX: Final = ".snapshot"
 REMEMBERED_BATCHES_MAX: Final = 5
 SEQUENCE_MAX: Final = (1 << 31) - 1
 
-_SNAPSHOT_VERSION: Final = 1
-_SNAPSHOT_HEAD: Final = Struct(">hIi")
-_CRC_FROM: Final = 6
+SNAPSHOT_VERSION: Final = 1
+SNAPSHOT_HEAD: Final = Struct(">hIi")
+SNAPSHOT_CRC_FROM: Final = 6
+"""The checksum covers all from here to the end."""
 # producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, first offset of the open transaction
-_SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
+SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
 
 
 class ProducerBatch(NamedTuple):
@@ -187,14 +188,14 @@ class ProducerStates:
     def encode(self) -> bytes:
         """The `.snapshot` file: version 1, checksum of what follows, count, one entry a producer."""
         parts = [self._encode_entry(producer_id, entry) for producer_id, entry in self._entries.items()]
-        data = bytearray(b"".join([_SNAPSHOT_HEAD.pack(_SNAPSHOT_VERSION, 0, len(parts)), *parts]))
-        data[2:_CRC_FROM] = crc32c(memoryview(data)[_CRC_FROM:]).to_bytes(4)
+        data = bytearray(b"".join([SNAPSHOT_HEAD.pack(SNAPSHOT_VERSION, 0, len(parts)), *parts]))
+        data[2:SNAPSHOT_CRC_FROM] = crc32c(memoryview(data)[SNAPSHOT_CRC_FROM:]).to_bytes(4)
         return bytes(data)
 
     @staticmethod
     def _encode_entry(producer_id: int, entry: ProducerEntry) -> bytes:
         last = entry.batches[-1] if entry.batches else ProducerBatch(NO_SEQUENCE, NO_SEQUENCE, -1, 0, entry.last_timestamp_ms)
-        return _SNAPSHOT_ENTRY.pack(
+        return SNAPSHOT_ENTRY.pack(
             producer_id,
             entry.epoch,
             last.last_sequence,
@@ -208,15 +209,15 @@ class ProducerStates:
     @classmethod
     def decode(cls, data: bytes) -> "ProducerStates | None":
         """The producers of a snapshot file; None when it is damaged."""
-        if len(data) < _SNAPSHOT_HEAD.size:
+        if len(data) < SNAPSHOT_HEAD.size:
             return None
-        version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
-        if version != _SNAPSHOT_VERSION or crc != crc32c(memoryview(data)[_CRC_FROM:]):
+        version, crc, count = SNAPSHOT_HEAD.unpack_from(data)
+        if version != SNAPSHOT_VERSION or crc != crc32c(memoryview(data)[SNAPSHOT_CRC_FROM:]):
             return None
-        if count * _SNAPSHOT_ENTRY.size != len(data) - _SNAPSHOT_HEAD.size:
+        if count * SNAPSHOT_ENTRY.size != len(data) - SNAPSHOT_HEAD.size:
             return None
         states = cls()
-        for fields in _SNAPSHOT_ENTRY.iter_unpack(memoryview(data)[_SNAPSHOT_HEAD.size :]):
+        for fields in SNAPSHOT_ENTRY.iter_unpack(memoryview(data)[SNAPSHOT_HEAD.size :]):
             producer_id, epoch, last, last_offset, delta, timestamp_ms, coordinator_epoch, transaction_first_offset = fields
             entry = states._entries[producer_id] = ProducerEntry(epoch)
             entry.last_timestamp_ms = timestamp_ms

@@ -7,7 +7,7 @@ segments in order, and a broker holds many logs.
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from ottla.core.cleaning.retention import SegmentFacts
+from ottla.core.cleaning.retention import AgingSegment
 from ottla.core.errors import PeerError, StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import BatchHeader, decode_batch
@@ -50,12 +50,12 @@ class Segments:
         if before is not None:
             self._keep_warm(before)
 
-    def facts(self, log_end_offset: int) -> Iterator[SegmentFacts]:
+    def facts(self, log_end_offset: int) -> Iterator[AgingSegment]:
         """What retention asks of each segment, oldest first, found out when it is asked."""
         for number, segment in enumerate(self._all):
             latest_ms = self._largest_timestamp_ms(number)
             latest_ms = segment.made_ms if latest_ms == NO_TIMESTAMP else latest_ms
-            yield SegmentFacts(self._end_of(number, log_end_offset), segment.size, latest_ms)
+            yield AgingSegment(self._end_of(number, log_end_offset), segment.size, latest_ms)
 
     def views(self, below_offset: int) -> tuple[SegmentView, ...]:
         """The segments that end at or before `below_offset`, without the active one."""

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
 _VERSION: Final = 0
-_ENTRY: Final = Struct(">hqqqq")
-TRANSACTION_ENTRY_BYTES: Final = _ENTRY.size
+TRANSACTION_ENTRY: Final = Struct(">hqqqq")
+"""Version, then the fields of `AbortedTransaction`."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -24,15 +24,15 @@ class AbortedTransaction(NamedTuple):
 
 def encode_transactions(aborted: Iterable[AbortedTransaction]) -> bytes:
     """The entries as they lie in `.txnindex`: 34 bytes each."""
-    return b"".join(_ENTRY.pack(_VERSION, *transaction) for transaction in aborted)
+    return b"".join(TRANSACTION_ENTRY.pack(_VERSION, *transaction) for transaction in aborted)
 
 
 def decode_transactions(data: bytes) -> list[AbortedTransaction] | None:
     """The entries of a `.txnindex` file; None when it is damaged (then it is made anew from the log)."""
-    if len(data) % _ENTRY.size:
+    if len(data) % TRANSACTION_ENTRY.size:
         return None
     found, last = [], -1
-    for version, *fields in _ENTRY.iter_unpack(data):
+    for version, *fields in TRANSACTION_ENTRY.iter_unpack(data):
         transaction = AbortedTransaction(*fields)
         if version > _VERSION or transaction.last_offset <= last or transaction.first_offset > transaction.last_offset:
             return None

@@ -9,6 +9,7 @@ from ottla.storage.checkpoints import (
     EpochStart,
     decode_leader_epochs,
     decode_offsets,
+    decode_partition_metadata,
     encode_leader_epochs,
     encode_offsets,
     encode_partition_metadata,
@@ -36,7 +37,11 @@ def test_a_damaged_checkpoint_is_none(data: bytes) -> None:
 
 
 def test_partition_metadata_is_kafkas_bytes() -> None:
-    assert encode_partition_metadata(UUID("e35ed235-7a6a-441c-a94d-c444079c8ef3")) == KAFKAS_METADATA
+    topic_id = UUID("e35ed235-7a6a-441c-a94d-c444079c8ef3")
+    assert encode_partition_metadata(topic_id) == KAFKAS_METADATA
+    assert decode_partition_metadata(KAFKAS_METADATA) == decode_partition_metadata(KAFKAS_METADATA + b"\n") == topic_id
+    for damaged in (b"", KAFKAS_METADATA[:-1], KAFKAS_METADATA[1:], KAFKAS_METADATA + b"x", KAFKAS_METADATA[:-1] + b"\xff"):
+        assert decode_partition_metadata(damaged) is None
 
 
 def test_the_offsets_of_a_directory_survive_the_way_to_text_and_back() -> None:

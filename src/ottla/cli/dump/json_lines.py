@@ -12,7 +12,7 @@ from ottla.cli.dump.contents import Contents, RecordReader, Undecoded
 from ottla.cli.dump.text import batch_sequences, codec_name, record_sequence, size_of, timestamp_type
 from ottla.core.records.batch import CODEC_MASK
 from ottla.core.records.schema import JsonValue
-from ottla.storage.dump.items import BatchItem, Entry, Finding, Item, Note, OldBatchItem, RecordItem
+from ottla.storage.dump.items import BatchItem, Entry, FindingItem, Item, Note, OldBatchItem, RecordItem
 
 Values = dict[str, JsonValue]
 
@@ -38,7 +38,7 @@ class JsonPrinter:
         match item:
             case Note(text):
                 self._write("note", {"text": text})
-            case Finding(heading, text, is_fault):
+            case FindingItem(heading, text, is_fault):
                 self.faults += is_fault
                 self._write("finding", {"heading": heading, "text": text.strip(), "isFault": is_fault})
             case BatchItem():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ottla.core.errors import StorageError
-from ottla.storage.dump.items import BatchItem, DumpOptions, Finding, Item, OldBatchItem, RecordItem
+from ottla.storage.dump.items import BatchItem, DumpOptions, FindingItem, Item, OldBatchItem, RecordItem
 from ottla.storage.dump.report import dump_file, files_in
 from ottla.storage.files import OsFiles
 
@@ -27,7 +27,7 @@ class Target(NamedTuple):
     """A file to be dumped, or why there is none."""
 
     path: Path
-    finding: Finding | None = None
+    finding: FindingItem | None = None
 
 
 def targets(arguments: Sequence[str]) -> Iterator[Target]:
@@ -41,9 +41,9 @@ def targets(arguments: Sequence[str]) -> Iterator[Target]:
                 yield Target(path)
             else:
                 what = "is neither a file nor a directory" if path.exists() else "is not there"
-                yield Target(path, Finding(f"{path} could not be read", f"  it {what}"))
+                yield Target(path, FindingItem(f"{path} could not be read", f"  it {what}"))
         except OSError as error:
-            yield Target(path, Finding(f"{path} could not be read", f"  {error.strerror or error}"))
+            yield Target(path, FindingItem(f"{path} could not be read", f"  {error.strerror or error}"))
 
 
 def _in_directory(directory: Path) -> Iterator[Target]:
@@ -54,7 +54,7 @@ def _in_directory(directory: Path) -> Iterator[Target]:
         found += [directory / partition / name for name in files_in(_names(files, partition)) if (directory / partition / name).is_file()]
     yield from map(Target, found)
     if not found:
-        yield Target(directory, Finding(f"{directory} could not be read", "  no file in it is one of a log"))
+        yield Target(directory, FindingItem(f"{directory} could not be read", "  no file in it is one of a log"))
 
 
 def _names(files: OsFiles, directory: str) -> list[str]:

@@ -11,7 +11,7 @@ from ottla.cli.dump.contents import Contents, RecordReader, Undecoded
 from ottla.core.records.batch import CODEC_MASK, NO_SEQUENCE, BatchHeader
 from ottla.core.records.compression import Codec
 from ottla.core.records.schema import JsonValue
-from ottla.storage.dump.items import BatchItem, Entry, Finding, Item, Note, OldBatchItem, RecordItem
+from ottla.storage.dump.items import BatchItem, Entry, FindingItem, Item, Note, OldBatchItem, RecordItem
 from ottla.storage.producer_state import last_sequence
 
 # The words before what a control record says; the transaction markers have words of their own.
@@ -77,7 +77,7 @@ class TextPrinter:
         match item:
             case Note(text):
                 self._out.write(text + "\n")
-            case Finding():
+            case FindingItem():
                 self._finding(item)
             case BatchItem():
                 self._out.write(_batch_line(item))
@@ -88,7 +88,7 @@ class TextPrinter:
             case Entry(values):
                 self._out.write(_entry_line(values))
 
-    def _finding(self, finding: Finding) -> None:
+    def _finding(self, finding: FindingItem) -> None:
         self.faults += finding.is_fault
         self._out.flush()
         if finding.heading != self._heading:

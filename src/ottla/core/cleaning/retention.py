@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 
-class SegmentFacts(NamedTuple):
+class AgingSegment(NamedTuple):
     """One segment, oldest first. `end_offset` is where the next one begins; `latest_ms` the largest timestamp of its records."""
 
     end_offset: int
@@ -16,7 +16,7 @@ class SegmentFacts(NamedTuple):
 
 
 def expired_segments(
-    segments: Callable[[], Iterable[SegmentFacts]],
+    segments: Callable[[], Iterable[AgingSegment]],
     *,
     log_start_offset: int,
     high_watermark: int,
@@ -32,7 +32,7 @@ def expired_segments(
     only what lies below the log's start goes. -1 as `retention_ms` or `retention_bytes` sets no limit.
     """
 
-    def leading(is_expired: Callable[[SegmentFacts], bool]) -> int:
+    def leading(is_expired: Callable[[AgingSegment], bool]) -> int:
         count = 0
         for segment in segments():
             if segment.end_offset > high_watermark or not is_expired(segment):
@@ -46,7 +46,7 @@ def expired_segments(
     if retention_bytes >= 0:
         excess_bytes = size_bytes - retention_bytes
 
-        def is_in_excess(segment: SegmentFacts) -> bool:
+        def is_in_excess(segment: AgingSegment) -> bool:
             nonlocal excess_bytes
             excess_bytes -= segment.size_bytes
             return excess_bytes >= 0

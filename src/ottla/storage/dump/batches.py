@@ -25,7 +25,7 @@ from ottla.core.records.batch import (
     decode_batch,
 )
 from ottla.core.records.control import decode_control
-from ottla.storage.dump.items import BatchItem, DumpOptions, Finding, Item, Note, OldBatchItem, RecordItem
+from ottla.storage.dump.items import BatchItem, DumpOptions, FindingItem, Item, Note, OldBatchItem, RecordItem
 from ottla.storage.dump.window import WINDOW_BYTES, Window
 
 # What Kafka's own reader asks of any format: the fields up to the format's number, and a message of format 0 without key and value.
@@ -93,14 +93,14 @@ def dump_batches(window: Window, shown: str, options: DumpOptions) -> Iterator[I
             yield from _dump_old(window, position, start, shown)
             records, end = iter(()), start.offset
         if start.offset <= last_offset:
-            yield Finding(f"Offsets that go back in {shown}", f"  {last_offset} is followed by {start.offset} at position {position}")
+            yield FindingItem(f"Offsets that go back in {shown}", f"  {last_offset} is followed by {start.offset} at position {position}")
         yield from _in_order(records, last_offset, shown)
         position += start.size_bytes
         last_offset = max(last_offset, end)
     rest = window.size - position
     if rest > 0 and options.bytes_max is None:
         yield Note(f"Found {rest} invalid bytes at the end of {shown.rpartition('/')[2]}")
-        yield Finding(f"No whole batch at the end of {shown}", f"  {rest} bytes from position {position} on")
+        yield FindingItem(f"No whole batch at the end of {shown}", f"  {rest} bytes from position {position} on")
 
 
 def _in_order(items: Iterator[Item], last_offset: int, shown: str) -> Iterator[Item]:
@@ -109,7 +109,7 @@ def _in_order(items: Iterator[Item], last_offset: int, shown: str) -> Iterator[I
         if isinstance(item, RecordItem):
             offset = item.record.offset
             if last_offset >= 0 and offset != last_offset + 1:
-                yield Finding(f"Non-consecutive offsets in {shown}", f"  {last_offset} is followed by {offset}", is_fault=False)
+                yield FindingItem(f"Non-consecutive offsets in {shown}", f"  {last_offset} is followed by {offset}", is_fault=False)
             last_offset = offset
         yield item
 
@@ -119,9 +119,9 @@ def _dump_batch(window: Window, position: int, header: BatchHeader, shown: str) 
     yield BatchItem(header, position, is_valid)
     where = f"  the batch of offset {header.base_offset} at position {position}"
     if not is_valid:
-        yield Finding(f"Invalid batches in {shown}", f"{where} does not match its checksum")
+        yield FindingItem(f"Invalid batches in {shown}", f"{where} does not match its checksum")
     if header.magic > MAGIC:
-        yield Finding(f"Invalid batches in {shown}", f"{where} is of format {header.magic}, which does not exist")
+        yield FindingItem(f"Invalid batches in {shown}", f"{where} is of format {header.magic}, which does not exist")
 
 
 def _crc32c(window: Window, start: int, end: int) -> int:
@@ -140,7 +140,7 @@ def _records(window: Window, position: int, header: BatchHeader, shown: str) -> 
             yield RecordItem(header, record, decode_control(record.key, record.value) if header.is_control else None)
     except PeerError as error:
         where = f"  the batch of offset {header.base_offset} at position {position}"
-        yield Finding(f"Records that cannot be read in {shown}", f"{where}: {error}")
+        yield FindingItem(f"Records that cannot be read in {shown}", f"{where}: {error}")
 
 
 def _dump_old(window: Window, position: int, start: Start, shown: str) -> Iterator[Item]:
@@ -148,7 +148,7 @@ def _dump_old(window: Window, position: int, start: Start, shown: str) -> Iterat
     where = f"  {start.size_bytes} bytes of format {start.magic} at position {position}"
     data = window.read(position, _OLD_TIMESTAMP.size)
     if start.magic not in (0, 1) or len(data) < _OLD_TIMESTAMP.size:
-        yield Finding(f"Invalid batches in {shown}", f"{where}: there is no such format")
+        yield FindingItem(f"Invalid batches in {shown}", f"{where}: there is no such format")
         return
     offset, _, crc, magic, attributes = _OLD_START.unpack_from(data)
     timestamp_ms = _OLD_TIMESTAMP.unpack(data)[0] if magic else NO_TIMESTAMP
@@ -156,7 +156,7 @@ def _dump_old(window: Window, position: int, start: Start, shown: str) -> Iterat
     is_valid = _crc32(window, position + _OLD_CRC_FROM, position + start.size_bytes) == crc
     yield OldBatchItem(offset, position, timestamp_type, timestamp_ms, start.size_bytes, magic, attributes & 7, crc, is_valid)
     if not is_valid:
-        yield Finding(f"Invalid batches in {shown}", f"{where} do not match their checksum")
+        yield FindingItem(f"Invalid batches in {shown}", f"{where} do not match their checksum")
 
 
 def _crc32(window: Window, start: int, end: int) -> int:

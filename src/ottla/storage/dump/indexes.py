@@ -10,7 +10,7 @@ from struct import Struct
 from typing import Final
 
 from ottla.storage.dump.batches import Ends, read_ends
-from ottla.storage.dump.items import DumpOptions, Entry, Finding, Item, Note
+from ottla.storage.dump.items import DumpOptions, Entry, FindingItem, Item, Note
 from ottla.storage.dump.window import WINDOW_BYTES, Window
 from ottla.storage.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 
@@ -29,9 +29,9 @@ def dump_offset_index(index: Window, log: Window | None, base_offset: int, shown
         if relative_offset <= before[0] or position <= before[1]:
             heading = f"Entries that do not rise in {shown}"
             words = f"offset {offset} at position {position} follows offset {base_offset + before[0]} at position {before[1]}"
-            faults.append(Finding(heading, f"  {words}"))
+            faults.append(FindingItem(heading, f"  {words}"))
         if not options.is_sanity_check and log is not None and (words := _offset_fault(log, offset, position, options)):
-            faults.append(Finding(f"Mismatches in :{shown}", f"  {words}"))
+            faults.append(FindingItem(f"Mismatches in :{shown}", f"  {words}"))
         is_sound = is_sound and not faults
         yield from faults
         before = relative_offset, position
@@ -73,12 +73,12 @@ def dump_time_index(times: Window, log: Window | None, base_offset: int, shown: 
 def _order_faults(timestamp_ms: int, relative_offset: int, before: tuple[int, int], base_offset: int, shown: str) -> Iterator[Item]:
     before_ms, before_offset = before
     if timestamp_ms <= before_ms:
-        yield Finding(
+        yield FindingItem(
             f"Found out of order timestamp in :{shown}",
             f"  Index timestamp: {timestamp_ms}, Previously indexed timestamp: {before_ms}",
         )
     if relative_offset <= before_offset:
-        yield Finding(
+        yield FindingItem(
             f"Entries that do not rise in {shown}",
             f"  offset {base_offset + relative_offset} follows offset {base_offset + before_offset}",
         )
@@ -87,12 +87,12 @@ def _order_faults(timestamp_ms: int, relative_offset: int, before: tuple[int, in
 def _time_faults(found: Ends | None, timestamp_ms: int, offset: int, shown: str) -> Iterator[Item]:
     if found is None or found.last_offset != offset:
         found_offset = -1 if found is None else found.last_offset
-        yield Finding(
+        yield FindingItem(
             f"The following indexed offsets of {shown} are not found in the log.",
             f"Indexed offset: {offset}, found log offset: {found_offset}",
         )
     elif found.max_timestamp_ms != timestamp_ms:
-        yield Finding(
+        yield FindingItem(
             f"Found timestamp mismatch in :{shown}",
             f"  Index timestamp: {timestamp_ms}, log timestamp: {found.max_timestamp_ms}",
         )
@@ -131,9 +131,9 @@ def _end(window: Window, entry: Struct, entries: int, is_sound: bool, shown: str
     at = entries * entry.size
     heading = f"Index {shown} is corrupt"
     if any(_has_bytes(window, position) for position in range(at, window.size - window.size % entry.size, WINDOW_BYTES)):
-        yield Finding(heading, f"  entries follow zeros at position {at}")
+        yield FindingItem(heading, f"  entries follow zeros at position {at}")
     elif window.size % entry.size:
-        yield Finding(heading, f"  its {window.size} bytes are no multiple of {entry.size}")
+        yield FindingItem(heading, f"  its {window.size} bytes are no multiple of {entry.size}")
     elif not entries and entry is _OFFSET_ENTRY:
         yield Note(f"{shown} is empty.")
     elif is_sound and options.is_sanity_check:

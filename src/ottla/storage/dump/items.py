@@ -17,7 +17,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FindingItem:
     """Something that is odd about a file. `heading` is a line to be printed once before all findings that share it; what `is_fault`
     says that the file is damaged."""
 
@@ -66,7 +66,7 @@ class Entry:
     values: Mapping[str, JsonValue]
 
 
-Item = Note | Finding | BatchItem | OldBatchItem | RecordItem | Entry
+Item = Note | FindingItem | BatchItem | OldBatchItem | RecordItem | Entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Which file is what, by its name, and the lines that a dump has about it.
 
 Names are Kafka's, also those of files that are being made, swapped in or deleted. Whatever a file holds, its dump ends by itself: damage
-is a `Finding`, and so is what the system refuses.
+is a `FindingItem`, and so is what the system refuses.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from ottla.storage.checkpoints import (
 )
 from ottla.storage.dump.batches import dump_batches
 from ottla.storage.dump.indexes import dump_offset_index, dump_time_index
-from ottla.storage.dump.items import DumpOptions, Finding, Item, Note
+from ottla.storage.dump.items import DumpOptions, FindingItem, Item, Note
 from ottla.storage.dump.tables import dump_leader_epochs, dump_offsets, dump_producer_snapshot, dump_properties, dump_transaction_index
 from ottla.storage.dump.window import Window
 from ottla.storage.producer_state import SNAPSHOT_SUFFIX
@@ -97,14 +97,14 @@ def dump_file(files: Readable, path: str, shown: str, options: DumpOptions) -> I
     name = path.rpartition("/")[2]
     kind = kind_of(name)
     if kind is None:
-        yield Finding(f"Ignoring unknown file {shown}", "  its name is none of a log's files")
+        yield FindingItem(f"Ignoring unknown file {shown}", "  its name is none of a log's files")
         return
     try:
         yield from _dump(kind, files, path, shown, options)
     except StorageError as error:
-        yield Finding(f"{shown} could not be read", f"  {error}")
+        yield FindingItem(f"{shown} could not be read", f"  {error}")
     except PeerError as error:
-        yield Finding(f"{shown} is corrupt", f"  {error}")
+        yield FindingItem(f"{shown} is corrupt", f"  {error}")
 
 
 def _dump(kind: FileKind, files: Readable, path: str, shown: str, options: DumpOptions) -> Iterator[Item]:
@@ -147,7 +147,7 @@ def _dump_index(kind: FileKind, files: Readable, window: Window, shown: str, opt
     directory, slash, name = window.path.rpartition("/")
     base_offset = _base_offset(name)
     if base_offset is None:
-        yield Finding(f"{shown} has no offset in its name", "  its entries count from the offset in the name: 0 is taken")
+        yield FindingItem(f"{shown} has no offset in its name", "  its entries count from the offset in the name: 0 is taken")
         base_offset = 0
     # The log after its index: what an index of a running broker says is in the log by then.
     log_name = name.partition(".")[0] + LOG_SUFFIX + _split_state(name)[1]
@@ -155,7 +155,7 @@ def _dump_index(kind: FileKind, files: Readable, window: Window, shown: str, opt
     if files.exists(directory + slash + log_name):
         log = Window(files, directory + slash + log_name)
     elif not options.is_sanity_check:
-        yield Finding(f"{shown} cannot be compared with its log", f"  there is no {log_name} beside it")
+        yield FindingItem(f"{shown} cannot be compared with its log", f"  there is no {log_name} beside it")
     dump = dump_offset_index if kind is FileKind.OFFSET_INDEX else dump_time_index
     yield from dump(window, log, base_offset, shown, options)
 

@@ -4,25 +4,16 @@ Whatever can be read is listed, and what is wrong with the file is told beside i
 """
 
 from collections.abc import Iterator
-from struct import Struct
 from typing import Final
 
 from crc32c import crc32c
 
 from ottla.core.errors import PeerError
 from ottla.storage.checkpoints import decode_leader_epochs, decode_offsets
-from ottla.storage.dump.items import Entry, Finding, Item, Note
+from ottla.storage.dump.items import Entry, FindingItem, Item, Note
 from ottla.storage.dump.window import WINDOW_BYTES, Window
-from ottla.storage.producer_state import SEQUENCE_MAX
-from ottla.storage.transaction_index import TRANSACTION_ENTRY_BYTES
-
-_ABORTED: Final = Struct(">hqqqq")
-assert _ABORTED.size == TRANSACTION_ENTRY_BYTES
-_SNAPSHOT_HEAD: Final = Struct(">hIi")
-_SNAPSHOT_VERSION: Final = 1
-_CRC_FROM: Final = 6
-# producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, first offset of the open transaction
-_PRODUCER: Final = Struct(">qhiqiqiq")
+from ottla.storage.producer_state import SEQUENCE_MAX, SNAPSHOT_CRC_FROM, SNAPSHOT_ENTRY, SNAPSHOT_HEAD, SNAPSHOT_VERSION
+from ottla.storage.transaction_index import TRANSACTION_ENTRY
 
 TEXT_BYTES_MAX: Final = 16 * 1024 * 1024
 """A directory of 100,000 partitions has checkpoints of a few megabytes."""
@@ -31,45 +22,48 @@ TEXT_BYTES_MAX: Final = 16 * 1024 * 1024
 def dump_transaction_index(window: Window, shown: str) -> Iterator[Item]:
     """The transactions that were aborted in a segment (`.txnindex`)."""
     last_offset = -1
-    for position in range(0, window.size - _ABORTED.size + 1, _ABORTED.size):
-        data = window.read(position, _ABORTED.size)
-        if len(data) < _ABORTED.size:
+    for position in range(0, window.size - TRANSACTION_ENTRY.size + 1, TRANSACTION_ENTRY.size):
+        data = window.read(position, TRANSACTION_ENTRY.size)
+        if len(data) < TRANSACTION_ENTRY.size:
             return
-        version, producer_id, first, last, last_stable = _ABORTED.unpack(data)
+        version, producer_id, first, last, last_stable = TRANSACTION_ENTRY.unpack(data)
         if last <= last_offset or first > last or version != 0:
-            yield Finding(f"Transaction index {shown} is corrupt", f"  the entry at position {position} does not follow on those before it")
+            yield FindingItem(
+                words = f"  the entry at position {position} does not follow on those before it"
+                yield FindingItem(f"Transaction index {shown} is corrupt", words)
+            )
         last_offset = last
         yield Entry(
             {"version": version, "producerId": producer_id, "firstOffset": first, "lastOffset": last, "lastStableOffset": last_stable}
         )
-    if window.size % _ABORTED.size:
-        yield Finding(f"Transaction index {shown} is corrupt", f"  its {window.size} bytes are no multiple of {_ABORTED.size}")
+    if window.size % TRANSACTION_ENTRY.size:
+        yield FindingItem(f"Transaction index {shown} is corrupt", f"  its {window.size} bytes are no multiple of {TRANSACTION_ENTRY.size}")
 
 
 def dump_producer_snapshot(window: Window, shown: str) -> Iterator[Item]:
     """The producers that a partition knew at an offset (`.snapshot`)."""
     heading = f"Snapshot {shown} is corrupt"
-    head = window.read(0, _SNAPSHOT_HEAD.size)
-    if len(head) < _SNAPSHOT_HEAD.size:
-        yield Finding(heading, f"  it has {len(head)} bytes, and {_SNAPSHOT_HEAD.size} come before the first producer")
+    head = window.read(0, SNAPSHOT_HEAD.size)
+    if len(head) < SNAPSHOT_HEAD.size:
+        yield FindingItem(heading, f"  it has {len(head)} bytes, and {SNAPSHOT_HEAD.size} come before the first producer")
         return
-    version, crc, count = _SNAPSHOT_HEAD.unpack(head)
-    if version != _SNAPSHOT_VERSION:
-        yield Finding(heading, f"  Snapshot contained an unknown file version {version}")
+    version, crc, count = SNAPSHOT_HEAD.unpack(head)
+    if version != SNAPSHOT_VERSION:
+        yield FindingItem(heading, f"  Snapshot contained an unknown file version {version}")
         return
     if (computed := _crc32c(window)) != crc:
-        yield Finding(heading, f"  Snapshot is corrupt (CRC is no longer valid). Stored crc: {crc}, computed crc: {computed}")
-    entries = (window.size - _SNAPSHOT_HEAD.size) // _PRODUCER.size
-    if count * _PRODUCER.size != window.size - _SNAPSHOT_HEAD.size:
-        yield Finding(heading, f"  it claims {count} producers and has room for {entries}")
+        yield FindingItem(heading, f"  Snapshot is corrupt (CRC is no longer valid). Stored crc: {crc}, computed crc: {computed}")
+    entries = (window.size - SNAPSHOT_HEAD.size) // SNAPSHOT_ENTRY.size
+    if count * SNAPSHOT_ENTRY.size != window.size - SNAPSHOT_HEAD.size:
+        yield FindingItem(heading, f"  it claims {count} producers and has room for {entries}")
     for number in range(min(max(count, 0), entries)):
-        data = window.read(_SNAPSHOT_HEAD.size + number * _PRODUCER.size, _PRODUCER.size)
-        if len(data) == _PRODUCER.size:
+        data = window.read(SNAPSHOT_HEAD.size + number * SNAPSHOT_ENTRY.size, SNAPSHOT_ENTRY.size)
+        if len(data) == SNAPSHOT_ENTRY.size:
             yield Entry(_producer(data))
 
 
 def _producer(data: memoryview) -> dict[str, int | None]:
-    producer_id, epoch, last_sequence, last_offset, delta, timestamp_ms, coordinator_epoch, transaction_offset = _PRODUCER.unpack(data)
+    producer_id, epoch, last_sequence, last_offset, delta, timestamp_ms, coordinator_epoch, transaction_offset = SNAPSHOT_ENTRY.unpack(data)
     values = {
         "producerId": producer_id,
         "producerEpoch": epoch,
@@ -86,7 +80,7 @@ def _producer(data: memoryview) -> dict[str, int | None]:
 
 def _crc32c(window: Window) -> int:
     crc = 0
-    for position in range(_CRC_FROM, window.size, WINDOW_BYTES):
+    for position in range(SNAPSHOT_CRC_FROM, window.size, WINDOW_BYTES):
         crc = crc32c(window.read(position, WINDOW_BYTES), crc)
     return crc
 
@@ -115,8 +109,8 @@ def dump_offsets(window: Window, shown: str) -> Iterator[Item]:
         yield Entry({"topic": topic, "partition": partition, "offset": offset})
 
 
-def _no_checkpoint(shown: str) -> Finding:
-    return Finding(f"Checkpoint {shown} is corrupt", "  its lines are not a version, a count and so many entries that rise")
+def _no_checkpoint(shown: str) -> FindingItem:
+    return FindingItem(f"Checkpoint {shown} is corrupt", "  its lines are not a version, a count and so many entries that rise")
 
 
 def dump_properties(window: Window, shown: str, separator: str) -> Iterator[Item]:
@@ -127,11 +121,11 @@ def dump_properties(window: Window, shown: str, separator: str) -> Iterator[Item
         if found:
             values[name.strip()] = value.strip()
         elif line.strip() and not line.startswith("#"):
-            yield Finding(f"{shown} is corrupt", f"  line {number} is no name and value")
+            yield FindingItem(f"{shown} is corrupt", f"  line {number} is no name and value")
     if values:
         yield Entry(values)
     else:
-        yield Finding(f"{shown} is corrupt", "  it says nothing")
+        yield FindingItem(f"{shown} is corrupt", "  it says nothing")
 
 
 def _text(window: Window) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 from ottla.cli.dump.contents import Contents, reader_for
 from ottla.cli.dump.json_lines import JsonPrinter
 from ottla.cli.dump.run import run
-from ottla.storage.dump.items import DumpOptions, Finding, OldBatchItem
+from ottla.storage.dump.items import DumpOptions, FindingItem, OldBatchItem
 
 
 def objects(path: Path, contents: Contents) -> list[dict[str, Any]]:
@@ -59,8 +59,8 @@ def test_records_of_the_offsets_topic(offsets_log: Path) -> None:
 def test_findings_and_old_batches() -> None:
     out = io.StringIO()
     printer = JsonPrinter(out, contents=Contents.NOTHING, reader=None)
-    printer.item(Finding("Odd", "  one"))
-    printer.item(Finding("Odd", "  two", is_fault=False))
+    printer.item(FindingItem("Odd", "  one"))
+    printer.item(FindingItem("Odd", "  two", is_fault=False))
     printer.item(OldBatchItem(3, 40, "CreateTime", 5, 30, 1, 0, 99, True))
     first, second, batch = (json.loads(line) for line in out.getvalue().splitlines())
     assert first == {"kind": "finding", "heading": "Odd", "text": "one", "isFault": True}

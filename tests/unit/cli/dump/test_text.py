@@ -8,7 +8,7 @@ import pytest
 from ottla.cli.dump.contents import Contents, reader_for
 from ottla.cli.dump.run import run
 from ottla.cli.dump.text import TextPrinter, codec_name
-from ottla.storage.dump.items import DumpOptions, Entry, Finding, Note, OldBatchItem
+from ottla.storage.dump.items import DumpOptions, Entry, FindingItem, Note, OldBatchItem
 
 
 def printed(
@@ -68,8 +68,8 @@ def test_findings_have_their_heading_once_and_faults_are_counted() -> None:
     out, err = io.StringIO(), io.StringIO()
     printer = TextPrinter(out, err, contents=Contents.NOTHING, reader=None, with_metadata=True)
     for text, is_fault in (("  one", True), ("  two", False)):
-        printer.item(Finding("Odd", text, is_fault))
-    printer.item(Finding("Other", "three"))
+        printer.item(FindingItem("Odd", text, is_fault))
+    printer.item(FindingItem("Other", "three"))
     assert err.getvalue() == "Odd\n  one\n  two\nOther\nthree\n"
     assert printer.faults == 2
 

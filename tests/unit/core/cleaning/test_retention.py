@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ottla.core.cleaning.retention import SegmentFacts, expired_segments
+from ottla.core.cleaning.retention import AgingSegment, expired_segments
 
-SEGMENTS = [SegmentFacts(10, 100, 1000), SegmentFacts(20, 100, 3000), SegmentFacts(30, 100, 2000), SegmentFacts(40, 50, 5000)]
+SEGMENTS = [AgingSegment(10, 100, 1000), AgingSegment(20, 100, 3000), AgingSegment(30, 100, 2000), AgingSegment(40, 50, 5000)]
 NOTHING: dict[str, Any] = {
     "log_start_offset": 0,
     "high_watermark": 40,

@@ -7,7 +7,7 @@ import pytest
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
 from ottla.core.records.compression import Codec
-from ottla.storage.dump.items import DumpOptions, Finding, Item
+from ottla.storage.dump.items import DumpOptions, FindingItem, Item
 from ottla.storage.dump.report import dump_file
 from ottla.storage.index import OffsetIndex, TimeIndex
 from ottla.storage.memory_files import MemoryFiles
@@ -59,4 +59,4 @@ def rewrite(files: MemoryFiles) -> Callable[[str, Callable[[bytearray], object]]
 @pytest.fixture
 def faults() -> Callable[[list[Item]], list[str]]:
     """The texts of those findings that are faults."""
-    return lambda items: [item.text.strip() for item in items if isinstance(item, Finding) and item.is_fault]
+    return lambda items: [item.text.strip() for item in items if isinstance(item, FindingItem) and item.is_fault]

@@ -10,7 +10,7 @@ from ottla.core.model import Record
 from ottla.core.records.batch import DECOMPRESSED_BYTES_MAX, encode_batch
 from ottla.core.records.compression import Codec
 from ottla.storage.dump.batches import read_ends
-from ottla.storage.dump.items import BatchItem, Finding, Item, Note, OldBatchItem, RecordItem
+from ottla.storage.dump.items import BatchItem, FindingItem, Item, Note, OldBatchItem, RecordItem
 from ottla.storage.dump.window import WINDOW_BYTES, Window
 from ottla.storage.memory_files import MemoryFiles
 
@@ -45,7 +45,7 @@ def test_every_batch_with_its_place_and_its_checksum(dumped: Dumped) -> None:
 def test_records_of_every_codec(dumped: Dumped) -> None:
     items = dumped(LOG, with_records=True)
     assert offsets(items) == [*range(100, 115)]
-    assert not [item for item in items if isinstance(item, Finding)]
+    assert not [item for item in items if isinstance(item, FindingItem)]
 
 
 def test_control_records_are_opened(files: MemoryFiles, dumped: Dumped) -> None:
@@ -95,7 +95,7 @@ def test_offsets_that_go_back_are_a_fault_and_gaps_are_not(files: MemoryFiles, d
     log = files.open("t-0/gaps.log")
     for base in (5, 9, 9):
         log.append(encode_batch([Record(base, 5, None, b"", ())], base_offset=base))
-    found = [item for item in dumped("gaps.log", with_records=True) if isinstance(item, Finding)]
+    found = [item for item in dumped("gaps.log", with_records=True) if isinstance(item, FindingItem)]
     assert [(each.text.split(" at")[0].strip(), each.is_fault) for each in found] == [
         ("5 is followed by 9", False),
         ("9 is followed by 9", True),

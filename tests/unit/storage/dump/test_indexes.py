@@ -5,7 +5,7 @@ from struct import pack
 
 import pytest
 
-from ottla.storage.dump.items import Entry, Finding, Item, Note
+from ottla.storage.dump.items import Entry, FindingItem, Item, Note
 from ottla.storage.memory_files import MemoryFiles
 
 NAME = "00000000000000000100"
@@ -54,7 +54,7 @@ def test_a_torn_index_lists_what_is_whole(dumped: Dumped, rewrite: Rewrite, faul
 def test_an_entry_that_the_log_does_not_bear_out(dumped: Dumped, rewrite: Rewrite, faults: Faults) -> None:
     rewrite(INDEX, lambda data: data.__setitem__(slice(8, 12), pack(">i", 6)))
     items = dumped(INDEX)
-    assert Finding(f"Mismatches in :{INDEX}", "  Index offset: 106, log offset: 105") in items
+    assert FindingItem(f"Mismatches in :{INDEX}", "  Index offset: 106, log offset: 105") in items
     rewrite(INDEX, lambda data: data.__setitem__(slice(36, 40), pack(">i", 1 << 30)))
     assert f"Index offset: 114, no batch lies at position {1 << 30} of the log" in faults(dumped(INDEX))
     rewrite(INDEX, lambda data: data.__setitem__(slice(36, 40), pack(">i", -5)))
@@ -89,7 +89,7 @@ def test_the_sanity_check_needs_no_log_and_says_so_when_all_is_well(files: Memor
     assert dumped(TIMES, is_sanity_check=True) == [Note(f"{TIMES} passed sanity check.")]
     rewrite(INDEX, lambda data: data.extend(data[:8]))
     (finding,) = dumped(INDEX, is_sanity_check=True)
-    assert isinstance(finding, Finding)
+    assert isinstance(finding, FindingItem)
 
 
 def test_without_its_log_an_index_is_listed_and_the_log_is_missed(files: MemoryFiles, dumped: Dumped, faults: Faults) -> None:

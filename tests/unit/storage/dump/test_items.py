@@ -1,6 +1,6 @@
 """What a dump shows unless it is told otherwise."""
 
-from ottla.storage.dump.items import DumpOptions, Finding
+from ottla.storage.dump.items import DumpOptions, FindingItem
 
 
 def test_batches_and_index_entries_are_shown_and_records_are_not() -> None:
@@ -9,4 +9,4 @@ def test_batches_and_index_entries_are_shown_and_records_are_not() -> None:
 
 
 def test_a_finding_is_a_fault_unless_it_says_otherwise() -> None:
-    assert Finding("heading", "text").is_fault
+    assert FindingItem("heading", "text").is_fault
