@@ -28,10 +28,8 @@ def dump_transaction_index(window: Window, shown: str) -> Iterator[Item]:
             return
         version, producer_id, first, last, last_stable = TRANSACTION_ENTRY.unpack(data)
         if last <= last_offset or first > last or version != 0:
-            yield FindingItem(
-                words = f"  the entry at position {position} does not follow on those before it"
-                yield FindingItem(f"Transaction index {shown} is corrupt", words)
-            )
+            words = f"  the entry at position {position} does not follow on those before it"
+            yield FindingItem(f"Transaction index {shown} is corrupt", words)
         last_offset = last
         yield Entry(
             {"version": version, "producerId": producer_id, "firstOffset": first, "lastOffset": last, "lastStableOffset": last_stable}
