@@ -30,6 +30,10 @@ def command(files: tuple[str, ...], listed: str, as_json: bool, **options: Any) 
     names = [*files, *(name for name in listed.split(",") if name)]
     if not names:
         raise click.UsageError("Which files? Name some, or a directory.")
+    if options["offsets_decoder"] and options["transaction_log_decoder"]:
+        raise click.UsageError("--offsets-decoder and --transaction-log-decoder read different topics: choose one.")
+    if as_json and options["skip_record_metadata"]:
+        raise click.UsageError("--skip-record-metadata is for text: with --json, leave out the fields that you do not want.")
 
     from ottla.cli.dump.contents import Contents, reader_for
     from ottla.cli.dump.json_lines import JsonPrinter

@@ -13,7 +13,7 @@ from crc32c import crc32c
 from ottla.core.errors import PeerError
 from ottla.core.model import Record
 from ottla.core.records.compression import NONE, Codec, compress, decompress
-from ottla.core.records.record import decode_records, encode_records
+from ottla.core.records.record import encode_records, iter_records
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = 61
@@ -200,6 +200,17 @@ def decode_batch(
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
 ) -> list[Record]:
     """The records of the batch at `at`, control records too; PeerError on anything that is not a whole, sound batch."""
+    return list(iter_batch(buffer, at, verify_crc=verify_crc, decompressed_bytes_max=decompressed_bytes_max))
+
+
+def iter_batch(
+    buffer: bytes | bytearray | memoryview,
+    at: int = 0,
+    *,
+    verify_crc: bool = True,
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+) -> Iterator[Record]:
+    """As `decode_batch`, one by one, for who keeps none of them: PeerError may come after records that are sound."""
     header = read_header(buffer, at)
     size = header.size_bytes
     if size > len(buffer) - at:
@@ -208,7 +219,7 @@ def decode_batch(
         raise PeerError(f"the batch at offset {header.base_offset} does not match its checksum")
     with memoryview(buffer) as view:
         section = decompress(header.codec, view[at + HEADER_BYTES : at + size], output_bytes_max=decompressed_bytes_max)
-    records = decode_records(
+    records = iter_records(
         section,
         count=header.record_count,
         base_offset=header.base_offset,
@@ -216,5 +227,5 @@ def decode_batch(
         base_timestamp_ms=header.base_timestamp_ms,
     )
     if header.is_log_append_time:
-        return [record._replace(timestamp_ms=header.max_timestamp_ms) for record in records]
+        return (record._replace(timestamp_ms=header.max_timestamp_ms) for record in records)
     return records

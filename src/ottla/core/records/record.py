@@ -36,16 +36,8 @@ def encode_records(records: Iterable[Record], *, base_offset: int, base_timestam
     return section
 
 
-def decode_records(section: bytes, *, count: int, base_offset: int, last_offset_delta: int, base_timestamp_ms: int) -> list[Record]:
-    """The `count` records that fill `section` exactly; PeerError otherwise."""
-    records = iter_records(
-        section, count=count, base_offset=base_offset, last_offset_delta=last_offset_delta, base_timestamp_ms=base_timestamp_ms
-    )
-    return list(records)
-
-
 def iter_records(section: bytes, *, count: int, base_offset: int, last_offset_delta: int, base_timestamp_ms: int) -> Iterator[Record]:
-    """As `decode_records`, one by one: for who keeps none of them."""
+    """The `count` records that fill `section` exactly; PeerError otherwise, perhaps after records that are sound."""
     if count * RECORD_BYTES_MIN > len(section):
         raise PeerError(f"a batch of {len(section)} bytes cannot hold the {count} records that it claims")
     at = 0

@@ -22,7 +22,7 @@ from ottla.core.records.batch import (
     MAGIC,
     NO_TIMESTAMP,
     BatchHeader,
-    decode_batch,
+    iter_batch,
 )
 from ottla.core.records.control import decode_control
 from ottla.storage.dump.items import BatchItem, DumpOptions, FindingItem, Item, Note, OldBatchItem, RecordItem
@@ -136,7 +136,7 @@ def _records(window: Window, position: int, header: BatchHeader, shown: str) -> 
         if header.size_bytes > DECOMPRESSED_BYTES_MAX:
             raise PeerError(f"a batch of {header.size_bytes} bytes, where {DECOMPRESSED_BYTES_MAX} are read")
         data = bytes(window.read(position, header.size_bytes))
-        for record in decode_batch(data, verify_crc=False):
+        for record in iter_batch(data, verify_crc=False):
             yield RecordItem(header, record, decode_control(record.key, record.value) if header.is_control else None)
     except PeerError as error:
         where = f"  the batch of offset {header.base_offset} at position {position}"

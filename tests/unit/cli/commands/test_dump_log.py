@@ -104,3 +104,16 @@ def test_a_terminal_that_knows_only_ascii_and_a_reader_that_goes_away(log: Path)
         errors = process.stderr.read()
         assert process.wait(20) == 1
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--offsets-decoder", "--transaction-log-decoder"], "choose one"),
+        (["--json", "--print-data-log", "--skip-record-metadata"], "is for text"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(log: Path, options: list[str], words: str) -> None:
+    result = dump(log, *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert words in result.stderr

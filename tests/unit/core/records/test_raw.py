@@ -8,7 +8,7 @@ from ottla.core.errors import PeerError
 from ottla.core.model import Header, Record
 from ottla.core.records.batch import HEADER_BYTES, BatchHeader, encode_batch, read_header
 from ottla.core.records.raw import RawRecord, put_raw, read_raw
-from ottla.core.records.record import decode_records
+from ottla.core.records.record import iter_records
 
 RECORDS = [
     Record(7, 1000, b"key", b"value", (Header("trace", b"1"), Header("none", None))),
@@ -31,7 +31,7 @@ def test_they_go_into_another_batch_unchanged(base_timestamp_ms: int) -> None:
     section = bytearray()
     for record in read_raw(*split(encode_batch(RECORDS, base_offset=7))):
         put_raw(section, record, base_offset=5, base_timestamp_ms=base_timestamp_ms)
-    decoded = decode_records(bytes(section), count=3, base_offset=5, last_offset_delta=5, base_timestamp_ms=base_timestamp_ms)
+    decoded = list(iter_records(bytes(section), count=3, base_offset=5, last_offset_delta=5, base_timestamp_ms=base_timestamp_ms))
     assert decoded == RECORDS
 
 

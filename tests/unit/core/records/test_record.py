@@ -4,14 +4,14 @@ import pytest
 
 from ottla.core.errors import PeerError
 from ottla.core.model import Header, Record
-from ottla.core.records.record import decode_records, encode_records
+from ottla.core.records.record import encode_records, iter_records
 
 # length 12: attributes 0, timestamp +0, offset +0, key "k", value null, one header ("h", null)
 GOLDEN = bytes.fromhex("14 00 00 00 02 6b 01 02 02 68 01")
 
 
 def decode(section: bytes, count: int = 1, last_offset_delta: int = 0) -> list[Record]:
-    return decode_records(section, count=count, base_offset=5, last_offset_delta=last_offset_delta, base_timestamp_ms=1000)
+    return list(iter_records(section, count=count, base_offset=5, last_offset_delta=last_offset_delta, base_timestamp_ms=1000))
 
 
 def test_golden_bytes() -> None:
@@ -23,7 +23,7 @@ def test_golden_bytes() -> None:
 @pytest.mark.parametrize("timestamp_ms", [-(1 << 63), -1, 0, 999, 1001, (1 << 62)])
 def test_timestamps_may_lie_anywhere(timestamp_ms: int) -> None:
     section = encode_records([Record(5, timestamp_ms, None, b"")], base_offset=5, base_timestamp_ms=0)
-    (record,) = decode_records(bytes(section), count=1, base_offset=5, last_offset_delta=0, base_timestamp_ms=0)
+    (record,) = list(iter_records(bytes(section), count=1, base_offset=5, last_offset_delta=0, base_timestamp_ms=0))
     assert record.timestamp_ms == timestamp_ms
 
 
@@ -61,4 +61,4 @@ def test_what_is_no_record_is_the_peers_error(section: bytes, count: int) -> Non
 def test_a_timestamp_beyond_64_bits_is_refused() -> None:
     section = encode_records([Record(0, 1 << 62, None, None)], base_offset=0, base_timestamp_ms=0)
     with pytest.raises(PeerError, match="64 bits"):
-        decode_records(bytes(section), count=1, base_offset=0, last_offset_delta=0, base_timestamp_ms=1 << 62)
+        list(iter_records(bytes(section), count=1, base_offset=0, last_offset_delta=0, base_timestamp_ms=1 << 62))

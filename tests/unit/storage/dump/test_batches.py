@@ -1,5 +1,6 @@
 """The walk through a log: everything that is there, and everything that is wrong with it, to the end."""
 
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from struct import pack
@@ -10,7 +11,8 @@ from ottla.core.model import Record
 from ottla.core.records.batch import DECOMPRESSED_BYTES_MAX, encode_batch
 from ottla.core.records.compression import Codec
 from ottla.storage.dump.batches import read_ends
-from ottla.storage.dump.items import BatchItem, FindingItem, Item, Note, OldBatchItem, RecordItem
+from ottla.storage.dump.items import BatchItem, DumpOptions, FindingItem, Item, Note, OldBatchItem, RecordItem
+from ottla.storage.dump.report import dump_file
 from ottla.storage.dump.window import WINDOW_BYTES, Window
 from ottla.storage.memory_files import MemoryFiles
 
@@ -168,3 +170,15 @@ def test_the_ends_of_batches_of_each_format() -> None:
     assert found == [(3, -1), (4, 77), (6, 99)]
     assert position == window.size
     assert read_ends(window, -5) is None
+
+
+def test_a_batch_of_many_tiny_records_is_never_held_as_records(files: MemoryFiles) -> None:
+    tiny = [Record(number, 0, None, None, ()) for number in range(50_000)]
+    files.open("t-0/tiny.log").append(encode_batch(tiny, codec=Codec.GZIP))
+    del tiny
+    tracemalloc.start()
+    try:
+        assert sum(isinstance(item, RecordItem) for item in dump_file(files, "t-0/tiny.log", "", DumpOptions(with_records=True))) == 50_000
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
