@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
+from threading import Lock
 
 from ottla.core.errors import StorageError
 from ottla.core.model import TopicPartition
@@ -19,6 +20,32 @@ log = logging.getLogger("ottla.broker.partitions")
 _NEVER_MS = 2**63 - 1
 _TIMER_S_MAX = 365 * 86_400
 """Timers of the loop take no delay without an end."""
+
+
+class _SharedFlush:
+    """A flush that a worker thread was asked for and the loop may need sooner: it runs once, and both get its outcome.
+
+    The kernel tells of a failed sync once. Were it run twice, one of the two might take the other's failure for a success.
+    """
+
+    __slots__ = ("_error", "_has_run", "_lock", "flush")
+
+    def __init__(self, flush: Flush) -> None:
+        self.flush = flush
+        self._lock = Lock()
+        self._has_run = False
+        self._error: StorageError | None = None
+
+    def run(self) -> StorageError | None:
+        """Runs it, or waits until it has run; any thread."""
+        with self._lock:
+            if not self._has_run:
+                self._has_run = True
+                try:
+                    self.flush.run()
+                except StorageError as error:
+                    self._error = error
+            return self._error
 
 
 class Partition:
@@ -48,7 +75,7 @@ class Partition:
         self.flushing: asyncio.Task[None] | None = None
         self.age_timer: asyncio.TimerHandle | None = None
         self._executor = executor
-        self._flush: Flush | None = None
+        self._flush: _SharedFlush | None = None
         self._undurable: list[tuple[int, asyncio.Future[None]]] = []
         self._is_offline = False
         self._told: str | None = None
@@ -83,8 +110,11 @@ class Partition:
         """Syncs at once, on the loop, when what was appended must be synced before it is acknowledged. Raises StorageError."""
         if self.log.flush_due and self._flush is not None:
             # One is under way, but covers only what was there when it began: end it here, then sync the rest.
-            self._flush.run()
-            self.log.finish_flush(self._flush)
+            shared, self._flush = self._flush, None
+            error = shared.run()
+            self.log.finish_flush(shared.flush, error)
+            if error is not None:
+                raise StorageError(str(error)) from error
         if self.log.flush_due:
             self.log.flush()
 
@@ -139,11 +169,8 @@ class Partition:
         error: StorageError | None = None
         try:
             while error is None and (flush := self.log.begin_flush()) is not None:
-                self._flush = flush
-                try:
-                    await loop.run_in_executor(self._executor, flush.run)
-                except StorageError as failure:
-                    error = failure
+                self._flush = shared = _SharedFlush(flush)
+                error = await loop.run_in_executor(self._executor, shared.run)
                 self._flush = None
                 if self.deleted:
                     return

@@ -1,7 +1,9 @@
 """One partition: many appends share one sync, waiting fetches hear of it afterwards, and a failing disk is told once."""
 
 import asyncio
+from concurrent.futures import Executor, ThreadPoolExecutor
 from random import Random
+from threading import Event, Timer
 from typing import Any
 
 import pytest
@@ -26,10 +28,26 @@ class CountedSyncs(MemoryFiles):
         self.log_syncs += path.endswith(".log")
 
 
-def make(files: Any, **settings: Any) -> Partition:
+class SlowSync(MemoryFiles):
+    """Its first sync of a log file waits for `go_on`, and fails if it should; the others do what they are asked."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        super().__init__()
+        self.is_first, self.fails, self.go_on = True, fails, Event()
+
+    def sync(self, path: str) -> None:
+        if path.endswith(".log") and self.is_first:
+            self.is_first = False
+            assert self.go_on.wait(5)
+            if self.fails:
+                raise StorageError(f"cannot sync {path}: the disk reports an error")
+        super().sync(path)
+
+
+def make(files: Any, executor: Executor | None = None, **settings: Any) -> Partition:
     log = PartitionLog(files, "t-0", LogSettings(**settings))
     log.open(0)
-    return Partition(TopicPartition("t", 0), log)
+    return Partition(TopicPartition("t", 0), log, executor)
 
 
 def append(partition: Partition, count: int = 1) -> None:
@@ -215,6 +233,49 @@ def test_the_brokers_own_records_are_durable_when_flush_messages_says_so() -> No
         assert (partition.log.recovery_point, partition.log.flush_due) == (2, False)
         await shared  # type: ignore[misc]
         assert partition.log.recovery_point == 2
+
+    asyncio.run(run())
+
+
+def test_a_sync_that_fails_where_the_loop_took_it_over_ends_the_log() -> None:
+    async def run() -> None:
+        files, busy = FaultyFiles(MemoryFiles(), Random(1)), Event()
+        with ThreadPoolExecutor(1) as executor:
+            executor.submit(busy.wait, 5)
+            partition = make(files, executor, flush_messages=1)
+            append(partition)
+            shared = partition.when_durable()
+            await asyncio.sleep(0)  # the sync has begun, but no thread has time for it
+            files.fail_next_sync()
+            append(partition)
+            with pytest.raises(StorageError, match="injected fault"):
+                partition.make_durable()
+            busy.set()
+            with pytest.raises(StorageError):
+                await shared  # type: ignore[misc]
+        assert (partition.log.high_watermark, partition.log.recovery_point) == (0, 0)
+        assert partition.log.failure is not None
+
+    asyncio.run(run())
+
+
+def test_a_sync_that_fails_in_its_thread_is_no_success_for_the_loop() -> None:
+    async def run() -> None:
+        files = SlowSync(fails=True)
+        partition = make(files, flush_messages=1)
+        append(partition)
+        shared = partition.when_durable()
+        async with asyncio.timeout(5):
+            while files.is_first:
+                await asyncio.sleep(0.001)
+        append(partition)
+        Timer(0.05, files.go_on.set).start()
+        with pytest.raises(StorageError, match="the disk reports an error"):
+            partition.make_durable()
+        with pytest.raises(StorageError):
+            await shared  # type: ignore[misc]
+        assert partition.log.high_watermark == 0
+        assert partition.log.failure is not None
 
     asyncio.run(run())
 
