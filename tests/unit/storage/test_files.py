@@ -92,11 +92,15 @@ def test_replace_changes_the_whole_file(files: Files) -> None:
     assert files.list("t-0") == ["x"]
 
 
-def test_sync_by_name(files: Files) -> None:
+def test_sync_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, synced = OsFiles(tmp_path), []
+    files.make_directory("t-0")
     files.open("t-0/a").append(b"1")
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.path.realpath(f"/proc/self/fd/{descriptor}")))
     files.sync("t-0/a")
     files.sync_directory("t-0")
     files.sync_directory("")
+    assert synced == [os.path.realpath(tmp_path / name) for name in ("t-0/a", "t-0", "")]
 
 
 def test_what_is_not_there_is_a_storage_error(files: Files) -> None:

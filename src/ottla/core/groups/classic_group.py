@@ -72,7 +72,7 @@ class Member:
 
     @property
     def counts_as_alive(self) -> bool:
-        """A parked member cannot beat, so its session does not run out; a new one has only its joining time (section 6)."""
+        """A parked member cannot beat, so its session does not run out; a new one has only its joining time."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
@@ -156,7 +156,7 @@ class ClassicGroup:
 
     @classmethod
     def from_registration(cls, group_id: str, value: GroupMetadataValue, *, now_ms: int) -> "ClassicGroup":
-        """The group as its record tells it after a restart: Stable if it has members, nobody parked (section 8)."""
+        """The group as its record tells it after a restart: Stable if it has members, nobody parked."""
         group = cls(group_id, now_ms=now_ms)
         if value.current_state_timestamp_ms != -1:
             group.state_since_ms = value.current_state_timestamp_ms
@@ -266,7 +266,7 @@ class ClassicGroup:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether someone with these protocols can be in it: one of them must be known to every member (section 3.4)."""
+        """Whether someone with these protocols can be in it: one of them must be known to every member."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         size = len(self.members)

@@ -1,4 +1,4 @@
-"""A record could not be appended (section 5.1): what was to happen did not, and those who wait are told.
+"""A record could not be appended: what was to happen did not, and those who wait are told.
 
 Nothing durable has to be undone, because nothing durable was done; the replies of the failed step were not sent.
 """

@@ -1,6 +1,6 @@
 """Before any group is looked at: what a coordinator answers that cannot serve, and the answer of each kind of request to an error.
 
-Order: group id, session timeout, loading, not the coordinator (sections 4.1, 5, 6, 8; S3.1).
+Order: group id, session timeout, loading, not the coordinator (S3.1; Kafka's `GroupCoordinatorService`).
 """
 
 from enum import Enum

@@ -1,4 +1,4 @@
-"""JoinGroup (section 4): who may join, who is told to come back with an id, whose join starts a round, and who just waits.
+"""JoinGroup: who may join, who is told to come back with an id, whose join starts a round, and who just waits.
 
 What a round does with those who wait is decided in rebalance; static members that return are in static_members.
 """

@@ -1,4 +1,4 @@
-"""Administration of groups: ListGroups, DescribeGroups and DeleteGroups (section 7.5).
+"""Administration of groups: ListGroups, DescribeGroups and DeleteGroups.
 
 It looks, and asks for tombstones; it never touches a member.
 """

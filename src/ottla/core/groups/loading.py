@@ -1,4 +1,4 @@
-"""A coordinator begins and ends: groups come alive from what was replayed (section 8), and let go when another broker takes over.
+"""A coordinator begins and ends: groups come alive from what was replayed, and let go when another broker takes over.
 
 Reading the log is the shell's work; what a record means is in durable.
 """

@@ -1,4 +1,4 @@
-"""Staying in a group and going: Heartbeat, LeaveGroup, and sessions that run out (section 6).
+"""Staying in a group and going: Heartbeat, LeaveGroup, and sessions that run out.
 
 Joining is in join; what a lost member means for the others is decided in rebalance.
 """

@@ -1,4 +1,4 @@
-"""Committed offsets (S2.3, section 7): who may commit, what is stored, what is read back, and what may be forgotten.
+"""Committed offsets (S2.3): who may commit, what is stored, what is read back, and what may be forgotten.
 
 Reads answer from what the log knows. Offsets that are too old are not looked for here.
 """

@@ -1,4 +1,4 @@
-"""One round of a classic group: how it starts, how long it waits, and how its join phase ends (sections 4.5, 3.5, 3.6).
+"""One round of a classic group: how it starts, how long it waits, and how its join phase ends.
 
 Requests and timers that touch membership end here. It decides nothing about single requests, and the plan itself is stored in sync.
 """

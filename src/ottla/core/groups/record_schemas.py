@@ -1,4 +1,4 @@
-"""Every record type of the offsets topic as a table of fields, and what such records show in a dump (S2.1, kafka-groups 9).
+"""Every record type of the offsets topic as a table of fields, and what such records show in a dump.
 
 The tables have the types that no coordinator of ours writes, too (share and streams groups, and what older versions of Kafka wrote):
 somebody who looks into a topic wants to see all of it. What a record means, and what is written, is `records.py`'s. Sources: KIP-98,

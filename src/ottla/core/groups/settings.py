@@ -6,7 +6,7 @@ It only holds values; reading them from a configuration is the broker's work.
 from dataclasses import dataclass
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""A new member cannot beat while it waits in JoinGroup, so its wait has its own limit (fixed in Kafka, section 4.4)."""
+"""A new member cannot beat while it waits in JoinGroup, so its wait has its own limit (fixed in Kafka)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ is put right when that place comes up (lazy deletion).
 from heapq import heappop, heappush
 
 JOIN = "join"
-"""The join phase of a group ends (section 4.5)."""
+"""The join phase of a group ends."""
 SYNC = "sync"
 """The members that have not sent SyncGroup are given up."""
 SESSION = "session"
