@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from threading import Lock
 
-from ottla.core.errors import StorageError
+from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.model import TopicPartition
 from ottla.storage.durability import Flush
 from ottla.storage.partition_log import PartitionLog
@@ -143,7 +143,9 @@ class Partition:
         """The partition was deleted: whoever waits for it is told."""
         self.deleted = True
         self.stop()
-        self._answer(StorageError(f"{self.name.topic}-{self.name.partition} was deleted"))
+        gone = StorageError(f"{self.name.topic}-{self.name.partition} was deleted")
+        gone.code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self._answer(gone)
         self._wake()
 
     def stop(self) -> None:
@@ -177,7 +179,7 @@ class Partition:
                 self.log.finish_flush(flush, error)
                 self._answer(error)
                 self._wake()
-                if not self._undurable:
+                if not self._undurable and not self.log.flush_due:
                     break
         except StorageError as failure:  # the log takes no syncs any more
             error = failure
@@ -186,6 +188,8 @@ class Partition:
         if error is not None:
             self.report(error)
         self._answer(error, all_of_them=True)
+        if error is None and self.age_timer is None and self.log.dirty_since_ms is not None and self.log.settings.flush_ms < _NEVER_MS:
+            self._set_age_timer()  # it may have rung in vain while the sync ran
 
     def _answer(self, error: StorageError | None, *, all_of_them: bool = False) -> None:
         """Answers those whose records are durable, or need not be any more; all of them when there was an error or nothing to sync."""
@@ -195,7 +199,9 @@ class Partition:
             if future.done():  # nobody waits for it any more
                 continue
             if error is not None:
-                future.set_exception(StorageError(str(error)))
+                own = StorageError(str(error))  # one for each: who raises it adds its own traceback
+                own.code = error.code
+                future.set_exception(own)
             elif end_offset <= durable:
                 future.set_result(None)
             else:
@@ -208,4 +214,5 @@ class Partition:
         except StorageError as error:
             if not self.deleted:
                 self.report(error)
-        self.syncing = None
+        finally:
+            self.syncing = None

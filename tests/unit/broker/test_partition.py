@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.partition import Partition
-from ottla.core.errors import StorageError
+from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.model import Record, TopicPartition
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import LogSettings, PartitionLog
@@ -280,6 +280,65 @@ def test_a_sync_that_fails_in_its_thread_is_no_success_for_the_loop() -> None:
     asyncio.run(run())
 
 
+def test_what_nobody_waits_for_is_synced_too() -> None:
+    async def run() -> None:
+        files = SlowSync()
+        partition = make(files, flush_messages=1)
+        append(partition)
+        first = partition.when_durable()
+        async with asyncio.timeout(5):
+            while files.is_first:
+                await asyncio.sleep(0.001)
+        append(partition)  # acks=0
+        files.go_on.set()
+        await first  # type: ignore[misc]
+        async with asyncio.timeout(5):
+            while partition.log.high_watermark < 2:
+                await asyncio.sleep(0.001)
+
+    asyncio.run(run())
+
+
+def test_flush_ms_counts_for_what_comes_during_a_sync_that_lasts_longer() -> None:
+    async def run() -> None:
+        files = SlowSync()
+        partition = make(files, flush_ms=5)
+        append(partition)
+        async with asyncio.timeout(5):
+            while files.is_first:
+                await asyncio.sleep(0.001)
+            append(partition)
+            while partition.age_timer is not None:
+                await asyncio.sleep(0.001)
+            files.go_on.set()
+            while partition.log.recovery_point < 2:
+                await asyncio.sleep(0.001)
+
+    asyncio.run(run())
+
+
+def test_full_segments_are_synced_after_something_unexpected_failed_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        partition = make(MemoryFiles(), segment_bytes=1_000_000)
+
+        def fail(_: PartitionLog) -> None:
+            raise ZeroDivisionError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(PartitionLog, "sync_rolled", fail)
+            for _ in range(2):
+                partition.log.append_records([Record(0, 5, None, bytes(700_000))], now_ms=5)
+                partition.grew()
+            with pytest.raises(ZeroDivisionError):
+                await partition.syncing  # type: ignore[misc]
+        partition.grew()
+        assert partition.syncing is not None
+        await partition.syncing
+        assert partition.log.rolled_segments == 0
+
+    asyncio.run(run())
+
+
 def test_a_deleted_partition_leaves_nobody_waiting() -> None:
     async def run() -> None:
         partition = make(MemoryFiles(), flush_messages=1, flush_ms=1000)
@@ -290,8 +349,9 @@ def test_a_deleted_partition_leaves_nobody_waiting() -> None:
         await asyncio.sleep(0)
         partition.log.move_away("t-0.1-delete")
         partition.end()
-        with pytest.raises(StorageError, match="t-0 was deleted"):
+        with pytest.raises(StorageError, match="t-0 was deleted") as told:
             await waiting  # type: ignore[misc]
+        assert told.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert woken == [True]
         await asyncio.gather(*filter(None, [partition.flushing]))
         assert partition.log.log_end_offset == 0

@@ -88,7 +88,8 @@ def _answer_when_durable(request: Request, results: _Results, waiting: _Waiting)
     def answer(outcomes: "asyncio.Future[list[BaseException | None]]") -> None:
         for (written, _), error in zip(waiting, outcomes.result(), strict=True):
             if error is not None:
-                written.outcome, written.log_start_offset = Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)), -1
+                code = error.code if isinstance(error, StorageError) else ErrorCode.UNKNOWN_SERVER_ERROR
+                written.outcome, written.log_start_offset = Refused(code, str(error)), -1
         request.reply_body([_answer(request.version, is_flexible(request.key, request.version), results)])
 
     asyncio.gather(*(durable for _, durable in waiting), return_exceptions=True).add_done_callback(answer)
