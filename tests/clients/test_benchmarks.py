@@ -15,7 +15,8 @@ ONE_CELL = {"throughput": ["--only", "1,000 B, lz4, 3 p"], "wire": ["--only", "1
 @pytest.mark.parametrize("name", METRICS)
 def test_it_measures_ottla(name: str, tmp_path: Path) -> None:
     result = tmp_path / "result.json"
-    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--small", "--peers", "ottla", "--json", str(result), *ONE_CELL.get(name, [])]
+    arguments = ["--small", "--peers", "ottla", "--json", str(result), *ONE_CELL.get(name, [])]
+    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), *arguments]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     measured = json.loads(result.read_text())["measured"]

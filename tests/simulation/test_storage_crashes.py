@@ -103,9 +103,9 @@ class Life:
     def expire(self) -> None:
         def expire() -> None:
             deleted = self.log.expire_segments(NOW_MS)
-            if not deleted and self.log.rolled_segments:
+            if self.log.rolled_segments:
                 self.log.sync_rolled()
-                deleted = self.log.expire_segments(NOW_MS)
+                deleted += self.log.expire_segments(NOW_MS)
             if deleted:
                 self.files.sync_directory("t-0")  # file systems keep the order of renames; here only a sync does
             for path in deleted:

@@ -158,7 +158,7 @@ class LogManager:
         try:
             with self._partitions.borrowed(topic, number) as partition_log:
                 paths = partition_log.expire_segments(self._clock())
-                start_offset, must_wait = partition_log.log_start_offset, not paths and partition_log.rolled_segments > 0
+                start_offset, must_wait = partition_log.log_start_offset, partition_log.rolled_segments > 0
         except StorageError as error:
             log.error("%s-%d: its old segments stay: %s", topic.name, number, error)
             return False

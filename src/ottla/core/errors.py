@@ -18,6 +18,10 @@ class StorageError(Exception):
         self.code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
+class NotTried(StorageError):
+    """A file could not even be opened, since too many are open: nothing is wrong with it, and later it may go well."""
+
+
 class ErrorCode(IntEnum):
     """Kafka's error codes by their names on the wire (`org.apache.kafka.common.protocol.Errors`)."""
 

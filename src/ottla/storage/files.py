@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
-from ottla.core.errors import StorageError
+from ottla.core.errors import NotTried, StorageError
 
 Buffer = bytes | bytearray | memoryview
 
@@ -23,6 +23,7 @@ Buffer = bytes | bytearray | memoryview
 _NO_WAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 _WARM_BYTES: Final = 1024 * 1024
 _LOCK_FILE: Final = ".lock"
+_TOO_MANY: Final = (errno.EMFILE, errno.ENFILE)
 _ADVICE: Final = {
     errno.ENOSPC: "the disk is full; free some space or move the data directory",
     errno.EDQUOT: "the disk quota is used up; free some space or raise the quota",
@@ -110,7 +111,8 @@ class Files(Protocol):
 def storage_error(action: str, path: str, error: OSError) -> StorageError:
     """What could not be done, to which file, and what to do about it."""
     advice = _ADVICE.get(error.errno or 0, error.strerror or str(error))
-    return StorageError(f"cannot {action} {path}: {advice}")
+    kind = NotTried if error.errno in _TOO_MANY else StorageError
+    return kind(f"cannot {action} {path}: {advice}")
 
 
 @contextmanager

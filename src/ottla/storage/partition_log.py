@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from ottla.core.cleaning.retention import expired_segments
 from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import BatchHeader, encode_batch, split_batches
@@ -103,6 +102,7 @@ class PartitionLog:
         """
         try:
             if clean and self._segments and not self._is_closed:
+                self._durability.forget_flush()
                 self.flush()
                 active = self._segments.active
                 active.write_indexes(final=True)
@@ -114,19 +114,19 @@ class PartitionLog:
 
     def delete(self) -> None:
         """Remove the directory with everything in it. The log is empty then, as if new."""
-        with self._durability.lock:
+        with self._durability.ending():
             self._segments.close()
             if self._files.exists(self._directory):
                 self._files.remove_directory(self._directory)
-            self._set(Recovered())
+        self._set(Recovered())
 
     def move_away(self, new_directory: str) -> None:
         """Give the directory another name, for somebody to remove it later. The log is empty then, as if new."""
-        with self._durability.lock:
+        with self._durability.ending():
             self._segments.close()
             if self._files.exists(self._directory):
                 self._files.rename_directory(self._directory, new_directory)
-            self._set(Recovered())
+        self._set(Recovered())
 
     # --- what it is
 
@@ -344,13 +344,14 @@ class PartitionLog:
             self._high_watermark = flush.end_offset if self.flush_due else self._end_offset
 
     def flush(self) -> None:
-        """Return when all that was appended would survive a power failure."""
+        """Return when all that was appended would survive a power failure. Whatever keeps it from that (StorageError) ends the log."""
         flush = self.begin_flush()
         if flush is None:
             return
         try:
             flush.run()
         except StorageError as error:
+            self._durability.stop_after_failed_sync(error)
             self.finish_flush(flush, error)
             raise
         self.finish_flush(flush)
@@ -417,41 +418,45 @@ class PartitionLog:
     def _raise_start(self, offset: int) -> None:
         if offset <= self._start_offset:
             return
+        self._start_offset = offset
         starts = self._epochs.after_start(offset)
         if starts != self._epochs.starts and self._segments:
-            self._write_epochs(starts)
-        self._start_offset = offset
+            try:
+                self._write_epochs(starts)
+            except StorageError as error:  # the old file does as well; on a full disk, what goes must go all the same
+                self._last_failure = str(error)
 
     def expire_segments(self, now_ms: int) -> tuple[str, ...]:
         """Retention: take the segments that have expired out of the log. Their files have new names (`.deleted`), to be removed later.
 
-        Nothing goes while `rolled_segments` wait for `sync_rolled` (when all has expired, a new segment is begun first): ask again then.
-        The snapshots tell of the producers of what goes, and what is left must be found after a crash.
+        What waits for `sync_rolled` stays (when all has expired, a new segment is begun first): ask again then. The snapshots tell of the
+        producers of what goes, and what is left must be found after a crash.
         """
         self._durability.check()
-        settings = self.settings
-        count = expired_segments(
-            lambda: self._segments.facts(self._end_offset),
-            log_start_offset=self._start_offset,
-            high_watermark=self._high_watermark,
-            size_bytes=self._segments.size_bytes,
-            by_age_and_size=settings.is_deleted_from,
-            retention_ms=settings.retention_ms,
-            retention_bytes=settings.retention_bytes,
-            now_ms=now_ms,
-        )
-        if count == len(self._segments):
-            if not count or not self._segments.active.size:
-                count -= 1  # an empty active segment keeps the end of the log
-            else:
-                self._begin_segment(now_ms)
-        if count <= 0 or self.rolled_segments:
+        count = self._segments.expired(self.settings, self._start_offset, self._high_watermark, self._end_offset, now_ms)
+        if count and count == len(self._segments) and not self._begin_empty_segment(now_ms):
+            count -= 1
+        pending = self._durability.rolled_from
+        count = count if pending is None else min(count, self._segments.count_below(pending))
+        if not count:
             return ()
         gone = self._segments.take_first(count)
+        names = [name for segment in gone for name in segment_files(segment)]
+        deleted = mark_deleted(self._files, [*names, *(segment.path + SNAPSHOT_SUFFIX for segment in gone)])
         self._raise_start(self._segments.start_offset)
         self._aborted.forget_below(self._start_offset)
-        names = [name for segment in gone for name in segment_files(segment)]
-        return mark_deleted(self._files, [*names, *(segment.path + SNAPSHOT_SUFFIX for segment in gone)])
+        return deleted
+
+    def _begin_empty_segment(self, now_ms: int) -> bool:
+        """Begin one that keeps the log's end when all before it goes; False when the last one is that already, or none can be made."""
+        if not self._segments.active.size:
+            return False
+        try:
+            self._begin_segment(now_ms)
+        except StorageError as error:
+            self._last_failure = str(error)
+            return False
+        return True
 
     # --- cleaning
 

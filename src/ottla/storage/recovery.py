@@ -61,7 +61,12 @@ def recover(
 
     `log_start_offset` and `recovery_point` are the directory's checkpoints of this partition; without a recovery point the snapshots tell.
     """
-    found = _Recovery(files, directory, settings, now_ms, log_start_offset, recovery_point).run()
+    recovery = _Recovery(files, directory, settings, now_ms, log_start_offset, recovery_point)
+    try:
+        found = recovery.run()
+    except BaseException:
+        recovery.close()
+        raise
     found.start_offset = max(found.segments[0].base_offset if found.segments else 0, log_start_offset)
     if found.end_offset < found.start_offset:
         # All that is left lies below the log's start: begin anew there, since offsets up to it have been given out.
@@ -110,6 +115,11 @@ class _Recovery:
         found.producers.expire(now_ms=self._now_ms, after_ms=self._settings.producer_id_expiration_ms)
         self._remove_stray_snapshots()
         return found
+
+    def close(self) -> None:
+        """Give the files back."""
+        for segment in self._found.segments:
+            segment.close()
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"

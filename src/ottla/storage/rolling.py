@@ -22,10 +22,11 @@ def is_full(active: Segment, first: BatchHeader, *, end_offset: int, size_bytes:
 
 def _is_old(active: Segment, timestamp_ms: int, settings: LogSettings, now_ms: int) -> bool:
     """Age runs in the batches' own time where they have one, else since the segment was made."""
-    limit_ms = settings.segment_ms
-    if settings.segment_jitter_ms:
+    limit_ms = min(settings.segment_ms, settings.max_compaction_lag_ms) if settings.is_compacted else settings.segment_ms
+    jitter_ms = min(settings.segment_jitter_ms, limit_ms)
+    if jitter_ms:
         # Spread by the segment's name: as good as dice, and the same in every run.
-        limit_ms -= crc32(active.path.encode()) % (settings.segment_jitter_ms + 1)
+        limit_ms -= crc32(active.path.encode()) % jitter_ms
     began_ms = active.first_timestamp_ms()
     if began_ms is None or began_ms < 0:
         return now_ms - active.made_ms > limit_ms

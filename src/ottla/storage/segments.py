@@ -4,16 +4,17 @@ It writes nothing. At most one segment besides the last is held open with its in
 segments in order, and a broker holds many logs.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
-from ottla.core.cleaning.retention import AgingSegment
+from ottla.core.cleaning.retention import AgingSegment, expired_segments
 from ottla.core.errors import PeerError, StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import BatchHeader, decode_batch
 from ottla.storage.files import Buffer
 from ottla.storage.log_view import SegmentView
 from ottla.storage.segment import LOG_SUFFIX, NO_TIMESTAMP, Segment
+from ottla.storage.settings import LogSettings
 
 
 class Segments:
@@ -57,6 +58,19 @@ class Segments:
             latest_ms = segment.made_ms if latest_ms == NO_TIMESTAMP else latest_ms
             yield AgingSegment(self._end_of(number, log_end_offset), segment.size, latest_ms)
 
+    def expired(self, settings: LogSettings, log_start_offset: int, high_watermark: int, log_end_offset: int, now_ms: int) -> int:
+        """How many of the oldest segments retention takes; the active one may be among them."""
+        return expired_segments(
+            lambda: self.facts(log_end_offset),
+            log_start_offset=log_start_offset,
+            high_watermark=high_watermark,
+            size_bytes=self.size_bytes,
+            by_age_and_size=settings.is_deleted_from,
+            retention_ms=settings.retention_ms,
+            retention_bytes=settings.retention_bytes,
+            now_ms=now_ms,
+        )
+
     def views(self, below_offset: int) -> tuple[SegmentView, ...]:
         """The segments that end at or before `below_offset`, without the active one."""
         views = []
@@ -86,6 +100,10 @@ class Segments:
         """The segments with these base offsets."""
         first = self._bases.index(bases[0])
         return self._all[first : first + len(bases)]
+
+    def count_below(self, base_offset: int) -> int:
+        """How many segments begin below `base_offset`."""
+        return bisect_left(self._bases, base_offset)
 
     def take_first(self, count: int) -> list[Segment]:
         """The `count` oldest segments, closed and no longer in the log."""
@@ -153,7 +171,7 @@ class Segments:
             if self._largest_timestamp_ms(number) >= timestamp_ms:
                 segment = self._opened(number)
                 for position, header in segment.batches_from_timestamp(timestamp_ms):
-                    if header.max_timestamp_ms >= timestamp_ms:
+                    if header.max_timestamp_ms >= timestamp_ms and header.last_offset >= from_offset:
                         for record in _decode(segment, position, header):
                             if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
                                 return record.timestamp_ms, record.offset

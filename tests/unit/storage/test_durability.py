@@ -4,9 +4,10 @@ from random import Random
 
 import pytest
 
-from ottla.core.errors import StorageError
+from ottla.core.errors import NotTried, StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
+from ottla.storage.files import Buffer
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
 from ottla.testing.faulty_files import FaultyFiles
@@ -121,9 +122,8 @@ def test_a_flush_of_a_log_that_was_deleted_meanwhile_says_nothing() -> None:
     flush = log.begin_flush()
     assert flush is not None
     log.delete()
-    with pytest.raises(StorageError):
-        flush.run()
-    log.finish_flush(flush, StorageError("gone"))
+    flush.run()
+    log.finish_flush(flush)
     assert (log.failure, log.log_end_offset, log.recovery_point) == (None, 0, 0)
     append(log)
     log.flush()
@@ -155,3 +155,77 @@ def test_a_write_that_failed_is_told_until_one_succeeds() -> None:
     assert "injected" in log.failure
     append(log)
     assert log.failure is None
+
+
+def test_a_sync_of_a_deleted_log_writes_nothing_into_the_next_one() -> None:
+    files = MemoryFiles()
+    log = open_log(files, segment_bytes=150)
+    for _ in range(3):
+        append(log)
+    flush = log.begin_flush()
+    assert flush is not None
+    log.move_away("t-0.gone-delete")
+    again = open_log(files)
+    append(again)
+    flush.run()
+    log.sync_rolled()
+    assert not [name for name in files.list("t-0") if name.endswith(".snapshot")]
+    assert (again.recovery_point, again.failure, log.failure) == (0, None, None)
+
+
+class Failing(MemoryFiles):
+    """`error`: what every sync and every replaced file raises."""
+
+    error: StorageError | None = None
+    only_snapshots = False
+
+    def sync(self, path: str) -> None:
+        if self.error is not None and not self.only_snapshots:
+            raise self.error
+        super().sync(path)
+
+    def replace(self, path: str, data: Buffer, *, sync: bool = True) -> None:
+        if self.error is not None and path.endswith(".snapshot"):
+            raise self.error
+        super().replace(path, data, sync=sync)
+
+
+def test_a_snapshot_that_could_not_be_written_is_tried_again() -> None:
+    files = Failing()
+    log = open_log(files, segment_bytes=150)
+    for _ in range(3):
+        append(log)
+    files.error, files.only_snapshots = StorageError("the disk is full"), True
+    with pytest.raises(StorageError, match="full"):
+        log.sync_rolled()
+    append(log)
+    files.error = None
+    log.sync_rolled()
+    assert (log.failure, log.rolled_segments) == (None, 0)
+
+
+def test_a_sync_that_was_not_tried_ends_nothing() -> None:
+    files = Failing()
+    log = open_log(files)
+    append(log)
+    files.error = NotTried("too many files are open")
+    flush = log.begin_flush()
+    assert flush is not None
+    with pytest.raises(NotTried):
+        flush.run()
+    log.finish_flush(flush, files.error)
+    assert (log.failure, log.recovery_point) == (None, 0)
+    append(log)
+    files.error = None
+    log.flush()
+    assert log.recovery_point == 6
+
+
+def test_a_clean_close_syncs_although_a_flush_is_under_way() -> None:
+    faulty = FaultyFiles(MemoryFiles(), Random(3))
+    log = open_log(faulty)
+    append(log)
+    assert log.begin_flush() is not None
+    log.close()
+    faulty.crash()
+    assert open_log(faulty).log_end_offset == 3

@@ -2,11 +2,11 @@
 
 import pytest
 
-from ottla.core.errors import ErrorCode
+from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
 from ottla.storage.checkpoints import EpochStart
-from ottla.storage.files import Files
+from ottla.storage.files import Buffer, Files
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog, Refused
 
@@ -36,9 +36,9 @@ def filled(files: Files, count: int = 6, **given: object) -> PartitionLog:
 def expired(log: PartitionLog, now_ms: int) -> tuple[str, ...]:
     """What goes once full segments are durable."""
     paths = log.expire_segments(now_ms)
-    if not paths:
+    if log.rolled_segments:
         log.sync_rolled()
-        paths = log.expire_segments(now_ms)
+        paths += log.expire_segments(now_ms)
     return paths
 
 
@@ -157,3 +157,26 @@ def test_the_directory_gets_another_name_and_the_log_begins_anew() -> None:
     assert bases(files) == [0]
     PartitionLog(files, "other-0", LogSettings()).move_away("nowhere-delete")
     assert "nowhere-delete" not in files.list("")
+
+
+def test_on_a_full_disk_what_has_expired_goes_all_the_same() -> None:
+    class Full(MemoryFiles):
+        is_full = False
+
+        def replace(self, path: str, data: Buffer, *, sync: bool = True) -> None:
+            if self.is_full:
+                raise StorageError(f"cannot write {path}: the disk is full")
+            super().replace(path, data, sync=sync)
+
+    files = Full()
+    log = filled(files, segment_bytes=100, retention_ms=1)
+    log.sync_rolled()
+    append(log, NOW_MS + 6000)
+    files.is_full = True
+    assert log.rolled_segments == 1
+    assert log.expire_segments(NOW_MS + 100_000) != ()
+    assert (log.log_start_offset, bases(files)) == (5, [5, 6, 7]), "all but what is not durable yet; the end of the log stays"
+    assert [record.offset for record in log.scan(5)] == [5, 6]
+    files.is_full = False
+    append(log)
+    assert log.failure is None

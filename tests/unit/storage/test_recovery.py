@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from ottla.core.errors import StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
+from ottla.storage.files import OsFiles
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
 from ottla.storage.producer_state import ProducerStates
@@ -272,3 +274,22 @@ def test_any_junk_behind_the_log_is_cut_and_nothing_else(seed: int) -> None:
     found = open_it(files)
     assert files.read_all(path(last)) == good
     assert found.bytes_cut > 0
+
+
+def test_an_opening_that_fails_gives_its_files_back(tmp_path: Path) -> None:
+    class Bad(OsFiles):
+        def read_all(self, path: str) -> bytes:
+            if path.endswith(".snapshot"):
+                raise StorageError(f"cannot read {path}")
+            return super().read_all(path)
+
+    log = PartitionLog(OsFiles(tmp_path), "t-0", SETTINGS)
+    log.open(NOW_MS)
+    for number in range(20):
+        log.append(encode_batch([Record(0, NOW_MS + number, b"k", b"v" * 100)]), now_ms=NOW_MS)
+    log.close()
+    files = Bad(tmp_path)
+    for _ in range(3):
+        with pytest.raises(StorageError, match="snapshot"):
+            PartitionLog(files, "t-0", SETTINGS).open(NOW_MS)
+    assert not files.opened

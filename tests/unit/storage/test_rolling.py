@@ -24,7 +24,7 @@ def header(timestamp_ms: int) -> BatchHeader:
 
 
 def full(
-    segment: Segment, *, timestamp_ms: int = 1000, end_offset: int = 2, size_bytes: int = 70, now_ms: int = 5000, **given: int
+    segment: Segment, *, timestamp_ms: int = 1000, end_offset: int = 2, size_bytes: int = 70, now_ms: int = 5000, **given: object
 ) -> bool:
     settings = LogSettings(**given)  # type: ignore[arg-type]
     return is_full(segment, header(timestamp_ms), end_offset=end_offset, size_bytes=size_bytes, settings=settings, now_ms=now_ms)
@@ -57,3 +57,9 @@ def test_jitter_brings_the_roll_forward_by_less_than_it_says() -> None:
     rolls = [timestamp for timestamp in range(1001, 1102) if full(active(), timestamp_ms=timestamp, segment_ms=100, segment_jitter_ms=60)]
     assert 1041 <= rolls[0] < 1101
     assert rolls == list(range(rolls[0], 1102))
+
+
+def test_a_compacted_log_rolls_in_time_to_be_cleaned() -> None:
+    assert not full(active(), timestamp_ms=1101, segment_ms=1000, max_compaction_lag_ms=100)
+    assert full(active(), timestamp_ms=1101, segment_ms=1000, max_compaction_lag_ms=100, cleanup_policy="compact")
+    assert not full(active(), timestamp_ms=1100, segment_ms=1000, max_compaction_lag_ms=100, cleanup_policy="compact")
