@@ -1,4 +1,4 @@
-"""A record that cannot be kept: who is told what, and how the group goes on (section 5.1)."""
+"""A record that cannot be kept: who is told what, and how the group goes on."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The gate: what a coordinator that cannot serve answers (S3.1, section 8)."""
+"""The gate: what a coordinator that cannot serve answers (S3.1)."""
 
 from typing import Any
 
