@@ -21,12 +21,12 @@ from ottla.storage.cleaner import clean
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
 
-NOW_MS = 1_000_000
+START_MS = 1_000_000
 FOR_EVER_MS = 1 << 60
 
 
 class Life(RuleBasedStateMachine):
-    """`records`: all that were appended and not cleaned or deleted since, oldest first."""
+    """`records`: all that were appended and not cleaned or deleted since, oldest first. `newest_ms`: of the last record or start."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,6 +34,7 @@ class Life(RuleBasedStateMachine):
         self.records: list[Record] = []
         self.cleaned_to = 0
         self.checkpoint: tuple[int, int] | None = None
+        self.now_ms = START_MS
 
     def lane(self) -> Lane:
         return PlainLane()
@@ -41,15 +42,16 @@ class Life(RuleBasedStateMachine):
     @initialize(
         segment_bytes=st.integers(min_value=250, max_value=2500),
         retention_bytes=st.sampled_from([-1, 2000, 6000]),
+        retention_ms=st.sampled_from([-1, 0, 5_000]),
         slots=st.integers(min_value=3, max_value=30),
     )
-    def begin(self, segment_bytes: int, retention_bytes: int, slots: int) -> None:
+    def begin(self, segment_bytes: int, retention_bytes: int, retention_ms: int, slots: int) -> None:
         self.settings = LogSettings(
             segment_bytes=segment_bytes,
             index_interval_bytes=300,
-            cleanup_policy="compact,delete" if retention_bytes >= 0 else "compact",
+            cleanup_policy="compact,delete" if max(retention_bytes, retention_ms) >= 0 else "compact",
             retention_bytes=retention_bytes,
-            retention_ms=-1,
+            retention_ms=retention_ms,
             delete_retention_ms=FOR_EVER_MS,
             min_cleanable_dirty_ratio=0,
         )
@@ -59,7 +61,12 @@ class Life(RuleBasedStateMachine):
     def open(self) -> None:
         self.log = PartitionLog(self.files, "t-0", self.settings)
         start, recovery_point = self.checkpoint or (0, None)
-        self.log.open(NOW_MS, log_start_offset=start, recovery_point=recovery_point)
+        self.log.open(self.now_ms, log_start_offset=start, recovery_point=recovery_point)
+        self.newest_ms = self.now_ms
+
+    @rule(passed_ms=st.integers(min_value=1, max_value=4_000))
+    def pass_time(self, passed_ms: int) -> None:
+        self.now_ms += passed_ms
 
     keys = st.lists(st.integers(min_value=0, max_value=9), min_size=1, max_size=5)
 
@@ -67,14 +74,15 @@ class Life(RuleBasedStateMachine):
     def append(self, keys: list[int], codec: Codec, is_deletion: bool, producer: int) -> None:
         offset = self.log.log_end_offset
         value = None if is_deletion else b"v%d" % offset
-        records = [Record(number, NOW_MS + number, b"k%d" % key, value) for number, key in enumerate(keys)]
+        records = [Record(number, self.now_ms + number, b"k%d" % key, value) for number, key in enumerate(keys)]
         given: dict[str, Any] = (
             {} if producer < 0 else {"producer_id": producer, "producer_epoch": 0, "base_sequence": self.sequence(producer)}
         )
-        answer = self.log.append(encode_batch(records, codec=codec, **given), now_ms=NOW_MS)
+        answer = self.log.append(encode_batch(records, codec=codec, **given), now_ms=self.now_ms)
         assert isinstance(answer, Appended), answer
         assert answer.base_offset == offset, "no offset is given twice"
         self.records += [record._replace(offset=offset + record.offset) for record in records]
+        self.newest_ms = max(self.newest_ms, records[-1].timestamp_ms)
         if producer >= 0:
             self.sequences()[producer] = self.sequence(producer) + len(keys)
 
@@ -105,14 +113,21 @@ class Life(RuleBasedStateMachine):
     @rule()
     def expire(self) -> None:
         before = self.log.log_start_offset
-        self.log.sync_rolled()
-        for path in self.log.expire_segments(NOW_MS):
-            self.files.remove(path)
-        if self.settings.retention_bytes < 0:
-            assert self.log.log_start_offset == before
+        for _ in range(2):  # what has to be synced first goes when it is asked for again
+            self.log.sync_rolled()
+            for path in self.log.expire_segments(self.now_ms):
+                self.files.remove(path)
+        retention_bytes, retention_ms = self.settings.retention_bytes, self.settings.retention_ms
+        kept, kept_ms = self.log.log_start_offset, self.now_ms - retention_ms
+        if retention_bytes < 0 and retention_ms < 0:
+            assert kept == before
+        if retention_bytes < 0:
+            assert all(record.timestamp_ms < kept_ms for record in self.records if record.offset < kept), "nothing goes before its time"
         else:
-            assert self.log.size_bytes < self.settings.retention_bytes + self.settings.segment_bytes
-        self.forget_below(self.log.log_start_offset)
+            assert self.log.size_bytes < retention_bytes + self.settings.segment_bytes
+        self.forget_below(kept)
+        if retention_ms >= 0 and self.newest_ms < kept_ms:
+            assert not self.records, "all are too old"
 
     def forget_below(self, offset: int) -> None:
         self.records = [record for record in self.records if record.offset >= offset]
@@ -121,7 +136,7 @@ class Life(RuleBasedStateMachine):
     def clean(self, is_stopped: bool) -> None:
         self.log.sync_rolled()
         view = self.log.view()
-        chosen = candidate(view, self.cleaned_to, NOW_MS, first_timestamp_ms=lambda _: None)
+        chosen = candidate(view, self.cleaned_to, self.now_ms, first_timestamp_ms=lambda _: None)
         if chosen.first_dirty_offset >= chosen.first_uncleanable_offset:
             return
         swaps: list[int] = []
@@ -140,7 +155,7 @@ class Life(RuleBasedStateMachine):
             first_uncleanable_offset=chosen.first_uncleanable_offset,
             lane=self.lane(),
             offset_map=OffsetMap(self.slots * SLOT_BYTES),
-            now_ms=NOW_MS,
+            now_ms=self.now_ms,
             swap=swap,
             is_stopped=lambda: is_stopped and len(swaps) > 1,
         )
