@@ -7,6 +7,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -112,9 +113,12 @@ class BrokerTask:
         self.cluster.host, self.cluster.port = _connectable(host), port
 
     async def stop(self) -> None:
-        """Closes the listener and every connection, then every log, cleanly."""
+        """Closes the listener, reads no more requests, closes every log, cleanly, and then every connection. Raises StorageError."""
         if self._sockets is not None:
             self._sockets.close()
+        if self._server is not None:
+            # First of all: as long as there are requests there may always be one that waits for a sync.
+            self._server.stop_reading()
         if self._metrics is not None:
             self._metrics.close()
         try:
@@ -210,12 +214,19 @@ class Broker:
             raise failure
 
     def stop(self) -> None:
-        """Stops and waits for the thread; data on disk is closed cleanly. Does nothing when it is not running."""
+        """Stops and waits for the thread; data on disk is closed cleanly. Does nothing when it is not running.
+
+        Raises what made the broker end before, or kept it from a clean end (StorageError): then the next start recovers.
+        """
         if self._thread is None or self._loop is None:
             return
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        with suppress(RuntimeError):  # the loop is closed when the broker has ended by itself
+            self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._thread = self._loop = self._task = self._starting = None
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
 
     def _run(self, ready: threading.Event) -> None:
         self._loop = loop = new_event_loop()
@@ -227,7 +238,7 @@ class Broker:
             ready.set()
             loop.run_forever()
             loop.run_until_complete(task.stop())
-        except BaseException as failure:  # noqa: BLE001 - it is raised again, in the thread that called start()
+        except BaseException as failure:  # noqa: BLE001 - it is raised again, in the thread that called start() or stop()
             self._failure = failure
             ready.set()
         finally:

@@ -309,9 +309,15 @@ class Partitions:
                 self._set_offline(name, error)
 
     async def settle(self) -> None:
-        """Waits for what is being made durable, or opened, off the loop."""
+        """Waits for what is being made durable, or opened, off the loop, and for what that brings; what fails there is said."""
+        while tasks := self._under_way():
+            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    log.error("work on a partition failed", exc_info=outcome)
+
+    def _under_way(self) -> list[asyncio.Future[None]]:
         syncs = [task for partition in self._open.values() for task in (partition.flushing, partition.syncing) if task is not None]
-        await asyncio.gather(*syncs, *self._retries.values())
+        return [task for task in (*syncs, *self._retries.values()) if not task.done()]
 
     def close(self, *, threads: int = _CLOSE_THREADS_MIN) -> bool:
         """Closes every log cleanly, several at a time; whether all were. One that cannot be is named and does not keep others from it."""

@@ -35,10 +35,17 @@ class Server:
         self.receive_buffer = bytearray(RECEIVE_BYTES)
         self.frame_bytes_max = cluster.config.number("socket.request.max.bytes")
         self.connections_max = cluster.config.number("max.connections")
+        self.is_stopping = False
 
     def connection(self) -> "Connection":
         """A protocol for a new socket."""
         return Connection(self)
+
+    def stop_reading(self) -> None:
+        """Takes no request any more; what is under way may still be answered."""
+        self.is_stopping = True
+        for connection in self.connections:
+            connection.stop_reading()
 
     def close(self) -> None:
         """Closes every connection at once; what they wait for is dropped."""
@@ -77,7 +84,7 @@ class Connection(asyncio.BufferedProtocol):
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.client_host = f"/{peer[0]}" if peer else "/"  # as Java prints an InetAddress
-        if len(self.server.connections) >= self.server.connections_max:
+        if self.server.is_stopping or len(self.server.connections) >= self.server.connections_max:
             self.closed = True
             self.transport.abort()
             return
@@ -92,6 +99,13 @@ class Connection(asyncio.BufferedProtocol):
         if self.request is not None:
             self.request.gone()
             self.request = None
+
+    def stop_reading(self) -> None:
+        """The broker stops: what this peer sent and nobody has looked at is dropped."""
+        self.waiting.clear()
+        if not (self.closed or self.read_paused):
+            self.transport.pause_reading()
+        self.read_paused = True
 
     def pause_writing(self) -> None:
         """The peer reads slowly: take nothing more from it until it has."""
@@ -176,7 +190,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._handle(memoryview(bytearray(frame)))  # a handler may write into its frame
             except (PeerError, StorageError) as error:
                 self._refuse(error)
-        if self.read_paused and self.waiting_bytes <= WAITING_BYTES_MAX and not self.closed:
+        if self.read_paused and self.waiting_bytes <= WAITING_BYTES_MAX and not (self.closed or self.server.is_stopping):
             self.read_paused = False
             self.transport.resume_reading()
 

@@ -1,6 +1,7 @@
 """The embedded broker's life: start, stop, start again, and every way in which it cannot start."""
 
 import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ from ottla.broker.broker import parse_listen
 from ottla.core.config import ConfigError
 from ottla.core.errors import StorageError
 from ottla.core.model import Record
+from ottla.core.records.batch import encode_batch
+from ottla.storage.files import OsFiles
 from ottla.storage.partition_log import PartitionLog
+from ottla.testing.raw_client import Disconnected, RawClient
 
 
 def test_it_answers_between_start_and_stop() -> None:
@@ -100,3 +104,62 @@ def test_recovery_after_a_crash_may_take_longer_than_a_start(tmp_path: Path, mon
     with Broker(tmp_path) as broker:
         assert broker.bootstrap_servers
     assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_it_stops_while_producers_go_on_that_wait_for_syncs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync = OsFiles.sync
+
+    def slow(files: OsFiles, path: str) -> None:
+        time.sleep(0.005)
+        sync(files, path)
+
+    monkeypatch.setattr(OsFiles, "sync", slow)
+    broker = Broker(tmp_path, config={"log.flush.interval.messages": "1"}).start()
+    records = bytes(encode_batch([Record(0, 5, None, b"x")]))
+    topic = {"name": "t", "partition_data": [{"index": 0, "records": records}]}
+    acknowledged, is_over = [0] * 4, threading.Event()
+    with RawClient(broker.bootstrap_servers) as client:
+        client.call(19, 4, topics=[{"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}])
+
+    def produce(number: int) -> None:
+        with RawClient(broker.bootstrap_servers) as client:
+            while not is_over.is_set():
+                try:
+                    answer = client.call(0, 8, acks=-1, timeout=1000, topic_data=[topic])
+                except (Disconnected, OSError):
+                    return
+                acknowledged[number] += answer.responses[0].partition_responses[0].error_code == 0
+
+    producers = [threading.Thread(target=produce, args=(number,)) for number in range(len(acknowledged))]
+    for thread in producers:
+        thread.start()
+    while not all(acknowledged):
+        time.sleep(0.001)
+    stopping = threading.Thread(target=broker.stop)
+    stopping.start()
+    stopping.join(5)
+    is_stuck = stopping.is_alive()
+    is_over.set()
+    for thread in (*producers, stopping):
+        thread.join()
+    assert not is_stuck
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    with Broker(tmp_path) as again:
+        assert again._task is not None
+        partition = again._task.cluster.partitions.by_name("t", 0)
+        assert partition is not None
+        assert partition.log.log_end_offset >= sum(acknowledged)
+
+
+def test_what_fails_at_the_end_is_an_error_in_the_callers_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(tmp_path).start()
+    assert broker._task is not None
+
+    def fail() -> None:
+        raise StorageError("cannot write .kafka_cleanshutdown: the disk is full")
+
+    monkeypatch.setattr(broker._task.cluster.log_manager, "mark_clean", fail)
+    with pytest.raises(StorageError, match="the disk is full"):
+        broker.stop()
+    with broker:
+        assert broker.bootstrap_servers

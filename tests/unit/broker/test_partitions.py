@@ -261,3 +261,21 @@ def test_a_topic_id_that_a_power_failure_tore_is_written_again(make_api, torn: b
     second = make_api(files=first.files)
     assert second.cluster.partitions.by_name("t", 0).log.log_end_offset == 2
     assert second.files.read_all("t-0/partition.metadata") == before
+
+
+def test_what_fails_off_the_loop_is_said_and_keeps_nobody_from_stopping(api, caplog, monkeypatch) -> None:
+    api.cluster.topics.ensure("t")
+    partition = api.cluster.partitions.by_name("t", 0)
+
+    async def fail_and_settle() -> None:
+        def fail(_log) -> None:
+            raise ZeroDivisionError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(PartitionLog, "begin_flush", fail)
+            append(api)
+            partition.sync_soon()
+            await api.cluster.partitions.settle()
+
+    api.runner.run(fail_and_settle())
+    assert "ZeroDivisionError" in caplog.text
