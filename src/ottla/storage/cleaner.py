@@ -21,7 +21,7 @@ from ottla.storage.files import Files
 from ottla.storage.index import OffsetIndex
 from ottla.storage.log_view import LogView, SegmentView
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, RELATIVE_OFFSET_MAX, Segment
-from ottla.storage.swapping import CLEANED_SUFFIX, make_ready, remove_cleaned
+from ottla.storage.swapping import CLEANED_SUFFIX, HalfSwapped, make_ready, remove_cleaned
 from ottla.storage.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTransaction, encode_transactions
 
 IO_BUFFER_BYTES: Final = 256 * 1024
@@ -207,13 +207,25 @@ class _Cleaning:
             raise
         finally:
             made.close()
-        if not self.swap(made.base_offset, [segment.base_offset for segment in group]):
-            remove_cleaned(self.files, made.path)
+        if not self._swapped(made.path, group):
             raise _Stopped
         at = self.segments.index(group[0])
         self.segments[at : at + len(group)] = [cleaned]
         ends = range(cleaned.base_offset, cleaned.next_base_offset)
         self.aborted = [transaction for transaction in self.aborted if transaction.last_offset not in ends] + kept
+
+    def _swapped(self, path: str, group: Sequence[SegmentView]) -> bool:
+        """Whether the finished files are in place. If not they go: left behind, they would be taken for finished at the next start."""
+        is_swapped = False
+        try:
+            is_swapped = self.swap(group[0].base_offset, [segment.base_offset for segment in group])
+        except HalfSwapped:
+            is_swapped = True  # opening the log anew ends the exchange
+            raise
+        finally:
+            if not is_swapped:
+                remove_cleaned(self.files, path)
+        return is_swapped
 
     def _clean_into(self, made: Segment, segment: SegmentView, judge: Judge[AbortedTransaction]) -> None:
         last_offset = segment.base_offset - 1

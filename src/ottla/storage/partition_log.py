@@ -27,7 +27,7 @@ from ottla.storage.rolling import is_full
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
 from ottla.storage.settings import LogSettings
-from ottla.storage.swapping import mark_deleted, remove_cleaned, segment_files, swap_in
+from ottla.storage.swapping import HalfSwapped, is_ready, mark_deleted, remove_cleaned, segment_files, swap_in
 from ottla.storage.transaction_index import AbortedTransaction
 from ottla.storage.validation import Appended, Refused
 
@@ -275,9 +275,7 @@ class PartitionLog:
         try:
             active.truncate(active.size)
         except StorageError as error:
-            self._durability.broken = (
-                f"the log {self._directory} takes no more records: a write failed ({cause}) and could not be undone ({error})"
-            )
+            self._durability.broken = f"{self._directory} takes no more records: a write failed ({cause}) and was not undone ({error})"
 
     def _segment_for(self, first: BatchHeader, end: int, size: int, now_ms: int) -> Segment:
         """The segment that takes the next `size` bytes, made or rolled when need be."""
@@ -305,7 +303,7 @@ class PartitionLog:
     def _begin_segment(self, now_ms: int) -> Segment:
         base = self._end_offset
         self._files.make_directory(self._directory)
-        segment = Segment(self._files, self._directory, base, index_interval_bytes=self.settings.index_interval_bytes, made_ms=now_ms)
+        segment = self._segment_at(base, now_ms)
         rolled = self._segments.active if self._segments else None
         if rolled is not None:
             rolled.write_indexes(final=True)
@@ -462,7 +460,6 @@ class PartitionLog:
 
     def view(self) -> LogView:
         """What the cleaner works on."""
-        has_segments = bool(self._segments)
         stable = self.last_stable_offset
         return LogView(
             directory=self._directory,
@@ -470,7 +467,7 @@ class PartitionLog:
             log_start_offset=self._start_offset,
             log_end_offset=self._end_offset,
             last_stable_offset=stable,
-            active_base_offset=self._segments.active.base_offset if has_segments else self._end_offset,
+            active_base_offset=self._segments.active.base_offset if self._segments else self._end_offset,
             size_bytes=self._segments.size_bytes,
             segments=self._segments.views(min(self._durability.offset, stable)),
             producers=self._producers.ends(),
@@ -481,18 +478,23 @@ class PartitionLog:
         """Put the finished `.swap` files of `base_offset` where the segments with the base offsets `replaced` are, itself the first.
 
         The old files have new names (`.deleted`) then, to be removed once the directory has been synced. None, and the `.swap` files are
-        removed, when one of the segments is not there any more.
+        removed, when one of the segments is not there any more. Raises HalfSwapped.
         """
         assert replaced[0] == base_offset, "a cleaned segment begins where the first one that it replaces begins"
         path = f"{self._directory}/{base_offset:020d}"
-        if not self._segments.holds(replaced):
+        if not (self._segments.holds(replaced) and is_ready(self._files, path)):
             remove_cleaned(self._files, path)
             return None
         old = self._segments.neighbours(replaced)
-        deleted = swap_in(self._files, path, old)
-        segment = Segment(
-            self._files, self._directory, base_offset, index_interval_bytes=self.settings.index_interval_bytes, made_ms=old[-1].made_ms
-        )
+        try:
+            deleted = swap_in(self._files, path, old)
+        except HalfSwapped as error:
+            self._durability.broken = str(error)
+            raise
+        segment = self._segment_at(base_offset, old[-1].made_ms)
         self._segments.replace(replaced, segment)
         self._aborted.reload(self._files, segment, self._segments.end_of(base_offset, self._end_offset))
         return deleted
+
+    def _segment_at(self, base_offset: int, made_ms: int) -> Segment:
+        return Segment(self._files, self._directory, base_offset, index_interval_bytes=self.settings.index_interval_bytes, made_ms=made_ms)

@@ -7,7 +7,9 @@ decided here. Source: Kafka's `UnifiedLog.replaceSegments` and `LogLoader`.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from ottla.core.errors import StorageError
 from ottla.storage.files import Files
+from ottla.storage.producer_state import SNAPSHOT_SUFFIX
 from ottla.storage.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, Segment
 
 CLEANED_SUFFIX: Final = ".cleaned"
@@ -38,6 +40,10 @@ def remove_cleaned(files: Files, path: str) -> None:
                 files.remove(made)
 
 
+class HalfSwapped(StorageError):
+    """The disk failed in the middle of an exchange: opening the log anew ends it. Nothing of it may be removed."""
+
+
 def make_ready(files: Files, path: str) -> None:
     """Durable `.cleaned` files become `.swap`: from here on a crash ends with the swap done. Any thread may do it; it waits for the disk.
 
@@ -53,13 +59,24 @@ def make_ready(files: Files, path: str) -> None:
     files.sync_directory(directory)
 
 
+def is_ready(files: Files, path: str) -> bool:
+    """Whether there is something to swap in."""
+    return files.exists(path + LOG_SUFFIX + SWAP_SUFFIX)
+
+
 def swap_in(files: Files, path: str, replaced: Sequence[Segment]) -> tuple[str, ...]:
     """Give `.swap` files (see `make_ready`) the place of `replaced`, the first of which has the same path. The old files' names."""
-    # From the newest to the oldest: while the first one is there, what is left has no hole.
-    deleted = [old for segment in reversed(replaced) for old in mark_deleted(files, reversed(segment_files(segment)))]
-    for name in [path + suffix for suffix in reversed(SEGMENT_SUFFIXES)]:
-        if files.exists(name + SWAP_SUFFIX):
-            files.rename(name + SWAP_SUFFIX, name)
+    try:
+        # From the newest to the oldest: while the first one is there, what is left has no hole.
+        deleted = [old for segment in reversed(replaced) for old in mark_deleted(files, reversed(segment_files(segment)))]
+        deleted += mark_deleted(files, [segment.path + SNAPSHOT_SUFFIX for segment in replaced[1:]])
+        for name in [path + suffix for suffix in reversed(SEGMENT_SUFFIXES)]:
+            if files.exists(name + SWAP_SUFFIX):
+                files.rename(name + SWAP_SUFFIX, name)
+    except StorageError as error:
+        raise HalfSwapped(
+            f"the log {path.rpartition('/')[0]} must be opened anew: exchanging segments of it was interrupted ({error})"
+        ) from error
     return tuple(deleted)
 
 

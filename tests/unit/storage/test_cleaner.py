@@ -426,3 +426,18 @@ def test_offsets_rise_in_what_was_written() -> None:
     case.roll()
     case.clean()
     assert all(one < other for one, other in pairwise(case.left()))
+
+
+def test_a_swap_that_was_never_made_leaves_nothing_that_a_restart_would_take_for_one() -> None:
+    case = Case(segment_bytes=300)
+    for number in range(12):
+        case.add("k", f"v{number}")
+    case.roll()
+
+    def fails(*_: object) -> bool:
+        raise StorageError("the recovery points cannot be written: the disk is full")
+
+    with pytest.raises(StorageError, match="full"):
+        case.clean_with(fails, case.log.view(), checkpoint=0)
+    assert not case.names(".swap")
+    assert not case.names(".cleaned")

@@ -11,7 +11,7 @@ from ottla.storage.files import Files
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
 from ottla.storage.segment import LOG_SUFFIX, Segment
-from ottla.storage.swapping import make_ready, resolve_names
+from ottla.storage.swapping import HalfSwapped, make_ready, resolve_names
 
 NOW_MS = 1_000_000
 SETTINGS = LogSettings(segment_bytes=150, cleanup_policy="compact")
@@ -87,7 +87,8 @@ def test_segments_are_exchanged_while_the_log_is_in_use() -> None:
     cleaned(files, log)
     deleted = exchange(files, log)
     assert deleted is not None
-    assert sorted(deleted) == [f"t-0/{base:020d}{suffix}.deleted" for base in (0, 2) for suffix in (".index", ".log", ".timeindex")]
+    suffixes = [(0, ".index"), (0, ".log"), (0, ".timeindex"), (2, ".index"), (2, ".log"), (2, ".snapshot"), (2, ".timeindex")]
+    assert sorted(deleted) == [f"t-0/{base:020d}{suffix}.deleted" for base, suffix in suffixes]
     assert all(files.exists(path) for path in deleted)
     assert offsets(log) == [3, 4, 5]
     assert (log.log_start_offset, log.log_end_offset) == (0, 6)
@@ -143,7 +144,7 @@ def crashes() -> Iterator[StoppingFiles]:
             files.stop_before = -1
             yield files
         else:
-            assert stop_before == 12, "3 names to .swap, 6 to .deleted, 3 to their own"
+            assert stop_before == 13, "3 names to .swap, 7 to .deleted, 3 to their own"
             return
 
 
@@ -195,3 +196,35 @@ def test_a_damaged_swap_is_not_served() -> None:
     with pytest.raises(StorageError, match="damaged"):
         log.read(2, 1000)
     assert files.exists("t-0/00000000000000000002" + LOG_SUFFIX)
+
+
+def test_without_finished_files_nothing_is_exchanged() -> None:
+    files = MemoryFiles()
+    log = written(files)
+    assert log.swap_segments(0, [0, 2]) is None
+    assert offsets(log) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_disk_that_fails_in_the_middle_ends_the_log_until_it_is_opened_anew() -> None:
+    class Failing(MemoryFiles):
+        renames_left = 1000
+
+        def rename(self, old: str, new: str) -> None:
+            self.renames_left -= 1
+            if self.renames_left < 0:
+                raise StorageError(f"cannot rename {old}")
+            super().rename(old, new)
+
+    for renames in range(10):
+        files = Failing()
+        log = written(files)
+        cleaned(files, log)
+        make_ready(files, "t-0/00000000000000000000")
+        files.renames_left = renames
+        with pytest.raises(HalfSwapped, match="opened anew"):
+            log.swap_segments(0, [0, 2])
+        assert log.failure is not None
+        with pytest.raises(StorageError, match="opened anew"):
+            log.append(encode_batch([Record(0, NOW_MS, b"k", b"6")]), now_ms=NOW_MS)
+        files.renames_left = 1000
+        assert offsets(open_log(files)) == [3, 4, 5]
