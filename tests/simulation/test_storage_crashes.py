@@ -10,12 +10,14 @@ from random import Random
 
 import pytest
 
-from ottla.core.errors import StorageError
+from ottla.core.errors import PeerError, StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import decode_batch, encode_batch, read_header, split_batches
+from ottla.core.records.control import ControlType
+from ottla.core.records.end_marker import EndMarker, encode_end_marker
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
-from ottla.testing.faulty_files import FaultyFiles
+from ottla.testing.faulty_files import FaultyFiles, overwrite
 
 NOW_MS = 1_000_000
 SETTINGS = LogSettings(segment_bytes=3000, index_interval_bytes=400, retention_ms=-1, retention_bytes=9000)
@@ -261,6 +263,99 @@ def test_flushed_batches_survive_every_crash(chunk: int) -> None:
         crashes += life.files.crashes
     assert survived > 10 * CHUNK, "the simulation must get somewhere"
     assert crashes > 3 * CHUNK, "and it must crash"
+
+
+def flip_in_batch(life: Life, base_offset: int) -> int:
+    """Flip a bit of a batch in its log file, but for base offset and leader epoch, of which no checksum tells; where the file ends.
+
+    Lengths and offsets in a header lead from batch to batch: where they are damaged, what follows in the same file may be out of reach:
+    it is refused, or, as in Kafka, the next file is read instead.
+    """
+    for name in life.files.list("t-0"):
+        if name.endswith(".log"):
+            path = f"t-0/{name}"
+            data = life.files.read_all(path)
+            headers = list(split_batches(data))
+            for at, header in headers:
+                if header.base_offset == base_offset:
+                    place = at + life.random.choice([*range(8, 12), *range(16, header.size_bytes)])
+                    overwrite(life.files, path, place, bytes([data[place] ^ 1 << life.random.randrange(8)]))
+                    return headers[-1][1].next_offset
+    raise AssertionError(f"no batch begins at {base_offset}")
+
+
+def test_a_bit_that_flips_in_a_log_is_cut_or_told_and_never_served() -> None:
+    seen = set()
+    for seed in range(600):
+        life = Life(seed)
+        for _ in range(25):
+            life.random.choice([life.append, life.append, life.append, life.append, life.flush, life.sync_rolled])()
+        durable_offset, end_offset, batches = life.log.recovery_point, life.log.log_end_offset, list(life.batches.values())
+        life.log.close(clean=False)
+        damaged = life.random.choice(batches)
+        base_offset = read_header(damaged).base_offset
+        out_of_reach = range(base_offset, flip_in_batch(life, base_offset))
+        log = PartitionLog(life.files, "t-0", SETTINGS)
+        opened = log.open(NOW_MS, recovery_point=durable_offset)
+        if base_offset >= durable_offset:
+            assert (log.log_end_offset, opened.bytes_cut > 0) == (base_offset, True), "cut there"
+            seen.add("cut")
+        elif log.log_end_offset < end_offset:
+            # The segment that is being written to is read anew from its beginning on, what is durable of it, too.
+            assert (log.log_end_offset, opened.bytes_cut > 0) == (base_offset, True), "cut there, and told"
+            seen.add("cut below")
+        else:
+            seen.add("told")
+        for batch in batches:
+            header = read_header(batch)
+            if header.base_offset >= log.log_end_offset:
+                break
+            try:
+                data = log.read(header.base_offset, 1)
+                assert data is not None
+                decode_batch(data)
+            except (StorageError, PeerError):
+                assert header.base_offset in out_of_reach, "the rest stays readable"
+            else:
+                is_next = header.base_offset in out_of_reach and bytes(data) in batches
+                assert bytes(data) == batch or is_next, "nothing is invented"
+    assert {"cut", "cut below", "told"} <= seen
+
+
+def test_a_bit_that_flips_in_a_transaction_index_loses_no_record() -> None:
+    """Its numbers have no checksum: which transactions were aborted may be told wrong, or be found again in the log."""
+
+    def written() -> tuple[MemoryFiles, list[Record]]:
+        files = MemoryFiles()
+        log = PartitionLog(files, "t-0", SETTINGS)
+        log.open(NOW_MS)
+        marker = Record(0, NOW_MS, *encode_end_marker(EndMarker(ControlType.ABORT, 0)))
+        for sequence in range(12):
+            for batch in (
+                encode_batch(
+                    [Record(0, NOW_MS, b"k", bytes(300))], producer_id=7, producer_epoch=0, base_sequence=sequence, is_transactional=True
+                ),
+                encode_batch([marker], producer_id=7, producer_epoch=0, is_transactional=True, is_control=True),
+            ):
+                assert isinstance(log.append(batch, now_ms=NOW_MS, from_client=False), Appended)
+        log.flush()
+        records = list(log.scan(0))
+        log.close()
+        return files, records
+
+    names = [name for name in written()[0].list("t-0") if name.endswith(".txnindex")]
+    found_again = 0
+    for name in names:
+        for bit in range(8 * written()[0].size(f"t-0/{name}")):
+            files, records = written()
+            byte = files.read_all(f"t-0/{name}")[bit // 8]
+            overwrite(files, f"t-0/{name}", bit // 8, bytes([byte ^ 1 << bit % 8]))
+            log = PartitionLog(files, "t-0", SETTINGS)
+            opened = log.open(NOW_MS)
+            assert (list(log.scan(0)), log.log_end_offset, log.last_stable_offset, opened.bytes_cut) == (records, 24, 24, 0)
+            found_again += [each.first_offset for each in log.aborted_transactions(0, 24)] == [*range(0, 24, 2)]
+    assert len(names) > 1
+    assert found_again > 100
 
 
 def test_a_seed_is_a_life() -> None:
