@@ -116,6 +116,7 @@ class LogCleaner:
         self._looked_ms: int | None = None
         self._dead_threads = 0
         self._totals = _Totals()
+        self._told = ""
 
     # --- life
 
@@ -155,7 +156,12 @@ class LogCleaner:
     async def _work(self) -> None:
         rest_s = max(_REST_S_MIN, self._config.number("log.cleaner.backoff.ms") / 1000)
         while not self._stopping.is_set():
-            if not await self.clean_filthiest():
+            try:
+                is_done = await self.clean_filthiest()
+            except StorageError as error:
+                self._say_no_look(error)
+                is_done = False
+            if not is_done:
                 await self._rest(rest_s)
 
     async def _rest(self, seconds: float) -> None:
@@ -172,9 +178,8 @@ class LogCleaner:
             now_ms, before, due = self._clock(), self._known, []
             known: dict[TopicPartition, CleaningView] = {}
             seen: set[TopicPartition] = set()
-            async for logs in self._logs():
+            async for logs in self._logs(seen):
                 judged = await asyncio.get_running_loop().run_in_executor(None, _judge, self._files, logs, now_ms)
-                seen.update(found.partition.name for found, _, _ in judged)
                 for each in judged:
                     self._take_account(each, now_ms, before, known)
                 due += [each for each in judged if each.candidate is not None and each.candidate.is_due]
@@ -184,7 +189,8 @@ class LogCleaner:
             self._max_overdue_ms = max((each.candidate.overdue_ms for each in due if each.candidate is not None), default=0)
             return due
 
-    async def _logs(self) -> AsyncIterator[list[Log]]:
+    async def _logs(self, seen: set[TopicPartition]) -> AsyncIterator[list[Log]]:
+        """The compacted logs, some at a time; `seen` gets the names of all, also of those that cannot be looked at."""
         logs: list[Log] = []
         is_compacted: dict[str, bool] = {}
         opened = {partition.name for partition in self._partitions.opened()}
@@ -194,14 +200,14 @@ class LogCleaner:
             if topic.name not in is_compacted:
                 is_compacted[topic.name] = "compact" in self._catalogue.value_in_force(topic, "cleanup.policy")[0]
             if is_compacted[topic.name]:
-                logs += self._log(topic, number)
+                logs += self._log(topic, number, seen)
             if len(logs) == _PER_TURN:
                 yield logs
                 logs = []
         if logs:
             yield logs
 
-    def _log(self, topic: Topic, number: int) -> list[Log]:
+    def _log(self, topic: Topic, number: int, seen: set[TopicPartition]) -> list[Log]:
         """The log, if there is one to work on: one that is offline says so itself."""
         if self._catalogue.topics.get(topic.name) is not topic:
             return []
@@ -211,7 +217,12 @@ class LogCleaner:
             return []
         if partition is None or partition.log.failure is not None:
             return []
-        view = partition.log.view()
+        seen.add(partition.name)
+        try:
+            view = partition.log.view()
+        except StorageError as error:
+            self._fail(partition, partition.log.log_start_offset, partition.log.size_bytes, str(error))
+            return []
         if partition.log.recovery_point < view.active_base_offset and partition.syncing is None:
             # After a crash nobody else may ask for it: only what is durable can be cleaned.
             partition.sync_soon()
@@ -223,7 +234,7 @@ class LogCleaner:
         found, state, reason = judged
         name, view = found.partition.name, found.view
         if state is None:
-            self._fail(found, reason)
+            self._fail(found.partition, view.log_start_offset, view.size_bytes, reason)
             return
         if state.has_new_start:
             log.warning("%s-%d: the cleaner's checkpoint %s is not in the log; it begins at its start", *name, found.checkpoint)
@@ -279,7 +290,8 @@ class LogCleaner:
             done = await loop.run_in_executor(self._pool, self._clean_in_thread, found, state, began_ms, loop)
         except Exception as error:  # noqa: BLE001 - whatever it is, this log is at fault, and the others go on
             if not found.partition.deleted and not self._stopping.is_set():
-                self._fail(found, str(error) if isinstance(error, StorageError) else repr(error), error)
+                reason = str(error) if isinstance(error, StorageError) else repr(error)
+                self._fail(found.partition, found.view.log_start_offset, found.view.size_bytes, reason, error)
             return False
         if found.partition.deleted:
             return False
@@ -351,21 +363,30 @@ class LogCleaner:
             *name, done.end_offset, done.kept_records, done.read_records, done.written_bytes, done.read_bytes, done.passes,
         )  # fmt: skip
 
-    def _fail(self, found: Log, reason: str, error: Exception | None = None) -> None:
+    def _fail(self, partition: Partition, log_start_offset: int, size_bytes: int, reason: str, error: Exception | None = None) -> None:
         """Leaves the log alone for a while; says so once."""
-        name = found.partition.name
+        name = partition.name
         if name in self._faults:
             return
         fault = PartitionFault(name.topic, name.partition, reason, self._clock())
-        self._faults[name] = _Fault(found.partition, found.view.log_start_offset, fault, found.view.size_bytes)
+        self._faults[name] = _Fault(partition, log_start_offset, fault, size_bytes)
         is_unexpected = error is not None and not isinstance(error, StorageError)
         log.error("%s-%d is left uncleaned: %s", *name, reason, exc_info=error if is_unexpected else None)
 
     async def up_to_date_view(self) -> CleanerView:
-        """As `view`, after a look when the last one is too long ago (no cleaner may be alive to look)."""
+        """As `view`, after a look when the last one is too long ago (no cleaner may be alive to look), whatever becomes of that look."""
         if self._clock() - self._judged_ms > VIEW_AGE_MS_MAX:
-            await self.look()
+            try:
+                await self.look()
+            except Exception as error:  # noqa: BLE001 - what is known, above all that a cleaner is dead, must be told all the same
+                self._say_no_look(error)
         return self.view()
+
+    def _say_no_look(self, error: Exception) -> None:
+        """Says why there was no look, once for each reason."""
+        if self._told != repr(error):
+            self._told = repr(error)
+            log.error("the cleaner could not look at the logs; it is tried again", exc_info=error)
 
     def view(self) -> CleanerView:
         """The cleaner as a frozen picture."""

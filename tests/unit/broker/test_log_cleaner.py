@@ -20,6 +20,7 @@ from ottla.core.errors import StorageError
 from ottla.core.model import Record, TopicPartition
 from ottla.storage.checkpoints import CLEANER_FILE
 from ottla.storage.memory_files import MemoryFiles
+from ottla.storage.partition_log import PartitionLog
 from ottla.testing.faulty_files import overwrite
 
 SEGMENT_BYTES = 2000
@@ -461,3 +462,37 @@ def test_the_log_says_what_was_done(case: Case, caplog: pytest.LogCaptureFixture
     dirty_topic(case)
     case.clean()
     assert "t-0 is clean up to offset" in caplog.text
+
+
+def test_a_log_that_cannot_be_viewed_is_left_alone(case: Case, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    dirty_topic(case, "bad")
+    good, view = dirty_topic(case, "good"), PartitionLog.view
+
+    def fail(partition_log: PartitionLog) -> Any:
+        if partition_log.directory == "bad-0":
+            raise StorageError("cannot read bad-0/00000000000000000000.index: the disk reports an error")
+        return view(partition_log)
+
+    monkeypatch.setattr(PartitionLog, "view", fail)
+    assert (case.clean(), case.clean(), case.offsets(good)) == (True, False, [3, 4, 5])
+    assert [fault.topic for fault in case.cleaner.view().uncleanable] == ["bad"]
+    assert caplog.text.count("bad-0 is left uncleaned: cannot read bad-0") == 1
+
+
+def test_a_cleaner_that_dies_is_seen(case: Case, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    errors = [StorageError("the disk fails"), ZeroDivisionError(), ZeroDivisionError()]  # the first ends nothing
+
+    async def fail() -> Any:
+        raise errors.pop(0)
+
+    async def die() -> None:
+        monkeypatch.setattr(case.cleaner, "look", fail)
+        monkeypatch.setattr(case.cleaner, "_rest", lambda _: asyncio.sleep(0))
+        case.now_ms += room.VIEW_AGE_MS_MAX + 1
+        case.cleaner.begin()
+        await asyncio.gather(*case.cleaner._workers, return_exceptions=True)
+        await case.cluster.health.look()
+
+    case.do(die())
+    assert (case.cleaner.view().state, errors, case.cluster.health.view.is_healthy) == (CleanerState.DEAD, [], False)
+    assert caplog.text.count("the cleaner could not look at the logs") == 2
