@@ -3,7 +3,7 @@
 import datetime
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.messages import API_VERSIONS, is_flexible, response_encoder
 from ottla.core.wire import Buffer
@@ -11,6 +11,7 @@ from ottla.core.wire import Buffer
 if TYPE_CHECKING:
     from ottla.broker.cluster import Cluster
 
+T = TypeVar("T")
 NO_THROTTLE_MS = 0
 OPERATIONS_NOT_ASKED_FOR = -(2**31)
 
@@ -25,10 +26,11 @@ class Request:
 
     `message` is kio's object for the request's version, or None where the API decodes its own body (`Api.decodes_itself`), from `buffer`
     at `body_at`. `buffer` is only valid until the handler returns: who parks a request keeps what it needs of it, not the buffer, and may
-    set `gone`, which is called when the connection ends before the answer.
+    set `gone`, which is called when the connection ends before the answer. `fail` ends the connection for an exception of ours, since
+    nobody would ever answer then; who goes on in a callback of the loop calls it, or has `guarded` do so.
     """
 
-    __slots__ = ("body_at", "buffer", "client_host", "client_id", "correlation_id", "gone", "key", "message", "send", "version")
+    __slots__ = ("body_at", "buffer", "client_host", "client_id", "correlation_id", "fail", "gone", "key", "message", "send", "version")
 
     def __init__(
         self, *, key: int, version: int, correlation_id: int, client_id: str | None, client_host: str, buffer: memoryview, body_at: int
@@ -43,6 +45,18 @@ class Request:
         self.message: Any = None
         self.send: Callable[[list[Buffer]], None] = _nowhere
         self.gone: Callable[[], None] = nothing
+        self.fail: Callable[[Exception], None] = _raise
+
+    def guarded(self, call: Callable[[T], None]) -> Callable[[T], None]:
+        """`call`, for the loop to call later: what it raises ends the connection."""
+
+        def guard(value: T) -> None:
+            try:
+                call(value)
+            except Exception as error:  # noqa: BLE001 - the connection says it in the log
+                self.fail(error)
+
+        return guard
 
     def reply(self, values: Mapping[str, Any]) -> None:
         """Answers with the fields of all versions as nested dicts; those that this version lacks are left out."""
@@ -62,6 +76,10 @@ class Request:
 
 def nothing() -> None:
     """What is done for most requests whose connection is gone."""
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _nowhere(_parts: list[Buffer]) -> None:

@@ -190,6 +190,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._handle(memoryview(bytearray(frame)))  # a handler may write into its frame
             except (PeerError, StorageError) as error:
                 self._refuse(error)
+            except Exception as error:  # noqa: BLE001 - said in the log; nobody above would close this connection
+                self._fail(error)
         if self.read_paused and self.waiting_bytes <= WAITING_BYTES_MAX and not (self.closed or self.server.is_stopping):
             self.read_paused = False
             self.transport.resume_reading()
@@ -199,6 +201,7 @@ class Connection(asyncio.BufferedProtocol):
     def _handle(self, frame: memoryview) -> None:
         api, request = read_request(frame, self.client_host)
         request.send = self._answer
+        request.fail = self._fail
         self.request = request
         self.parked = self.handling = True
         try:
@@ -218,6 +221,12 @@ class Connection(asyncio.BufferedProtocol):
     def _refuse(self, error: PeerError | StorageError) -> None:
         # A disk that fails where the answer has no place for it: the client tries again, as after a broker's crash.
         log.warning("closing the connection from %s: %s", self.client_host, error)
+        self.closed = True
+        self.transport.close()
+
+    def _fail(self, error: Exception) -> None:
+        # Our own bug: a client that is told nothing would wait for ever.
+        log.error("closing the connection from %s: its request failed unexpectedly", self.client_host, exc_info=error)
         self.closed = True
         self.transport.close()
 

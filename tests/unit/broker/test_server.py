@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.broker import Broker
+from ottla.broker.apis import describe_log_dirs
+from ottla.broker.apis import fetch as fetch_api
 from ottla.broker.server import RECEIVE_BYTES, WAITING_BYTES_MAX
 from ottla.core.errors import StorageError
 from ottla.storage.partition_log import PartitionLog
@@ -188,3 +190,40 @@ def test_a_failing_disk_closes_one_connection_and_the_broker_lives(monkeypatch) 
         with socket.create_connection((host, int(port)), timeout=5) as second:
             second.sendall(heartbeat())
             assert read_answer(second)
+
+
+def closed_by(connection: socket.socket) -> bool:
+    try:
+        read_answer(connection)
+    except (EOFError, ConnectionResetError):
+        return True
+    return False
+
+
+def test_a_waiting_request_that_fails_unexpectedly_ends_its_connection(connect, monkeypatch, caplog) -> None:
+    reader = connect()
+    make_topic(reader, b"unexpected")
+    look = fetch_api._Fetch.look
+    looks = []
+
+    def fail(waiting, time_is_up: bool) -> bool:
+        looks.append(time_is_up)
+        if len(looks) > 1:
+            raise ZeroDivisionError
+        return look(waiting, time_is_up)
+
+    monkeypatch.setattr(fetch_api._Fetch, "look", fail)
+    reader.sendall(fetch(50, b"unexpected"))
+    assert closed_by(reader)
+    assert looks == [False, True]
+    assert "its request failed unexpectedly" in caplog.text
+
+
+def test_an_answer_that_fails_unexpectedly_off_its_handler_ends_its_connection(connect, monkeypatch) -> None:
+    def fail(*_values) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(describe_log_dirs, "_topics", fail)
+    connection = connect()
+    connection.sendall(frame(35, 1, (-1).to_bytes(4, "big", signed=True)))
+    assert closed_by(connection)

@@ -53,7 +53,7 @@ def handle(cluster: "Cluster", request: Request) -> None:
             result = {"error_code": ErrorCode.NONE, "topics": _topics(names, sizes_bytes | measured)} | _volume(volume)
         request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": ErrorCode.NONE, "results": [result]})
 
-    looking.add_done_callback(answer)
+    looking.add_done_callback(request.guarded(answer))
 
 
 def _volume(volume: Volume) -> dict[str, Any]:

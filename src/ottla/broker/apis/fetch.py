@@ -199,7 +199,14 @@ class _Fetch:
         """Waits until one of the partitions grows, or time is up."""
         loop = self._begin_to_wait()
         partitions = [partition for _, partition in self.readable]
-        self.delayed = Delayed(loop, partitions, self.look, max(self.deadline_s - loop.time(), 0))
+        self.delayed = Delayed(loop, partitions, self._look_again, max(self.deadline_s - loop.time(), 0))
+
+    def _look_again(self, time_is_up: bool) -> bool:
+        try:
+            return self.look(time_is_up)
+        except Exception as error:  # noqa: BLE001 - the connection says it in the log
+            self.request.fail(error)
+            return True
 
     def _begin_to_wait(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.get_running_loop()
@@ -212,7 +219,7 @@ class _Fetch:
     def _warm(self, cold: list[ColdRead]) -> None:
         loop = self._begin_to_wait()
         self.cold_rounds += 1
-        loop.run_in_executor(None, _warm_all, cold).add_done_callback(self._is_warm)
+        loop.run_in_executor(None, _warm_all, cold).add_done_callback(self.request.guarded(self._is_warm))
 
     def _is_warm(self, _done: "asyncio.Future[None]") -> None:
         if not self.is_over and not self.look(asyncio.get_running_loop().time() >= self.deadline_s):

@@ -92,7 +92,7 @@ def _answer_when_durable(request: Request, results: _Results, waiting: _Waiting)
                 written.outcome, written.log_start_offset = Refused(code, str(error)), -1
         request.reply_body([_answer(request.version, is_flexible(request.key, request.version), results)])
 
-    asyncio.gather(*(durable for _, durable in waiting), return_exceptions=True).add_done_callback(answer)
+    asyncio.gather(*(durable for _, durable in waiting), return_exceptions=True).add_done_callback(request.guarded(answer))
 
 
 def _write_topic(cluster: "Cluster", version: int, acks: int, asked: TopicRecords, waiting: _Waiting) -> list[_Written]:
