@@ -81,6 +81,7 @@ class Cluster:
         if isinstance(records, Refused):
             return records
         topic = self.catalogue.topics[name]
+        self.partitions.check_deletable(topic)
         self._catalogue_log.append(records)
         if name == CONSUMER_OFFSETS:
             self.groups.drop()

@@ -189,7 +189,8 @@ class Partitions:
             if self._catalogue.topics.get(topic.name) is topic:
                 log.warning("%s-%d could be opened and takes records again", *name)
                 self._take(name, *loaded)
-        del self._retries[name]
+        finally:
+            del self._retries[name]
 
     # --- all of them
 
@@ -244,6 +245,11 @@ class Partitions:
             if partition is not None:
                 partition.log.settings = settings
                 partition.settings_changed()
+
+    def check_deletable(self, topic: Topic) -> None:
+        """StorageError while a worker thread opens a partition of the topic: it goes by paths, and a next topic's files have the same."""
+        if any(TopicPartition(topic.name, number) in self._retries for number in range(len(topic.leaders))):
+            raise StorageError(f"a partition of {topic.name} is being opened after an error: delete the topic when that has ended")
 
     def delete(self, topic: Topic) -> None:
         """Gives the files of a topic that the catalogue has removed other names, to be removed later, and wakes whoever waits for it.

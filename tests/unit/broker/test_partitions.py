@@ -279,3 +279,64 @@ def test_what_fails_off_the_loop_is_said_and_keeps_nobody_from_stopping(api, cap
 
     api.runner.run(fail_and_settle())
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_topic_is_not_deleted_while_a_partition_of_it_is_being_opened(make_api, monkeypatch) -> None:
+    first = make_api()
+    first.cluster.topics.ensure("t")
+    append(first, count=3)
+    close(first)
+    second = make_api(files=first.files)
+    go_on, open_log = threading.Event(), PartitionLog.open
+
+    def fail(*_values, **_checkpoints):
+        raise StorageError("cannot read t-0: the disk reports an error")
+
+    def slow(log, now_ms, **checkpoints):
+        assert go_on.wait(5)
+        return open_log(log, now_ms, **checkpoints)
+
+    async def open_and_delete() -> None:
+        monkeypatch.setattr(PartitionLog, "open", fail)
+        with pytest.raises(StorageError):
+            second.cluster.partitions.by_name("t", 0)
+        second.now_ms += partitions.RETRY_MS
+        monkeypatch.setattr(PartitionLog, "open", slow)
+        with pytest.raises(StorageError):
+            second.cluster.partitions.by_name("t", 0)
+        await asyncio.sleep(0.01)
+        with pytest.raises(StorageError, match="a partition of t is being opened"):
+            second.cluster.delete_topic("t")
+        assert second.cluster.topics.get("t") is not None
+        go_on.set()
+        await second.cluster.partitions.settle()
+        assert second.cluster.partitions.by_name("t", 0).log.log_end_offset == 3
+        assert second.cluster.delete_topic("t") is None
+
+    second.runner.run(open_and_delete())
+
+
+def test_a_partition_is_tried_again_whatever_the_last_try_came_to(make_api, monkeypatch, caplog) -> None:
+    first = make_api()
+    first.cluster.topics.ensure("t")
+    append(first, count=3)
+    close(first)
+    second = make_api(files=first.files)
+    errors = [StorageError("the disk reports an error"), ZeroDivisionError()]
+
+    def fail(*_values, **_checkpoints):
+        raise errors.pop(0)
+
+    async def ask() -> None:
+        second.now_ms += partitions.RETRY_MS
+        with pytest.raises(StorageError):
+            second.cluster.partitions.by_name("t", 0)
+        await second.cluster.partitions.settle()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PartitionLog, "open", fail)
+        for _ in range(2):
+            second.runner.run(ask())
+    second.runner.run(ask())
+    assert second.cluster.partitions.by_name("t", 0).log.log_end_offset == 3
+    assert "ZeroDivisionError" in caplog.text
