@@ -79,7 +79,11 @@ class ConfluentMember:
         self.consumer.subscribe([topic])
 
     def poll(self) -> list[tuple[int, int, bytes]]:
+        from confluent_kafka import KafkaError
+
         messages = self.consumer.consume(500, POLL_SECONDS)
+        # Apache Kafka says for a moment that it does not know a topic that it has just made.
+        messages = [message for message in messages if not (message.error() and message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART)]
         for message in messages:
             assert message.error() is None, message.error()
         return [(message.partition(), message.offset(), message.value()) for message in messages]

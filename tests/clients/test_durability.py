@@ -53,9 +53,14 @@ class Talk:
         return int(answer.responses[0].partitions[0].error_code)
 
     def end(self, topic: str, partition: int = 0) -> int:
-        """The next offset."""
+        """The next offset; Apache Kafka may not be able to tell for a moment (OFFSET_NOT_AVAILABLE)."""
         asked = [{"name": topic, "partitions": [{"partition_index": partition, "timestamp": -1}]}]
-        return int(self.client.call(LIST_OFFSETS, 5, replica_id=-1, topics=asked).topics[0].partitions[0].offset)
+        deadline = time.monotonic() + 10
+        while True:
+            answer = self.client.call(LIST_OFFSETS, 5, replica_id=-1, topics=asked).topics[0].partitions[0]
+            if answer.offset >= 0 or time.monotonic() > deadline:
+                return int(answer.offset)
+            time.sleep(0.01)
 
 
 @pytest.fixture
