@@ -15,6 +15,8 @@ FIRST_VERSION_WITH_SESSIONS: Final = 7
 FIRST_FLEXIBLE_VERSION: Final = 12
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 _FIRST_VERSION_WITHOUT_REPLICA_ID: Final = 15
+PARTITIONS_MAX: Final = 200_000
+"""Partitions and topics in one request. Each costs some 350 bytes as long as the request waits, however few it took on the wire."""
 _TOPIC_ID_BYTES: Final = 16
 _TOPIC_BYTES_MIN: Final = 3
 _FORGOTTEN_PARTITION_BYTES: Final = 4
@@ -58,6 +60,12 @@ def decode_fetch_request(buffer: Buffer, at: int, version: int) -> FetchRequest:
     return FetchRequest(wait_ms_max, bytes_min, bytes_max, isolation_level, session_id, session_epoch, partitions, forgotten)
 
 
+def _bounded(count: int) -> int:
+    if count > PARTITIONS_MAX:
+        raise PeerError(f"a Fetch request with more than {PARTITIONS_MAX} partitions")
+    return count
+
+
 def _topic(read: Reader, version: int) -> str | bytes:
     if version >= FIRST_VERSION_WITH_TOPIC_IDS:
         return read.raw(_TOPIC_ID_BYTES)
@@ -70,9 +78,12 @@ def _partitions(read: Reader, version: int) -> dict[PartitionKey, FetchedPartiti
     size, unpack, buffer = fields.size, fields.unpack_from, read.buffer
     partitions = {}
     leader_epoch = fetched_epoch = -1
-    for _ in range(read.count(_TOPIC_BYTES_MIN, compact=flexible)):
+    topics = _bounded(read.count(_TOPIC_BYTES_MIN, compact=flexible))
+    total = 0
+    for _ in range(topics):
         topic = _topic(read, version)
         count = read.count(size + flexible, compact=flexible)  # so many are there, but for tagged fields
+        total = _bounded(total + count)
         at = read.at
         for _ in range(count):
             if flexible:
@@ -105,9 +116,11 @@ def _behind_tagged_fields(read: Reader, at: int) -> int:
 def _forgotten(read: Reader, version: int) -> list[PartitionKey]:
     flexible = version >= FIRST_FLEXIBLE_VERSION
     forgotten: list[PartitionKey] = []
-    for _ in range(read.count(_TOPIC_BYTES_MIN, compact=flexible)):
+    for _ in range(_bounded(read.count(_TOPIC_BYTES_MIN, compact=flexible))):
         topic = _topic(read, version)
-        forgotten += [(topic, read.int32()) for _ in range(read.count(_FORGOTTEN_PARTITION_BYTES, compact=flexible))]
+        count = read.count(_FORGOTTEN_PARTITION_BYTES, compact=flexible)
+        _bounded(len(forgotten) + count)
+        forgotten += [(topic, read.int32()) for _ in range(count)]
         if flexible:
             read.tagged_fields()
     return forgotten

@@ -99,6 +99,9 @@ class Partitions:
         self._offline: dict[TopicPartition, _Offline] = {}
         self._on_disk: set[TopicPartition] = set()
         self._retries: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._is_closed = False
+        # How many partitions were opened, or tried in vain, where somebody asked for them: a request bounds what it costs the loop.
+        self.openings = 0
         self._executor = ThreadPoolExecutor(_SYNC_THREADS, thread_name_prefix="ottla-sync")
 
     # --- one partition
@@ -120,10 +123,13 @@ class Partitions:
 
     def _open_now(self, topic: Topic, number: int) -> Partition:
         name = TopicPartition(topic.name, number)
+        if self._is_closed:
+            raise StorageError(f"{name.topic}-{name.partition} is not opened: the broker has stopped")
         offline = self._offline.get(name)
         if offline is not None:
             self._try_again_later(topic, number, offline)
             raise StorageError(offline.reason)
+        self.openings += 1
         try:
             return self._take(name, *self._load(topic, number, log_settings(self._catalogue, topic)))
         except StorageError as error:
@@ -327,6 +333,7 @@ class Partitions:
 
     def close(self, *, threads: int = _CLOSE_THREADS_MIN) -> bool:
         """Closes every log cleanly, several at a time; whether all were. One that cannot be is named and does not keep others from it."""
+        self._is_closed = True
         is_clean = not self._offline
         with ThreadPoolExecutor(max(threads, _CLOSE_THREADS_MIN), thread_name_prefix="ottla-closing") as pool:
             jobs = {pool.submit(partition.log.close, clean=True): partition for partition in self._open.values()}

@@ -9,7 +9,7 @@ import pytest
 from kio.serial import entity_writer
 from kio.static.constants import EntityType
 
-from ottla.broker import messages
+from ottla.broker import fetch_request, messages
 from ottla.broker.fetch_request import decode_fetch_request
 from ottla.core.errors import PeerError
 
@@ -104,3 +104,25 @@ def test_a_hostile_count_makes_no_room_for_itself(version: int) -> None:
     count = b"\x7f\xff\xff\xff" if version < 12 else b"\xff\xff\xff\xff\x07"
     with pytest.raises(PeerError):
         decode_fetch_request(fixed + count + bytes(100), 0, version)
+
+
+@pytest.mark.parametrize("version", [4, 5, 9, 12, 13, 18])
+def test_a_request_names_no_more_partitions_than_allowed(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = encode(version)
+    monkeypatch.setattr(fetch_request, "PARTITIONS_MAX", 3)
+    assert len(decode_fetch_request(data, 5, version).partitions) == 3
+    monkeypatch.setattr(fetch_request, "PARTITIONS_MAX", 2)
+    with pytest.raises(PeerError, match="more than 2 partitions"):
+        decode_fetch_request(data, 5, version)
+
+
+@pytest.mark.parametrize("version", [4, 18])
+def test_topics_without_partitions_and_forgotten_ones_are_counted_too(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    topics = [{"topic": "t", "topic_id": uuid.UUID(int=number), "partitions": []} for number in range(3)]
+    monkeypatch.setattr(fetch_request, "PARTITIONS_MAX", 2)
+    with pytest.raises(PeerError, match="more than 2 partitions"):
+        decode_fetch_request(encode(version, topics=topics), 5, version)
+    if version >= 7:
+        forgotten = [{"topic": "t", "topic_id": uuid.UUID(int=1), "partitions": [1, 2, 3]}]
+        with pytest.raises(PeerError, match="more than 2 partitions"):
+            decode_fetch_request(encode(version, topics=[], forgotten_topics_data=forgotten), 5, version)

@@ -340,3 +340,11 @@ def test_a_partition_is_tried_again_whatever_the_last_try_came_to(make_api, monk
     second.runner.run(ask())
     assert second.cluster.partitions.by_name("t", 0).log.log_end_offset == 3
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_nothing_is_opened_after_the_end(make_api) -> None:
+    api = make_api()
+    topic = api.cluster.topics.ensure("t")
+    close(api)
+    with pytest.raises(StorageError, match="the broker has stopped"):
+        api.cluster.partitions.get(topic, 0)

@@ -27,6 +27,8 @@ ANSWER_BYTES_ENOUGH = 256 * 1024
 """No more in one answer unless it must be: what fits the processor's caches on both sides goes through faster (benchmarks/RESULTS.md)."""
 ANSWER_BYTES_MAX = 1024 * 1024
 """No more even for those who ask for it (fetch.min.bytes), but for a single larger batch: who then does not read costs no more."""
+OPENED_PER_TURN_MAX = 32
+"""Partitions that a request opens before others have their turn: each takes the loop about a millisecond."""
 COLD_READS_AT_ONCE_MAX = 8
 COLD_ROUNDS_MAX = 4
 """What was brought into memory may be gone again when memory is short: after so many rounds the loop itself waits for one range."""
@@ -46,9 +48,7 @@ def handle(cluster: "Cluster", request: Request) -> None:
     if isinstance(context, ErrorCode):
         request.reply_body(encode_fetch_answer(request.version, context, NO_SESSION, [], _leader(cluster)))
         return
-    fetch = _Fetch(cluster, request, asked, context)
-    if not fetch.look(time_is_up=fetch.wait_s <= 0):
-        fetch.park()
+    _Fetch(cluster, request, asked, context).begin(None)
 
 
 class _Fetch:
@@ -56,7 +56,7 @@ class _Fetch:
 
     __slots__ = (
         "bytes_max", "bytes_min", "cluster", "cold_rounds", "committed_only", "context", "deadline_s", "delayed", "ends", "found",
-        "is_over", "missing", "readable", "request", "unreadable", "wait_s",
+        "is_over", "missing", "readable", "request", "unreadable", "unresolved", "wait_s",
     )  # fmt: skip
 
     def __init__(self, cluster: "Cluster", request: Request, asked: FetchRequest, context: FetchContext) -> None:
@@ -77,14 +77,29 @@ class _Fetch:
         self.found: list[Found] = []
         self.readable: list[tuple[FetchedPartition, Partition]] = []
         self.unreadable: list[Found] = []
-        for part in context.partitions.values():
+        self.unresolved = iter(tuple(context.partitions.values()))
+
+    def begin(self, _turn: None) -> None:
+        """Finds the partitions, then looks; over several turns of the loop when many must be opened."""
+        if self.is_over:
+            return
+        partitions = self.cluster.partitions
+        openings_max = partitions.openings + OPENED_PER_TURN_MAX
+        for part in self.unresolved:
             partition = part.partition
             if partition is None or partition.deleted:
                 partition = self._resolve(part)
             if partition is not None:
                 self.readable.append((part, partition))
+            if partitions.openings == openings_max:
+                self.request.gone = self._is_gone
+                self.request.buffer = memoryview(b"")
+                asyncio.get_running_loop().call_soon(self.request.guarded(self.begin), None)
+                return
         if not self.readable:
             self.wait_s = 0
+        if not self.look(time_is_up=self.wait_s <= 0):
+            self.park()
 
     def _resolve(self, part: FetchedPartition) -> Partition | None:
         """Finds the partition; a topic of a session keeps its name when it is gone, and another one may come under it."""

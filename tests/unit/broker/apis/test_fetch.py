@@ -529,3 +529,48 @@ def test_a_connection_that_goes_while_its_records_are_read(cold_api, warm) -> No
 
     api.runner.run(story())
     assert (sent, len(logs[0].warmed_by)) == ([], 1)
+
+
+def test_a_fetch_of_many_partitions_opens_a_few_a_turn(make_api, make_topic, batch, monkeypatch) -> None:
+    before = make_api()
+    make_topic("t", 10, of=before)
+    for number in range(10):
+        fill(before, batch, (b"x",), partition=number)
+
+    async def close() -> None:
+        before.cluster.close()
+
+    before.runner.run(close())
+    again = make_api(files=before.files)
+    monkeypatch.setattr(fetch, "OPENED_PER_TURN_MAX", 3)
+    opened = [0]
+
+    async def ask_and_count() -> "asyncio.Future[bytes]":
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        kind, request = read_request(memoryview(again.encode(1, 12, fields(partitions=range(10)))), "/127.0.0.1")
+        request.send = lambda parts: answer.set_result(b"".join(parts))
+        dispatch(again.cluster, kind, request)
+        while opened[-1] < 10:
+            opened.append(len(again.cluster.partitions.opened()))
+            await asyncio.sleep(0)
+        return answer
+
+    answer = again.runner.run(ask_and_count())
+    assert opened == [0, 3, 6, 9, 10]
+    (topic,) = again.finish(1, 12, answer).responses
+    assert [values(part) for part in topic.partitions] == [[b"x"]] * 10
+
+
+def test_who_goes_while_partitions_are_opened_has_no_more_of_them_opened(api, make_topic, monkeypatch) -> None:
+    make_topic("t", 10)
+    monkeypatch.setattr(fetch, "OPENED_PER_TURN_MAX", 3)
+
+    async def ask_and_go() -> None:
+        kind, request = read_request(memoryview(api.encode(1, 12, fields(partitions=range(10)))), "/127.0.0.1")
+        dispatch(api.cluster, kind, request)
+        request.gone()
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    api.runner.run(ask_and_go())
+    assert len(api.cluster.partitions.opened()) == 3
