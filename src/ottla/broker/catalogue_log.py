@@ -135,7 +135,11 @@ class CatalogueLog:
         self.append(first_records(self.catalogue))
 
     def append(self, records: Sequence[CatalogueRecord]) -> None:
-        """Keeps the records, on disk before it returns, and applies them. Raises StorageError, with nothing applied."""
+        """Keeps the records, on disk before it returns, and applies them. Raises StorageError, with nothing applied.
+
+        What could not be written is undone. What was written and could not be synced stays in the log: nobody knows whether the disk has
+        it, and the next start tells, where it may take effect after all. Until then the log refuses every other change (StorageError).
+        """
         if not records:
             return
         self._append_values([encode(record) for record in records])

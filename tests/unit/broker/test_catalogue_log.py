@@ -1,6 +1,7 @@
 """The catalogue's log: appended first, then true; read back at every start, Kafka's snapshots and transactions included."""
 
 import logging
+from random import Random
 
 import pytest
 
@@ -14,15 +15,17 @@ from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
+from ottla.storage.files import Files
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import LogSettings, PartitionLog
+from ottla.testing.faulty_files import FaultyFiles
 
 IDENTITY = Identity("a-cluster", bytes(range(100, 116)), is_new=False)
 BEGIN = b"\x01\x17\x00\x00"
 FIRST = SnapshotId(0, 0).file_name
 
 
-def open_log(files: MemoryFiles, *, after_crash: bool = False) -> CatalogueLog:
+def open_log(files: Files, *, after_crash: bool = False) -> CatalogueLog:
     log = CatalogueLog(files, Catalogue((1,), BrokerConfig({}).text), lambda: 5)
     log.open(1, IDENTITY, after_crash=after_crash)
     return log
@@ -200,3 +203,27 @@ def test_what_is_not_enforced_is_told(caplog) -> None:
     with caplog.at_level(logging.WARNING):
         open_log(files)
     assert "SCRAM credentials, access control entries: this broker does not enforce them" in caplog.text
+
+
+def test_a_change_that_could_not_be_synced_is_refused_like_all_after_it_until_the_next_start_tells() -> None:
+    memory = MemoryFiles()
+    files = FaultyFiles(memory, Random(1))
+    first = open_log(files)
+    files.fail_next_sync()
+    with pytest.raises(StorageError, match="injected fault"):
+        first.append(first.catalogue.create_topic(NewTopic(name="t"), bytes(range(16))))
+    with pytest.raises(StorageError, match="takes no more records"):
+        first.append(first.catalogue.create_topic(NewTopic(name="u"), bytes(range(1, 17))))
+    assert first.catalogue.topics == {}
+    assert list(open_log(memory, after_crash=True).catalogue.topics) == ["t"]
+
+
+def test_a_change_that_found_no_room_is_undone_and_the_next_one_counts() -> None:
+    files = FaultyFiles(MemoryFiles(), Random(1))
+    first = open_log(files)
+    files.fail_next_write(after_bytes=3)
+    with pytest.raises(StorageError, match="injected fault"):
+        first.append(first.catalogue.create_topic(NewTopic(name="t"), bytes(range(16))))
+    first.append(first.catalogue.create_topic(NewTopic(name="u"), bytes(range(1, 17))))
+    first.close()
+    assert list(open_log(files).catalogue.topics) == ["u"]
