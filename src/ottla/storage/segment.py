@@ -353,7 +353,7 @@ class Segment:
     def _locate(self, offset: int, wait: bool) -> tuple[int, int, bytes | bytearray, int] | None:
         """As `locate`, with the bytes that were read to find it, and where in them it begins."""
         relative_offset, position = self.offsets().entry_for(offset - self.base_offset)
-        is_entry = relative_offset >= 0
+        is_entry, begin = relative_offset >= 0, position
         log = self.log()
         while position < self.size:
             window = log.read(position, _WALK_BYTES, wait=wait)
@@ -372,8 +372,11 @@ class Segment:
                     raise self._damaged(position + at)
                 if base_offset + last_delta >= offset:
                     return position + at, length + LENGTH_OVERHEAD_BYTES, window, at
+                begin = position + at
                 at += length + LENGTH_OVERHEAD_BYTES
             position += at
+        if position > self.size:
+            raise self._damaged(begin)  # a length that leads out of the file: what lies behind it cannot be found
         return None
 
     def _end_of_range(self, position: int, first_bytes: int, limit: int, *, wait: bool) -> int:

@@ -194,6 +194,16 @@ def test_a_log_that_was_shortened_by_somebody_else_is_damaged(files: Files) -> N
         segment.read(BASE + 8, 1000, at_least_one=True)
 
 
+def test_a_length_that_leads_out_of_the_file_is_damage_and_no_end(files: Files) -> None:
+    segment = segment_of(files)
+    batches = fill(segment, [100] * 5)
+    position = batches[2][1]
+    overwrite(files, f"t-0/{BASE:020d}.log", position + 8, struct.pack(">i", 1_000_000))
+    assert segment.read(BASE, 100, at_least_one=True)
+    with pytest.raises(StorageError, match=f"damaged at byte {position}"):
+        segment.read(BASE + 6, 1000, at_least_one=True)
+
+
 def test_create_takes_over_what_a_lost_segment_left(files: Files) -> None:
     for suffix in (".log", ".index", ".timeindex"):
         files.open(f"t-0/{BASE:020d}{suffix}").append(b"old")
