@@ -124,6 +124,7 @@ class BrokerTask:
         try:
             await self.cluster.health.stop()
             await self.cluster.cleaner.stop()
+            await self.cluster.deletions.write()
             await self.cluster.partitions.settle()
             self.cluster.close()
         finally:

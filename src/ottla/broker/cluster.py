@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ottla.broker.catalogue_log import CatalogueLog
 from ottla.broker.clock import now_ms
+from ottla.broker.deletions import Deletions
 from ottla.broker.events import GroupEvents
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.groups import Groups
@@ -51,7 +52,8 @@ class Cluster:
         self.health = HealthWatch(self.partitions, self.cleaner, log_directory, clock)
         self.files = files
         self._catalogue_log = CatalogueLog(files, self.catalogue, clock)
-        self.topics = Topics(config, self._catalogue_log, self.partitions)
+        self.deletions = Deletions((checkpoints.write, self.cleaner.write_checkpoint))
+        self.topics = Topics(config, self._catalogue_log, self.partitions, self.deletions)
         self.events = GroupEvents(self.topics, self.partitions, clock, on_group_event)
         self.groups = Groups(config, self.topics, self.partitions, clock, self.events.publish)
         sessions_max = config.number("max.incremental.fetch.session.cache.slots")
@@ -76,7 +78,7 @@ class Cluster:
         self.log_manager.mark_clean()
 
     def delete_topic(self, name: str) -> Refused | None:
-        """Deletes a topic with its files and its committed offsets. Raises StorageError."""
+        """Deletes a topic with its files and its committed offsets; `deletions.write` is to follow. Raises StorageError."""
         records = self.catalogue.delete_topic(name)
         if isinstance(records, Refused):
             return records
@@ -87,6 +89,7 @@ class Cluster:
             self.groups.drop()
         self.partitions.delete(topic)
         self.cleaner.topic_deleted(name)
+        self.deletions.note(name)
         self.groups.forget_topics((name,))
         return None
 

@@ -138,15 +138,15 @@ class LogCleaner:
         self._lanes.close()
 
     def topic_deleted(self, name: str) -> None:
-        """The topic is gone; its offsets go from the checkpoint before a topic of that name may have others."""
+        """The topic is gone. The checkpoint forgets it in memory; it is to be written before a topic of that name is made."""
         for known in (self._known, self._faults, self._cleaned_ms):
             for partition in [each for each in known if each.topic == name]:
                 del known[partition]
-        if self._checkpoint.forget(name):
-            try:
-                self._checkpoint.write()
-            except StorageError as error:
-                log.error("the cleaner's checkpoint still names the deleted topic %s: %s", name, error)
+        self._checkpoint.forget(name)
+
+    def write_checkpoint(self) -> None:
+        """Makes the checkpoint durable, if it has changed. Any thread. Raises StorageError."""
+        self._checkpoint.write()
 
     def _worker_ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

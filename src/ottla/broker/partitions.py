@@ -260,7 +260,8 @@ class Partitions:
     def delete(self, topic: Topic) -> None:
         """Gives the files of a topic that the catalogue has removed other names, to be removed later, and wakes whoever waits for it.
 
-        A topic of the same name may be made at once. Files that cannot be renamed are named and stay.
+        The checkpoints forget it in memory only: they are to be written before a topic of the same name is made (broker/deletions.py).
+        Files that cannot be renamed are named and stay.
         """
         delay_ms = int(self._catalogue.value_in_force(topic, "file.delete.delay.ms")[0])
         names = [TopicPartition(topic.name, number) for number in range(len(topic.leaders))]
@@ -278,12 +279,7 @@ class Partitions:
                 log.error("%s of the deleted topic stays: %s", directory, error)
             if partition is not None:
                 partition.end()
-        if self._checkpoints.forget(names):
-            # At once: a topic of the same name must not be taken to be durable as far as this one was.
-            try:
-                self._checkpoints.write()
-            except StorageError as error:
-                log.error("the checkpoints still name the deleted topic %s: %s", topic.name, error)
+        self._checkpoints.forget(names)
 
     # --- start and end
 

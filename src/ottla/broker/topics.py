@@ -6,6 +6,7 @@ What may be is the catalogue's decision; this appends its records. Deleting is t
 import uuid
 
 from ottla.broker.catalogue_log import CatalogueLog
+from ottla.broker.deletions import Deletions
 from ottla.broker.partitions import Partitions
 from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, GROUP_EVENTS, NewTopic, Refused, Topic
 from ottla.core.config import BrokerConfig
@@ -14,11 +15,12 @@ from ottla.core.config import BrokerConfig
 class Topics:
     """The way to a topic. Every method that changes something raises StorageError when it cannot be kept, with nothing changed."""
 
-    def __init__(self, config: BrokerConfig, catalogue_log: CatalogueLog, partitions: Partitions) -> None:
+    def __init__(self, config: BrokerConfig, catalogue_log: CatalogueLog, partitions: Partitions, deletions: Deletions) -> None:
         self._config = config
         self._log = catalogue_log
         self._catalogue = catalogue_log.catalogue
         self._partitions = partitions
+        self._deletions = deletions
 
     def get(self, name: str) -> Topic | None:
         """The topic, if there is one."""
@@ -31,6 +33,7 @@ class Topics:
             return records
         if validate_only:
             return self._catalogue.imagine(records)
+        self._deletions.write_for(new.name)
         self._log.append(records)
         return self._catalogue.topics[new.name]
 

@@ -120,6 +120,7 @@ def test_a_deleted_topic_leaves_no_checkpoint_for_the_next_of_its_name(api) -> N
         await api.cluster.log_manager.checkpoint()
         assert b"t 0 5" in api.files.read_all("recovery-point-offset-checkpoint")
         api.cluster.delete_topic("t")
+        await api.cluster.deletions.write()
 
     api.runner.run(checkpoint_and_delete())
     assert api.files.read_all("recovery-point-offset-checkpoint") == b"0\n0\n"

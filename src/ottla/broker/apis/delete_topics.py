@@ -3,6 +3,7 @@
 Version notes: v6 names topics by name or by id; v5+ carries an error message.
 """
 
+import asyncio
 import uuid
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -15,14 +16,18 @@ if TYPE_CHECKING:
 
 
 def handle(cluster: "Cluster", request: Request) -> None:
-    """Answers with one result a topic."""
+    """Answers with one result a topic, when the checkpoints on the disk do not name the deleted ones any more."""
     if request.version >= 6:
         results = [_delete_named(cluster, asked) for asked in request.message.topics]
     else:
         times = Counter(request.message.topic_names)
         results = [_result(name, None, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name, count in times.items() if count > 1]
         results += [_delete(cluster, name) for name, count in times.items() if count == 1]
-    request.reply({"throttle_time": NO_THROTTLE_MS, "responses": results})
+
+    def answer(_written: "asyncio.Future[None]") -> None:
+        request.reply({"throttle_time": NO_THROTTLE_MS, "responses": results})
+
+    asyncio.ensure_future(cluster.deletions.write()).add_done_callback(request.guarded(answer))
 
 
 def _delete_named(cluster: "Cluster", asked: Any) -> dict[str, Any]:
