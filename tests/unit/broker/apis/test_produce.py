@@ -5,6 +5,7 @@ import uuid
 
 import pytest
 
+from ottla.broker.dispatch import dispatch, read_request
 from ottla.broker.partitions import Partition
 from ottla.core.errors import PeerError, StorageError
 from ottla.core.model import Record
@@ -285,3 +286,19 @@ def test_a_log_that_takes_no_records_says_why(api, make_topic, batch, monkeypatc
 
 
 append = PartitionLog.append
+
+
+def test_who_waits_for_a_sync_of_a_topic_that_is_deleted_hears_that_it_is_gone(api, make_topic, batch) -> None:
+    make_topic("t", configs={"flush.messages": "1"})
+
+    async def produce_and_delete() -> "asyncio.Future[bytes]":
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        kind, request = read_request(memoryview(api.encode(0, 9, fields(batch(b"x")))), "/127.0.0.1")
+        request.send = lambda parts: answer.set_result(b"".join(parts))
+        dispatch(api.cluster, kind, request)
+        assert not answer.done()
+        assert api.cluster.delete_topic("t") is None
+        return answer
+
+    answer = api.runner.run(produce_and_delete())
+    assert result(api.finish(0, 9, answer)).error_code == 3
