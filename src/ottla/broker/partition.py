@@ -45,6 +45,9 @@ class _SharedFlush:
                     self.flush.run()
                 except StorageError as error:
                     self._error = error
+                except Exception as error:  # a bug of ours: nobody knows what is on the disk, as after any other failed sync
+                    log.exception("a sync failed unexpectedly")
+                    self._error = StorageError(f"a sync failed unexpectedly: {error!r}")
             return self._error
 
 

@@ -103,7 +103,7 @@ class Connection(asyncio.BufferedProtocol):
     def stop_reading(self) -> None:
         """The broker stops: what this peer sent and nobody has looked at is dropped."""
         self.waiting.clear()
-        if not (self.closed or self.read_paused):
+        if not (self.read_paused or self.transport.is_closing()):
             self.transport.pause_reading()
         self.read_paused = True
 

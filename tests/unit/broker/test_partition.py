@@ -384,3 +384,29 @@ def test_full_segments_are_synced_off_the_loop() -> None:
         assert (partition.log.rolled_segments, partition.syncing) == (0, None)
 
     asyncio.run(run())
+
+
+def test_a_sync_that_fails_unexpectedly_is_a_failed_sync(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        files = MemoryFiles()
+        partition = make(files, flush_messages=1)
+        append(partition)
+        waiting = partition.when_durable()
+
+        def fail(_path: str) -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(files, "sync", fail)
+        with pytest.raises(StorageError, match="ZeroDivisionError"):
+            await waiting  # type: ignore[misc]
+        assert partition.log.failure is not None
+        with pytest.raises(StorageError):
+            append(partition)
+        assert partition.log.high_watermark == 0
+
+    async def in_time() -> None:
+        async with asyncio.timeout(5):
+            await run()
+
+    asyncio.run(in_time())
+    assert "Traceback" in caplog.text
