@@ -28,6 +28,7 @@ from ottla.testing.raw_client import RawClient
 pytestmark = pytest.mark.kafka
 
 PRODUCE, ALTER_CONFIGS = 0, 44
+NOT_LEADER_OR_FOLLOWER = 6
 SEGMENT_BYTES = 1 << 20
 DELETE_RETENTION_MS = 4000
 # Data goes in the first round, its markers get a horizon in the second and go in the third.
@@ -89,8 +90,17 @@ class Cluster:
                 self.sequence[topic] += len(some)
             batch = encode_batch(some, codec=codecs[number % len(codecs)], **producer)  # type: ignore[arg-type]
             partition_data = [{"index": 0, "records": bytes(batch)}]
-            answer = self.raw.call(PRODUCE, 9, acks=-1, timeout=5000, topic_data=[{"name": topic, "partition_data": partition_data}])
+            answer = self.produce(topic, partition_data)
             assert answer.responses[0].partition_responses[0].error_code == 0, answer
+
+    def produce(self, topic: str, partition_data: list[dict[str, Any]]) -> Any:
+        """Asks again while Apache Kafka does not lead a partition yet that it has just made."""
+        deadline = time.monotonic() + 10
+        while True:
+            answer = self.raw.call(PRODUCE, 9, acks=-1, timeout=5000, topic_data=[{"name": topic, "partition_data": partition_data}])
+            if answer.responses[0].partition_responses[0].error_code != NOT_LEADER_OR_FOLLOWER or time.monotonic() > deadline:
+                return answer
+            time.sleep(0.01)
 
     def pay(self, transactions: int) -> None:
         """Transactions of three producers, some aborted; the first of them is heard of no more in the second half."""

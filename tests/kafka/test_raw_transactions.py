@@ -4,6 +4,7 @@ The bytes of its log are appended to ours as they are: what a reader is told abo
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -17,6 +18,9 @@ CREATE_TOPICS, FETCH, LIST_OFFSETS = 19, 1, 2
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 COMMITTED_RECORDS = 2 + 2 + 1 + 2
 """Below the open transaction: of no transaction, or of one that was committed."""
+
+ALL_RECORDS = 23
+"""18 records and five markers."""
 
 pytestmark = pytest.mark.kafka
 
@@ -106,7 +110,14 @@ def twins(reference: Any) -> Iterator[tuple[Twin, Twin, str, int]]:
         made = {"name": topic, "num_partitions": 1, "replication_factor": 1}
         our_id = ours.call(CREATE_TOPICS, 7, timeout=5000, topics=[made]).topics[0].topic_id
         (listed,) = theirs.call(3, 12, topics=[{"name": topic}]).topics
+        deadline = time.monotonic() + 10
         whole = fetch(theirs, 12, topic, None, 0, 0)
+        while (
+            whole.high_watermark < ALL_RECORDS and time.monotonic() < deadline
+        ):  # Apache Kafka writes markers a moment after it has answered
+            time.sleep(0.01)
+            whole = fetch(theirs, 12, topic, None, 0, 0)
+        assert whole.high_watermark == ALL_RECORDS
         data = b"".join(whole.records[at : at + header.size_bytes] for at, header in split_batches(whole.records))
 
         async def copy() -> Any:
