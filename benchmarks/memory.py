@@ -8,12 +8,10 @@ import socket
 import time
 from contextlib import ExitStack
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from confluent_kafka import Producer
-from peers import APACHE_KAFKA, OTTLA, QUIET, PeerMissing, arguments, make_peer, make_topic, resident_bytes
+from peers import QUIET, arguments, make_topic, peers_in_turn, resident_bytes
 from report import Metric, Report, at_most
 
 from ottla.testing.raw_client import RawClient, build_request
@@ -99,18 +97,8 @@ def measure(report: Report, peer: Any, wanted: Any) -> None:
 def main() -> None:
     wanted = arguments(__doc__)
     report = Report("Memory")
-    for name in [name for name in wanted.peers if name in (OTTLA, APACHE_KAFKA)]:
-        with TemporaryDirectory(prefix="ottla-bench-") as scratch:
-            try:
-                peer = make_peer(name, Path(scratch) / name)
-            except PeerMissing as missing:
-                print(f"{name}: left out, {missing}")
-                continue
-            peer.start()
-            try:
-                measure(report, peer, wanted)
-            finally:
-                peer.stop()
+    for peer in peers_in_turn(wanted.peers):
+        measure(report, peer, wanted)
     report.finish(wanted.json)
 
 

@@ -136,6 +136,23 @@ def running_peers(names: Sequence[str]) -> Iterator[list[Any]]:
         yield peers
 
 
+def peers_in_turn(names: Sequence[str]) -> Iterator[Any]:
+    """Of the peers that keep their records in files each one alone, started on a directory of its own, which is removed after it."""
+    for name in names:
+        if name in (OTTLA, APACHE_KAFKA):
+            with tempfile.TemporaryDirectory(prefix="ottla-bench-") as scratch:
+                try:
+                    peer = make_peer(name, Path(scratch) / name)
+                except PeerMissing as missing:
+                    print(f"{name}: left out, {missing}", file=sys.stderr)
+                    continue
+                peer.start()
+                try:
+                    yield peer
+                finally:
+                    peer.stop()
+
+
 def make_topic(peer: Any, topic: str, partitions: int, config: dict[str, str] | None = None) -> None:
     """A topic that can be written to. The mock cluster has no CreateTopics: there a topic is made by asking for it, with 4 partitions."""
     from confluent_kafka.admin import AdminClient, NewTopic

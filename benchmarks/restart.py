@@ -6,12 +6,10 @@ segments last one second). Peers that keep records in memory have no part in it.
 
 import time
 from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from confluent_kafka import Producer
-from peers import APACHE_KAFKA, OTTLA, QUIET, PeerMissing, arguments, make_peer, make_topic
+from peers import QUIET, arguments, make_topic, peers_in_turn
 from report import Metric, Report, at_most
 
 from ottla.testing.raw_client import RawClient
@@ -76,18 +74,8 @@ def main() -> None:
     partitions, segments = (20, 30) if wanted.small else (1_000, 10_000)
     report = Report("Restart")
     for what, fill, count in (("partitions", fill_partitions, partitions), ("segments", fill_segments, segments)):
-        for name in [name for name in wanted.peers if name in (OTTLA, APACHE_KAFKA)]:
-            with TemporaryDirectory(prefix="ottla-bench-") as scratch:
-                try:
-                    peer = make_peer(name, Path(scratch) / name)
-                except PeerMissing as missing:
-                    print(f"{name}: left out, {missing}")
-                    continue
-                peer.start()
-                try:
-                    measure(report, peer, what, fill, count, wanted.rounds)
-                finally:
-                    peer.stop()
+        for peer in peers_in_turn(wanted.peers):
+            measure(report, peer, what, fill, count, wanted.rounds)
     report.finish(wanted.json)
 
 

@@ -1,8 +1,8 @@
 """One partition's log: append whole batches, read whole batches, and find them again after a restart.
 
-It decides which offset a batch gets, whether a producer repeats itself, when a new segment begins and which old ones go. It never looks at
-single records on the way in or out, and it never acknowledges: an append that returned has been handed to the operating system, and
-survives the end of this process; only a flush makes it survive a power failure. One thread owns a log; what may run elsewhere says so.
+It decides which offset a batch gets, whether a producer repeats itself, when a new segment begins and which old ones go. It looks at no
+single record (`client_batch` does, where a topic asks for it), and it never acknowledges: an append that returned has been handed to the
+system and survives the end of this process; only a flush makes it survive a power failure. One thread owns a log, unless a method says so.
 """
 
 from collections.abc import Iterator, Sequence
