@@ -36,7 +36,13 @@ data = st.binary(max_size=40)
 topic_ids = st.binary(min_size=16, max_size=16)
 
 plain_offsets = st.builds(
-    OffsetValue, offset=int64, leader_epoch=int32, metadata=text, commit_timestamp_ms=int64, topic_id=topic_ids | st.just(bytes(16))
+    OffsetValue,
+    offset=int64,
+    leader_epoch=int32,
+    metadata=text,
+    commit_timestamp_ms=int64,
+    expire_timestamp_ms=st.none(),
+    topic_id=topic_ids | st.just(bytes(16)),
 )
 expiring_offsets = st.builds(
     OffsetValue,
@@ -45,6 +51,7 @@ expiring_offsets = st.builds(
     metadata=text,
     commit_timestamp_ms=int64,
     expire_timestamp_ms=positive64,
+    topic_id=st.just(bytes(16)),
 )
 offset_records = st.builds(OffsetRecord, group_id=text, topic=text, partition=int32, value=st.none() | plain_offsets | expiring_offsets)
 members = st.builds(

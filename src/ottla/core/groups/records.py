@@ -6,14 +6,17 @@ decided here.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ottla.core.errors import PeerError
 from ottla.core.wire import Reader, Writer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetValue:
-    """A committed offset. `expire_timestamp_ms` is None unless the commit asked for its own expiry (value version 1)."""
+class OffsetValue(NamedTuple):
+    """A committed offset. `expire_timestamp_ms` is None unless the commit asked for its own expiry (value version 1).
+
+    A tuple, because a broker may hold millions of them.
+    """
 
     offset: int
     leader_epoch: int
