@@ -69,8 +69,8 @@ def split_line(line: str) -> tuple[str, list[str], dict[str, str]]:
 
 
 def duration_ms(text: str) -> int:
-    """`1500` or `1500ms` are milliseconds, `10s` seconds, `5m` minutes."""
-    for unit, factor in (("ms", 1), ("s", 1_000), ("m", 60_000)):
+    """`1500` or `1500ms` are milliseconds, `10s` seconds, `5m` minutes, `2h` hours, `7d` days."""
+    for unit, factor in (("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)):
         if text.endswith(unit):
             return int(text.removesuffix(unit)) * factor
     return int(text)

@@ -8,6 +8,7 @@ Besides the commands of `scenario_commands` a step may hold:
 
     settings group_max_size=2      the operator's settings; only before anything else
     wait 10s                       time passes; every timer that fires is told with its time
+    expire                         a pass over offsets that are too old, to its end
     append-fails REQUEST_TIMED_OUT the next record cannot be stored
     restart                        the broker restarts: a fresh coordinator replays the log
     loading, loaded                the same in two steps
@@ -24,7 +25,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from ottla.core.errors import ErrorCode
-from ottla.core.groups.commands import FinishLoading, Request, Resign
+from ottla.core.groups.commands import ExpireOffsets, FinishLoading, Request, Resign
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.settings import GroupSettings
 from ottla.core.groups.states import GroupState
@@ -61,6 +62,7 @@ class Scenario:
         self._directives: dict[str, Callable[[list[str], dict[str, str]], list[str]]] = {
             "settings": self._set,
             "wait": self._wait,
+            "expire": self._expire,
             "append-fails": self._append_fails,
             "restart": self._restart,
             "loading": self._begin_loading,
@@ -115,6 +117,16 @@ class Scenario:
             raise ScenarioError("timers fire without end")
         self._now_ms = end_ms
         return lines or [NONE_LINE]
+
+    def _expire(self, _: list[str], __: dict[str, str]) -> list[str]:
+        lines = self._expire_once()
+        while self._shell.coordinator.is_expiring:
+            lines += self._expire_once()
+        return lines or [NONE_LINE]
+
+    def _expire_once(self) -> list[str]:
+        told = render_effects(self._shell.run(ExpireOffsets(), self._now_ms))
+        return [] if told == [NONE_LINE] else told
 
     def _append_fails(self, words: list[str], _: dict[str, str]) -> list[str]:
         self._shell.fail_next_append = ErrorCode[words[0]]

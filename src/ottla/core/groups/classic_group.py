@@ -16,6 +16,9 @@ from ottla.core.groups.timers import JOIN, SESSION, SYNC, Timer
 
 Protocols = tuple[tuple[str, bytes], ...]
 
+UNKNOWN_MS = -1
+"""A time that an old record does not tell."""
+
 
 class Member:
     """One member. `awaiting_join` and `awaiting_sync` are the `reply_to` of its parked request, None when none is parked."""
@@ -158,8 +161,8 @@ class ClassicGroup:
     def from_registration(cls, group_id: str, value: GroupMetadataValue, *, now_ms: int) -> "ClassicGroup":
         """The group as its record tells it after a restart: Stable if it has members, nobody parked."""
         group = cls(group_id, now_ms=now_ms)
-        if value.current_state_timestamp_ms != -1:
-            group.state_since_ms = value.current_state_timestamp_ms
+        # UNKNOWN_MS before version 2 of the record: not now, or what is left of a group would grow young at every restart.
+        group.state_since_ms = value.current_state_timestamp_ms
         group.generation = value.generation
         group.protocol_type = value.protocol_type or None
         group.protocol = value.protocol

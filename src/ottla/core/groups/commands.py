@@ -155,6 +155,11 @@ class ForgetTopics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireOffsets:
+    """Time for a look at what is too old. One step of a pass: while `Coordinator.is_expiring`, the shell sends it again, soon."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AppendFailed:
     """The records of `effects` could not be appended: nothing of them is durable, their replies were not sent."""
 
@@ -177,7 +182,7 @@ Request = (
 )
 """What a client sends, and waits to have answered."""
 
-Notice = ForgetTopics | AppendFailed | FinishLoading | Resign
+Notice = ForgetTopics | ExpireOffsets | AppendFailed | FinishLoading | Resign
 """What the broker itself tells a coordinator; nobody waits for an answer."""
 
 Command = Request | Notice

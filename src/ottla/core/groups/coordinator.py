@@ -14,6 +14,7 @@ from ottla.core.groups.commands import (
     Command,
     DeleteGroup,
     DescribeGroup,
+    ExpireOffsets,
     FinishLoading,
     ForgetTopics,
     Heartbeat,
@@ -29,6 +30,7 @@ from ottla.core.groups.commands import (
     SyncGroup,
 )
 from ottla.core.groups.effects import Effects
+from ottla.core.groups.expiry import expire_offsets
 from ottla.core.groups.failures import append_failed
 from ottla.core.groups.gate import CoordinatorStatus, refusal
 from ottla.core.groups.join import join_group
@@ -84,12 +86,17 @@ class Coordinator:
     def handle(self, command: Command, *, now_ms: int) -> Effects:
         """Decide about one command. Raises PeerError, with nothing changed, for strings that no record could hold."""
         step = Step(self.registry, now_ms)
-        if isinstance(command, (AppendFailed, FinishLoading, ForgetTopics, Resign)):
+        if isinstance(command, (AppendFailed, ExpireOffsets, FinishLoading, ForgetTopics, Resign)):
             self._take_notice(step, command)
         else:
             assert self._undecided == 0, f"{command} came before the last step was replayed or failed"
             self._answer(step, command)
         return self._decided(step)
+
+    @property
+    def is_expiring(self) -> bool:
+        """Whether a pass over old offsets is under way, which the next `ExpireOffsets` carries on."""
+        return self.registry.expiry is not None
 
     def replay(self, record: GroupRecord) -> None:
         """Let a record that is in the log take effect: while loading every one, later those of the last step."""
@@ -127,6 +134,8 @@ class Coordinator:
     def _take_notice(self, step: Step, command: Notice) -> None:
         if isinstance(command, AppendFailed):
             self._undecided = 0
+            # What cannot be stored now is tried again at the next pass, not at once.
+            self.registry.expiry = None
             append_failed(step, command)
             assert not step.records, "nothing can be stored where storing just failed"
             return
@@ -139,7 +148,10 @@ class Coordinator:
             self.status = CoordinatorStatus.RESIGNED
             resign(step)
         elif self.status is CoordinatorStatus.ACTIVE:
-            forget_topics(step, command)
+            if isinstance(command, ExpireOffsets):
+                expire_offsets(step, command)
+            else:
+                forget_topics(step, command)
 
     def _decided(self, step: Step) -> Effects:
         self._undecided = len(step.records)

@@ -20,3 +20,7 @@ class GroupSettings:
     group_max_size: int = 2_147_483_647
     offset_metadata_bytes_max: int = 4_096
     """`offset.metadata.max.bytes`; Kafka counts UTF-16 units, and so do we."""
+    offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
+    """`offsets.retention.minutes`."""
+    offsets_retention_check_interval_ms: int = 10 * 60 * 1000
+    """Between two passes over old offsets; the shell keeps this time."""

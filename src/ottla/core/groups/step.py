@@ -4,6 +4,8 @@ The functions of the machine get a step, read and change soft state through it, 
 nothing durable.
 """
 
+from dataclasses import dataclass
+
 from ottla.core.groups.classic_group import ClassicGroup, Member
 from ottla.core.groups.durable import DurableState
 from ottla.core.groups.effects import Effects, Reply, Result, TimerSet
@@ -13,16 +15,26 @@ from ottla.core.groups.timers import Timer, Timers
 from ottla.core.model import GroupEvent
 
 
+@dataclass(slots=True)
+class Pass:
+    """A pass over old offsets that is under way: the groups still to be looked at, the next one last, and what it did so far."""
+
+    group_ids: list[str]
+    began_at_ms: int
+    tombstones: int = 0
+
+
 class Registry:
     """Everything that a coordinator holds: what is durable, the groups as they are now, and their deadlines."""
 
-    __slots__ = ("durable", "groups", "settings", "timers")
+    __slots__ = ("durable", "expiry", "groups", "settings", "timers")
 
     def __init__(self, settings: GroupSettings) -> None:
         self.settings = settings
         self.durable = DurableState()
         self.groups: dict[str, ClassicGroup] = {}
         self.timers = Timers()
+        self.expiry: Pass | None = None
 
     def drop(self, group: ClassicGroup) -> None:
         """Let go of a group that is no more, with its deadlines."""
