@@ -8,6 +8,7 @@ A line is a verb, then words, then `key=value` options; durations may be written
     sync g m1 gen=1 plan=m1:flights/0+1           the leader, with its plan (`;` between members, `,` between topics)
     heartbeat g m1 gen=1
     leave g m1 m2 reason="the consumer is being closed"      or, for an administrator: leave g instance=i1
+    leave g m1 @i2 m3@i3                          a batch: a member, an instance id alone, a member with its instance id
     commit g m1 gen=1 flights/0=42(note)          without member and gen: a consumer that is no member
     fetch g flights/0    fetch g                  named partitions, or all
     delete-offsets g flights/0    describe g    list states=Stable    delete g    forget flights
@@ -79,6 +80,7 @@ def duration_ms(text: str) -> int:
 def _join(reply_to: int, words: Sequence[str], options: Options) -> Command:
     group_id, member_id = words[0], words[1]
     protocol_type = options.get("type", "consumer")
+    speaks_consumer = protocol_type == "consumer" and options.get("raw") != "yes"
     return JoinGroup(
         reply_to=reply_to,
         group_id=group_id,
@@ -89,7 +91,7 @@ def _join(reply_to: int, words: Sequence[str], options: Options) -> Command:
         session_timeout_ms=duration_ms(options.get("session", "10s")),
         rebalance_timeout_ms=duration_ms(options.get("rebalance", "60s")),
         protocol_type=protocol_type,
-        protocols=_protocols(options.get("protocols", DEFAULT_PROTOCOLS), protocol_type),
+        protocols=_protocols(options.get("protocols", DEFAULT_PROTOCOLS), speaks_consumer=speaks_consumer),
         reason=options.get("reason"),
         require_known_member_id=options.get("old") != "yes",
         supports_skip_assignment=options.get("skip", "yes") == "yes",
@@ -97,12 +99,12 @@ def _join(reply_to: int, words: Sequence[str], options: Options) -> Command:
     )
 
 
-def _protocols(text: str, protocol_type: str) -> tuple[tuple[str, bytes], ...]:
-    """`range:flights,weather/roundrobin:flights`; outside the consumer protocol the text itself is the metadata."""
+def _protocols(text: str, *, speaks_consumer: bool) -> tuple[tuple[str, bytes], ...]:
+    """`range:flights,weather/roundrobin:flights`; outside the consumer protocol, and with `raw=yes`, the text itself is the metadata."""
     protocols = []
     for part in filter(None, text.split("/")):
         name, _, topics = part.partition(":")
-        metadata = encode_subscription(topics.split(",")) if protocol_type == "consumer" else topics.encode()
+        metadata = encode_subscription(topics.split(",")) if speaks_consumer else topics.encode()
         protocols.append((name, metadata))
     return tuple(protocols)
 
@@ -146,8 +148,10 @@ def _heartbeat(reply_to: int, words: Sequence[str], options: Options) -> Command
 
 def _leave(reply_to: int, words: Sequence[str], options: Options) -> Command:
     instance_id, reason = options.get("instance"), options.get("reason")
-    member_ids = words[1:] or [""]
-    members = [LeavingMember(member_id=each, instance_id=instance_id, reason=reason) for each in member_ids]
+    members = []
+    for word in words[1:] or [""]:
+        member_id, at, own_instance_id = word.partition("@")
+        members.append(LeavingMember(member_id=member_id, instance_id=own_instance_id if at else instance_id, reason=reason))
     return LeaveGroup(reply_to=reply_to, group_id=words[0], members=tuple(members))
 
 

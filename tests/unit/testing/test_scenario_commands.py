@@ -100,3 +100,15 @@ def test_nonsense(line: str) -> None:
 @pytest.mark.parametrize(("text", "ms"), [("5", 5), ("5ms", 5), ("5s", 5_000), ("2m", 120_000), ("-1", -1)])
 def test_durations(text: str, ms: int) -> None:
     assert duration_ms(text) == ms
+
+
+def test_a_batch_that_leaves_names_members_and_instances() -> None:
+    command = parse_command("leave g m1 @i2 m3@i3", 1)
+    assert isinstance(command, LeaveGroup)
+    assert [(each.member_id, each.instance_id) for each in command.members] == [("m1", None), ("", "i2"), ("m3", "i3")]
+
+
+def test_raw_metadata_is_the_text_itself() -> None:
+    command = parse_command("join g - protocols=range:xyz raw=yes", 1)
+    assert isinstance(command, JoinGroup)
+    assert command.protocols == (("range", b"xyz"),)
