@@ -12,7 +12,7 @@ from ottla.core.groups.commands import Heartbeat, LeaveGroup, LeavingMember
 from ottla.core.groups.effects import HeartbeatResult, LeaveResult, LeftMember
 from ottla.core.groups.events import Cause, Trigger, reason_or_default, silence_of, tell_trigger
 from ottla.core.groups.identity import check_member
-from ottla.core.groups.rebalance import complete_if_all_joined, let_go, start_or_complete, trigger_rebalance
+from ottla.core.groups.rebalance import complete_after_expiry, let_go, prepare_rebalance, start_or_complete
 from ottla.core.groups.states import ANSWERS, GroupState, can_rebalance
 from ottla.core.groups.step import Step
 
@@ -84,24 +84,19 @@ def expire_session(step: Step, group: ClassicGroup, member_id: str) -> None:
     if member_id in group.pending:
         step.log(f"Pending member {member_id} in group {group.group_id} has been removed after session timeout expiration.")
         group.remove(member_id)
-        complete_if_all_joined(step, group)
+        complete_after_expiry(step, group)
         return
     member = group.members.get(member_id)
     if member is None or member.counts_as_alive:
         return
     step.log(f"Member {member_id} in group {group.group_id} has failed, removing it from the group.")
-    evidence = silence_of(step, member)
+    reason, evidence = f"removing member {member_id} on heartbeat expiration.", silence_of(step, member)
     let_go(step, group, member)
-    trigger_rebalance(
-        step,
-        group,
-        Trigger(
-            cause=Cause.EXPIRE_HEARTBEAT,
-            reason=f"removing member {member_id} on heartbeat expiration.",
-            member=member,
-            evidence=evidence,
-        ),
-    )
+    tell_trigger(step, group, Trigger(cause=Cause.EXPIRE_HEARTBEAT, reason=reason, member=member, evidence=evidence))
+    if can_rebalance(group.state):
+        prepare_rebalance(step, group, reason)
+    else:
+        complete_after_expiry(step, group)
 
 
 def _leave(step: Step, group: ClassicGroup, leaving: LeavingMember, departures: list[_Departure]) -> ErrorCode:

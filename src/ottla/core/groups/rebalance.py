@@ -55,6 +55,12 @@ def complete_if_all_joined(step: Step, group: ClassicGroup) -> None:
         complete_join(step, group)
 
 
+def complete_after_expiry(step: Step, group: ClassicGroup) -> None:
+    """As `complete_if_all_joined`, after a session ran out: that ends an initial round, too (`removeMemberAndUpdateClassicGroup`)."""
+    if group.state is GroupState.PREPARING_REBALANCE and group.all_joined:
+        complete_join(step, group)
+
+
 def expire_join(step: Step, group: ClassicGroup) -> None:
     """The join timer fired: extend an initial delay while members keep arriving, otherwise go on without the missing."""
     if group.state is not GroupState.PREPARING_REBALANCE:
