@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ottla.broker.committed_records import committed_records
 from ottla.broker.partitions import Partition
 from ottla.core.errors import PeerError, StorageError
-from ottla.core.groups.commands import AppendFailed, Command, FinishLoading, Resign
+from ottla.core.groups.commands import AppendFailed, Command, ExpireOffsets, FinishLoading, Resign
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import Effects, Reply
 from ottla.core.groups.records import decode, encode_key, encode_value
@@ -38,6 +38,8 @@ class CoordinatorLoop:
         self._publish = publish
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at_ms = 0
+        self._settings = coordinator.registry.settings
+        self._next_expiry: asyncio.TimerHandle | None = None
 
     def load(self) -> None:
         """Replays the partition from its start, then serves. A record without meaning here is logged and passed over."""
@@ -55,6 +57,7 @@ class CoordinatorLoop:
         if unknown:
             log.warning("%s-%d: %d records are of types not known here; they stay in the log", *self.partition.name, unknown)
         self.run(FinishLoading())
+        self._expire_later()
 
     def run(self, command: Command) -> None:
         """Takes one command to its end, replies included; parked members are answered by a later command or timer."""
@@ -67,6 +70,21 @@ class CoordinatorLoop:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
+        if self._next_expiry is not None:
+            self._next_expiry.cancel()
+            self._next_expiry = None
+
+    def _expire_later(self) -> None:
+        # A pass that is under way goes on in the next turn of the event loop: requests are served in between.
+        delay_s = 0 if self.coordinator.is_expiring else self._settings.offsets_retention_check_interval_ms / 1000
+        self._next_expiry = asyncio.get_running_loop().call_later(delay_s, self._expire)
+
+    def _expire(self) -> None:
+        try:
+            self.run(ExpireOffsets())
+        finally:
+            if self._next_expiry is not None:
+                self._expire_later()
 
     def _carry_out(self, effects: Effects) -> None:
         if effects.records:
@@ -90,7 +108,7 @@ class CoordinatorLoop:
     def _append(self, effects: Effects) -> None:
         now = self._clock()
         records = [Record(0, now, encode_key(record), encode_value(record)) for record in effects.records]
-        self.partition.log.append_records(records, now_ms=now)
+        self.partition.log.append_records(records, now_ms=now, codec=self._settings.offsets_topic_codec)
         # What a reply says must be as durable as the topic's settings ask for; a coordinator has nobody to let wait meanwhile.
         self.partition.make_durable()
 

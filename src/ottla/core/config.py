@@ -230,6 +230,43 @@ _OWN_BROKER_SETTINGS = (
     _num(_INT, "group.initial.rebalance.delay.ms", 0, "How long a new group waits for more members, in ms (Apache Kafka: 3000)."),
     _num(_INT, "group.max.size", INT_MAX, "Most members of one group.", 1),
     _num(_INT, "offset.metadata.max.bytes", 4096, "Longest metadata string of a committed offset."),
+    _num(_INT, "offsets.retention.minutes", 10080, "How long the offsets of a group that nobody is a member of are kept, in minutes.", 1),
+    _num(_LONG, "offsets.retention.check.interval.ms", 600000, "Time between two looks for offsets that are too old, in ms.", 1),
+    _num(
+        _INT, "offsets.topic.compression.codec", 0, "Codec of what coordinators write: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.", 0, high=4
+    ),
+    _num(
+        _INT,
+        "offsets.commit.timeout.ms",
+        5000,
+        "How long a commit may wait for replicas, in ms. Kept and shown only: there are none to wait for.",
+        1,
+    ),
+    _num(
+        _INT,
+        "offsets.load.buffer.size",
+        5242880,
+        "How much of __consumer_offsets is read at a time when a coordinator loads, in bytes. Kept and shown only.",
+        1,
+    ),
+    _num(_INT, "group.coordinator.threads", 4, "Threads of coordinators. Kept and shown only: they share the broker's one.", 1),
+    _num(
+        _INT, "group.coordinator.background.threads", 2, "Threads for work beside requests. Kept and shown only: there is no such work.", 1
+    ),
+    _num(
+        _INT,
+        "group.coordinator.append.linger.ms",
+        -1,
+        "How long a coordinator gathers records before it writes. Kept and shown only: it is -1, what arrives together.",
+        -1,
+    ),
+    _num(
+        _INT,
+        "group.coordinator.cached.buffer.max.bytes",
+        1048588,
+        "Largest write buffer that a coordinator keeps, in bytes. Kept and shown only: none is kept.",
+        524288,
+    ),
     _num(_INT, "offsets.topic.num.partitions", 50, "Partitions of __consumer_offsets when it is made.", 1),
     _num(_SHORT, "offsets.topic.replication.factor", 3, "Replicas of __consumer_offsets, at most one a broker.", 1),
     _num(_INT, "offsets.topic.segment.bytes", 104857600, "Size at which a new segment of __consumer_offsets begins, in bytes.", 1),

@@ -12,6 +12,7 @@ from uuid import UUID
 from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import BatchHeader, encode_batch, split_batches
+from ottla.core.records.compression import Codec
 from ottla.storage.aborted import AbortedTransactions
 from ottla.storage.assigning import assign, own_batches
 from ottla.storage.checkpoints import LEADER_EPOCHS_FILE, METADATA_FILE, EpochStart, encode_leader_epochs, encode_partition_metadata
@@ -69,12 +70,8 @@ class PartitionLog:
         self._producers = found.producers
         self._aborted = AbortedTransactions(found.aborted)
         self._epochs = LeaderEpochs(found.epochs, current=self._epochs.current)
-        self._durability = Durability(
-            self._files,
-            self._directory,
-            offset=found.durable_offset if found.segments else found.end_offset,
-            undurable=found.undurable,
-        )
+        durable_offset = found.durable_offset if found.segments else found.end_offset
+        self._durability = Durability(self._files, self._directory, offset=durable_offset, undurable=found.undurable)
         self._is_closed = found.clean
         self._dirty_since_ms: int | None = None
         self._last_append_ms = 0
@@ -213,9 +210,9 @@ class PartitionLog:
                 return Refused(known.error, known.message)
         return self._store(view, [header], now_ms)
 
-    def append_records(self, records: Sequence[Record], *, now_ms: int) -> Appended:
+    def append_records(self, records: Sequence[Record], *, now_ms: int, codec: Codec = Codec.NONE) -> Appended:
         """Append records of the broker's own topics as one batch, with their own timestamps; their offsets are assigned here."""
-        batch = encode_batch([record._replace(offset=number) for number, record in enumerate(records)])
+        batch = encode_batch([record._replace(offset=number) for number, record in enumerate(records)], codec=codec)
         return self._store(memoryview(batch), [next(header for _, header in split_batches(batch))], now_ms)
 
     def _store(self, view: memoryview, headers: list[BatchHeader], now_ms: int) -> Appended:

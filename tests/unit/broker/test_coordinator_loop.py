@@ -4,15 +4,23 @@ import asyncio
 
 import pytest
 
+from ottla.broker.coordinator_loop import CoordinatorLoop
 from ottla.core.errors import PeerError, StorageError
 from ottla.core.model import Record
+
+
+def coordinator_of_g(api) -> CoordinatorLoop:
+    async def take() -> CoordinatorLoop:
+        return api.node.groups.loop(api.node.groups.partition_of("g"))
+
+    return api.runner.run(take())
 
 
 def test_a_reply_goes_out_only_after_its_records_are_in_the_log(api, make_api) -> None:
     order: list[str] = []
     api.ask(3, 8, topics=[{"name": "t"}], allow_auto_topic_creation=True, include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False)  # fmt: skip
-    loop = api.cluster.groups.loop(api.cluster.groups.partition_of("g"))
+    loop = coordinator_of_g(api)
     append, reply = loop._append, loop._reply
     loop._append = lambda effects: (order.append("append"), append(effects))
     loop._reply = lambda answer: (order.append("reply"), reply(answer))
@@ -30,7 +38,7 @@ def commit(api) -> int:
 def test_a_failed_append_is_told_to_the_client_and_nothing_is_kept(api) -> None:
     api.ask(3, 8, topics=[{"name": "t"}], allow_auto_topic_creation=True, include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False)  # fmt: skip
-    loop = api.cluster.groups.loop(api.cluster.groups.partition_of("g"))
+    loop = coordinator_of_g(api)
     working = loop._append
 
     def full(_effects) -> None:
@@ -48,7 +56,7 @@ def test_a_failed_append_is_told_to_the_client_and_nothing_is_kept(api) -> None:
 def test_a_reply_waits_for_the_sync_that_flush_messages_asks_for(api, flush_messages: str | None, durable: int) -> None:
     api.ask(3, 8, topics=[{"name": "t"}], allow_auto_topic_creation=True, include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False)  # fmt: skip
-    loop = api.cluster.groups.loop(api.cluster.groups.partition_of("g"))
+    loop = coordinator_of_g(api)
     if flush_messages is not None:
         changes = [("flush.messages", 0, flush_messages)]
         assert api.cluster.topics.alter_config(2, "__consumer_offsets", changes) is None
@@ -111,7 +119,7 @@ def test_a_group_that_no_record_could_hold_closes_the_connection_and_nobody_wait
     }  # fmt: skip
     with pytest.raises(PeerError, match="40000 characters"):
         api.ask(11, 9, **fields)
-    assert api.cluster.groups._waiting == {}
+    assert api.node.groups._waiting == {}
 
 
 def test_the_log_speaks_kafkas_lines(make_api, caplog) -> None:
@@ -123,8 +131,64 @@ def test_the_log_speaks_kafkas_lines(make_api, caplog) -> None:
     }  # fmt: skip
     member_id = api.ask(11, 3, **fields).member_id
     api.ask(13, 0, group_id="g", member_id=member_id)
-    prefix = f"[GroupCoordinator id=1 topic=__consumer_offsets partition={api.cluster.groups.partition_of('g')}] "
+    prefix = f"[GroupCoordinator id=1 topic=__consumer_offsets partition={api.node.groups.partition_of('g')}] "
     assert f"{prefix}Stabilized group g generation 1 with 1 members." in caplog.messages
     assert any(
         line.startswith(f"[Group g] Member {member_id} has left group through explicit `LeaveGroup` request") for line in caplog.messages
     )
+
+
+async def turns(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+
+def test_offsets_that_are_too_old_go_when_their_time_comes_and_not_before(make_api) -> None:
+    api = make_api({"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "5"})
+    api.ask(3, 8, topics=[{"name": "t"}], allow_auto_topic_creation=True, include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False)  # fmt: skip
+    assert commit(api) == 0
+    api.now_ms += 59_999
+    api.runner.run(turns(0.05))
+    assert len(api.ask(9, 7, group_id="g", topics=None, require_stable=False).topics) == 1
+    api.now_ms += 1
+    api.runner.run(turns(0.05))
+    assert api.ask(9, 7, group_id="g", topics=None, require_stable=False).topics == ()
+    assert api.ask(15, 6, groups=["g"], include_authorized_operations=False).groups[0].error_code == 69
+
+
+def test_a_pass_over_many_offsets_lets_requests_in_between(make_api, monkeypatch) -> None:
+    monkeypatch.setattr("ottla.core.groups.expiry.TOMBSTONES_PER_STEP", 1)
+    api = make_api({"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "20"})
+    api.ask(19, 5, topics=[{"name": "t", "num_partitions": 9, "replication_factor": 1, "assignments": [], "configs": []}],
+            timeout=1000, validate_only=False)  # fmt: skip
+    parts = [{"partition_index": n, "committed_offset": 1, "committed_metadata": "", "committed_leader_epoch": -1} for n in range(9)]
+    fields = {"generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+    api.ask(8, 8, group_id="g", **fields, topics=[{"name": "t", "partitions": parts}])
+    loop = coordinator_of_g(api)
+    seen: set[int] = set()
+
+    async def watch() -> None:
+        for _ in range(200):
+            seen.add(sum(map(len, loop.coordinator.registry.durable.offsets.get("g", {}).values())))
+            await asyncio.sleep(0)
+            if not loop.coordinator.registry.groups:
+                return
+            await asyncio.sleep(0.001 if not loop.coordinator.is_expiring else 0)
+
+    api.now_ms += 60_000
+    api.runner.run(watch())
+    assert len(seen) > 5, "steps of a pass come one after the other, in turns of the loop"
+    assert not loop.coordinator.registry.groups
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_batches_are_written_with_the_codec_of_the_setting_and_read_back(make_api, codec: int) -> None:
+    first = make_api({"offsets.topic.compression.codec": str(codec)})
+    first.ask(3, 8, topics=[{"name": "t"}], allow_auto_topic_creation=True, include_cluster_authorized_operations=False,
+              include_topic_authorized_operations=False)  # fmt: skip
+    assert commit(first) == 0
+    log = coordinator_of_g(first).partition.log
+    assert [header.codec for header, _ in log.read_batches(0)] == [codec]
+    second = make_api(files=first.files)
+    (offset,) = second.ask(9, 7, group_id="g", topics=None, require_stable=False).topics[0].partitions
+    assert offset.committed_offset == 1

@@ -1,9 +1,14 @@
 """What an operator may set about groups: Kafka's names in snake case, units last, Kafka's defaults unless a line says otherwise.
 
-It only holds values; reading them from a configuration is the broker's work.
+It holds values and acts on none.
 """
 
 from dataclasses import dataclass
+
+from ottla.core.config import BrokerConfig
+from ottla.core.records.compression import Codec
+
+MS_PER_MINUTE = 60_000
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """A new member cannot beat while it waits in JoinGroup, so its wait has its own limit (fixed in Kafka)."""
@@ -24,3 +29,20 @@ class GroupSettings:
     """`offsets.retention.minutes`."""
     offsets_retention_check_interval_ms: int = 10 * 60 * 1000
     """Between two passes over old offsets; the shell keeps this time."""
+    offsets_topic_codec: Codec = Codec.NONE
+    """`offsets.topic.compression.codec`: of the batches that the shell writes."""
+
+    @classmethod
+    def from_config(cls, config: BrokerConfig) -> "GroupSettings":
+        """What the broker's configuration says."""
+        number = config.number
+        return cls(
+            group_min_session_timeout_ms=number("group.min.session.timeout.ms"),
+            group_max_session_timeout_ms=number("group.max.session.timeout.ms"),
+            group_initial_rebalance_delay_ms=number("group.initial.rebalance.delay.ms"),
+            group_max_size=number("group.max.size"),
+            offset_metadata_bytes_max=number("offset.metadata.max.bytes"),
+            offsets_retention_ms=number("offsets.retention.minutes") * MS_PER_MINUTE,
+            offsets_retention_check_interval_ms=number("offsets.retention.check.interval.ms"),
+            offsets_topic_codec=Codec(number("offsets.topic.compression.codec")),
+        )
