@@ -119,7 +119,7 @@ def decode(key: bytes | None, value: bytes | None) -> GroupRecord | None:
     record_type = reader.int16()
     if record_type in OFFSET_KEYS:
         group_id, topic, partition = reader.string(), reader.string(), reader.int32()
-        offset = None if value is None else _decode_offset(value)
+        offset = None if value is None else decode_offset_value(value)
         return OffsetRecord(group_id=group_id, topic=topic, partition=partition, value=offset)
     if record_type == GROUP_KEY:
         group_id = reader.string()
@@ -142,7 +142,8 @@ def _encode_offset(value: OffsetValue) -> bytes:
     return out.uvarint(1).uvarint(TOPIC_ID_TAG).uvarint(len(value.topic_id)).raw(value.topic_id).to_bytes()
 
 
-def _decode_offset(data: bytes) -> OffsetValue:
+def decode_offset_value(data: bytes) -> OffsetValue:
+    """The value of an offset record, of any version. Raises PeerError."""
     reader = Reader(data)
     version = reader.int16()
     if not 0 <= version <= 4:
