@@ -124,6 +124,10 @@ class RawClient:
     def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
 
+    def fileno(self) -> int:
+        """The socket's number: `select` can wait for the answers of many clients."""
+        return self._socket.fileno()
+
     def close(self) -> None:
         """Close the connection."""
         self._socket.close()
