@@ -53,7 +53,7 @@ def test_sessions_that_clients_make(library_on: Callable[..., Any], wait_until: 
         write_in_rounds(library, "t", member, wait_until)
         task = broker._task
         assert task is not None
-        assert (len(task.cluster.fetch_sessions) > 0) is has_sessions
+        assert (len(task.cluster.nodes[1].fetch_sessions) > 0) is has_sessions
         member.close()
 
 

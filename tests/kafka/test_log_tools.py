@@ -60,7 +60,7 @@ def test_the_console_consumer_reads_all_in_a_session(
     )
     assert sorted(int(line.split()[0]) for line in printed.splitlines() if line.endswith("x")) == list(range(RECORDS))
     assert any(session_id != NO_SESSION for session_id in made)
-    assert len(broker._task.cluster.fetch_sessions) == 0, "its last request ends its session"
+    assert len(broker._task.cluster.nodes[1].fetch_sessions) == 0, "its last request ends its session"
 
 
 def test_log_dirs_are_described(broker: Broker, run_tool: Callable[..., str]) -> None:

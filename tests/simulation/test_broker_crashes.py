@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster_state import ClusterState
 from ottla.broker.partition import Partition
 from ottla.core.catalogue.catalogue import NewTopic
 from ottla.core.config import BrokerConfig
@@ -44,8 +44,8 @@ class Day:
         self.written = 0
         self.cluster = self.start()
 
-    def start(self) -> Cluster:
-        cluster = Cluster(self.files, BrokerConfig({"num.recovery.threads.per.data.dir": "1"}), clock=lambda: NOW_MS)
+    def start(self) -> ClusterState:
+        cluster = ClusterState(self.files, BrokerConfig({"num.recovery.threads.per.data.dir": "1"}), clock=lambda: NOW_MS)
         cluster.open()
         return cluster
 

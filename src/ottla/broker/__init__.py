@@ -1,5 +1,6 @@
-"""The broker: an embedded, Kafka-wire-compatible broker with a complete group coordinator. `Broker` is all that users need."""
+"""The broker: embedded, Kafka-wire-compatible, with a complete group coordinator. Users need `Broker`, or `Cluster` for several."""
 
 from ottla.broker.broker import Broker
+from ottla.broker.cluster import Cluster
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "Cluster"]

@@ -9,7 +9,7 @@ from ottla.broker.messages import API_VERSIONS, is_flexible, response_encoder
 from ottla.core.wire import Buffer
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 T = TypeVar("T")
 NO_THROTTLE_MS = 0
@@ -92,6 +92,6 @@ class Api:
 
     key: int
     versions: range
-    handle: "Callable[[Cluster, Request], None]"
+    handle: "Callable[[Node, Request], None]"
     decodes_itself: bool = False
     refused: range = range(0)

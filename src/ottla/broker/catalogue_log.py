@@ -43,7 +43,7 @@ class CatalogueLog:
         self._not_enforced: set[str] = set()
 
     def open(self, node_id: int, identity: Identity, *, after_crash: bool) -> None:
-        """Replays newest snapshot and log, and makes this node the leader of all that it holds.
+        """Replays newest snapshot and log, and makes the brokers here the leaders of all that they hold.
 
         Raises StorageError when a record cannot be read (a cluster must not forget topics silently), and for a directory that this node
         cannot serve alone; then nothing was written.
@@ -57,13 +57,13 @@ class CatalogueLog:
         for header, records in self._history(newest):
             for record in records:
                 self._meet(replay, header, record)
-        refused = problem(self.catalogue, node_id, identity.directory_id, self._voters)
+        refused = problem(self.catalogue, identity.directory_id, self._voters)
         if refused:
             raise StorageError(refused)
         if self._not_enforced:
             log.warning("the cluster has %s: this broker does not enforce them", ", ".join(sorted(self._not_enforced)))
         self._begin(newest, replay, node_id, identity)
-        led = take_over(self.catalogue, node_id, after_crash=after_crash)
+        led = take_over(self.catalogue, after_crash=after_crash)
         for first in range(0, len(led), RECORDS_PER_BATCH_MAX):
             self.append(led[first : first + RECORDS_PER_BATCH_MAX])
 

@@ -1,103 +1,111 @@
-"""What the APIs work on: the catalogue, the partitions, the groups, and who this broker is. One per broker, used from its loop alone."""
+"""Several embedded brokers, as people start them from Python: each with its listener and node id, their storage shared (S0.4).
 
-import logging
-import uuid
-from collections.abc import Callable
+There is nothing to replicate to: what one broker has written, every other one reads. Use it to see groups through leader and coordinator
+moves and brokers that go; to survive the loss of a machine is Apache Kafka's work.
+"""
 
-from ottla.broker.catalogue_log import CatalogueLog
-from ottla.broker.clock import now_ms
-from ottla.broker.deletions import Deletions
-from ottla.broker.events import GroupEvents
-from ottla.broker.fetch_sessions import FetchSessions
-from ottla.broker.groups import Groups
-from ottla.broker.health_watch import HealthWatch
-from ottla.broker.log_cleaner import LogCleaner
-from ottla.broker.log_manager import LogManager
-from ottla.broker.meta_properties import identify
-from ottla.broker.offset_checkpoints import OffsetCheckpoints
-from ottla.broker.partitions import Partitions
-from ottla.broker.removals import Removals
-from ottla.broker.topics import Topics
-from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Catalogue, Refused
-from ottla.core.config import BrokerConfig
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ottla.broker.embedded import Embedded
+from ottla.broker.leadership import CoordinatorPlace
+from ottla.broker.task import BrokerTask
+from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS
+from ottla.core.catalogue.records import NO_LEADER
 from ottla.core.model import GroupEvent
-from ottla.storage.checkpoints import CLEAN_SHUTDOWN_FILE
-from ottla.storage.files import Files, OsFiles
-
-log = logging.getLogger("ottla.broker.cluster")
 
 
-class Cluster:
-    """One broker's whole state. `host` and `port` are what clients are told, for every listener there is."""
+class Coordinator(NamedTuple):
+    """Who coordinates a group: Java's hash of its name, the partition of `__consumer_offsets`, that partition's leader and its address."""
+
+    group_id: str
+    hash: int
+    partition: int
+    broker_id: int | None
+    address: str | None
+
+
+class Cluster(Embedded):
+    """`brokers` Kafka brokers inside this process, in one thread; their ids begin with `node.id` (1).
+
+    The arguments are those of `Broker`. With `listen` on a port other than 0, each further broker listens on the next one. Topics with one
+    replica have no leader while their broker is stopped, as with Apache Kafka; with more, another takes over. `default.replication.factor`
+    is 1, that of the offsets topic is `offsets.topic.replication.factor` (3) or the number of brokers, if that is smaller.
+
+        with Cluster(brokers=3) as cluster:
+            consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"})
+            cluster.move_coordinator("g", to=2)
+    """
 
     def __init__(
         self,
-        files: Files,
-        config: BrokerConfig,
+        brokers: int = 3,
+        data_dir: str | Path | None = None,
         *,
-        clock: Callable[[], int] = now_ms,
+        config: Mapping[str, str] | None = None,
+        listen: str = "127.0.0.1:0",
         on_group_event: Callable[[GroupEvent], None] | None = None,
+        metrics: str | None = None,
     ) -> None:
-        self.config = config
-        self.clock = clock
-        self.host = ""
-        self.port = 0
-        self.cluster_id = ""
-        self.catalogue = Catalogue((config.node_id,), config.text)
-        checkpoints, removals = OffsetCheckpoints(files), Removals(files)
-        self.partitions = Partitions(files, self.catalogue, clock, checkpoints, removals)
-        self.log_manager = LogManager(files, config, self.catalogue, self.partitions, checkpoints, removals, clock)
-        self.cleaner = LogCleaner(files, config, self.catalogue, self.partitions, self.log_manager, clock)
-        log_directory = files.absolute("").rstrip("/") if isinstance(files, OsFiles) else "memory"
-        self.health = HealthWatch(self.partitions, self.cleaner, log_directory, clock)
-        self.files = files
-        self._catalogue_log = CatalogueLog(files, self.catalogue, clock)
-        self.deletions = Deletions((checkpoints.write, self.cleaner.write_checkpoint))
-        self.topics = Topics(config, self._catalogue_log, self.partitions, self.deletions)
-        self.events = GroupEvents(self.topics, self.partitions, clock, on_group_event)
-        self.groups = Groups(config, self.topics, self.partitions, clock, self.events.publish)
-        sessions_max = config.number("max.incremental.fetch.session.cache.slots")
-        self.fetch_sessions = FetchSessions(sessions_max, lambda: uuid.uuid4().int % (2**31 - 1) + 1)
-        self._producer_id = self._producer_ids_end = 0
+        super().__init__(data_dir, config, listen, on_group_event, metrics, brokers)
 
-    def open(self) -> None:
-        """Reads back what the directory holds: who we are, the catalogue, the logs (after a crash), the groups. Raises StorageError."""
-        after_crash = not self.files.exists(CLEAN_SHUTDOWN_FILE)
-        identity = identify(self.files, self.config.node_id)
-        self.cluster_id = identity.cluster_id
-        self._catalogue_log.open(self.config.node_id, identity, after_crash=after_crash)
-        self.log_manager.open()
-        self.groups.load()
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        """The ids of all brokers, stopped ones too."""
+        return tuple(self._running().cluster.nodes)
 
-    def close(self) -> None:
-        """Writes what is pending, closes every log cleanly, and says so on the disk, at the very end. Raises StorageError."""
-        self.groups.drop()
-        self.events.flush()
-        self.log_manager.close()
-        self._catalogue_log.close()
-        self.log_manager.mark_clean()
+    @property
+    def live_brokers(self) -> tuple[int, ...]:
+        """The ids of those that run."""
+        return tuple(node.id for node in self._running().cluster.nodes.values() if node.is_alive)
 
-    def delete_topic(self, name: str) -> Refused | None:
-        """Deletes a topic with its files and its committed offsets; `deletions.write` is to follow. Raises StorageError."""
-        records = self.catalogue.delete_topic(name)
-        if isinstance(records, Refused):
-            return records
-        topic = self.catalogue.topics[name]
-        self.partitions.check_deletable(topic)
-        self._catalogue_log.append(records)
-        if name == CONSUMER_OFFSETS:
-            self.groups.drop()
-        self.partitions.delete(topic)
-        self.cleaner.topic_deleted(name)
-        self.deletions.note(name)
-        self.groups.forget_topics((name,))
-        return None
+    def address(self, broker_id: int) -> str:
+        """`HOST:PORT` of one broker. Raises ConfigError when there is none of that id."""
+        return self._running().address(broker_id)
 
-    def next_producer_id(self) -> int:
-        """A producer id that no producer of this cluster ever had. Raises StorageError."""
-        if self._producer_id == self._producer_ids_end:
-            self._producer_id = self.catalogue.next_producer_id
-            self._catalogue_log.append([self.catalogue.next_producer_block(self.config.node_id)])
-            self._producer_ids_end = self.catalogue.next_producer_id
-        self._producer_id += 1
-        return self._producer_id - 1
+    def stop_broker(self, broker_id: int) -> None:
+        """Stops one broker: its connections end, others that hold its partitions take over. Raises ConfigError, StorageError."""
+        self._in_loop(self._running().stop_broker(broker_id))
+
+    def start_broker(self, broker_id: int) -> None:
+        """Starts a stopped broker, on its old port. Raises ConfigError, StorageError, OSError."""
+        self._in_loop(self._running().start_broker(broker_id))
+
+    def add_broker(self) -> int:
+        """Starts one broker more, and gives its id. Raises ConfigError, OSError."""
+        return self._in_loop(self._running().add_broker())
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """Who leads a partition, None when nobody does. Raises LookupError when there is no such partition."""
+        return self._in_loop(_leader(self._running(), topic, partition))
+
+    def move_leader(self, topic: str, partition: int, to: int) -> None:
+        """Makes broker `to` the leader of a partition. Raises ConfigError when that cannot be, StorageError."""
+        self._in_loop(self._running().move_leader(topic, partition, to))
+
+    def coordinator(self, group_id: str) -> Coordinator:
+        """Who coordinates a group (S0.4). Raises StorageError when the offsets topic cannot be made."""
+        return self._in_loop(_coordinator(self._running(), group_id))
+
+    def move_coordinator(self, group_id: str, to: int) -> None:
+        """Makes broker `to` the coordinator of a group, and of all others in its partition. Raises ConfigError, StorageError."""
+        self._in_loop(_move_coordinator(self._running(), group_id, to))
+
+
+async def _leader(task: BrokerTask, topic: str, partition: int) -> int | None:
+    known = task.cluster.catalogue.topics.get(topic)
+    if known is None or not 0 <= partition < len(known.leaders):
+        raise LookupError(f"there is no partition {topic}-{partition}")
+    leader = known.leaders[partition]
+    return None if leader == NO_LEADER else leader
+
+
+async def _coordinator(task: BrokerTask, group_id: str) -> Coordinator:
+    place: CoordinatorPlace = task.cluster.leadership.coordinator(group_id)
+    return Coordinator(*place, None if place.broker_id is None else task.address(place.broker_id))
+
+
+async def _move_coordinator(task: BrokerTask, group_id: str, to: int) -> None:
+    place = task.cluster.leadership.coordinator(group_id)
+    await task.move_leader(CONSUMER_OFFSETS, place.partition, to)

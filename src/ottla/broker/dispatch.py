@@ -14,7 +14,7 @@ from ottla.core.errors import PeerError
 from ottla.core.wire import Reader
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 
 @cache
@@ -52,6 +52,6 @@ def read_request(frame: memoryview, client_host: str) -> tuple[Api, Request]:
     return api, request
 
 
-def dispatch(cluster: "Cluster", api: Api, request: Request) -> None:
+def dispatch(node: "Node", api: Api, request: Request) -> None:
     """Hands a bound request to its handler."""
-    api.handle(cluster, request)
+    api.handle(node, request)

@@ -3,7 +3,7 @@
 It decides nothing. Tests hold it to what kio writes. Source: KIP-74, KIP-98, KIP-227, KIP-392, KIP-516, KIP-595, KIP-951.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from struct import Struct
 from typing import Final, NamedTuple
@@ -29,26 +29,29 @@ _DIVERGING: Final = Struct(">BBiqB")
 _LEADER: Final = Struct(">BBiiB")
 _DIVERGING_TAG, _LEADER_TAG, _ENDPOINTS_TAG = 0, 1, 0
 _DIVERGING_BYTES, _LEADER_BYTES = 13, 9
+_ASKED_ANOTHER: Final = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _NOBODY: Final = FetchedPartition(("", 0), -1, 0, -1, 0)
 
 
 class Leader(NamedTuple):
-    """The node that leads our partitions: a client whose leader epoch is old is told (v16+)."""
+    """A broker that leads partitions: a client whose leader epoch is old, or who asked another broker, is told (v16+)."""
 
     node_id: int
     host: str
     port: int
 
 
-def encode_fetch_answer(version: int, error: ErrorCode, session_id: int, found: list[Found], leader: Leader) -> list[Buffer]:
-    """The body as pieces: heads, and between them the records. Neighbours of one topic share its head."""
+def encode_fetch_answer(
+    version: int, error: ErrorCode, session_id: int, found: list[Found], leader_of: Callable[[int], Leader | None]
+) -> list[Buffer]:
+    """The body as pieces: heads, and between them the records. Neighbours of one topic share its head. `leader_of` knows brokers by id."""
     flexible = version >= FIRST_FLEXIBLE_VERSION
     out = Packer(flexible)
     out.data += _START.pack(NO_THROTTLE_MS, error, session_id) if version >= FIRST_VERSION_WITH_SESSIONS else _START_4
     topics = _by_topic(found)
     out.array(len(topics))
     pieces: list[Buffer] = []
-    names_leader = False
+    named: set[int] = set()
     for key, parts in topics:
         if isinstance(key, bytes):
             out.raw(key)
@@ -67,16 +70,13 @@ def encode_fetch_answer(version: int, error: ErrorCode, session_id: int, found: 
                 out.data = bytearray()
             else:
                 out.data += b"\1" if flexible else _NO_BYTES
-            if each.diverging is None and each.error is not ErrorCode.FENCED_LEADER_EPOCH:
+            if each.diverging is None and each.error not in _ASKED_ANOTHER:
                 if flexible:
                     out.data.append(0)
-            else:
-                names_leader |= _pack_tagged(out, version, each, leader)
+            elif _pack_tagged(out, version, each) and each.part.partition is not None:
+                named.add(each.part.partition.leader)
         out.end()
-    if names_leader:
-        _pack_endpoint(out, leader)
-    else:
-        out.end()
+    _pack_endpoints(out, [leader for each in sorted(named) if (leader := leader_of(each)) is not None])
     pieces.append(out.data)
     return pieces
 
@@ -121,7 +121,7 @@ def _pack_aborted(out: Packer, version: int, found: Found) -> None:
         out.data += _NO_PREFERRED_REPLICA
 
 
-def _pack_tagged(out: Packer, version: int, found: Found, leader: Leader) -> bool:
+def _pack_tagged(out: Packer, version: int, found: Found) -> bool:
     """The tagged fields of a partition whose reader has other epochs than ours. Whether they name the leader."""
     if found.diverging is not None:
         out.data.append(1)
@@ -131,12 +131,19 @@ def _pack_tagged(out: Packer, version: int, found: Found, leader: Leader) -> boo
         out.end()
         return False
     out.data.append(1)
-    out.data += _LEADER.pack(_LEADER_TAG, _LEADER_BYTES, leader.node_id, found.part.partition.log.leader_epoch, 0)
+    partition = found.part.partition
+    out.data += _LEADER.pack(_LEADER_TAG, _LEADER_BYTES, partition.leader, partition.log.leader_epoch, 0)
     return True
 
 
-def _pack_endpoint(out: Packer, leader: Leader) -> None:
-    endpoint = Packer(flexible=True).array(1).int32(leader.node_id).string(leader.host).int32(leader.port).nullable_string(None).end().data
+def _pack_endpoints(out: Packer, leaders: Sequence[Leader]) -> None:
+    """The end of the answer: where the leaders are that it names."""
+    if not leaders:
+        out.end()
+        return
+    endpoints = Packer(flexible=True).array(len(leaders))
+    for leader in leaders:
+        endpoints.int32(leader.node_id).string(leader.host).int32(leader.port).nullable_string(None).end()
     out.data.append(1)
     out.data.append(_ENDPOINTS_TAG)
-    out.raw(uvarint(len(endpoint))).raw(bytes(endpoint))
+    out.raw(uvarint(len(endpoints.data))).raw(bytes(endpoints.data))

@@ -37,15 +37,23 @@ class _Sources:
         return []
 
 
-def pages(health: Callable[[], HealthView], clock: Callable[[], int], *others: Source) -> Mapping[str, Page]:
-    """/metrics and /health. `health` gives the newest picture; `others` have metrics of their own."""
-    exposed = exposition([lambda: health_metrics(health(), clock()), *others])
+def pages(health: Callable[[], HealthView], clock: Callable[[], int], *others: Source, aliases: Source | None = None) -> Mapping[str, Page]:
+    """/metrics, /metrics/ottla and /health. `health` gives the newest picture; `others` have metrics of their own.
+
+    `aliases` are what is known under the names of other tools, too: /metrics/ottla leaves them out.
+    """
+    own = [lambda: health_metrics(health(), clock()), *others]
+    exposed, exposed_own = exposition(own if aliases is None else [*own, aliases]), exposition(own)
 
     def health_page() -> Answer:
         view = health().seen_at(clock())
         return Answer(200 if view.is_healthy else 503, "application/json", json.dumps(view.to_json(), indent=2).encode() + b"\n")
 
-    return {"/metrics": lambda: Answer(200, CONTENT_TYPE_LATEST, exposed()), "/health": health_page}
+    return {
+        "/metrics": lambda: Answer(200, CONTENT_TYPE_LATEST, exposed()),
+        "/metrics/ottla": lambda: Answer(200, CONTENT_TYPE_LATEST, exposed_own()),
+        "/health": health_page,
+    }
 
 
 def exposition(sources: Sequence[Source]) -> Callable[[], bytes]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from threading import Lock
 
+from ottla.core.catalogue.records import NO_LEADER
 from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.model import TopicPartition
 from ottla.storage.durability import Flush
@@ -52,7 +53,7 @@ class _SharedFlush:
 
 
 class Partition:
-    """A partition that is in use. It belongs to the loop; its syncs run on `executor` (None: the loop's own)."""
+    """A partition that is in use. It belongs to the loop; its syncs run on `executor` (None: the loop's own). `leader` is a broker's id."""
 
     __slots__ = (
         "_executor",
@@ -63,15 +64,17 @@ class Partition:
         "age_timer",
         "deleted",
         "flushing",
+        "leader",
         "log",
         "name",
         "syncing",
         "waiters",
     )
 
-    def __init__(self, name: TopicPartition, log: PartitionLog, executor: Executor | None = None) -> None:
+    def __init__(self, name: TopicPartition, log: PartitionLog, executor: Executor | None = None, *, leader: int = NO_LEADER) -> None:
         self.name = name
         self.log = log
+        self.leader = leader
         self.deleted = False
         self.waiters: set[Callable[[], None]] = set()
         self.syncing: asyncio.Future[None] | None = None
@@ -134,6 +137,12 @@ class Partition:
             self._told = sentence
             log.error("%s-%d%s: %s", *self.name, " is offline" if self._is_offline else "", sentence)
 
+    def leader_changed(self, leader: int, leader_epoch: int) -> None:
+        """Another broker leads now: what it appends says so, and whoever waits here is told."""
+        self.leader = leader
+        self.log.leader_epoch = leader_epoch
+        self._wake()
+
     def settings_changed(self) -> None:
         """The log has other settings now: what waits for a sync may have to be synced earlier."""
         if self.age_timer is not None:
@@ -145,6 +154,7 @@ class Partition:
     def end(self) -> None:
         """The partition was deleted: whoever waits for it is told."""
         self.deleted = True
+        self.leader = NO_LEADER
         self.stop()
         gone = StorageError(f"{self.name.topic}-{self.name.partition} was deleted")
         gone.code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,4 +1,4 @@
-"""The partitions this broker leads: each topic-partition's log, opened at first use; after a crash all of them, before anybody asks.
+"""The partitions of the brokers here: each topic-partition's log, opened at first use; after a crash all of them, before anybody asks.
 
 A partition whose log cannot be opened is offline: asking for it raises StorageError, and it is tried again now and then, off the loop.
 """
@@ -168,7 +168,9 @@ class Partitions:
         if opened.bytes_cut:
             log.warning("%s-%d: %d bytes of a torn tail were cut; the log ends at offset %d", *name, opened.bytes_cut, opened.end_offset)
         self._offline.pop(name, None)
-        partition = self._open[name] = Partition(name, partition_log, self._executor)
+        topic = self._catalogue.topics[name.topic]
+        partition = self._open[name] = Partition(name, partition_log, self._executor, leader=topic.leaders[name.partition])
+        partition_log.leader_epoch = topic.leader_epochs[name.partition]  # it may have moved while the log was opened
         return partition
 
     def _set_offline(self, name: TopicPartition, error: StorageError) -> None:
@@ -199,6 +201,10 @@ class Partitions:
             del self._retries[name]
 
     # --- all of them
+
+    def in_use(self, name: TopicPartition) -> Partition | None:
+        """The partition, if it is open: nothing is opened."""
+        return self._open.get(name)
 
     def opened(self) -> tuple[Partition, ...]:
         """Those in use."""
@@ -242,6 +248,12 @@ class Partitions:
         else:
             # Closing it would sync, and that is not for the loop.
             self._take(name, partition_log, opened)
+
+    def leader_changed(self, topic: Topic, number: int) -> None:
+        """Another broker leads a partition now, by the catalogue."""
+        partition = self._open.get(TopicPartition(topic.name, number))
+        if partition is not None:
+            partition.leader_changed(topic.leaders[number], topic.leader_epochs[number])
 
     def settings_changed(self, topic: Topic) -> None:
         """Gives the open logs of a topic its present settings."""

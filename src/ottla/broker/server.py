@@ -16,7 +16,7 @@ from ottla.core.errors import PeerError, StorageError
 from ottla.core.wire import Buffer
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 log = logging.getLogger("ottla.broker.server")
 
@@ -29,12 +29,12 @@ WAITING_BYTES_MAX = 1024 * 1024
 class Server:
     """The connections of one listener."""
 
-    def __init__(self, cluster: "Cluster") -> None:
-        self.cluster = cluster
+    def __init__(self, node: "Node") -> None:
+        self.node = node
         self.connections: set[Connection] = set()
         self.receive_buffer = bytearray(RECEIVE_BYTES)
-        self.frame_bytes_max = cluster.config.number("socket.request.max.bytes")
-        self.connections_max = cluster.config.number("max.connections")
+        self.frame_bytes_max = node.cluster.config.number("socket.request.max.bytes")
+        self.connections_max = node.cluster.config.number("max.connections")
         self.is_stopping = False
 
     def connection(self) -> "Connection":
@@ -205,7 +205,7 @@ class Connection(asyncio.BufferedProtocol):
         self.request = request
         self.parked = self.handling = True
         try:
-            dispatch(self.server.cluster, api, request)
+            dispatch(self.server.node, api, request)
         finally:
             self.handling = False
 
@@ -231,9 +231,9 @@ class Connection(asyncio.BufferedProtocol):
         self.transport.close()
 
 
-async def listen(cluster: "Cluster", host: str, port: int) -> tuple[Server, asyncio.AbstractServer, int]:
+async def listen(node: "Node", host: str, port: int) -> tuple[Server, asyncio.AbstractServer, int]:
     """Opens the listener (port 0: any free one). Returns the server, asyncio's, and the port."""
-    server = Server(cluster)
+    server = Server(node)
     loop = asyncio.get_running_loop()
     factory: Callable[[], asyncio.BaseProtocol] = server.connection
     sockets = await loop.create_server(factory, host, port, backlog=1024)

@@ -46,7 +46,7 @@ class Topics:
             return NewTopic(
                 name=name,
                 partitions=self._config.number("offsets.topic.num.partitions"),
-                replication_factor=1,  # storage is shared by all brokers of the process: there is nothing to replicate to
+                replication_factor=min(self._config.number("offsets.topic.replication.factor"), len(self._catalogue.broker_ids)),
                 configs={
                     "cleanup.policy": "compact",
                     "compression.type": "producer",
@@ -54,7 +54,7 @@ class Topics:
                 },
             )
         if name == GROUP_EVENTS:
-            return NewTopic(name=name, partitions=1, replication_factor=1)
+            return NewTopic(name=name, partitions=1, replication_factor=len(self._catalogue.broker_ids))
         return NewTopic(name=name)
 
     def add_partitions(self, name: str, count: int, assignments: list[list[int]] | None, *, validate_only: bool = False) -> Refused | None:

@@ -11,7 +11,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from ottla.broker import messages
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster_state import ClusterState
 from ottla.broker.dispatch import dispatch, read_request
 from ottla.core.config import BrokerConfig
 from ottla.storage.memory_files import MemoryFiles
@@ -24,8 +24,9 @@ class Api:
         self.runner = asyncio.Runner()
         self.now_ms = 1_700_000_000_000
         self.files = files or MemoryFiles()
-        self.cluster = Cluster(self.files, BrokerConfig(config or {}), clock=lambda: self.now_ms)
-        self.cluster.host, self.cluster.port = "127.0.0.1", 9092
+        self.cluster = ClusterState(self.files, BrokerConfig(config or {}), clock=lambda: self.now_ms)
+        self.node = self.cluster.nodes[1]
+        self.node.host, self.node.port = "127.0.0.1", 9092
         self.runner.run(self._open())
 
     async def _open(self) -> None:
@@ -57,7 +58,7 @@ class Api:
             answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
             api, request = read_request(memoryview(self.encode(key, version, fields)), "/127.0.0.1")
             request.send = lambda parts: answer.set_result(b"".join(parts))
-            dispatch(self.cluster, api, request)
+            dispatch(self.node, api, request)
             return answer
 
         return self.runner.run(send())

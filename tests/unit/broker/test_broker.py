@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.broker import Broker
-from ottla.broker.broker import parse_listen
+from ottla.broker.task import parse_listen
 from ottla.core.config import ConfigError
 from ottla.core.errors import StorageError
 from ottla.core.model import Record
@@ -100,7 +100,7 @@ def test_recovery_after_a_crash_may_take_longer_than_a_start(tmp_path: Path, mon
         return open_log(log, now_ms, **checkpoints)
 
     monkeypatch.setattr(PartitionLog, "open", slow)
-    monkeypatch.setattr("ottla.broker.broker.START_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("ottla.broker.embedded.START_TIMEOUT_S", 0.3)
     with Broker(tmp_path) as broker:
         assert broker.bootstrap_servers
     assert (tmp_path / ".kafka_cleanshutdown").exists()

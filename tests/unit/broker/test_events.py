@@ -2,7 +2,7 @@
 
 import json
 
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster_state import ClusterState
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
 from ottla.core.model import GroupEvent
@@ -13,8 +13,8 @@ def event(kind: str = "trigger") -> GroupEvent:
     return GroupEvent(at_ms=1, group="g", kind=kind, generation=0, state_from="Empty", state_to="PreparingRebalance", trigger="JOIN_NEW")
 
 
-def make(callback=None) -> Cluster:
-    cluster = Cluster(MemoryFiles(), BrokerConfig({}), clock=lambda: 5, on_group_event=callback)
+def make(callback=None) -> ClusterState:
+    cluster = ClusterState(MemoryFiles(), BrokerConfig({}), clock=lambda: 5, on_group_event=callback)
     cluster.open()
     return cluster
 

@@ -48,7 +48,7 @@ def expected(version: int, error: int, session_id: int, topics: list[tuple[str, 
 
 
 def body(version: int, error: ErrorCode, session_id: int, parts: list[Found]) -> bytes:
-    return b"".join(encode_fetch_answer(version, error, session_id, parts, LEADER))
+    return b"".join(encode_fetch_answer(version, error, session_id, parts, {1: LEADER}.get))
 
 
 @pytest.mark.parametrize("version", range(4, 19))
@@ -84,7 +84,7 @@ def test_where_logs_diverge(version: int) -> None:
 
 @pytest.mark.parametrize("version", range(12, 19))
 def test_who_leads_is_told_with_an_old_epoch(version: int) -> None:
-    partition = types.SimpleNamespace(log=types.SimpleNamespace(leader_epoch=9))
+    partition = types.SimpleNamespace(leader=1, log=types.SimpleNamespace(leader_epoch=9))
     part = found(version, "one", 0, error=ErrorCode.FENCED_LEADER_EPOCH, partition=partition)
     fields: dict[str, Any] = {"partition_index": 0, "error_code": 74}
     if version >= 16:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster_state import ClusterState
 from ottla.broker.health import STALE_MS_MAX
 from ottla.core.catalogue.catalogue import NewTopic, Topic
 from ottla.core.cleaning.health import OVERDUE_MS_MAX
@@ -24,7 +24,7 @@ class Case:
         self.runner = asyncio.Runner()
         self.now_ms = 1_700_000_000_000
         config = BrokerConfig({"log.cleaner.enable": "false"})
-        self.cluster = Cluster(MemoryFiles(), config, clock=lambda: self.now_ms)
+        self.cluster = ClusterState(MemoryFiles(), config, clock=lambda: self.now_ms)
         self.watch = self.cluster.health
         self.runner.run(self._open())
 

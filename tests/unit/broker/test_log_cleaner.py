@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ottla.broker import log_cleaner as room
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster_state import ClusterState
 from ottla.broker.partitions import Partition
 from ottla.core.catalogue.catalogue import NewTopic, Topic
 from ottla.core.cleaning.health import CleanerState
@@ -35,7 +35,7 @@ class Case:
         self.now_ms = 1_700_000_000_000
         self.files = files or MemoryFiles()
         named = {name.replace("_", "."): value for name, value in config.items()}
-        self.cluster = Cluster(self.files, BrokerConfig(named), clock=lambda: self.now_ms)
+        self.cluster = ClusterState(self.files, BrokerConfig(named), clock=lambda: self.now_ms)
         self.cleaner = self.cluster.cleaner
         self.do(self._open())
 

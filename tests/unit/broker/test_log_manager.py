@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster_state import ClusterState
 from ottla.core.catalogue.catalogue import NewTopic
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
@@ -20,18 +20,18 @@ DAY_MS = 86_400_000
 MARKER = ".kafka_cleanshutdown"
 
 
-def cluster_on(files: MemoryFiles, *, now_ms: int = NOW_MS, **settings: str) -> Cluster:
+def cluster_on(files: MemoryFiles, *, now_ms: int = NOW_MS, **settings: str) -> ClusterState:
     config = {name.replace("_", "."): value for name, value in settings.items()}
-    cluster = Cluster(files, BrokerConfig(config), clock=lambda: now_ms)
+    cluster = ClusterState(files, BrokerConfig(config), clock=lambda: now_ms)
     cluster.open()
     return cluster
 
 
-def make_topic(cluster: Cluster, name: str = "t", partitions: int = 1, **configs: str) -> Any:
+def make_topic(cluster: ClusterState, name: str = "t", partitions: int = 1, **configs: str) -> Any:
     return cluster.topics.create(NewTopic(name=name, partitions=partitions, configs={k.replace("_", "."): v for k, v in configs.items()}))
 
 
-def fill(cluster: Cluster, name: str = "t", number: int = 0, *, segments: int = 3, timestamp_ms: int = NOW_MS) -> Any:
+def fill(cluster: ClusterState, name: str = "t", number: int = 0, *, segments: int = 3, timestamp_ms: int = NOW_MS) -> Any:
     """One record of 700 kB a segment."""
     partition = cluster.partitions.by_name(name, number)
     assert partition is not None
@@ -104,7 +104,7 @@ def test_a_partition_that_cannot_be_recovered_is_offline_and_the_others_live(cap
         fill(first, number=1, segments=1)
         files.broken = "t-1/"
         now_ms = NOW_MS
-        second = Cluster(files, BrokerConfig({}), clock=lambda: now_ms)
+        second = ClusterState(files, BrokerConfig({}), clock=lambda: now_ms)
         second.open()
         healthy = second.partitions.by_name("t", 0)
         assert healthy is not None
@@ -149,7 +149,7 @@ def test_an_end_with_a_partition_offline_is_not_called_clean() -> None:
 def test_a_directory_that_could_not_be_opened_at_all_is_not_touched() -> None:
     files = MemoryFiles()
     files.replace("meta.properties", b"version=1\ncluster.id=x\nnode.id=7\n")
-    cluster = Cluster(files, BrokerConfig({}))
+    cluster = ClusterState(files, BrokerConfig({}))
     with pytest.raises(StorageError):
         cluster.open()
     cluster.close()
@@ -273,7 +273,7 @@ def test_the_periodic_work_runs_by_kafkas_settings() -> None:
             "log.flush.start.offset.checkpoint.interval.ms": "1",
             "producer.id.expiration.check.interval.ms": "1",
         }
-        cluster = Cluster(files, BrokerConfig(settings), clock=lambda: NOW_MS)
+        cluster = ClusterState(files, BrokerConfig(settings), clock=lambda: NOW_MS)
         cluster.open()
         cluster.log_manager.begin()
         make_topic(cluster, segment_bytes="1048576", retention_ms=str(DAY_MS))
@@ -291,7 +291,7 @@ def test_the_periodic_work_runs_by_kafkas_settings() -> None:
 def test_work_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     async def steps() -> None:
         files = MemoryFiles()
-        cluster = Cluster(files, BrokerConfig({"log.initial.task.delay.ms": "0", "log.flush.offset.checkpoint.interval.ms": "1"}))
+        cluster = ClusterState(files, BrokerConfig({"log.initial.task.delay.ms": "0", "log.flush.offset.checkpoint.interval.ms": "1"}))
         cluster.open()
         make_topic(cluster)
         fill(cluster, segments=1)

@@ -11,12 +11,12 @@ from ottla.broker.api import NO_THROTTLE_MS, Api, Request
 from ottla.core.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Answers with the versions of every API file."""
     from ottla.broker.dispatch import served_apis  # the list of all files, this one among them
 

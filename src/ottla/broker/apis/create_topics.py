@@ -13,18 +13,18 @@ from ottla.core.config import TOPIC_SETTINGS
 from ottla.core.errors import ErrorCode, StorageError
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Answers with one result a topic; a name that is given twice is refused, once."""
     times = Counter(topic.name for topic in request.message.topics)
     results = [_refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name, count in times.items() if count > 1]
-    results += [_create(cluster, asked, request.message.validate_only) for asked in request.message.topics if times[asked.name] == 1]
+    results += [_create(node, asked, request.message.validate_only) for asked in request.message.topics if times[asked.name] == 1]
     request.reply({"throttle_time": NO_THROTTLE_MS, "topics": results})
 
 
-def _create(cluster: "Cluster", asked: Any, validate_only: bool) -> dict[str, Any]:
+def _create(node: "Node", asked: Any, validate_only: bool) -> dict[str, Any]:
     new = NewTopic(
         name=asked.name,
         partitions=asked.num_partitions,
@@ -33,18 +33,18 @@ def _create(cluster: "Cluster", asked: Any, validate_only: bool) -> dict[str, An
         configs={config.name: config.value for config in asked.configs},
     )
     try:
-        made = cluster.topics.create(new, validate_only=validate_only)
+        made = node.cluster.topics.create(new, validate_only=validate_only)
     except StorageError as error:
         return _refused(asked.name, error.code, str(error))
     if isinstance(made, Refused):
         return _refused(asked.name, made.error, made.message)
-    return _made(cluster, made)
+    return _made(node, made)
 
 
-def _made(cluster: "Cluster", made: Topic) -> dict[str, Any]:
+def _made(node: "Node", made: Topic) -> dict[str, Any]:
     configs = []
     for name in TOPIC_SETTINGS:
-        value, source = cluster.catalogue.value_in_force(made, name)
+        value, source = node.cluster.catalogue.value_in_force(made, name)
         configs.append({"name": name, "value": value, "read_only": False, "config_source": source, "is_sensitive": False})
     return {
         "name": made.name,
@@ -52,7 +52,7 @@ def _made(cluster: "Cluster", made: Topic) -> dict[str, Any]:
         "error_code": ErrorCode.NONE,
         "error_message": None,
         "num_partitions": len(made.leaders),
-        "replication_factor": 1,
+        "replication_factor": len(made.homes[0].replicas),
         "configs": configs,
     }
 

@@ -8,10 +8,10 @@ from ottla.core.groups.commands import DeleteGroup
 from ottla.core.groups.effects import DeleteResult, Result
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Asks each group's coordinator, which answers before it returns."""
     results: list[dict[str, Any]] = []
 
@@ -20,8 +20,8 @@ def handle(cluster: "Cluster", request: Request) -> None:
         results.append({"group_id": group_id, "error_code": result.error})
 
     for group_id in request.message.groups_names:
-        reply_to = cluster.groups.wait_for(partial(take, group_id))
-        cluster.groups.ask(group_id, DeleteGroup(reply_to=reply_to, group_id=group_id))
+        reply_to = node.groups.wait_for(partial(take, group_id))
+        node.groups.ask(group_id, DeleteGroup(reply_to=reply_to, group_id=group_id))
     request.reply({"throttle_time": NO_THROTTLE_MS, "results": results})
 
 

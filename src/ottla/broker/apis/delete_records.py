@@ -12,27 +12,27 @@ from ottla.core.errors import ErrorCode, StorageError
 from ottla.storage.partition_log import Refused
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 _NO_LOW_WATERMARK = -1
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Answers with the new start of each log. A partition that is named twice counts once, as it is named last."""
     asked: dict[str, dict[int, int]] = {}
     for topic in request.message.topics:
         asked.setdefault(topic.name, {}).update((part.partition_index, part.offset) for part in topic.partitions)
     topics = [
-        {"name": name, "partitions": [_partition(cluster, name, number, offset) for number, offset in offsets.items()]}
+        {"name": name, "partitions": [_partition(node, name, number, offset) for number, offset in offsets.items()]}
         for name, offsets in asked.items()
         if offsets
     ]
     request.reply({"throttle_time": NO_THROTTLE_MS, "topics": topics})
 
 
-def _partition(cluster: "Cluster", topic: str, number: int, before_offset: int) -> dict[str, Any]:
+def _partition(node: "Node", topic: str, number: int, before_offset: int) -> dict[str, Any]:
     try:
-        outcome = _delete(cluster, topic, number, before_offset)
+        outcome = _delete(node, topic, number, before_offset)
     except StorageError as failed:
         outcome = failed.code
     is_error = isinstance(outcome, ErrorCode)
@@ -43,10 +43,10 @@ def _partition(cluster: "Cluster", topic: str, number: int, before_offset: int) 
     }
 
 
-def _delete(cluster: "Cluster", topic: str, number: int, before_offset: int) -> int | ErrorCode:
-    partition = cluster.partitions.by_name(topic, number)
-    if partition is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def _delete(node: "Node", topic: str, number: int, before_offset: int) -> int | ErrorCode:
+    partition = node.led(topic, number)
+    if isinstance(partition, ErrorCode):
+        return partition
     if topic in INTERNAL_TOPICS:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if "delete" not in partition.log.settings.cleanup_policy:

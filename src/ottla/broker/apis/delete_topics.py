@@ -12,42 +12,42 @@ from ottla.broker.api import NO_THROTTLE_MS, Api, Request
 from ottla.core.errors import ErrorCode, StorageError
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Answers with one result a topic, when the checkpoints on the disk do not name the deleted ones any more."""
     if request.version >= 6:
-        results = [_delete_named(cluster, asked) for asked in request.message.topics]
+        results = [_delete_named(node, asked) for asked in request.message.topics]
     else:
         times = Counter(request.message.topic_names)
         results = [_result(name, None, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name, count in times.items() if count > 1]
-        results += [_delete(cluster, name) for name, count in times.items() if count == 1]
+        results += [_delete(node, name) for name, count in times.items() if count == 1]
 
     def answer(_written: "asyncio.Future[None]") -> None:
         request.reply({"throttle_time": NO_THROTTLE_MS, "responses": results})
 
-    asyncio.ensure_future(cluster.deletions.write()).add_done_callback(request.guarded(answer))
+    asyncio.ensure_future(node.cluster.deletions.write()).add_done_callback(request.guarded(answer))
 
 
-def _delete_named(cluster: "Cluster", asked: Any) -> dict[str, Any]:
+def _delete_named(node: "Node", asked: Any) -> dict[str, Any]:
     if asked.name is not None and asked.topic_id is not None:
         return _result(asked.name, asked.topic_id, ErrorCode.INVALID_REQUEST, "A topic is named by name or by id, not by both.")
     if asked.name is not None:
-        return _delete(cluster, asked.name)
-    topic = cluster.catalogue.topics_by_id.get(asked.topic_id.bytes) if asked.topic_id else None
+        return _delete(node, asked.name)
+    topic = node.cluster.catalogue.topics_by_id.get(asked.topic_id.bytes) if asked.topic_id else None
     if topic is None:
         return _result(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-    return _delete(cluster, topic.name)
+    return _delete(node, topic.name)
 
 
-def _delete(cluster: "Cluster", name: str) -> dict[str, Any]:
-    topic = cluster.catalogue.topics.get(name)
+def _delete(node: "Node", name: str) -> dict[str, Any]:
+    topic = node.cluster.catalogue.topics.get(name)
     topic_id = uuid.UUID(bytes=topic.topic_id) if topic else None
-    if not cluster.config.flag("delete.topic.enable"):
+    if not node.cluster.config.flag("delete.topic.enable"):
         return _result(name, topic_id, ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
     try:
-        refused = cluster.delete_topic(name)
+        refused = node.cluster.delete_topic(name)
     except StorageError as error:
         return _result(name, topic_id, error.code, str(error))
     return _result(name, topic_id, refused.error, refused.message) if refused else _result(name, topic_id, ErrorCode.NONE, None)

@@ -11,54 +11,54 @@ from ottla.core.config import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS, OTHER_UN
 from ottla.core.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 _TYPE_UNKNOWN = 0
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Answers with one result a resource."""
     message = request.message
     documented = bool(getattr(message, "include_documentation", False))
-    results = [_describe(cluster, resource, message.include_synonyms, documented) for resource in message.resources]
+    results = [_describe(node, resource, message.include_synonyms, documented) for resource in message.resources]
     request.reply({"throttle_time": NO_THROTTLE_MS, "results": results})
 
 
-def _describe(cluster: "Cluster", resource: Any, synonyms: bool, documented: bool) -> dict[str, Any]:
+def _describe(node: "Node", resource: Any, synonyms: bool, documented: bool) -> dict[str, Any]:
     kind, name = resource.resource_type, resource.resource_name
-    error, message = _problem(cluster, kind, name)
+    error, message = _problem(node, kind, name)
     settings = TOPIC_SETTINGS if kind == TOPIC_RESOURCE else BROKER_SETTINGS
     keys = resource.configuration_keys
     chosen = [setting for setting in settings.values() if (not keys or setting.name in keys) and not setting.is_internal]
-    found = cluster.catalogue.configs_set(kind, name)
+    found = node.cluster.catalogue.configs_set(kind, name)
     others = [_unknown(kind, *each) for each in found.items() if each[0] not in settings and (not keys or each[0] in keys)]
     return {
         "error_code": error,
         "error_message": message,
         "resource_type": kind,
         "resource_name": name,
-        "configs": [] if error else [_config(cluster, kind, name, setting, synonyms, documented) for setting in chosen] + others,
+        "configs": [] if error else [_config(node, kind, name, setting, synonyms, documented) for setting in chosen] + others,
     }
 
 
-def _problem(cluster: "Cluster", kind: int, name: str) -> tuple[ErrorCode, str | None]:
+def _problem(node: "Node", kind: int, name: str) -> tuple[ErrorCode, str | None]:
     if kind == TOPIC_RESOURCE:
         problem = topic_name_problem(name)
         if problem:
             return ErrorCode.INVALID_TOPIC_EXCEPTION, problem
-        known = name in cluster.catalogue.topics
+        known = name in node.cluster.catalogue.topics
         return (ErrorCode.NONE, None) if known else (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     if kind == BROKER_RESOURCE:
-        if name in ("", str(cluster.config.node_id)):
+        if name in ("", str(node.id)):
             return ErrorCode.NONE, None
-        return ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {cluster.config.node_id}, but received {name}"
+        return ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node.id}, but received {name}"
     return ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}"
 
 
-def _config(cluster: "Cluster", kind: int, resource: str, setting: Setting, synonyms: bool, documented: bool) -> dict[str, Any]:
-    value, source = cluster.catalogue.config_value(kind, resource, setting.name)
+def _config(node: "Node", kind: int, resource: str, setting: Setting, synonyms: bool, documented: bool) -> dict[str, Any]:
+    value, source = node.cluster.catalogue.config_value(kind, resource, setting.name)
     # The value of such a setting is that of one in another unit until it is given itself.
-    is_unset = kind == BROKER_RESOURCE and source is not ConfigSource.DYNAMIC_BROKER and setting.name not in cluster.config.given
+    is_unset = kind == BROKER_RESOURCE and source is not ConfigSource.DYNAMIC_BROKER and setting.name not in node.cluster.config.given
     if is_unset and (setting.name in OTHER_UNITS or not setting.default):
         return _unset(setting, documented)
     return {
@@ -67,7 +67,7 @@ def _config(cluster: "Cluster", kind: int, resource: str, setting: Setting, syno
         "read_only": kind == BROKER_RESOURCE and setting.name not in DYNAMIC_BROKER_SETTINGS,
         "config_source": source,
         "is_sensitive": False,
-        "synonyms": _synonyms(cluster, kind, setting, value, source) if synonyms else [],
+        "synonyms": _synonyms(node, kind, setting, value, source) if synonyms else [],
         "config_type": setting.type,
         "documentation": setting.doc if documented else None,
     }
@@ -101,7 +101,7 @@ def _unknown(kind: int, name: str, value: str) -> dict[str, Any]:
     }
 
 
-def _synonyms(cluster: "Cluster", kind: int, setting: Setting, value: str, source: ConfigSource) -> list[dict[str, Any]]:
+def _synonyms(node: "Node", kind: int, setting: Setting, value: str, source: ConfigSource) -> list[dict[str, Any]]:
     """The chain of values from the one in force to the default, as Kafka lists it."""
     chain: list[dict[str, Any]] = []
     broker_name = setting.name
@@ -110,7 +110,7 @@ def _synonyms(cluster: "Cluster", kind: int, setting: Setting, value: str, sourc
         broker_name = setting.broker_name
         if source is ConfigSource.DYNAMIC_TOPIC:
             chain.append({"name": setting.name, "value": value, "source": source})
-    broker_value, broker_source = cluster.catalogue.config_value(BROKER_RESOURCE, "", broker_name)
+    broker_value, broker_source = node.cluster.catalogue.config_value(BROKER_RESOURCE, "", broker_name)
     if broker_source is not ConfigSource.DEFAULT:
         chain.append({"name": broker_name, "value": broker_value, "source": broker_source})
     _TYPE_UNKNOWN = 0

@@ -11,12 +11,12 @@ from ottla.core.groups.commands import DescribeGroup
 from ottla.core.groups.effects import DescribeResult, Result
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 GROUP_OPERATIONS = sum(1 << code for code in (3, 6, 8, 10, 11))
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Asks each group's coordinator; reads never wait."""
     described: list[dict[str, Any]] = []
     asked = bool(getattr(request.message, "include_authorized_operations", False))
@@ -26,9 +26,9 @@ def handle(cluster: "Cluster", request: Request) -> None:
         described.append(_group(result, GROUP_OPERATIONS if asked else OPERATIONS_NOT_ASKED_FOR))
 
     for group_id in request.message.groups:
-        reply_to = cluster.groups.wait_for(take)
+        reply_to = node.groups.wait_for(take)
         command = DescribeGroup(reply_to=reply_to, group_id=group_id, unknown_is_error=request.version >= 6)
-        cluster.groups.ask(group_id, command)
+        node.groups.ask(group_id, command)
     request.reply({"throttle_time": NO_THROTTLE_MS, "groups": described})
 
 

@@ -17,7 +17,7 @@ from ottla.storage.files import Files, OsFiles
 from ottla.storage.segment import LOG_SUFFIX
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 Volume = tuple[str, int, int]
 """A directory's absolute path, the bytes of its disk, and those that are free."""
@@ -25,29 +25,34 @@ MEMORY: Volume = ("memory", -1, -1)
 """How a broker without a data directory is named; -1: Kafka's word for a size that is not known."""
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Answers when the files have been looked at."""
     asked = request.message.topics
     if asked is None:
-        names = [TopicPartition(topic.name, number) for topic in cluster.catalogue.topics.values() for number in range(len(topic.leaders))]
+        names = [
+            TopicPartition(topic.name, number)
+            for topic in node.cluster.catalogue.topics.values()
+            for number, home in enumerate(topic.homes)
+            if node.id in home.replicas
+        ]
     else:
         names = [
             TopicPartition(topic.topic, number)
             for topic in asked
-            if topic.topic in cluster.catalogue.topics
+            if topic.topic in node.cluster.catalogue.topics
             for number in dict.fromkeys(topic.partitions)
-            if 0 <= number < len(cluster.catalogue.topics[topic.topic].leaders)
+            if number in range(len(homes := node.cluster.catalogue.topics[topic.topic].homes)) and node.id in homes[number].replicas
         ]
-    sizes_bytes = {partition.name: partition.log.size_bytes for partition in cluster.partitions.opened()}
-    unused = [TopicPartition(topic.name, number) for topic, number in cluster.partitions.all()]
+    sizes_bytes = {partition.name: partition.log.size_bytes for partition in node.cluster.partitions.opened()}
+    unused = [TopicPartition(topic.name, number) for topic, number in node.cluster.partitions.all()]
     unmeasured = set(unused).intersection(names).difference(sizes_bytes)
-    looking = asyncio.get_running_loop().run_in_executor(None, _look, cluster.files, unmeasured)
+    looking = asyncio.get_running_loop().run_in_executor(None, _look, node.cluster.files, unmeasured)
 
     def answer(done: "asyncio.Future[tuple[Volume, dict[TopicPartition, int]]]") -> None:
         try:
             volume, measured = done.result()
         except StorageError as error:
-            path = cluster.files.absolute("").rstrip("/") if isinstance(cluster.files, OsFiles) else MEMORY[0]
+            path = node.cluster.files.absolute("").rstrip("/") if isinstance(node.cluster.files, OsFiles) else MEMORY[0]
             result = {"error_code": error.code, "topics": []} | _volume((path, -1, -1))
         else:
             result = {"error_code": ErrorCode.NONE, "topics": _topics(names, sizes_bytes | measured)} | _volume(volume)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.api import Api, Request, nothing
 from ottla.broker.delayed import Delayed
-from ottla.broker.fetch_answer import Leader, encode_fetch_answer
+from ottla.broker.fetch_answer import encode_fetch_answer
 from ottla.broker.fetch_reading import Found, next_offset, read_partition, visible_end
 from ottla.broker.fetch_request import FIRST_VERSION_WITH_TOPIC_IDS, FetchRequest, decode_fetch_request
 from ottla.broker.fetch_sessions import NO_SESSION, FetchContext, FetchedPartition
@@ -20,7 +20,7 @@ from ottla.core.errors import ErrorCode, StorageError
 from ottla.storage.files import ColdRead
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 READ_COMMITTED = 1
 ANSWER_BYTES_ENOUGH = 256 * 1024
@@ -34,39 +34,39 @@ COLD_ROUNDS_MAX = 4
 """What was brought into memory may be gone again when memory is short: after so many rounds the loop itself waits for one range."""
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Answers at once when there is enough, something is wrong, or nobody wants to wait; otherwise when the log has grown or time is up."""
     asked = decode_fetch_request(request.buffer, request.body_at, request.version)
-    context = cluster.fetch_sessions.context(
+    context = node.fetch_sessions.context(
         asked.session_id,
         asked.session_epoch,
         asked.partitions,
         asked.forgotten,
         uses_topic_ids=request.version >= FIRST_VERSION_WITH_TOPIC_IDS,
-        now_ms=cluster.clock(),
+        now_ms=node.cluster.clock(),
     )
     if isinstance(context, ErrorCode):
-        request.reply_body(encode_fetch_answer(request.version, context, NO_SESSION, [], _leader(cluster)))
+        request.reply_body(encode_fetch_answer(request.version, context, NO_SESSION, [], node.cluster.endpoint))
         return
-    _Fetch(cluster, request, asked, context).begin(None)
+    _Fetch(node, request, asked, context).begin(None)
 
 
 class _Fetch:
     """One request from its first look to its answer."""
 
     __slots__ = (
-        "bytes_max", "bytes_min", "cluster", "cold_rounds", "committed_only", "context", "deadline_s", "delayed", "ends", "found",
-        "is_over", "missing", "readable", "request", "unreadable", "unresolved", "wait_s",
+        "bytes_max", "bytes_min", "cold_rounds", "committed_only", "context", "deadline_s", "delayed", "ends", "found",
+        "is_over", "missing", "node", "readable", "request", "unreadable", "unresolved", "wait_s",
     )  # fmt: skip
 
-    def __init__(self, cluster: "Cluster", request: Request, asked: FetchRequest, context: FetchContext) -> None:
-        bytes_max = min(asked.bytes_max, cluster.config.number("fetch.max.bytes"))
+    def __init__(self, node: "Node", request: Request, asked: FetchRequest, context: FetchContext) -> None:
+        bytes_max = min(asked.bytes_max, node.cluster.config.number("fetch.max.bytes"))
         self.bytes_min = min(asked.bytes_min, bytes_max, ANSWER_BYTES_MAX)
         self.bytes_max = min(bytes_max, max(self.bytes_min, ANSWER_BYTES_ENOUGH))
         self.committed_only = asked.isolation_level == READ_COMMITTED
         self.wait_s = asked.wait_ms_max / 1000
         self.deadline_s = 0.0
-        self.cluster = cluster
+        self.node = node
         self.request = request
         self.context = context
         self.delayed: Delayed | None = None
@@ -83,11 +83,11 @@ class _Fetch:
         """Finds the partitions, then looks; over several turns of the loop when many must be opened."""
         if self.is_over:
             return
-        partitions = self.cluster.partitions
+        partitions = self.node.cluster.partitions
         openings_max = partitions.openings + OPENED_PER_TURN_MAX
         for part in self.unresolved:
             partition = part.partition
-            if partition is None or partition.deleted:
+            if partition is None or partition.leader != self.node.id:
                 partition = self._resolve(part)
             if partition is not None:
                 self.readable.append((part, partition))
@@ -104,7 +104,7 @@ class _Fetch:
     def _resolve(self, part: FetchedPartition) -> Partition | None:
         """Finds the partition; a topic of a session keeps its name when it is gone, and another one may come under it."""
         topic, number = part.key
-        catalogue = self.cluster.catalogue
+        catalogue = self.node.cluster.catalogue
         if isinstance(topic, bytes):
             known = catalogue.topics_by_id.get(topic)
             if known is None and part.topic_name is not None:
@@ -120,9 +120,14 @@ class _Fetch:
             part.topic_name = known.name
             missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             try:
-                part.partition = self.cluster.partitions.get(known, number)
+                part.partition = self.node.cluster.partitions.get(known, number)
             except StorageError as error:
                 missing = error.code
+        if part.partition is not None and part.partition.leader != self.node.id:
+            # The answer is found at once: whoever asks looks for the leader then.
+            self.wait_s = 0
+            self.unreadable.append(Found(part, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            return None
         if part.partition is None:
             # Apache Kafka lets the others wait when a topic is not there, and answers at once when something is wrong with it.
             is_wrong = missing not in (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -155,8 +160,9 @@ class _Fetch:
         waits_for_disk = self.cold_rounds >= COLD_ROUNDS_MAX
         left, total, is_enough = self.bytes_max, 0, False
         for part, partition in self.readable:
-            if partition.deleted:  # while the request waited
-                found.append(Found(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            if partition.leader != self.node.id:  # while the request waited
+                missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition.deleted else ErrorCode.NOT_LEADER_OR_FOLLOWER
+                found.append(Found(part, missing))
                 is_enough = True
                 continue
             if is_incremental and _has_no_news(part, partition):
@@ -164,9 +170,9 @@ class _Fetch:
             room = min(part.bytes_max, left)
             try:
                 got = self._read_one(part, partition, room, at_least_one=total == 0, wait=waits_for_disk and total == 0)
-            except ColdRead as missing:
+            except ColdRead as cold_read:
                 if not waits_for_disk:
-                    cold.append(missing)
+                    cold.append(cold_read)
                     if len(cold) == COLD_READS_AT_ONCE_MAX:
                         break
                     continue
@@ -184,7 +190,7 @@ class _Fetch:
     def _has_grown_enough(self) -> bool:
         """Who waits for many bytes is woken often: only what is new is counted, until it is worth reading all of it. True when in doubt."""
         for place, (_, partition) in enumerate(self.readable):
-            if partition.deleted:
+            if partition.leader != self.node.id:
                 return True
             log, begin = partition.log, self.ends[place]
             end = visible_end(log, self.committed_only)
@@ -267,8 +273,8 @@ class _Fetch:
         elif context.wants_session:
             for got in found:
                 got.part.is_told(got.high_watermark, got.log_start_offset, is_error=got.error is not ErrorCode.NONE)
-            session_id = self.cluster.fetch_sessions.make(context, self.cluster.clock())
-        request.reply_body(encode_fetch_answer(request.version, error, session_id, found, _leader(self.cluster)))
+            session_id = self.node.fetch_sessions.make(context, self.node.cluster.clock())
+        request.reply_body(encode_fetch_answer(request.version, error, session_id, found, self.node.cluster.endpoint))
 
     @staticmethod
     def _is_news(got: Found) -> bool:
@@ -294,10 +300,6 @@ def _warm_all(cold: list[ColdRead]) -> None:
             each.warm()
         except StorageError:
             return
-
-
-def _leader(cluster: "Cluster") -> Leader:
-    return Leader(cluster.config.node_id, cluster.host, cluster.port)
 
 
 API = Api(key=1, versions=range(4, 19), handle=handle, decodes_itself=True)

@@ -6,43 +6,41 @@ Version notes: v0-3 ask for one key, v4+ for many (KIP-699); v1+ says what kind 
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.core.catalogue.catalogue import Refused
 from ottla.core.errors import ErrorCode, StorageError
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 GROUP = 0
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
-    """Answers with this broker for every group; the offsets topic is made at the first question."""
+def handle(node: "Node", request: Request) -> None:
+    """Answers with the broker that coordinates each group; the offsets topic is made at the first question."""
     message = request.message
     keys = message.coordinator_keys if request.version >= 4 else (message.key,)
-    found = [_find(cluster, key, getattr(message, "key_type", GROUP)) for key in keys]
+    found = [_find(node, key, getattr(message, "key_type", GROUP)) for key in keys]
     if request.version >= 4:
         request.reply({"throttle_time": NO_THROTTLE_MS, "coordinators": found})
     else:
         request.reply({"throttle_time": NO_THROTTLE_MS, **found[0]})
 
 
-def _find(cluster: "Cluster", key: str, key_type: int) -> dict[str, Any]:
+def _find(node: "Node", key: str, key_type: int) -> dict[str, Any]:
     if key_type != GROUP:
         kind = {1: "transaction", 2: "share group"}.get(key_type, "unknown")
         return _none(key, ErrorCode.INVALID_REQUEST, f"Ottla has no {kind} coordinator.")
     try:
-        partition = cluster.groups.partition_of(key)
+        place = node.cluster.leadership.coordinator(key)
     except StorageError as error:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
-    if isinstance(partition, Refused):
-        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, partition.message)
+    if place.broker_id is None:
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
+    endpoint = node.cluster.nodes[place.broker_id].endpoint
     return {
         "key": key,
         "error_code": ErrorCode.NONE,
         "error_message": None,
-        "node_id": cluster.config.node_id,
-        "host": cluster.host,
-        "port": cluster.port,
+        **endpoint._asdict(),
     }
 
 

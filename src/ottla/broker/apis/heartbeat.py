@@ -12,20 +12,20 @@ from ottla.core.groups.commands import Heartbeat
 from ottla.core.groups.effects import HeartbeatResult, Result
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Asks the group's coordinator."""
     message = request.message
     command = Heartbeat(
-        reply_to=cluster.groups.wait_for(lambda result: _answer(request, result)),
+        reply_to=node.groups.wait_for(lambda result: _answer(request, result)),
         group_id=message.group_id,
         generation=message.generation_id,
         member_id=message.member_id,
         instance_id=getattr(message, "group_instance_id", None),
     )
-    cluster.groups.ask(message.group_id, command)
+    node.groups.ask(message.group_id, command)
 
 
 def _answer(request: Request, result: Result) -> None:

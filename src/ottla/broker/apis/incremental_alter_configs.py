@@ -7,17 +7,17 @@ from ottla.core.catalogue.catalogue import BROKER_RESOURCE, TOPIC_RESOURCE
 from ottla.core.errors import ErrorCode, StorageError
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 _OPERATIONS = range(4)
 DELETE = 1
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Answers with one result a resource: all of its changes are made, or none."""
     results = []
     for resource in request.message.resources:
-        error, message = _alter(cluster, resource, request.message.validate_only)
+        error, message = _alter(node, resource, request.message.validate_only)
         results.append(
             {
                 "error_code": error,
@@ -29,12 +29,12 @@ def handle(cluster: "Cluster", request: Request) -> None:
     request.reply({"throttle_time": NO_THROTTLE_MS, "responses": results})
 
 
-def _alter(cluster: "Cluster", resource: Any, validate_only: bool) -> tuple[ErrorCode, str | None]:
+def _alter(node: "Node", resource: Any, validate_only: bool) -> tuple[ErrorCode, str | None]:
     kind, name = resource.resource_type, resource.resource_name
     if kind not in (TOPIC_RESOURCE, BROKER_RESOURCE):
         return ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}"
-    if kind == BROKER_RESOURCE and name not in ("", str(cluster.config.node_id)):
-        return ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {cluster.config.node_id}, but received {name}"
+    if kind == BROKER_RESOURCE and name not in ("", str(node.id)):
+        return ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node.id}, but received {name}"
     changes = [(config.name, config.config_operation, config.value) for config in resource.configs]
     if len({change[0] for change in changes}) != len(changes):
         return ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
@@ -43,7 +43,7 @@ def _alter(cluster: "Cluster", resource: Any, validate_only: bool) -> tuple[Erro
     if any(value is None and operation != DELETE for _, operation, value in changes):
         return ErrorCode.INVALID_REQUEST, "Null value not supported; to go back to the default, delete the setting"
     try:
-        refused = cluster.topics.alter_config(kind, name, changes, validate_only=validate_only)
+        refused = node.cluster.topics.alter_config(kind, name, changes, validate_only=validate_only)
     except StorageError as error:
         return error.code, str(error)
     return (refused.error, refused.message) if refused else (ErrorCode.NONE, None)

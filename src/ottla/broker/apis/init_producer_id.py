@@ -10,10 +10,10 @@ from ottla.broker.api import NO_THROTTLE_MS, Api, Request
 from ottla.core.errors import ErrorCode, StorageError
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Answers with a fresh id at epoch 0."""
     error, producer_id, epoch = ErrorCode.NONE, -1, -1
     known_id = getattr(request.message, "producer_id", -1)
@@ -22,7 +22,7 @@ def handle(cluster: "Cluster", request: Request) -> None:
         error = ErrorCode.INVALID_REQUEST
     else:
         try:
-            producer_id, epoch = cluster.next_producer_id(), 0
+            producer_id, epoch = node.cluster.next_producer_id(), 0
         except StorageError as failed:
             error = failed.code
     request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": error, "producer_id": producer_id, "producer_epoch": epoch})

@@ -14,17 +14,17 @@ from ottla.core.groups.commands import JoinGroup
 from ottla.core.groups.effects import JoinResult, Result
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Asks the group's coordinator."""
     message = request.message
     session_timeout_ms = milliseconds(message.session_timeout)
     instance_id = getattr(message, "group_instance_id", None)
     client_id = request.client_id or ""
     command = JoinGroup(
-        reply_to=cluster.groups.wait_for(lambda result: _answer(request, result)),
+        reply_to=node.groups.wait_for(lambda result: _answer(request, result)),
         group_id=message.group_id,
         member_id=message.member_id,
         instance_id=instance_id,
@@ -39,7 +39,7 @@ def handle(cluster: "Cluster", request: Request) -> None:
         supports_skip_assignment=request.version >= 9,
         new_member_id=f"{client_id if instance_id is None else instance_id}-{uuid.uuid4()}",
     )
-    cluster.groups.ask(message.group_id, command)
+    node.groups.ask(message.group_id, command)
 
 
 def _answer(request: Request, result: Result) -> None:

@@ -11,20 +11,18 @@ from ottla.core.groups.commands import LeaveGroup, LeavingMember
 from ottla.core.groups.effects import LeaveResult, Result
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Asks the group's coordinator."""
     message = request.message
     if request.version >= 3:
         members = tuple(_leaving(member) for member in message.members)
     else:
         members = (LeavingMember(member_id=message.member_id, instance_id=None, reason=None),)
-    command = LeaveGroup(
-        reply_to=cluster.groups.wait_for(lambda result: _answer(request, result)), group_id=message.group_id, members=members
-    )
-    cluster.groups.ask(message.group_id, command)
+    command = LeaveGroup(reply_to=node.groups.wait_for(lambda result: _answer(request, result)), group_id=message.group_id, members=members)
+    node.groups.ask(message.group_id, command)
 
 
 def _leaving(member: Any) -> LeavingMember:

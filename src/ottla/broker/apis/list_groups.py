@@ -11,10 +11,10 @@ from ottla.core.groups.commands import ListGroups
 from ottla.core.groups.effects import ListResult, Result
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Asks every coordinator, and answers with what they have between them."""
     message = request.message
     groups: list[dict[str, Any]] = []
@@ -36,8 +36,8 @@ def handle(cluster: "Cluster", request: Request) -> None:
 
     states = tuple(getattr(message, "states_filter", ()))
     types = tuple(getattr(message, "types_filter", ()))
-    for loop in cluster.groups.loops():
-        loop.run(ListGroups(reply_to=cluster.groups.wait_for(take), states=states, types=types))
+    for loop in node.groups.loops():
+        loop.run(ListGroups(reply_to=node.groups.wait_for(take), states=states, types=types))
     request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": errors[0] if errors else ErrorCode.NONE, "groups": groups})
 
 

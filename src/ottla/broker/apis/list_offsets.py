@@ -14,7 +14,7 @@ from ottla.core.errors import ErrorCode, StorageError
 from ottla.storage.partition_log import PartitionLog
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
@@ -25,7 +25,7 @@ _NONE: Found = (-1, -1, -1)
 """No offset."""
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Answers with (timestamp, offset, leader epoch) a partition; one that is named twice gets an error, once."""
     message = request.message
     committed_only = getattr(message, "isolation_level", 0) == _READ_COMMITTED
@@ -36,7 +36,7 @@ def handle(cluster: "Cluster", request: Request) -> None:
         for part in topic.partitions:
             error, found = ErrorCode.INVALID_REQUEST, _NONE
             if named[topic.name, part.partition_index] == 1:
-                error, found = _partition(cluster, request.version, topic.name, part, committed_only)
+                error, found = _partition(node, request.version, topic.name, part, committed_only)
             partitions[part.partition_index] = _answer(part.partition_index, error, found)
         topics.append({"name": topic.name, "partitions": tuple(partitions.values())})
     request.reply({"throttle_time": NO_THROTTLE_MS, "topics": topics})
@@ -47,11 +47,11 @@ def _answer(number: int, error: ErrorCode, found: Found) -> dict[str, Any]:
     return {"partition_index": number, "error_code": error, "timestamp": timestamp_ms, "offset": offset, "leader_epoch": leader_epoch}
 
 
-def _partition(cluster: "Cluster", version: int, topic: str, part: Any, committed_only: bool) -> tuple[ErrorCode, Found]:
+def _partition(node: "Node", version: int, topic: str, part: Any, committed_only: bool) -> tuple[ErrorCode, Found]:
     try:
-        partition = cluster.partitions.by_name(topic, part.partition_index)
-        if partition is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NONE
+        partition = node.led(topic, part.partition_index)
+        if isinstance(partition, ErrorCode):
+            return partition, _NONE
         if version < _FIRST_VERSION.get(part.timestamp, 1) or part.timestamp < EARLIEST_PENDING_UPLOAD:
             return ErrorCode.UNSUPPORTED_VERSION, _NONE
         error = leader_epoch_error(getattr(part, "current_leader_epoch", -1), partition.log.leader_epoch)

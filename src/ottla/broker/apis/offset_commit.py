@@ -16,7 +16,7 @@ from ottla.core.groups.commands import OffsetCommit, OffsetToCommit
 from ottla.core.groups.effects import CommitResult, Result
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 
 @dataclass(slots=True)
@@ -28,18 +28,18 @@ class _Topic:
     errors: list[ErrorCode | None]
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Answers for partitions that do not exist itself, and asks the group's coordinator for the rest."""
     message = request.message
     topics: list[_Topic] = []
     offsets: list[OffsetToCommit] = []
     for asked in message.topics:
-        topics.append(_take(cluster, request.version, asked, offsets))
+        topics.append(_take(node, request.version, asked, offsets))
     if not offsets:
         _answer(request, topics, CommitResult(errors=()))
         return
     command = OffsetCommit(
-        reply_to=cluster.groups.wait_for(lambda result: _answer(request, topics, result)),
+        reply_to=node.groups.wait_for(lambda result: _answer(request, topics, result)),
         group_id=message.group_id,
         generation=message.generation_id_or_member_epoch,
         member_id=message.member_id,
@@ -48,16 +48,16 @@ def handle(cluster: "Cluster", request: Request) -> None:
         knows_group_errors=request.version >= 9,
         offsets=tuple(offsets),
     )
-    cluster.groups.ask(message.group_id, command)
+    node.groups.ask(message.group_id, command)
 
 
-def _take(cluster: "Cluster", version: int, asked: Any, offsets: list[OffsetToCommit]) -> _Topic:
+def _take(node: "Node", version: int, asked: Any, offsets: list[OffsetToCommit]) -> _Topic:
     if version >= 10:
         topic_id = asked.topic_id or uuid.UUID(int=0)
-        topic, missing = cluster.catalogue.topics_by_id.get(topic_id.bytes), ErrorCode.UNKNOWN_TOPIC_ID
+        topic, missing = node.cluster.catalogue.topics_by_id.get(topic_id.bytes), ErrorCode.UNKNOWN_TOPIC_ID
         taken = _Topic(topic_id, [], [])
     else:
-        topic, missing = cluster.catalogue.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topic, missing = node.cluster.catalogue.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         taken = _Topic(asked.name, [], [])
     for part in asked.partitions:
         number = part.partition_index

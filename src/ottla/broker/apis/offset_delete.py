@@ -8,28 +8,28 @@ from ottla.core.groups.commands import OffsetDelete
 from ottla.core.groups.effects import OffsetDeleteResult, Result
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Answers for partitions that do not exist itself, and asks the group's coordinator for the rest."""
     message = request.message
     known = [
         (topic.name, part.partition_index)
         for topic in message.topics
         for part in topic.partitions
-        if _exists(cluster, topic.name, part.partition_index)
+        if _exists(node, topic.name, part.partition_index)
     ]
     command = OffsetDelete(
-        reply_to=cluster.groups.wait_for(lambda result: _answer(request, known, result)),
+        reply_to=node.groups.wait_for(lambda result: _answer(request, known, result)),
         group_id=message.group_id,
         partitions=tuple(known),
     )
-    cluster.groups.ask(message.group_id, command)
+    node.groups.ask(message.group_id, command)
 
 
-def _exists(cluster: "Cluster", name: str, number: int) -> bool:
-    topic = cluster.catalogue.topics.get(name)
+def _exists(node: "Node", name: str, number: int) -> bool:
+    topic = node.cluster.catalogue.topics.get(name)
     return topic is not None and 0 <= number < len(topic.leaders)
 
 

@@ -15,7 +15,7 @@ from ottla.core.groups.commands import OffsetFetch
 from ottla.core.groups.effects import FetchedOffset, OffsetFetchResult, Result
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 Wanted = tuple[tuple[str, tuple[int, ...]], ...] | None
 
@@ -29,45 +29,45 @@ class _Group:
     unknown: tuple[tuple[uuid.UUID, tuple[int, ...]], ...] = ()
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Asks each group's coordinator; reads never wait, so that the answer is complete at the end."""
     message = request.message
-    groups = _groups(cluster, request)
+    groups = _groups(node, request)
     answers: list[dict[str, Any]] = []
 
     def take(group: _Group, result: Result) -> None:
         assert isinstance(result, OffsetFetchResult)
-        answers.append(_group_answer(cluster, group, result))
+        answers.append(_group_answer(node, group, result))
 
     for group in groups:
-        reply_to = cluster.groups.wait_for(partial(take, group))
+        reply_to = node.groups.wait_for(partial(take, group))
         require_stable = bool(getattr(message, "require_stable", False))
         command = OffsetFetch(reply_to=reply_to, group_id=group.group_id, topics=group.topics, require_stable=require_stable)
-        cluster.groups.ask(group.group_id, command)
+        node.groups.ask(group.group_id, command)
     if request.version >= 8:
         request.reply({"throttle_time": NO_THROTTLE_MS, "groups": answers})
     else:
         request.reply({"throttle_time": NO_THROTTLE_MS, **_one_group(request.version, groups[0], answers[0])})
 
 
-def _groups(cluster: "Cluster", request: Request) -> list[_Group]:
+def _groups(node: "Node", request: Request) -> list[_Group]:
     if request.version < 8:
         return [_Group(request.message.group_id, _names(request.message.topics))]
     if request.version < 10:
         return [_Group(group.group_id, _names(group.topics)) for group in request.message.groups]
-    return [_by_id(cluster, group) for group in request.message.groups]
+    return [_by_id(node, group) for group in request.message.groups]
 
 
 def _names(topics: Any) -> Wanted:
     return None if topics is None else tuple((topic.name, tuple(topic.partition_indexes)) for topic in topics)
 
 
-def _by_id(cluster: "Cluster", group: Any) -> _Group:
+def _by_id(node: "Node", group: Any) -> _Group:
     if group.topics is None:
         return _Group(group.group_id, None)
     known, unknown = [], []
     for topic in group.topics:
-        found = cluster.catalogue.topics_by_id.get(topic.topic_id.bytes) if topic.topic_id else None
+        found = node.cluster.catalogue.topics_by_id.get(topic.topic_id.bytes) if topic.topic_id else None
         if found is None:
             unknown.append((topic.topic_id or uuid.UUID(int=0), tuple(topic.partition_indexes)))
         else:
@@ -75,9 +75,9 @@ def _by_id(cluster: "Cluster", group: Any) -> _Group:
     return _Group(group.group_id, tuple(known), tuple(unknown))
 
 
-def _group_answer(cluster: "Cluster", group: _Group, result: OffsetFetchResult) -> dict[str, Any]:
+def _group_answer(node: "Node", group: _Group, result: OffsetFetchResult) -> dict[str, Any]:
     topics = [
-        {"name": name, "topic_id": _topic_id(cluster, name), "partitions": [_partition(offset) for offset in offsets]}
+        {"name": name, "topic_id": _topic_id(node, name), "partitions": [_partition(offset) for offset in offsets]}
         for name, offsets in result.topics
     ]
     for topic_id, partitions in group.unknown:
@@ -86,8 +86,8 @@ def _group_answer(cluster: "Cluster", group: _Group, result: OffsetFetchResult) 
     return {"group_id": group.group_id, "topics": topics, "error_code": result.error}
 
 
-def _topic_id(cluster: "Cluster", name: str) -> uuid.UUID | None:
-    topic = cluster.catalogue.topics.get(name)
+def _topic_id(node: "Node", name: str) -> uuid.UUID | None:
+    topic = node.cluster.catalogue.topics.get(name)
     return None if topic is None else uuid.UUID(bytes=topic.topic_id)
 
 

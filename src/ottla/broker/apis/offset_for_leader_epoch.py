@@ -10,27 +10,27 @@ from ottla.broker.fetch_reading import leader_epoch_error
 from ottla.core.errors import ErrorCode, StorageError
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Answers with (epoch, end offset) a partition; -1 and -1 where the epoch says nothing here."""
     topics = []
     for topic in request.message.topics:
-        topics.append({"topic": topic.topic, "partitions": [_partition(cluster, topic.topic, part) for part in topic.partitions]})
+        topics.append({"topic": topic.topic, "partitions": [_partition(node, topic.topic, part) for part in topic.partitions]})
     request.reply({"throttle_time": NO_THROTTLE_MS, "topics": topics})
 
 
-def _partition(cluster: "Cluster", topic: str, part: Any) -> dict[str, Any]:
+def _partition(node: "Node", topic: str, part: Any) -> dict[str, Any]:
     epoch, end_offset = -1, -1
     try:
-        partition = cluster.partitions.by_name(topic, part.partition)
-        if partition is None:
-            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        partition = node.led(topic, part.partition)
+        if isinstance(partition, ErrorCode):
+            error = partition
         else:
             error = leader_epoch_error(part.current_leader_epoch, partition.log.leader_epoch)
-        if partition is not None and error is ErrorCode.NONE:
-            epoch, end_offset = partition.log.end_offset_for_epoch(part.leader_epoch)
+            if error is ErrorCode.NONE:
+                epoch, end_offset = partition.log.end_offset_for_epoch(part.leader_epoch)
     except StorageError as failed:
         error = failed.code
     return {"error_code": error, "partition": part.partition, "leader_epoch": epoch, "end_offset": end_offset}

@@ -29,11 +29,12 @@ from ottla.core.wire import Reader
 from ottla.storage.partition_log import Appended, Refused
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 # Refused for these, the answer says nothing of the log, not even where it begins, as in Kafka.
 _SAYS_NOTHING = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
 _NOT_HERE = "This server does not host this topic-partition."
+_NOT_LED = "Another broker leads this partition: ask for metadata again."
 
 
 @dataclass(slots=True)
@@ -50,7 +51,7 @@ _Waiting = list[tuple[_Written, asyncio.Future[None]]]
 """What is appended but must not be acknowledged before its future is done."""
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Appends partition by partition, in the request's order, then answers for all."""
     version = request.version
     flexible = is_flexible(request.key, version)
@@ -58,13 +59,13 @@ def handle(cluster: "Cluster", request: Request) -> None:
     transactional_id = read.compact_nullable_string() if flexible else read.nullable_string()
     acks = read.int16()
     read.int32()  # timeout: nothing here waits for a replica
-    topics, is_odd = read_topics(read, version, flexible, cluster.catalogue.topics, cluster.catalogue.topics_by_id)
+    topics, is_odd = read_topics(read, version, flexible, node.cluster.catalogue.topics, node.cluster.catalogue.topics_by_id)
     refused = refusal_of_all(version, transactional_id, topics) if is_odd else None
     results: _Results = []
     waiting: _Waiting = []
     for asked in topics:
         if refused is None:
-            results.append((asked.key, _write_topic(cluster, version, acks, asked, waiting)))
+            results.append((asked.key, _write_topic(node, version, acks, asked, waiting)))
         else:
             results.append((asked.key, [_Written(number, refused) for number, _ in asked.partitions]))
     if acks == 0:
@@ -95,7 +96,7 @@ def _answer_when_durable(request: Request, results: _Results, waiting: _Waiting)
     asyncio.gather(*(durable for _, durable in waiting), return_exceptions=True).add_done_callback(request.guarded(answer))
 
 
-def _write_topic(cluster: "Cluster", version: int, acks: int, asked: TopicRecords, waiting: _Waiting) -> list[_Written]:
+def _write_topic(node: "Node", version: int, acks: int, asked: TopicRecords, waiting: _Waiting) -> list[_Written]:
     topic = asked.topic
     if topic is None:
         missing = ErrorCode.UNKNOWN_TOPIC_ID if version >= FIRST_VERSION_WITH_TOPIC_IDS else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -106,18 +107,20 @@ def _write_topic(cluster: "Cluster", version: int, acks: int, asked: TopicRecord
         refused = None
         if not 0 <= number < len(topic.leaders):
             refused = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HERE)
+        elif topic.leaders[number] != node.id:
+            refused = Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, _NOT_LED)
         elif not is_usual:
             refused = refusal_of_partition(version, acks, topic, records)
-        results.append(_write(cluster, acks, topic, number, records, waiting) if refused is None else _Written(number, refused))
+        results.append(_write(node, acks, topic, number, records, waiting) if refused is None else _Written(number, refused))
     return results
 
 
-def _write(cluster: "Cluster", acks: int, topic: Topic, number: int, records: memoryview, waiting: _Waiting) -> _Written:
+def _write(node: "Node", acks: int, topic: Topic, number: int, records: memoryview, waiting: _Waiting) -> _Written:
     partition: Partition | None = None
     try:
-        partition = cluster.partitions.get(topic, number)
+        partition = node.cluster.partitions.get(topic, number)
         assert partition is not None, "a number below the topic's partitions"
-        outcome = partition.log.append(records, now_ms=cluster.clock())
+        outcome = partition.log.append(records, now_ms=node.cluster.clock())
     except StorageError as error:
         if partition is not None:
             partition.report(error)

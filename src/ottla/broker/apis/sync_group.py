@@ -13,10 +13,10 @@ from ottla.core.groups.commands import SyncGroup
 from ottla.core.groups.effects import Result, SyncResult
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster import Cluster
+    from ottla.broker.node import Node
 
 
-def handle(cluster: "Cluster", request: Request) -> None:
+def handle(node: "Node", request: Request) -> None:
     """Asks the group's coordinator."""
     message = request.message
     protocol_type = getattr(message, "protocol_type", None)
@@ -25,7 +25,7 @@ def handle(cluster: "Cluster", request: Request) -> None:
         _answer(request, SyncResult(error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         return
     command = SyncGroup(
-        reply_to=cluster.groups.wait_for(lambda result: _answer(request, result)),
+        reply_to=node.groups.wait_for(lambda result: _answer(request, result)),
         group_id=message.group_id,
         generation=message.generation_id,
         member_id=message.member_id,
@@ -34,7 +34,7 @@ def handle(cluster: "Cluster", request: Request) -> None:
         protocol_name=protocol_name,
         assignments=tuple((part.member_id, part.assignment) for part in message.assignments),
     )
-    cluster.groups.ask(message.group_id, command)
+    node.groups.ask(message.group_id, command)
 
 
 def _answer(request: Request, result: Result) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import BrokerTask
+    from ottla.broker.task import BrokerTask
 
 
 @click.command("broker")
@@ -41,7 +41,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _serve(listen: str, data: Path | None, config: dict[str, str], metrics: str | None) -> None:
-    from ottla.broker.broker import BrokerTask, new_event_loop
+    from ottla.broker.task import BrokerTask, new_event_loop
     from ottla.core.config import ConfigError
     from ottla.core.errors import StorageError
 

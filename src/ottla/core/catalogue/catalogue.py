@@ -100,7 +100,7 @@ def topic_name_problem(name: str) -> str | None:
 
 
 class Catalogue:
-    """The replayed state of the cluster's own log. `broker_ids` are the brokers that may lead partitions.
+    """The replayed state of the cluster's own log. `broker_ids` are the brokers that may lead partitions, `live_ids` those that run now.
 
     `directory_id` names the data directory that new partitions go to; `broker_epoch` is that of the first broker's last registration with
     a controller of Apache Kafka, -1 if there was none.
@@ -114,7 +114,8 @@ class Catalogue:
         self.broker_epoch = -1
         self.directory_id = b""
         self._configs: dict[tuple[int, str], dict[str, str]] = {}
-        self._broker_ids = broker_ids
+        self.broker_ids = broker_ids
+        self.live_ids = set(broker_ids)
         self._broker_default = broker_default
 
     # Decisions: records, or a refusal.
@@ -138,7 +139,9 @@ class Catalogue:
             if refused:
                 return refused
         records: list[CatalogueRecord] = [TopicRecord(name=new.name, topic_id=topic_id)]
-        records += [self._partition(topic_id, number) for number in range(partitions)]
+        for number in range(partitions):
+            replicas = new.assignment.get(number) or self._spread(number, self._replication_factor(new))
+            records.append(self._partition(topic_id, number, tuple(replicas)))
         records += [ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=new.name, name=n, value=v) for n, v in new.configs.items()]
         return records
 
@@ -151,16 +154,16 @@ class Catalogue:
                 ErrorCode.INVALID_PARTITIONS,
                 f"Number of partitions was set to an invalid value {partitions}: it must be between 1 and {PARTITIONS_PER_TOPIC_MAX}.",
             )
-        replicas = int(self._broker_default("default.replication.factor")) if new.replication_factor == -1 else new.replication_factor
+        replicas = self._replication_factor(new)
         if replicas <= 0:
             return Refused(
                 ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."
             )
-        if replicas > len(self._broker_ids):
+        if replicas > len(self.broker_ids):
             return Refused(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"Unable to replicate the partition {replicas} time(s): The target replication factor of {replicas} cannot be reached "
-                f"because only {len(self._broker_ids)} broker(s) are registered.",
+                f"because only {len(self.broker_ids)} broker(s) are registered.",
             )
         return partitions
 
@@ -184,7 +187,7 @@ class Catalogue:
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"The manual partition assignment for partition {partition} is empty or repeats a broker.",
             )
-        unknown = [broker for broker in replicas if broker not in self._broker_ids]
+        unknown = [broker for broker in replicas if broker not in self.broker_ids]
         if unknown:
             return Refused(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -223,12 +226,25 @@ class Catalogue:
                 refused = self._replicas_problem(number, replicas)
                 if refused:
                     return refused
-        return [self._partition(topic.topic_id, number) for number in range(have, count)]
+        records: list[CatalogueRecord] = []
+        for number in range(have, count):
+            replicas = assignments[number - have] if assignments else self._spread(number, len(topic.homes[0].replicas))
+            records.append(self._partition(topic.topic_id, number, tuple(replicas)))
+        return records
 
-    def _partition(self, topic_id: bytes, number: int) -> PartitionRecord:
-        leader = self._broker_ids[number % len(self._broker_ids)]
-        directories = (self.directory_id,) if self.directory_id and self.metadata_version >= DIRECTORIES_SINCE else ()
-        return PartitionRecord(topic_id=topic_id, partition=number, replicas=(leader,), leader=leader, directories=directories)
+    def _replication_factor(self, new: NewTopic) -> int:
+        return int(self._broker_default("default.replication.factor")) if new.replication_factor == -1 else new.replication_factor
+
+    def _spread(self, number: int, replication_factor: int) -> list[int]:
+        """The brokers that hold partition `number`, the one that should lead it first: each broker leads as many as the others."""
+        ids = self.broker_ids
+        return [ids[(number + each) % len(ids)] for each in range(min(replication_factor, len(ids)))]
+
+    def _partition(self, topic_id: bytes, number: int, replicas: tuple[int, ...]) -> PartitionRecord:
+        leader = next((each for each in replicas if each in self.live_ids), NO_LEADER)
+        has_directories = self.directory_id and self.metadata_version >= DIRECTORIES_SINCE
+        directories = (self.directory_id,) * len(replicas) if has_directories else ()
+        return PartitionRecord(topic_id=topic_id, partition=number, replicas=replicas, leader=leader, directories=directories)
 
     def alter_config(
         self, resource_type: int, resource_name: str, changes: Sequence[tuple[str, int, str | None]]
@@ -318,7 +334,7 @@ class Catalogue:
 
     def _broker_value(self, name: str) -> tuple[str, ConfigSource]:
         """What was set for this broker goes before what was set for all ("")."""
-        for owner in (str(self._broker_ids[0]), ""):
+        for owner in (str(self.broker_ids[0]), ""):
             configs = self._configs.get((BROKER_RESOURCE, owner), {})
             if name in configs:
                 return configs[name], ConfigSource.DYNAMIC_BROKER if owner else ConfigSource.DYNAMIC_DEFAULT_BROKER
@@ -358,7 +374,7 @@ class Catalogue:
             case ProducerIdsRecord():
                 self.next_producer_id = max(self.next_producer_id, record.next_producer_id)
             case RegisterBrokerRecord():
-                if record.broker_id == self._broker_ids[0]:
+                if record.broker_id == self.broker_ids[0]:
                     self.broker_epoch = record.broker_epoch
 
     def _replay_partition(self, record: PartitionRecord) -> None:

@@ -27,7 +27,7 @@ def test_an_unknown_version_is_answered_in_version_0_with_the_whole_list(api) ->
         parts: list[bytes] = []
         found, request = read_request(memoryview(bytearray(b"\0\x12\0\x63\0\0\0\7\xff\xff")), "/127.0.0.1")
         request.send = parts.extend
-        dispatch(api.cluster, found, request)
+        dispatch(api.node, found, request)
         return b"".join(parts)
 
     data = api.runner.run(ask())

@@ -346,7 +346,7 @@ def test_nobody_waits_for_a_connection_that_is_gone(api, make_topic) -> None:
     async def story() -> None:
         kind, request = read_request(memoryview(api.encode(1, 12, fields(wait=60000))), "/127.0.0.1")
         request.send = sent.append
-        dispatch(api.cluster, kind, request)
+        dispatch(api.node, kind, request)
         partition = api.cluster.partitions.by_name("t", 0)
         assert len(partition.waiters) == 1
         request.gone()
@@ -523,7 +523,7 @@ def test_a_connection_that_goes_while_its_records_are_read(cold_api, warm) -> No
     async def story() -> None:
         kind, request = read_request(memoryview(api.encode(1, 12, fields(wait=60000))), "/127.0.0.1")
         request.send = sent.append
-        dispatch(api.cluster, kind, request)
+        dispatch(api.node, kind, request)
         request.gone()
         await warm()
 
@@ -549,7 +549,7 @@ def test_a_fetch_of_many_partitions_opens_a_few_a_turn(make_api, make_topic, bat
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         kind, request = read_request(memoryview(again.encode(1, 12, fields(partitions=range(10)))), "/127.0.0.1")
         request.send = lambda parts: answer.set_result(b"".join(parts))
-        dispatch(again.cluster, kind, request)
+        dispatch(again.node, kind, request)
         while opened[-1] < 10:
             opened.append(len(again.cluster.partitions.opened()))
             await asyncio.sleep(0)
@@ -567,7 +567,7 @@ def test_who_goes_while_partitions_are_opened_has_no_more_of_them_opened(api, ma
 
     async def ask_and_go() -> None:
         kind, request = read_request(memoryview(api.encode(1, 12, fields(partitions=range(10)))), "/127.0.0.1")
-        dispatch(api.cluster, kind, request)
+        dispatch(api.node, kind, request)
         request.gone()
         for _ in range(5):
             await asyncio.sleep(0)

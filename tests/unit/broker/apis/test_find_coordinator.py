@@ -25,9 +25,9 @@ def test_other_coordinators_there_are_not(api, key_type: int) -> None:
 
 
 def test_s2_6_test_group_lives_in_partition_12(api) -> None:
-    assert api.cluster.groups.partition_of("test-group") == 12
+    assert api.node.groups.partition_of("test-group") == 12
 
 
 def test_s2_2_the_count_is_the_topics_own_wherever_it_comes_from(api, make_topic) -> None:
     make_topic("__consumer_offsets", 7)
-    assert api.cluster.groups.partition_of("test-group") == 627841412 % 7
+    assert api.node.groups.partition_of("test-group") == 627841412 % 7

@@ -26,7 +26,7 @@ def test_a_new_member_is_told_its_id_first_from_version_4_on(api, member, versio
 def test_version_0_has_no_rebalance_timeout_and_takes_the_sessions(api, member, version: int, expected: int) -> None:
     joiner = member(join_version=version)
     joiner.join(rebalance_timeout=33000)
-    (loop,) = api.cluster.groups.loops()
+    (loop,) = api.node.groups.loops()
     joiner.sync(version=3)
     (group,) = loop.coordinator.view().groups
     assert group.members[0].rebalance_timeout_ms == expected

@@ -81,7 +81,7 @@ def test_records_that_end_before_their_length_are_the_peers_fault(api, make_topi
 
     found, request = read_request(memoryview(frame[:-5]), "/")
     with pytest.raises(PeerError):
-        dispatch(api.cluster, found, request)
+        dispatch(api.node, found, request)
 
 
 @pytest.mark.parametrize("version", [7, 8, 12])
@@ -295,7 +295,7 @@ def test_who_waits_for_a_sync_of_a_topic_that_is_deleted_hears_that_it_is_gone(a
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         kind, request = read_request(memoryview(api.encode(0, 9, fields(batch(b"x")))), "/127.0.0.1")
         request.send = lambda parts: answer.set_result(b"".join(parts))
-        dispatch(api.cluster, kind, request)
+        dispatch(api.node, kind, request)
         assert not answer.done()
         assert api.cluster.delete_topic("t") is None
         return answer

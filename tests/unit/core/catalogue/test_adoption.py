@@ -29,7 +29,7 @@ def catalogue_with(*homes: tuple[tuple[int, ...], tuple[bytes, ...]], leader: in
         (((1,), (HERE,)), {1}, None),
         (((1,), ()), set(), None),
         (((1,), (bytes(15) + b"\x02",)), {1}, None),
-        (((1, 2), (HERE, HERE)), {1}, "partition t-0 lies on 1, 2, and this is node 1 alone"),
+        (((1, 2), (HERE, HERE)), {1}, "partition t-0 lies on 1, 2, and here is node 1 alone"),
         (((2,), (HERE,)), {1}, "partition t-0 lies on 2"),
         (((1,), (bytes(range(16)),)), {1}, "another one of the node's log.dirs"),
         (((1,), (HERE,)), {1, 2, 3}, "controllers are the nodes 1, 2, 3"),
@@ -37,14 +37,14 @@ def catalogue_with(*homes: tuple[tuple[int, ...], tuple[bytes, ...]], leader: in
     ],
 )
 def test_only_what_this_node_holds_alone_is_served(home, voters, words) -> None:
-    found = problem(catalogue_with(home), 1, HERE, voters)
+    found = problem(catalogue_with(home), HERE, voters)
     assert found is None if words is None else words in found
 
 
 def test_a_partition_that_the_log_never_described_is_not_served() -> None:
     catalogue = catalogue_with(((1,), (HERE,)))
     catalogue.replay(PartitionRecord(topic_id=TOPIC, partition=2, replicas=(1,), leader=1))
-    assert "t-1 lies on no broker" in problem(catalogue, 1, HERE, {1})
+    assert "t-1 lies on no broker" in problem(catalogue, HERE, {1})
 
 
 def test_a_new_log_begins_with_the_features() -> None:
@@ -57,7 +57,7 @@ def test_a_new_log_begins_with_the_features() -> None:
 
 def test_what_has_another_leader_or_none_is_taken_over() -> None:
     catalogue = catalogue_with(((1,), (HERE,)), ((1,), (HERE,)), leader=-1)
-    records = take_over(catalogue, 1, after_crash=False)
+    records = take_over(catalogue, after_crash=False)
     assert records == [
         PartitionChangeRecord(topic_id=TOPIC, partition=n, leader=1, in_sync=(1,), eligible_leaders=(), last_known_leaders=())
         for n in range(2)
@@ -65,12 +65,12 @@ def test_what_has_another_leader_or_none_is_taken_over() -> None:
     for record in records:
         catalogue.replay(record)
     assert (catalogue.topics["t"].leaders, catalogue.topics["t"].leader_epochs) == ([1, 1], [5, 5])
-    assert take_over(catalogue, 1, after_crash=False) == []
+    assert take_over(catalogue, after_crash=False) == []
 
 
 def test_after_a_crash_every_partition_gets_a_new_leader_epoch() -> None:
     catalogue = catalogue_with(((1,), (HERE,)))
-    (record,) = take_over(catalogue, 1, after_crash=True)
+    (record,) = take_over(catalogue, after_crash=True)
     catalogue.replay(record)
     assert catalogue.topics["t"].leader_epochs == [5]
 
@@ -80,5 +80,5 @@ def test_after_a_crash_every_partition_gets_a_new_leader_epoch() -> None:
 )
 def test_records_say_only_what_the_clusters_version_knows(metadata_version, directories, eligible) -> None:
     catalogue = catalogue_with(((1,), ()), leader=-1, metadata_version=metadata_version)
-    (record,) = take_over(catalogue, 1, after_crash=False)
+    (record,) = take_over(catalogue, after_crash=False)
     assert (record.directories, record.eligible_leaders, record.last_known_leaders) == (directories, eligible, eligible)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster_state import ClusterState
 from ottla.core.catalogue.catalogue import NewTopic
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
@@ -41,5 +41,5 @@ def test_a_directory_that_is_not_ours_is_left_alone() -> None:
     text = b"version=1\ncluster.id=x\nnode.id=7\n"
     files.replace("meta.properties", text)
     with pytest.raises(StorageError, match="belongs to node 7"):
-        Cluster(files, BrokerConfig({})).open()
+        ClusterState(files, BrokerConfig({})).open()
     assert files.read_all("meta.properties") == text

@@ -1,0 +1,126 @@
+"""What the brokers of a process share: the catalogue, the partitions, and all that looks after them. Used from one loop alone."""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from ottla.broker.catalogue_log import CatalogueLog
+from ottla.broker.clock import now_ms
+from ottla.broker.deletions import Deletions
+from ottla.broker.events import GroupEvents
+from ottla.broker.fetch_answer import Leader
+from ottla.broker.health_watch import HealthWatch
+from ottla.broker.leadership import Leadership
+from ottla.broker.log_cleaner import LogCleaner
+from ottla.broker.log_manager import LogManager
+from ottla.broker.meta_properties import identify
+from ottla.broker.node import Node
+from ottla.broker.offset_checkpoints import OffsetCheckpoints
+from ottla.broker.partitions import Partitions
+from ottla.broker.removals import Removals
+from ottla.broker.topics import Topics
+from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Catalogue, Refused
+from ottla.core.catalogue.records import CatalogueRecord
+from ottla.core.config import BrokerConfig
+from ottla.core.model import GroupEvent
+from ottla.storage.checkpoints import CLEAN_SHUTDOWN_FILE
+from ottla.storage.files import Files, OsFiles
+
+log = logging.getLogger("ottla.broker.cluster_state")
+
+
+class ClusterState:
+    """What is shared, and the brokers themselves: `brokers` of them at first, with the ids `node.id` and those that follow."""
+
+    def __init__(
+        self,
+        files: Files,
+        config: BrokerConfig,
+        *,
+        brokers: int = 1,
+        clock: Callable[[], int] = now_ms,
+        on_group_event: Callable[[GroupEvent], None] | None = None,
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.cluster_id = ""
+        self.catalogue = Catalogue(tuple(range(config.node_id, config.node_id + brokers)), config.text)
+        checkpoints, removals = OffsetCheckpoints(files), Removals(files)
+        self.partitions = Partitions(files, self.catalogue, clock, checkpoints, removals)
+        self.log_manager = LogManager(files, config, self.catalogue, self.partitions, checkpoints, removals, clock)
+        self.cleaner = LogCleaner(files, config, self.catalogue, self.partitions, self.log_manager, clock)
+        log_directory = files.absolute("").rstrip("/") if isinstance(files, OsFiles) else "memory"
+        self.health = HealthWatch(self.partitions, self.cleaner, log_directory, clock)
+        self.files = files
+        self._catalogue_log = CatalogueLog(files, self.catalogue, clock)
+        self.deletions = Deletions((checkpoints.write, self.cleaner.write_checkpoint))
+        self.topics = Topics(config, self._catalogue_log, self.partitions, self.deletions)
+        self.events = GroupEvents(self.topics, self.partitions, clock, on_group_event)
+        self.leadership = Leadership(self)
+        self.nodes = {node_id: Node(node_id, self) for node_id in self.catalogue.broker_ids}
+        self._producer_id = self._producer_ids_end = 0
+
+    def open(self) -> None:
+        """Reads back what the directory holds: who we are, the catalogue, the logs (after a crash), the groups. Raises StorageError."""
+        after_crash = not self.files.exists(CLEAN_SHUTDOWN_FILE)
+        identity = identify(self.files, self.config.node_id)
+        self.cluster_id = identity.cluster_id
+        self._catalogue_log.open(self.config.node_id, identity, after_crash=after_crash)
+        self.log_manager.open()
+        for node in self.nodes.values():
+            node.groups.load()
+
+    def close(self) -> None:
+        """Writes what is pending, closes every log cleanly, and says so on the disk, at the very end. Raises StorageError."""
+        for node in self.nodes.values():
+            node.groups.drop()
+        self.events.flush()
+        self.log_manager.close()
+        self._catalogue_log.close()
+        self.log_manager.mark_clean()
+
+    def delete_topic(self, name: str) -> Refused | None:
+        """Deletes a topic with its files and its committed offsets; `deletions.write` is to follow. Raises StorageError."""
+        records = self.catalogue.delete_topic(name)
+        if isinstance(records, Refused):
+            return records
+        topic = self.catalogue.topics[name]
+        self.partitions.check_deletable(topic)
+        self._catalogue_log.append(records)
+        for node in self.nodes.values() if name == CONSUMER_OFFSETS else ():
+            node.groups.drop()
+        self.partitions.delete(topic)
+        self.cleaner.topic_deleted(name)
+        self.deletions.note(name)
+        for node in self.nodes.values():
+            node.groups.forget_topics((name,))
+        return None
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that clients take for the controller: the first that runs."""
+        return next((node.id for node in self.nodes.values() if node.is_alive), -1)
+
+    def endpoint(self, node_id: int) -> Leader | None:
+        """Where a broker is, None when there is no such broker."""
+        node = self.nodes.get(node_id)
+        return None if node is None else node.endpoint
+
+    def add_node(self) -> Node:
+        """One more broker, that does not run yet."""
+        node = Node(max(self.nodes) + 1, self)
+        self.catalogue.broker_ids = (*self.catalogue.broker_ids, node.id)
+        self.nodes[node.id] = node
+        return node
+
+    def append_to_catalogue(self, records: Sequence[CatalogueRecord]) -> None:
+        """Keeps changes of who leads, then applies them. Raises StorageError, with nothing applied."""
+        self._catalogue_log.append(records)
+
+    def next_producer_id(self) -> int:
+        """A producer id that no producer of this cluster ever had. Raises StorageError."""
+        if self._producer_id == self._producer_ids_end:
+            self._producer_id = self.catalogue.next_producer_id
+            self._catalogue_log.append([self.catalogue.next_producer_block(self.config.node_id)])
+            self._producer_ids_end = self.catalogue.next_producer_id
+        self._producer_id += 1
+        return self._producer_id - 1

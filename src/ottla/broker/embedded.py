@@ -1,0 +1,142 @@
+"""Brokers inside this Python process, with a thread and a loop of their own: what `Broker` and `Cluster` have in common.
+
+It hands work to that loop and waits for it; it decides nothing.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from ottla.broker.health import HealthView
+from ottla.broker.task import BrokerTask, check_count, new_event_loop, parse_listen
+from ottla.core.config import BrokerConfig
+from ottla.core.model import GroupEvent
+from ottla.storage.files import Files
+from ottla.storage.memory_files import MemoryFiles
+
+T = TypeVar("T")
+
+START_TIMEOUT_S = 60
+"""Beyond this something is wrong, unless logs are being recovered after a crash: that takes as long as it takes."""
+
+
+class Embedded:
+    """Brokers of this process, from `start` to `stop`; see `Broker` and `Cluster` for what the arguments mean."""
+
+    def __init__(
+        self,
+        data_dir: str | Path | None,
+        config: Mapping[str, str] | None,
+        listen: str,
+        on_group_event: Callable[[GroupEvent], None] | None,
+        metrics: str | None,
+        brokers: int,
+    ) -> None:
+        check_count(brokers, listen)
+        if metrics is not None:
+            parse_listen(metrics)
+        BrokerConfig(dict(config or {}))
+        self._data_dir = data_dir
+        self._config = dict(config or {})
+        self._listen = listen
+        self._on_group_event = on_group_event
+        self._metrics = metrics
+        self._brokers = brokers
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: BrokerTask | None = None
+        self._starting: BrokerTask | None = None
+        self._failure: BaseException | None = None
+        # Memory is the brokers', not the run's: stop() and start() again find what was written.
+        self._files: Files | None = MemoryFiles() if data_dir is None else None
+
+    def _running(self) -> BrokerTask:
+        if self._task is None:
+            name = type(self).__name__
+            raise RuntimeError(f"the broker is not running: use `with {name}() as {name.lower()}:` or call start()")
+        return self._task
+
+    def _in_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs `work` in the brokers' loop and waits for it; what it raises is raised here."""
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`HOST:PORT`, for `bootstrap.servers` of any client. Raises RuntimeError before the start."""
+        return self._running().bootstrap_servers
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where Prometheus finds the metrics, /health being beside them; None without `metrics`. Raises RuntimeError before the start."""
+        return self._running().metrics_url
+
+    @property
+    def health(self) -> HealthView:
+        """The health as of a few seconds ago. Raises RuntimeError before the start."""
+        return self._running().cluster.health.view
+
+    def start(self) -> Self:
+        """Starts the thread and returns when clients can connect. Raises StorageError or OSError when it cannot start."""
+        if self._thread is not None:
+            raise RuntimeError("the broker is running already")
+        ready = threading.Event()
+        self._failure = None
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="ottla-broker", daemon=True)
+        self._thread.start()
+        while not ready.wait(START_TIMEOUT_S):
+            if self._starting is None or not self._starting.cluster.log_manager.is_recovering:
+                raise TimeoutError(f"the broker was not ready after {START_TIMEOUT_S} s")
+        self._raise_failure()
+        return self
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            assert self._thread is not None
+            self._thread.join()
+            self._thread = None
+            raise failure
+
+    def stop(self) -> None:
+        """Stops and waits for the thread; data on disk is closed cleanly. Does nothing when it is not running.
+
+        Raises what made the broker end before, or kept it from a clean end (StorageError): then the next start recovers.
+        """
+        if self._thread is None or self._loop is None:
+            return
+        with suppress(RuntimeError):  # the loop is closed when the broker has ended by itself
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._thread = self._loop = self._task = self._starting = None
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _run(self, ready: threading.Event) -> None:
+        self._loop = loop = new_event_loop()
+        asyncio.set_event_loop(loop)
+        try:
+            task = self._starting = BrokerTask(
+                self._data_dir, self._config, self._listen, self._on_group_event, self._files, self._metrics, self._brokers
+            )
+            loop.run_until_complete(task.start())
+            self._task = task
+            ready.set()
+            loop.run_forever()
+            loop.run_until_complete(task.stop())
+        except BaseException as failure:  # noqa: BLE001 - it is raised again, in the thread that called start() or stop()
+            self._failure = failure
+            ready.set()
+        finally:
+            loop.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()

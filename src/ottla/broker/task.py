@@ -1,0 +1,199 @@
+"""The brokers of a process inside a running loop: their life, and what may be done to them while they run.
+
+The embedded brokers and the command line are shells around it. It decides nothing about messages.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.broker.cluster_state import ClusterState
+from ottla.broker.node import Node
+from ottla.broker.server import Server, listen
+from ottla.core.catalogue.catalogue import Refused
+from ottla.core.config import BrokerConfig, ConfigError
+from ottla.core.model import GroupEvent
+from ottla.storage.files import Files, OsFiles
+from ottla.storage.memory_files import MemoryFiles
+
+if TYPE_CHECKING:
+    from ottla.broker.metrics_server import MetricsServer
+
+log = logging.getLogger("ottla.broker")
+
+BROKERS_MAX = 100
+"""More in one process is a mistake."""
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's loop where it is installed, asyncio's otherwise."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def parse_listen(listen: str) -> tuple[str, int]:
+    """`HOST:PORT` in two; raises ConfigError with what to write instead."""
+    host, colon, port = listen.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"cannot listen on {listen!r}: write HOST:PORT, for example 127.0.0.1:9092 (port 0 takes any free one)")
+    return host.strip("[]"), int(port)
+
+
+def check_count(brokers: int, listen: str) -> None:
+    """Raises ConfigError when so many brokers cannot listen there: each after the first takes the next port."""
+    _, port = parse_listen(listen)
+    if not 1 <= brokers <= BROKERS_MAX:
+        raise ConfigError(f"{brokers} brokers in one process: write a number from 1 to {BROKERS_MAX}")
+    if port and port + brokers - 1 > 65535:
+        raise ConfigError(f"{brokers} brokers cannot listen on port {port} and those that follow: the last port is 65535")
+
+
+def _connectable(host: str) -> str:
+    """A wildcard address is nothing a client could connect to."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class BrokerTask:
+    """One broker, or several that share their storage: `start`, then `stop`. All methods belong to the loop."""
+
+    def __init__(
+        self,
+        data_dir: str | Path | None,
+        config: Mapping[str, str],
+        listen: str,
+        on_group_event: Callable[[GroupEvent], None] | None = None,
+        files: Files | None = None,
+        metrics: str | None = None,
+        brokers: int = 1,
+    ) -> None:
+        check_count(brokers, listen)
+        self._listen = parse_listen(listen)
+        self._metrics_listen = None if metrics is None else parse_listen(metrics)
+        self._metrics: MetricsServer | None = None
+        self._files: Files = files or (MemoryFiles() if data_dir is None else OsFiles(data_dir))
+        self.cluster = ClusterState(self._files, BrokerConfig(dict(config)), brokers=brokers, on_group_event=on_group_event)
+        self._servers: dict[int, tuple[Server, asyncio.AbstractServer]] = {}
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`HOST:PORT` for clients, of every broker that runs, comma-separated."""
+        return ",".join(self.address(node.id) for node in self.cluster.nodes.values() if node.is_alive)
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where the metrics are; None when they are not served."""
+        if self._metrics is None or self._metrics_listen is None:
+            return None
+        return f"http://{_address(_connectable(self._metrics_listen[0]), self._metrics.port)}/metrics"
+
+    def address(self, broker_id: int) -> str:
+        """`HOST:PORT` of one broker, also while it is stopped."""
+        node = self._node(broker_id)
+        return _address(node.host, node.port)
+
+    def _serve_metrics(self) -> None:
+        # Loaded here, since most brokers serve none.
+        from ottla.broker.metrics import pages
+        from ottla.broker.metrics_server import MetricsServer
+
+        assert self._metrics_listen is not None
+        cluster = self.cluster
+        self._metrics = MetricsServer(*self._metrics_listen, pages(lambda: cluster.health.view, cluster.clock))
+
+    async def start(self) -> None:
+        """Reads back the data, then opens the listeners. Raises StorageError (also when another broker uses the directory) or OSError."""
+        if isinstance(self._files, OsFiles):
+            self._files.lock()
+        try:
+            self.cluster.open()
+            self.cluster.log_manager.begin()
+            self.cluster.cleaner.begin()
+            self.cluster.health.begin()
+            if self._metrics_listen is not None:
+                self._serve_metrics()
+            for node in self.cluster.nodes.values():
+                await self._open_listener(node)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _open_listener(self, node: Node) -> None:
+        """A broker that was stopped comes back to its port, since clients know it by that."""
+        host, first_port = self._listen
+        port = node.port or (first_port + node.id - self.cluster.config.node_id if first_port else 0)
+        server, sockets, port = await listen(node, host, port)
+        self._servers[node.id] = server, sockets
+        node.host, node.port = _connectable(host), port
+
+    async def stop(self) -> None:
+        """Closes the listeners, reads no more requests, closes every log, cleanly, and then every connection. Raises StorageError."""
+        servers = list(self._servers.values())
+        for server, sockets in servers:
+            sockets.close()
+            # First of all: as long as there are requests there may always be one that waits for a sync.
+            server.stop_reading()
+        if self._metrics is not None:
+            self._metrics.close()
+        try:
+            await self.cluster.health.stop()
+            await self.cluster.cleaner.stop()
+            await self.cluster.deletions.write()
+            await self.cluster.partitions.settle()
+            self.cluster.close()
+        finally:
+            for server, _ in servers:
+                server.close()
+            if isinstance(self._files, OsFiles):
+                self._files.unlock()
+        await asyncio.sleep(0)
+
+    # --- one broker of several
+
+    async def stop_broker(self, broker_id: int) -> None:
+        """Stops one: its connections end, and others lead what it led, if they hold it. Raises ConfigError for the last, StorageError."""
+        node = self._node(broker_id)
+        if not node.is_alive:
+            return
+        if len(self.cluster.catalogue.live_ids) == 1:
+            raise ConfigError(f"broker {broker_id} is the last one that runs: stop the whole cluster instead")
+        self.cluster.leadership.gone(node)
+        server, sockets = self._servers.pop(broker_id)
+        sockets.close()
+        server.stop_reading()
+        server.close()
+
+    async def start_broker(self, broker_id: int) -> None:
+        """Starts one that was stopped, on its old port; it leads what nobody else could. Raises StorageError or OSError."""
+        node = self._node(broker_id)
+        if not node.is_alive:
+            await self._open_listener(node)
+            self.cluster.leadership.back(node)
+
+    async def add_broker(self) -> int:
+        """One more broker; what is there stays where it is, new topics use it too. Raises ConfigError or OSError."""
+        check_count(len(self.cluster.nodes) + 1, _address(*self._listen))
+        node = self.cluster.add_node()
+        await self._open_listener(node)
+        self.cluster.leadership.back(node)
+        return node.id
+
+    async def move_leader(self, topic: str, partition: int, to: int) -> None:
+        """Makes broker `to` the leader of a partition. Raises ConfigError when that cannot be, StorageError."""
+        refused = self.cluster.leadership.move(topic, partition, to)
+        if isinstance(refused, Refused):
+            raise ConfigError(refused.message)
+
+    def _node(self, broker_id: int) -> Node:
+        node = self.cluster.nodes.get(broker_id)
+        if node is None:
+            raise ConfigError(f"there is no broker {broker_id}: the brokers are {', '.join(map(str, self.cluster.nodes))}")
+        return node
