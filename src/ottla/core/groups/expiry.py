@@ -18,7 +18,7 @@ from ottla.core.groups.subscription import CONSUMER_PROTOCOL_TYPE
 LOOKED_AT_PER_STEP = 5_000
 """Groups and offsets that a step looks at before it leaves the rest to the next one; the group it is at is finished."""
 TOMBSTONES_PER_STEP = 500
-"""Tombstones of one step, and so of one batch; the offsets that a group has beyond them wait for the next step."""
+"""Tombstones of offsets in one step, and so in one batch; what a group has beyond them waits for the next step."""
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ def _expire_group(step: Step, group: ClassicGroup, under_way: Pass) -> int:
     elif found.is_all and group.state is GroupState.EMPTY:
         # A group without a record gets its tombstone, too, as in Kafka: replaying it is what removes the group.
         step.records.append(GroupMetadataRecord(group_id=group.group_id, value=None))
-        tell_change(step, group, "deleted", group.state, GroupState.DEAD, reason="its offsets have expired")
+        tell_change(step, group, "deleted", group.state, GroupState.DEAD, reason="it has no members and no offsets")
     return found.looked_at
 
 
