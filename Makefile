@@ -43,6 +43,7 @@ bench: setup java
 	$(BIN)/python benchmarks/restart.py
 	$(BIN)/python benchmarks/cleaner.py
 	$(BIN)/python benchmarks/memory.py --rounds 1
+	$(BIN)/python benchmarks/groups.py --rounds 3
 
 # make sim SEED=123 lives through one seed; without SEED, through the first hundred.
 sim: setup

@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
-METRICS = {"startup": 4, "join": 2, "latency": 4, "throughput": 2, "wire": 2, "flush": 5, "restart": 4, "memory": 5, "cleaner": 12}
+METRICS = {
+    "startup": 4,
+    "join": 2,
+    "latency": 4,
+    "throughput": 2,
+    "wire": 2,
+    "flush": 5,
+    "restart": 4,
+    "memory": 5,
+    "cleaner": 12,
+    "groups": 20,
+}
 ONE_CELL = {"throughput": ["--only", "1,000 B, lz4, 3 p"], "wire": ["--only", "100 B, zstd, 3 p"]}
 
 

@@ -1,0 +1,269 @@
+"""What a group coordinator does in a second, by one driver without a client library: one process, one connection a member, bare sockets.
+
+- a group of 1,000 members formed from nothing, right after the broker's start and warm. A member that is synced while others still join
+  hears of it by its next heartbeat: so it is measured with beats every 3 s, as clients have them, and with beats every 100 ms
+- all of 10, 100, 1,000 members join again and are synced: the first time after the start, and warm
+- OffsetCommit with 1 and with 100 partitions a request, and Heartbeat: 8 connections, 5 requests under way on each
+- memory a member, the connections being there already, after a rebalance: groups of 1,000, one of 5,000
+
+Each broker runs alone, on a new process and directory for everything that is measured right after the start. What the driver itself used
+of a core is told below the table: where it comes near 100 %, it is the driver that is measured.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import Any
+
+from kio.index import load_response_schema
+from kio.serial import entity_reader
+from peers import arguments, make_topic, peers_in_turn, resident_bytes
+from report import Metric, Report, at_least_kafkas, at_most, at_most_kafkas
+
+from ottla.testing.group_driver import HEARTBEAT_MS, GroupDriver, Rate, Spent
+from ottla.testing.group_frames import OFFSET_COMMIT, OFFSET_COMMIT_VERSION, commit_frame, heartbeat_frame
+
+CONNECTIONS, IN_FLIGHT = 8, 5
+DIFFERENT_COMMITS = 64
+IMPATIENT_MS = 100
+TOPIC = "groups"
+AS_FAST = "<= Apache Kafka"
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is done: `rejoins` and `forms` are how often warm, of which the last third counts."""
+
+    members: tuple[int, int, int]
+    rejoins: tuple[int, int, int]
+    forms: int
+    partitions: int
+    seconds: float
+    memory: tuple[tuple[int, int], ...]  # groups, members of each
+    settle_seconds: float
+
+
+LARGE = Size(
+    members=(10, 100, 1_000),
+    rejoins=(300, 150, 45),
+    forms=5,
+    partitions=100,
+    seconds=4,
+    memory=((5, 1_000), (1, 5_000)),
+    settle_seconds=2,
+)
+SMALL = Size(members=(2, 5, 20), rejoins=(3, 3, 3), forms=1, partitions=10, seconds=0.1, memory=((2, 300), (1, 600)), settle_seconds=0.1)
+
+
+class Shares:
+    """What the driver itself used of a core, by what was measured and with whom."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._found: dict[tuple[str, str], list[float]] = {}
+
+    def add(self, what: str, peer: str, share: float) -> None:
+        self._found.setdefault((what, peer), []).append(share)
+
+    def tell(self) -> None:
+        for what in dict.fromkeys(what for what, _ in self._found):
+            shares = [f"{peer} {median(found):.0%}" for (measured, peer), found in self._found.items() if measured == what]
+            self._report.note(f"the driver's own share of a core, {what}: {', '.join(shares)}")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where measurements go."""
+
+    report: Report
+    shares: Shares
+    size: Size
+
+    def add_spent(self, metric: Metric, what: str, peer: Any, spent: Spent) -> None:
+        self.report.add(metric, peer.kind, spent.seconds * (1 if metric.unit == "s" else 1_000))
+        self.shares.add(what, peer.kind, spent.cpu_seconds / spent.seconds)
+
+    def add_rate(self, metric: Metric, peer: Any, rate: Rate, each: int = 1) -> None:
+        self.report.add(metric, peer.kind, rate.per_second * each / 1_000)
+        self.shares.add(metric.name, peer.kind, rate.driver_share)
+
+
+def at_least_half_of_kafkas(ours: float, theirs: float | None) -> bool:
+    return at_least_kafkas(ours * 2, theirs)
+
+
+def at_most_a_third_of_kafkas(ours: float, theirs: float | None) -> bool:
+    return at_most_kafkas(ours * 3, theirs)
+
+
+def formed(members: int, heartbeat_ms: int, when: str) -> Metric:
+    """The target is about the first group after a start, with beats as clients have them: there Apache Kafka is slow."""
+    name = f"group of {members:,} formed {when}, beats every {heartbeat_ms:,} ms"
+    if when == "right after start" and heartbeat_ms == HEARTBEAT_MS:
+        return Metric(name, "s", "<= a third of Apache Kafka's", at_most_a_third_of_kafkas)
+    return Metric(name, "s")
+
+
+def rejoined(members: int, when: str) -> Metric:
+    has_target = members >= 100 and when == "warm"
+    return Metric(f"{members:,} members rejoin, {when}", "ms", AS_FAST if has_target else "", at_most_kafkas if has_target else None)
+
+
+def commits(partitions: int, groups: str, when: str) -> Metric:
+    what = f"OffsetCommit, {partitions} partition{'s' * (partitions > 1)} a request, {groups}, {when}"
+    return (
+        Metric(what, "k offsets/s", ">= half of Apache Kafka's", at_least_half_of_kafkas) if when == "warm" else Metric(what, "k offsets/s")
+    )
+
+
+def form(bench: Bench, peer: Any, driver: GroupDriver, group: str, when: str) -> Spent:
+    spent = driver.form([group] * len(driver.connections))
+    bench.add_spent(formed(len(driver.connections), driver.heartbeat_ms, when), "a group formed", peer, spent)
+    return spent
+
+
+def large_group(bench: Bench, peer: Any) -> None:
+    """The largest group: formed and joined again right after the start, then warm."""
+    members, rejoins = bench.size.members[-1], bench.size.rejoins[-1]
+    with GroupDriver(peer.bootstrap_servers, members) as driver:
+        driver.wait_for_coordinator("first")
+        form(bench, peer, driver, "first", "right after start")
+        bench.add_spent(rejoined(members, "first after start"), f"{members:,} members rejoin", peer, driver.rejoin())
+        warm_rejoins(bench, peer, driver, rejoins)
+        for number in range(bench.size.forms):
+            driver.form([f"warming-{number}"] * members)
+        for number in range(bench.size.forms):
+            form(bench, peer, driver, f"warm-{number}", "warm")
+
+
+def impatient_group(bench: Bench, peer: Any) -> None:
+    """The largest group with beats so often that hardly anybody waits for one."""
+    members = bench.size.members[-1]
+    with GroupDriver(peer.bootstrap_servers, members, heartbeat_ms=IMPATIENT_MS) as driver:
+        driver.wait_for_coordinator("first")
+        form(bench, peer, driver, "first", "right after start")
+        for number in range(bench.size.forms):
+            driver.form([f"warming-{number}"] * members)
+        for number in range(bench.size.forms):
+            form(bench, peer, driver, f"warm-{number}", "warm")
+
+
+def warm_rejoins(bench: Bench, peer: Any, driver: GroupDriver, count: int) -> None:
+    """The median of the last third of many goes into the report as one value."""
+    spent = sorted([driver.rejoin() for _ in range(count)][-max(1, count // 3) :])
+    members = len(driver.connections)
+    bench.add_spent(rejoined(members, "warm"), f"{members:,} members rejoin", peer, spent[len(spent) // 2])
+
+
+def small_groups(bench: Bench, peer: Any) -> None:
+    """Smaller groups, each right after the start as far as one can be after another; then warm."""
+    drivers = []
+    for members in bench.size.members[:-1]:
+        driver = GroupDriver(peer.bootstrap_servers, members, heartbeat_ms=IMPATIENT_MS)
+        drivers.append(driver)
+        driver.wait_for_coordinator(f"group-{members}")
+        driver.form([f"group-{members}"] * members)
+        bench.add_spent(rejoined(members, "first after start"), f"{members:,} members rejoin", peer, driver.rejoin())
+    for driver, count in zip(drivers, bench.size.rejoins):
+        warm_rejoins(bench, peer, driver, count)
+        driver.close()
+
+
+def commit_requests(driver: GroupDriver, partitions: int) -> list[list[bytes]]:
+    """For each connection requests about partitions of its own, with offsets that go up."""
+    requests = []
+    for number, member in enumerate(driver.connections):
+        own = range(number * partitions, (number + 1) * partitions)
+        named = (member.group.name, member.generation, member.member_id, TOPIC.encode(), own)
+        requests.append([commit_frame(*named, offset) for offset in range(DIFFERENT_COMMITS)])
+    return requests
+
+
+def check_commit(driver: GroupDriver, frame: bytes) -> None:
+    """An answer without errors, read by the whole codec."""
+    schema: Any = load_response_schema(OFFSET_COMMIT, OFFSET_COMMIT_VERSION)
+    answer = driver.connections[0].ask(frame)[4:]
+    _, header_bytes = entity_reader(schema.__header_schema__)(answer, 0)
+    response, _ = entity_reader(schema)(answer, header_bytes)
+    codes = {int(partition.error_code) for topic in response.topics for partition in topic.partitions}
+    assert codes == {0}, response
+
+
+def small_groups_and_streams(bench: Bench, peer: Any) -> None:
+    small_groups(bench, peer)
+    streams(bench, peer)
+
+
+def streams(bench: Bench, peer: Any) -> None:
+    """Commits of one group's members, commits of a group on each connection, heartbeats."""
+    seconds, many = bench.size.seconds, bench.size.partitions
+    make_topic(peer, TOPIC, CONNECTIONS * many)
+    with GroupDriver(peer.bootstrap_servers, CONNECTIONS, heartbeat_ms=IMPATIENT_MS) as driver:
+        for groups, names in (("one group", ["one"] * CONNECTIONS), ("8 groups", [f"each-{number}" for number in range(CONNECTIONS)])):
+            for name in set(names):
+                driver.wait_for_coordinator(name)
+            driver.form(names)
+            for partitions in (1, many):
+                requests = commit_requests(driver, partitions)
+                check_commit(driver, requests[0][0])
+                if groups == "one group" and partitions == 1:
+                    bench.add_rate(
+                        commits(1, groups, "first second after start"), peer, driver.stream(requests, IN_FLIGHT, min(1, seconds))
+                    )
+                driver.stream(requests, IN_FLIGHT, seconds)
+                bench.add_rate(commits(partitions, groups, "warm"), peer, driver.stream(requests, IN_FLIGHT, seconds), partitions)
+        beat(bench, peer, driver, IN_FLIGHT)
+    with GroupDriver(peer.bootstrap_servers, bench.size.members[-1], heartbeat_ms=IMPATIENT_MS) as driver:
+        driver.wait_for_coordinator("beating")
+        driver.form(["beating"] * len(driver.connections))
+        beat(bench, peer, driver, 1)
+
+
+def beat(bench: Bench, peer: Any, driver: GroupDriver, in_flight: int) -> None:
+    frames = [[heartbeat_frame(each.group.name, each.generation, each.member_id)] * IN_FLIGHT for each in driver.connections]
+    driver.stream(frames, in_flight, bench.size.seconds)
+    metric = Metric(f"Heartbeat, {len(frames):,} connections, {in_flight} under way on each", "k requests/s")
+    bench.add_rate(metric, peer, driver.stream(frames, in_flight, bench.size.seconds))
+
+
+def memory(bench: Bench, peer: Any, *, groups: int, members: int) -> None:
+    """Resident growth by members on connections that are there already, and have asked once."""
+
+    def settled_bytes() -> int:
+        time.sleep(bench.size.settle_seconds)
+        return resident_bytes(peer.pid)
+
+    bare = settled_bytes()
+    with GroupDriver(peer.bootstrap_servers, groups * members, heartbeat_ms=IMPATIENT_MS) as driver:
+        driver.wait_for_coordinator("memory-0")
+        frame = heartbeat_frame(b"nobody's", 0, b"")
+        for connection in driver.connections:
+            connection.ask(frame)
+        connected = settled_bytes()
+        driver.form([f"memory-{number // members}" for number in range(groups * members)])
+        driver.rejoin()
+        grown = settled_bytes() - connected
+        count = groups * members
+        bench.report.add(Metric(f"memory a connection, {count:,} of them", "B"), peer.kind, (connected - bare) / count)
+        name = f"memory a member, {groups} group{'s' * (groups > 1)} of {members:,}"
+        bench.report.add(Metric(name, "B", "<= 3,000 B", at_most(3_000)), peer.kind, grown / count)
+
+
+def main() -> None:
+    wanted = arguments(__doc__)
+    report = Report("Groups")
+    bench = Bench(report, Shares(report), SMALL if wanted.small else LARGE)
+    works: list[Callable[[Any], None]] = [partial(work, bench) for work in (large_group, impatient_group, small_groups_and_streams)]
+    works += [partial(memory, bench, groups=groups, members=members) for groups, members in bench.size.memory]
+    for _ in range(wanted.rounds):
+        for work in works:
+            for peer in peers_in_turn(wanted.peers):
+                work(peer)
+    bench.shares.tell()
+    report.finish(wanted.json)
+
+
+if __name__ == "__main__":
+    main()
