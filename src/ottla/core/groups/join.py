@@ -7,7 +7,7 @@ from ottla.core.errors import ErrorCode, PeerError
 from ottla.core.groups.classic_group import ClassicGroup, Member, Protocols
 from ottla.core.groups.commands import JoinGroup
 from ottla.core.groups.effects import JoinResult
-from ottla.core.groups.events import Cause, Trigger, reason_or_default, silence_of
+from ottla.core.groups.events import Cause, Trigger, reason_or_default, silence_of, tell_trigger
 from ottla.core.groups.identity import check_member
 from ottla.core.groups.rebalance import (
     complete_if_all_joined,
@@ -83,18 +83,18 @@ def _has_room(step: Step, group: ClassicGroup, member_id: str) -> bool:
 
 
 def _turn_away(step: Step, group: ClassicGroup, command: JoinGroup) -> None:
+    """No room. Who gives up its place does not end the round: that is left to the round's timer, as in Kafka."""
     step.reply(command.reply_to, JoinResult(error=ErrorCode.GROUP_MAX_SIZE_REACHED, member_id=""))
     timer = group.pending.get(command.member_id)
     member = group.members.get(command.member_id)
     if timer is not None:
         step.cancel(timer)
         group.remove(command.member_id)
-        complete_if_all_joined(step, group)
     elif member is not None:
         evidence = {"group_size": len(group.members), "group_size_max": step.settings.group_max_size}
         reason = f"Group {group.group_id} has reached its maximum size; member {member.member_id} is turned away."
         let_go(step, group, member)
-        trigger_rebalance(step, group, Trigger(cause=Cause.CAPACITY, reason=reason, member=member, evidence=evidence))
+        tell_trigger(step, group, Trigger(cause=Cause.CAPACITY, reason=reason, member=member, evidence=evidence))
 
 
 def _join_new(step: Step, group: ClassicGroup, command: JoinGroup) -> None:

@@ -81,6 +81,8 @@ def leave_group(step: Step, command: LeaveGroup) -> None:
 
 def expire_session(step: Step, group: ClassicGroup, member_id: str) -> None:
     """A session timer fired: give up the member, or the id that nobody joined with. Whoever is parked is alive."""
+    if group.state is GroupState.DEAD:
+        return
     if member_id in group.pending:
         step.log(f"Pending member {member_id} in group {group.group_id} has been removed after session timeout expiration.")
         group.remove(member_id)
