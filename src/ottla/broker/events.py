@@ -1,6 +1,6 @@
-"""Group events on their way out: to a Python callback, and as one JSON record each to the topic `__ottla_group_events`.
+"""Group events on their way out: to whoever listens, and as one JSON record each to the topic `__ottla_group_events`.
 
-Publishing never delays an answer (it runs when the loop is next free) and never fails a group: a full disk costs events, with a log line.
+Listeners are a Python callback and the metrics. Publishing never delays an answer (it runs when the loop is next free) and never fails a group: a full disk costs events, with a log line.
 """
 
 import asyncio
@@ -26,8 +26,12 @@ class GroupEvents:
         self._topics = topics
         self._partitions = partitions
         self._clock = clock
-        self._callback = callback
+        self._listeners = [] if callback is None else [callback]
         self._pending: list[GroupEvent] = []
+
+    def listen(self, listener: Callable[[GroupEvent], None]) -> None:
+        """Tells `listener` every event from now on, on the loop."""
+        self._listeners.append(listener)
 
     def publish(self, events: tuple[GroupEvent, ...]) -> None:
         """Takes events over; they are written when the loop is next free."""
@@ -44,9 +48,9 @@ class GroupEvents:
             self._append(events)
         except StorageError as error:
             log.error("%d group events are lost: %s", len(events), error)
-        if self._callback is not None:
+        for listener in self._listeners:
             for event in events:
-                self._tell(self._callback, event)
+                self._tell(listener, event)
 
     def _append(self, events: list[GroupEvent]) -> None:
         topic = self._topics.ensure(GROUP_EVENTS)
@@ -60,8 +64,8 @@ class GroupEvents:
         partition.grew()
 
     @staticmethod
-    def _tell(callback: Callable[[GroupEvent], None], event: GroupEvent) -> None:
+    def _tell(listener: Callable[[GroupEvent], None], event: GroupEvent) -> None:
         try:
-            callback(event)
+            listener(event)
         except Exception:
             log.exception("the group event callback failed on %s of group %s", event.kind, event.group)

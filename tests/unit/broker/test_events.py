@@ -45,6 +45,16 @@ def test_a_callback_that_fails_harms_nobody(caplog) -> None:
     assert "the user's own bug" in caplog.text
 
 
+def test_everybody_who_listens_is_told() -> None:
+    first: list[GroupEvent] = []
+    second: list[GroupEvent] = []
+    cluster = make(first.append)
+    cluster.events.listen(second.append)
+    cluster.events._pending = [event(), event("emptied")]
+    cluster.events.flush()
+    assert first == second == [event(), event("emptied")]
+
+
 def test_a_full_disk_costs_events_and_says_so(caplog, monkeypatch) -> None:
     told: list[GroupEvent] = []
     cluster = make(told.append)

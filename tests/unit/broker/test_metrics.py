@@ -4,6 +4,7 @@ import json
 import urllib.request
 
 import pytest
+from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.broker import Broker
@@ -108,8 +109,6 @@ def test_only_the_largest_partitions_are_listed(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_other_sources_add_their_own() -> None:
-    from prometheus_client.metrics_core import GaugeMetricFamily
-
     text = exposition([lambda: health_metrics(view(), NOW), lambda: [GaugeMetricFamily("mine", "Mine.", value=3)]])()
     assert b"\nmine 3.0\n" in text
 
@@ -126,6 +125,19 @@ def test_the_pages_read_the_newest_picture() -> None:
     ill = served["/health"]()
     assert (ill.status, ill.content_type, json.loads(ill.body)["healthy"]) == (503, "application/json", False)
     assert b"\nottla_healthy 0.0\n" in served["/metrics"]().body
+
+
+def test_aliases_can_be_left_out() -> None:
+    served = pages(
+        lambda: view(),
+        lambda: NOW,
+        lambda: [GaugeMetricFamily("mine", "Mine.", value=3)],
+        aliases=lambda: [GaugeMetricFamily("theirs", "Mine, too.", value=3)],
+    )
+    assert b"\nmine 3.0\n" in served["/metrics"]().body
+    assert b"\ntheirs 3.0\n" in served["/metrics"]().body
+    assert b"\nmine 3.0\n" in served["/metrics/ottla"]().body
+    assert b"theirs" not in served["/metrics/ottla"]().body
 
 
 def test_a_broker_that_stands_still_is_ill() -> None:

@@ -39,6 +39,9 @@ VERDICTS: Mapping[str, Verdict] = {
     "ASSIGNOR_CHANGE": Verdict(True, HIGH),
     "STORE_ERROR": Verdict(False, HIGH),
     "CAPACITY": Verdict(False, HIGH),
+    # Static members start a round only where they come back in the middle of one: after a restart, or as a second process.
+    "STATIC_REJOIN": Verdict(False, LOW),
+    "STATIC_FENCED": Verdict(False, HIGH),
 }
 
 GROWS = frozenset({"LEADER_REJOIN", "METADATA_UPDATE"})

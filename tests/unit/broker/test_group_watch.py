@@ -1,0 +1,184 @@
+"""The picture of the groups: what is drawn, what is only counted, and what it may cost the loop."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.broker import group_watch as room
+from ottla.broker.group_picture import GroupsPicture, TopicRow
+from ottla.broker.group_watch import GroupWatch
+from ottla.core.diagnosis.burrow import Status
+from ottla.core.errors import StorageError
+from ottla.core.groups.commands import FinishLoading, Resign
+from ottla.core.groups.coordinator import Coordinator
+from ottla.core.groups.settings import GroupSettings
+from ottla.core.model import GroupEvent, TopicPartition
+from ottla.testing.scenario_commands import parse_command
+from ottla.testing.sim_shell import CoordinatorShell
+
+NOW = 1_000_000
+
+
+class Logs:
+    """Partitions that are open, by name: their first and last offsets; those that `closed` names are not open yet."""
+
+    def __init__(self, ranges: dict[tuple[str, int], tuple[int, int]], closed: set[tuple[str, int]]) -> None:
+        self.ranges = ranges
+        self.closed = closed
+        self.openings = 0
+
+    def in_use(self, name: TopicPartition) -> Any:
+        if name in self.closed or name not in self.ranges:
+            return None
+        return self._partition(name)
+
+    def by_name(self, topic: str, partition: int) -> Any:
+        self.openings += 1
+        if topic == "broken":
+            raise StorageError("the disk is gone")
+        self.closed.discard((topic, partition))
+        return self._partition((topic, partition)) if (topic, partition) in self.ranges else None
+
+    def _partition(self, name: tuple[str, int]) -> Any:
+        start, end = self.ranges[name]
+        return SimpleNamespace(log=SimpleNamespace(log_start_offset=start, log_end_offset=end))
+
+
+class Process:
+    """Two brokers' coordinators, driven by the lines of scenario files, and a watch over them."""
+
+    def __init__(self, ranges: dict[tuple[str, int], tuple[int, int]] | None = None, closed: set[tuple[str, int]] | None = None) -> None:
+        self.shells = [CoordinatorShell(lambda: Coordinator(GroupSettings())) for _ in range(2)]
+        for shell in self.shells:
+            shell.run(FinishLoading(), NOW)
+        self.logs = Logs(ranges or {("flights", 0): (0, 100), ("flights", 1): (10, 100)}, closed or set())
+        topics: Any = {"flights": SimpleNamespace(leaders=(1, 2))}
+        partitions: Any = self.logs
+        self.watch = GroupWatch(
+            lambda: [(number, shell.coordinator) for number, shell in enumerate(self.shells, 1)],
+            partitions,
+            lambda: topics,
+            "our-cluster",
+            lambda: NOW,
+        )
+        self.requests = 0
+
+    def do(self, *lines: str, broker: int = 1) -> "Process":
+        for line in lines:
+            self.requests += 1
+            for event in self.shells[broker - 1].run(parse_command(line, self.requests), NOW).events:
+                self.watch.note(event)
+        return self
+
+    def look(self) -> GroupsPicture:
+        asyncio.run(self.watch.look())
+        return self.watch.picture
+
+
+def test_a_group_is_drawn() -> None:
+    process = Process().do("commit g flights/0=40 flights/1=100 gone/7=5")
+    seen = process.look()
+    (row,) = seen.groups
+    assert (row.group_id, row.broker_id, row.state, row.members) == ("g", 1, "Empty", 0)
+    assert (row.lag_sum, row.lag_max) == (60, 60)
+    assert [(each.topic, each.partition, each.offset, each.log_start, each.log_end, each.lag) for each in row.offsets] == [
+        ("flights", 0, 40, 0, 100, 60),
+        ("flights", 1, 100, 10, 100, 0),
+        ("gone", 7, 5, None, None, None),
+    ]
+    assert row.by_topic == {"flights": (140, 60), "gone": (5, 0)}
+    assert row.status is Status.ERR, "a commit that is the first and lags"
+    assert (seen.cluster_id, seen.at_ms, seen.topics, seen.groups_left_out) == ("our-cluster", NOW, (("flights", 2),), 0)
+
+
+def test_who_reads_what_is_known_while_the_group_is_stable() -> None:
+    process = Process().do("join g - new=m1", "join g m1", "commit h flights/0=100")
+    process.shells[0].fire_timers(NOW + 3_000)
+    process.do("sync g m1 gen=1 plan=m1:flights/0", "commit g m1 gen=1 flights/0=40 flights/1=50")
+    row = process.look().groups[0]
+    assert (row.group_id, row.state, row.generation, row.protocol) == ("g", "Stable", 1, "range")
+    assert [each.owner[0] for each in row.offsets] == ["m1", ""]
+    assert (row.topics, row.empty_members) == ((TopicRow("flights", 1, 1),), 0)
+    process.do("join g - new=m2", "join g m2")
+    row = process.look().groups[0]
+    assert (row.state, row.topics, row.empty_members, row.members) == ("PreparingRebalance", (), 2, 2)
+    assert [each.owner for each in row.offsets] == [("", "", "")] * 2
+
+
+def test_the_most_lagging_groups_are_drawn_and_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "GROUPS_MAX", 2)
+    monkeypatch.setattr(room, "OFFSETS_MAX", 3)
+    process = Process().do(*(f"commit g{offset} flights/0={offset} flights/1=100" for offset in (90, 10, 50)))
+    process.do("commit h flights/0=95", broker=2)
+    seen = process.look()
+    assert [row.group_id for row in seen.groups] == ["g10", "g50"]
+    assert [(len(row.offsets), row.offsets_left_out) for row in seen.groups] == [(2, 0), (1, 1)]
+    assert seen.groups[1].lag_sum == 50
+    assert seen.groups_left_out == 2
+    assert [(broker.broker_id, broker.groups, broker.offsets, broker.by_state["Empty"]) for broker in seen.brokers] == [
+        (1, 3, 6, 3),
+        (2, 1, 1, 1),
+    ]
+    assert seen.brokers[0].coordinators == {"loading": 0, "active": 1}
+
+
+def test_logs_that_nobody_used_yet_are_opened_a_few_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "OPENINGS_MAX", 1)
+    names = {("flights", 0), ("flights", 1)}
+    process = Process(closed=set(names)).do("commit g flights/0=40 flights/1=50")
+    assert process.look().groups[0].lag_sum == 60
+    assert process.look().groups[0].lag_sum == 110
+    process.do("commit g broken/0=1")
+    assert process.look().groups[0].lag_sum == 110
+
+
+def test_a_coordinator_that_resigned_counts_no_more() -> None:
+    process = Process().do("commit g flights/0=40")
+    process.shells[0].run(Resign(), NOW)
+    seen = process.look()
+    assert [broker.broker_id for broker in seen.brokers] == [2]
+    assert not seen.groups
+
+
+def test_events_are_counted_for_the_group() -> None:
+    process = Process().do("join g - new=m1", "join g m1")
+    seen = process.look()
+    assert seen.groups[0].counts.rebalances == seen.counts.rebalances == {"JOIN_NEW": 1}
+    process.watch.note(
+        GroupEvent(at_ms=NOW, group="g", kind="trigger", generation=0, state_from="", state_to="", trigger="LEAVE", coalesced=True)
+    )
+    assert seen.counts.coalesced == {}, "a picture stays what it was"
+
+
+def test_a_look_gives_the_loop_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "TURN_S", 0)
+    process = Process().do(*(f"commit g{number} flights/0=1" for number in range(20)))
+    turns = 0
+
+    async def look() -> None:
+        nonlocal turns
+        task = asyncio.ensure_future(process.watch.look())
+        while not task.done():
+            turns += 1
+            await asyncio.sleep(0)
+
+    asyncio.run(look())
+    assert turns > 40
+    assert len(process.watch.picture.groups) == 20
+    assert process.watch.picture.took_s > 0
+
+
+def test_a_watch_draws_until_it_is_stopped() -> None:
+    process = Process().do("commit g flights/0=40")
+
+    async def watch() -> None:
+        process.watch.begin()
+        while not process.watch.picture.groups:
+            await asyncio.sleep(0)
+        await process.watch.stop()
+        await process.watch.stop()
+
+    asyncio.run(watch())
+    assert process.watch.picture.groups[0].group_id == "g"

@@ -1,0 +1,32 @@
+"""What a glance shows of a group."""
+
+from typing import Any
+
+from ottla.core.groups.glances import GroupGlance, MemberPlan, committed_offsets, glance, group_ids, plan
+
+
+def test_a_glance_counts(driver: Any) -> None:
+    driver.in_state("Stable").given("join g - new=s1 instance=i1", "join g - new=p1")
+    coordinator = driver.shell.coordinator
+    assert group_ids(coordinator) == ["g"]
+    assert glance(coordinator, "g") == GroupGlance("g", "PreparingRebalance", 2, "consumer", "range", 3, 1, 1)
+    assert glance(coordinator, "h") is None
+
+
+def test_what_is_committed(driver: Any) -> None:
+    driver.in_state("Stable").given("commit g m1 gen=2 flights/0=7 flights/1=9")
+    seen = [(topic, partition, value.offset) for topic, partition, value in committed_offsets(driver.shell.coordinator, "g")]
+    assert seen == [("flights", 0, 7), ("flights", 1, 9)]
+    assert not list(committed_offsets(driver.shell.coordinator, "h"))
+
+
+def test_a_plan_is_there_while_the_group_is_stable(driver: Any) -> None:
+    driver.in_state("Stable")
+    coordinator = driver.shell.coordinator
+    first, second = plan(coordinator, "g") or ()
+    host = driver.group().members["m1"].client_host
+    assert first == MemberPlan("m1", driver.group().members["m1"].client_id, host, (("flights", 0),))
+    assert (second.member_id, second.partitions) == ("m2", (("flights", 1),))
+    driver.given("join g m1")
+    assert plan(coordinator, "g") is None
+    assert plan(coordinator, "h") is None
