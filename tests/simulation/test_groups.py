@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.core.errors import ErrorCode
-from ottla.core.groups.commands import Command, OffsetCommit
+from ottla.core.groups.commands import Command, ExpireOffsets, OffsetCommit
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import Effects, HeartbeatResult, Reply, SyncResult
 from ottla.core.groups.events import Cause
@@ -51,6 +51,7 @@ def test_the_lives_are_eventful() -> None:
     causes = {cause for outcome in outcomes for cause in outcome.causes}
     assert causes >= {cause.value for cause in Cause} - {Cause.CAPACITY}
     assert sum(outcome.restarts for outcome in outcomes) > 60
+    assert sum(outcome.expirations for outcome in outcomes) > 60
     assert sum(outcome.generations for outcome in outcomes) > 300
 
 
@@ -153,6 +154,23 @@ class Talkative(Coordinator):
         return replace(effects, replies=effects.replies + effects.replies)
 
 
+class Hasty(Coordinator):
+    """Its clock is ahead when it looks for old offsets."""
+
+    def handle(self, command: Command, *, now_ms: int) -> Effects:
+        return super().handle(command, now_ms=now_ms + (3_000 if isinstance(command, ExpireOffsets) else 0))
+
+
+class Heedless(Coordinator):
+    """Offsets go whether or not somebody consumes their topics."""
+
+    def handle(self, command: Command, *, now_ms: int) -> Effects:
+        if isinstance(command, ExpireOffsets):
+            for group in self.registry.groups.values():
+                group.subscribed_topics = frozenset()
+        return super().handle(command, now_ms=now_ms)
+
+
 BROKEN: list[tuple[Callable[..., Coordinator], str]] = [
     (Forgetful, "what the coordinator knows is not what its log says"),
     (Careless, "is acknowledged and not in the log"),
@@ -164,6 +182,8 @@ BROKEN: list[tuple[Callable[..., Coordinator], str]] = [
     (Amnesiac, "was acknowledged, None is left"),
     (Deaf, "does not come to rest"),
     (Talkative, "is answered, and nobody asked"),
+    (Hasty, "ms old and expires"),
+    (Heedless, "consumes it"),
 ]
 
 

@@ -16,7 +16,8 @@ from ottla.core.groups.effects import (
     SyncResult,
 )
 from ottla.core.groups.records import GroupMetadataRecord
-from ottla.core.groups.subscription import parse_assignment
+from ottla.core.groups.states import GroupState
+from ottla.core.groups.subscription import parse_assignment, parse_subscribed_topics
 from ottla.core.model import GroupEvent
 from ottla.testing.sim_shell import CoordinatorShell
 
@@ -38,6 +39,8 @@ class Oracle:
         """Requests without an answer, by `reply_to`."""
         self._committed: dict[tuple[str, str, int], int] = {}
         """What was acknowledged last, by group, topic and partition."""
+        self._stored_at_ms: dict[tuple[str, str, int], int] = {}
+        """When what the log says last was committed, by group, topic and partition."""
         self._owners: dict[tuple[str, int], dict[tuple[str, int], str]] = {}
         """Who owns a partition, by group and generation."""
         self._generations: dict[str, int] = {}
@@ -55,6 +58,8 @@ class Oracle:
         for record in effects.records:
             if isinstance(record, GroupMetadataRecord):
                 self._check_generation(record)
+            elif record.value is not None:
+                self._stored_at_ms[record.group_id, record.topic, record.partition] = record.value.commit_timestamp_ms
         for reply in effects.replies:
             self._check_reply(reply)
         if effects.events or effects.log_lines:
@@ -62,6 +67,26 @@ class Oracle:
         self._demand(self._shell.coordinator.registry.durable == self._shell.stored, REPLAY_DIFFERS)
         for group in self._shell.coordinator.registry.groups.values():
             self._check_deadlines(group)
+
+    def expired(self, effects: Effects, now_ms: int) -> None:
+        """A step in which what is too old goes came true."""
+        retention_ms = self._shell.coordinator.registry.settings.offsets_retention_ms
+        for record in effects.records:
+            group = self._shell.coordinator.registry.groups.get(record.group_id)
+            if isinstance(record, GroupMetadataRecord):
+                left = self._shell.stored.offsets.get(record.group_id)
+                self._demand(group is None and not left, f"{record.group_id} expires with {left} and {group}")
+                continue
+            where = record.group_id, record.topic, record.partition
+            age_ms = now_ms - self._stored_at_ms[where]
+            self._demand(age_ms >= retention_ms, f"{where} is {age_ms} ms old and expires")
+            self._committed.pop(where, None)
+            if group is not None and group.members:
+                self._demand(group.state is GroupState.STABLE, f"{where} expires while the group is {group.state}")
+                for member in group.members.values():
+                    # A static member may come back wanting more, or less, than the plan that its former self left it.
+                    topics = set(parse_subscribed_topics(member.metadata(group.protocol))) & set(parse_assignment(member.assignment))
+                    self._demand(record.topic not in topics, f"{where} expires, and {member.member_id} consumes it")
 
     def resigned(self, effects: Effects) -> None:
         """A step of a coordinator that serves no more: it answers, and has forgotten everything."""

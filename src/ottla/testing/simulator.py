@@ -19,6 +19,7 @@ from ottla.core.errors import ErrorCode
 from ottla.core.groups.commands import (
     Command,
     DeleteGroup,
+    ExpireOffsets,
     FinishLoading,
     OffsetCommit,
     OffsetFetch,
@@ -45,6 +46,8 @@ LEAVE_REASONS = (None, "the consumer is being closed", "consumer poll timeout ha
 PROTOCOLS = (("range",), ("range", "other"), ("other", "range"))
 """All members know `range`, so that they can always be in one group."""
 STANDALONE = "standalone"
+RETENTIONS_MS = (5_000, 20_000, 7 * 24 * 60 * 60 * 1000)
+EXPIRY_INTERVAL_MS = 3_000
 Make = Callable[[GroupSettings], Coordinator]
 
 
@@ -57,6 +60,8 @@ class Outcome:
     generations: int
     records: int
     restarts: int
+    expirations: int
+    """Tombstones of what was too old."""
     causes: tuple[str, ...]
     """Every trigger code that was told."""
     trace_hash: str
@@ -74,7 +79,9 @@ class Simulation:
         self.now_ms = 0
         self.partitions: Mapping[str, int] = {"flights": 6, "weather": 3}
         self._dice = random.Random(seed)
-        settings = GroupSettings(group_initial_rebalance_delay_ms=self._dice.choice((0, 0, 500)))
+        settings = GroupSettings(
+            group_initial_rebalance_delay_ms=self._dice.choice((0, 0, 500)), offsets_retention_ms=self._dice.choice(RETENTIONS_MS)
+        )
         self._shell = CoordinatorShell(lambda: make(settings))
         self._oracle = Oracle(self._shell)
         self._tell = tell
@@ -86,7 +93,7 @@ class Simulation:
         self._alarm_at_ms: int | None = None
         self._bad_times = True
         self._up = False
-        self._steps = self._restarts = 0
+        self._steps = self._restarts = self._expirations = 0
         self._causes: set[str] = set()
 
     def run(self) -> Outcome:
@@ -103,6 +110,7 @@ class Simulation:
             generations=groups[GROUP_ID].generation if GROUP_ID in groups else 0,
             records=len(self._shell.log),
             restarts=self._restarts,
+            expirations=self._expirations,
             causes=tuple(sorted(self._causes)),
             trace_hash=self._trace.hexdigest(),
         )
@@ -141,6 +149,7 @@ class Simulation:
         for number in range(self._dice.randint(1, MEMBERS_MAX)):
             self.later(self._dice.randrange(3_000), lambda number=number: self._add_member(number))  # type: ignore[misc]
         self.later(self._dice.randrange(2_000), self._bad_luck)
+        self.later(EXPIRY_INTERVAL_MS, self._expire)
         self._until(BAD_TIMES_MS, lambda: False)
         self._bad_times = False
         for member in self._members:
@@ -299,6 +308,12 @@ class Simulation:
         if self._up and self._shell.coordinator.status.value == "resigned":
             self._start_broker()
 
+    def _expire(self) -> None:
+        """Time for a look at offsets that are too old, whatever the coordinator is at."""
+        if self._up:
+            self._step(ExpireOffsets())
+        self.later(EXPIRY_INTERVAL_MS, self._expire)
+
     # The network
 
     def _chance(self, probability: float) -> bool:
@@ -333,6 +348,9 @@ class Simulation:
         self._steps += 1
         self._shell.fail_next_append = None
         self._note(effects, command)
+        if isinstance(command, ExpireOffsets):
+            self._expirations += len(effects.records)
+            self._oracle.expired(effects, self.now_ms)
         if self._shell.coordinator.status.value == "resigned":
             self._oracle.resigned(effects)
         else:

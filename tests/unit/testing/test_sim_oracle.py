@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.core.errors import ErrorCode
-from ottla.core.groups.commands import FinishLoading
+from ottla.core.groups.commands import ExpireOffsets, FinishLoading
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import CommitResult, Effects, Reply
 from ottla.core.groups.settings import GroupSettings
@@ -21,7 +21,7 @@ class Watched:
     """A coordinator under an oracle."""
 
     def __init__(self) -> None:
-        self.shell = CoordinatorShell(lambda: Coordinator(GroupSettings()))
+        self.shell = CoordinatorShell(lambda: Coordinator(GroupSettings(offsets_retention_ms=1_000)))
         self.oracle = Oracle(self.shell)
         self.requests = 0
         self.oracle.stepped(self.shell.run(FinishLoading(), 0))
@@ -116,3 +116,37 @@ def test_knowledge_that_no_log_has(watched: Watched) -> None:
     watched.shell.coordinator.registry.durable.offsets.clear()
     with pytest.raises(InvariantBroken, match="not what its log says"):
         watched.given("list")
+
+
+def test_an_offset_that_expires_before_its_time(watched: Watched) -> None:
+    watched.given("commit g t/0=5")
+    watched.oracle.expired(watched.shell.run(ExpireOffsets(), 999), 999)
+    effects = watched.shell.run(ExpireOffsets(), 1_000)
+    with pytest.raises(InvariantBroken, match="is 999 ms old and expires"):
+        watched.oracle.expired(effects, 999)
+    watched.oracle.expired(effects, 1_000)
+    watched.given("fetch g t/0")
+
+
+def test_an_offset_that_expires_under_its_consumer(watched: Watched) -> None:
+    watched.given(LINES[0])
+    watched.fire()
+    watched.given("sync g m1 gen=1 plan=m1:flights/0", "commit g m1 gen=1 flights/0=5 t/0=5")
+    effects = watched.shell.run(ExpireOffsets(), 1_000)
+    watched.oracle.expired(effects, 1_000)
+    (record,) = effects.records
+    stolen = replace(record, topic="flights")
+    with pytest.raises(InvariantBroken, match="expires, and m1 consumes it"):
+        watched.oracle.expired(replace(effects, records=(stolen,)), 1_000)
+    watched.given(LINES[1])
+    with pytest.raises(InvariantBroken, match="expires while the group is GroupState.PREPARING_REBALANCE"):
+        watched.oracle.expired(effects, 1_000)
+
+
+def test_a_group_that_expires_and_is_still_there(watched: Watched) -> None:
+    watched.given("commit g t/0=5")
+    effects = watched.shell.run(ExpireOffsets(), 1_000)
+    watched.oracle.expired(effects, 1_000)
+    watched.given("commit g t/0=5")
+    with pytest.raises(InvariantBroken, match="g expires with"):
+        watched.oracle.expired(replace(effects, records=effects.records[1:]), 1_000)
