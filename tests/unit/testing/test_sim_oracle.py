@@ -139,7 +139,7 @@ def test_an_offset_that_expires_under_its_consumer(watched: Watched) -> None:
     with pytest.raises(InvariantBroken, match="expires, and m1 consumes it"):
         watched.oracle.expired(replace(effects, records=(stolen,)), 1_000)
     watched.given(LINES[1])
-    with pytest.raises(InvariantBroken, match="expires while the group is GroupState.PREPARING_REBALANCE"):
+    with pytest.raises(InvariantBroken, match=r"expires while the group is GroupState\.PREPARING_REBALANCE"):
         watched.oracle.expired(effects, 1_000)
 
 
