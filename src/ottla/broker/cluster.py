@@ -6,24 +6,10 @@ moves and brokers that go; to survive the loss of a machine is Apache Kafka's wo
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from ottla.broker.embedded import Embedded
 from ottla.broker.leadership import CoordinatorPlace
-from ottla.broker.task import BrokerTask
-from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS
-from ottla.core.catalogue.records import NO_LEADER
 from ottla.core.model import GroupEvent
-
-
-class Coordinator(NamedTuple):
-    """Who coordinates a group: Java's hash of its name, the partition of `__consumer_offsets`, that partition's leader and its address."""
-
-    group_id: str
-    hash: int
-    partition: int
-    broker_id: int | None
-    address: str | None
 
 
 class Cluster(Embedded):
@@ -77,35 +63,17 @@ class Cluster(Embedded):
         return self._in_loop(self._running().add_broker())
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Who leads a partition, None when nobody does. Raises LookupError when there is no such partition."""
-        return self._in_loop(_leader(self._running(), topic, partition))
+        """Who leads a partition, None when nobody does. Raises ConfigError when there is no such partition."""
+        return self._in_loop(self._running().leader(topic, partition))
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
         """Makes broker `to` the leader of a partition. Raises ConfigError when that cannot be, StorageError."""
         self._in_loop(self._running().move_leader(topic, partition, to))
 
-    def coordinator(self, group_id: str) -> Coordinator:
+    def coordinator(self, group_id: str) -> CoordinatorPlace:
         """Who coordinates a group (S0.4). Raises StorageError when the offsets topic cannot be made."""
-        return self._in_loop(_coordinator(self._running(), group_id))
+        return self._in_loop(self._running().coordinator(group_id))
 
     def move_coordinator(self, group_id: str, to: int) -> None:
         """Makes broker `to` the coordinator of a group, and of all others in its partition. Raises ConfigError, StorageError."""
-        self._in_loop(_move_coordinator(self._running(), group_id, to))
-
-
-async def _leader(task: BrokerTask, topic: str, partition: int) -> int | None:
-    known = task.cluster.catalogue.topics.get(topic)
-    if known is None or not 0 <= partition < len(known.leaders):
-        raise LookupError(f"there is no partition {topic}-{partition}")
-    leader = known.leaders[partition]
-    return None if leader == NO_LEADER else leader
-
-
-async def _coordinator(task: BrokerTask, group_id: str) -> Coordinator:
-    place: CoordinatorPlace = task.cluster.leadership.coordinator(group_id)
-    return Coordinator(*place, None if place.broker_id is None else task.address(place.broker_id))
-
-
-async def _move_coordinator(task: BrokerTask, group_id: str, to: int) -> None:
-    place = task.cluster.leadership.coordinator(group_id)
-    await task.move_leader(CONSUMER_OFFSETS, place.partition, to)
+        self._in_loop(self._running().move_coordinator(group_id, to))

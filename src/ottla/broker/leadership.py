@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Refused, Topic
 from ottla.core.catalogue.leadership import move, when_back, when_gone
-from ottla.core.catalogue.records import NO_LEADER, CatalogueRecord, PartitionChangeRecord
+from ottla.core.catalogue.records import CatalogueRecord, PartitionChangeRecord
 from ottla.core.errors import StorageError
 from ottla.core.groups.placement import coordinator_partition, java_hash
 
@@ -22,12 +22,13 @@ log = logging.getLogger("ottla.broker.leadership")
 
 
 class CoordinatorPlace(NamedTuple):
-    """Where a group is coordinated: Java's hash of its name, the partition of the offsets topic, that partition's leader (None: nobody)."""
+    """Where a group is coordinated: Java's hash of its name, the partition of the offsets topic, its leader (None: nobody), HOST:PORT."""
 
     group_id: str
     hash: int
     partition: int
     broker_id: int | None
+    address: str | None
 
 
 class Leadership:
@@ -71,8 +72,10 @@ class Leadership:
         topic = self._cluster.topics.ensure(CONSUMER_OFFSETS)
         assert isinstance(topic, Topic), "the offsets topic's own settings were refused"
         number = coordinator_partition(group_id, len(topic.leaders))
-        leader = topic.leaders[number]
-        return CoordinatorPlace(group_id, java_hash(group_id), number, None if leader == NO_LEADER else leader)
+        node = self._cluster.nodes.get(topic.leaders[number])
+        if node is None:
+            return CoordinatorPlace(group_id, java_hash(group_id), number, None, None)
+        return CoordinatorPlace(group_id, java_hash(group_id), number, node.id, node.address)
 
     def _change(self, records: Sequence[CatalogueRecord]) -> None:
         if not records:

@@ -35,6 +35,11 @@ class Node:
         return self.id in self.cluster.catalogue.live_ids
 
     @property
+    def address(self) -> str:
+        """`HOST:PORT`."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
     def endpoint(self) -> Leader:
         """Where clients find it."""
         return Leader(self.id, self.host, self.port)

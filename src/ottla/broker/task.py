@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.broker.cluster_state import ClusterState
+from ottla.broker.leadership import CoordinatorPlace
 from ottla.broker.node import Node
 from ottla.broker.server import Server, listen
-from ottla.core.catalogue.catalogue import Refused
+from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Refused
+from ottla.core.catalogue.records import NO_LEADER
 from ottla.core.config import BrokerConfig, ConfigError
 from ottla.core.model import GroupEvent
 from ottla.storage.files import Files, OsFiles
@@ -58,10 +60,6 @@ def _connectable(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 class BrokerTask:
     """One broker, or several that share their storage: `start`, then `stop`. All methods belong to the loop."""
 
@@ -76,7 +74,7 @@ class BrokerTask:
         brokers: int = 1,
     ) -> None:
         check_count(brokers, listen)
-        self._listen = parse_listen(listen)
+        self._listen = listen
         self._metrics_listen = None if metrics is None else parse_listen(metrics)
         self._metrics: MetricsServer | None = None
         self._files: Files = files or (MemoryFiles() if data_dir is None else OsFiles(data_dir))
@@ -86,19 +84,19 @@ class BrokerTask:
     @property
     def bootstrap_servers(self) -> str:
         """`HOST:PORT` for clients, of every broker that runs, comma-separated."""
-        return ",".join(self.address(node.id) for node in self.cluster.nodes.values() if node.is_alive)
+        return ",".join(node.address for node in self.cluster.nodes.values() if node.is_alive)
 
     @property
     def metrics_url(self) -> str | None:
         """Where the metrics are; None when they are not served."""
         if self._metrics is None or self._metrics_listen is None:
             return None
-        return f"http://{_address(_connectable(self._metrics_listen[0]), self._metrics.port)}/metrics"
+        host, port = _connectable(self._metrics_listen[0]), self._metrics.port
+        return f"http://[{host}]:{port}/metrics" if ":" in host else f"http://{host}:{port}/metrics"
 
     def address(self, broker_id: int) -> str:
-        """`HOST:PORT` of one broker, also while it is stopped."""
-        node = self._node(broker_id)
-        return _address(node.host, node.port)
+        """`HOST:PORT` of one broker, also while it is stopped. Raises ConfigError when there is none of that id."""
+        return self._node(broker_id).address
 
     def _serve_metrics(self) -> None:
         # Loaded here, since most brokers serve none.
@@ -128,7 +126,7 @@ class BrokerTask:
 
     async def _open_listener(self, node: Node) -> None:
         """A broker that was stopped comes back to its port, since clients know it by that."""
-        host, first_port = self._listen
+        host, first_port = parse_listen(self._listen)
         port = node.port or (first_port + node.id - self.cluster.config.node_id if first_port else 0)
         server, sockets, port = await listen(node, host, port)
         self._servers[node.id] = server, sockets
@@ -180,7 +178,7 @@ class BrokerTask:
 
     async def add_broker(self) -> int:
         """One more broker; what is there stays where it is, new topics use it too. Raises ConfigError or OSError."""
-        check_count(len(self.cluster.nodes) + 1, _address(*self._listen))
+        check_count(len(self.cluster.nodes) + 1, self._listen)
         node = self.cluster.add_node()
         await self._open_listener(node)
         self.cluster.leadership.back(node)
@@ -191,6 +189,22 @@ class BrokerTask:
         refused = self.cluster.leadership.move(topic, partition, to)
         if isinstance(refused, Refused):
             raise ConfigError(refused.message)
+
+    async def leader(self, topic: str, partition: int) -> int | None:
+        """Who leads a partition, None when nobody does. Raises ConfigError when there is no such partition."""
+        known = self.cluster.catalogue.topics.get(topic)
+        if known is None or not 0 <= partition < len(known.leaders):
+            raise ConfigError(f"there is no partition {topic}-{partition}")
+        leader = known.leaders[partition]
+        return None if leader == NO_LEADER else leader
+
+    async def coordinator(self, group_id: str) -> CoordinatorPlace:
+        """Who coordinates a group (S0.4). Raises StorageError when the offsets topic cannot be made."""
+        return self.cluster.leadership.coordinator(group_id)
+
+    async def move_coordinator(self, group_id: str, to: int) -> None:
+        """Makes broker `to` the coordinator of a group, and of all others in its partition. Raises ConfigError, StorageError."""
+        await self.move_leader(CONSUMER_OFFSETS, self.cluster.leadership.coordinator(group_id).partition, to)
 
     def _node(self, broker_id: int) -> Node:
         node = self.cluster.nodes.get(broker_id)

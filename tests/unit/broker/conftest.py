@@ -20,17 +20,31 @@ from ottla.storage.memory_files import MemoryFiles
 class Api:
     """`ask(key, version, **fields)` → the decoded answer, or None when there is none; `parked` requests are awaited."""
 
-    def __init__(self, config: dict[str, str] | None = None, files: MemoryFiles | None = None) -> None:
+    def __init__(self, config: dict[str, str] | None = None, files: MemoryFiles | None = None, brokers: int = 1) -> None:
         self.runner = asyncio.Runner()
         self.now_ms = 1_700_000_000_000
         self.files = files or MemoryFiles()
-        self.cluster = ClusterState(self.files, BrokerConfig(config or {}), clock=lambda: self.now_ms)
+        self.cluster = ClusterState(self.files, BrokerConfig(config or {}), brokers=brokers, clock=lambda: self.now_ms)
         self.node = self.cluster.nodes[1]
         self.node.host, self.node.port = "127.0.0.1", 9092
         self.runner.run(self._open())
 
     async def _open(self) -> None:
         self.cluster.open()
+
+    def on(self, broker: int) -> "Api":
+        """The same, asking another broker from now on."""
+        self.node = self.cluster.nodes[broker]
+        return self
+
+    def settle(self) -> None:
+        """Waits until every coordinator has read its log."""
+
+        async def loaded() -> None:
+            while any(node.groups.is_loading for node in self.cluster.nodes.values()):
+                await asyncio.sleep(0)
+
+        self.runner.run(asyncio.wait_for(loaded(), 5))
 
     def close(self) -> None:
         async def close() -> None:
@@ -89,8 +103,8 @@ def make_api() -> Iterator[type[Api]]:
     """Makes brokers with settings of one's own; they are closed at the end."""
     made: list[Api] = []
 
-    def make(config: dict[str, str] | None = None, files: MemoryFiles | None = None) -> Api:
-        made.append(Api(config, files))
+    def make(config: dict[str, str] | None = None, files: MemoryFiles | None = None, brokers: int = 1) -> Api:
+        made.append(Api(config, files, brokers))
         return made[-1]
 
     yield make  # type: ignore[misc]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ottla.broker import Broker
-from ottla.broker.task import parse_listen
 from ottla.core.config import ConfigError
 from ottla.core.errors import StorageError
 from ottla.core.model import Record
@@ -62,19 +61,6 @@ def test_bad_settings_are_refused_before_anything_starts() -> None:
         Broker(config={"no.such.setting": "1"})
     with pytest.raises(ConfigError):
         Broker(listen="somewhere")
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("127.0.0.1:0", ("127.0.0.1", 0)), ("[::1]:9092", ("::1", 9092)), ("localhost:65535", ("localhost", 65535))]
-)
-def test_addresses(text: str, expected: tuple[str, int]) -> None:
-    assert parse_listen(text) == expected
-
-
-@pytest.mark.parametrize("text", ["", "9092", ":9092", "host:", "host:port", "host:65536", "host:-1"])
-def test_addresses_that_are_none(text: str) -> None:
-    with pytest.raises(ConfigError, match="HOST:PORT"):
-        parse_listen(text)
 
 
 def test_what_a_directory_shows_after_a_first_start(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.broker_verbs import read_verbs
+
 if TYPE_CHECKING:
     from ottla.broker.task import BrokerTask
 
@@ -19,18 +21,22 @@ if TYPE_CHECKING:
 )
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Keep the data here; without it, in memory.")
 @click.option("--config", "settings", multiple=True, metavar="K=V", help="A broker setting by its Kafka name; may be repeated.")
+@click.option("--brokers", default=1, show_default=True, metavar="N", help="Run so many, each on the next port, with their storage shared.")
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics (Prometheus) and /health there; port 0 takes any free one.")
 @click.option("-v", "--verbose", is_flag=True, help="Log what happens, not only what goes wrong.")
-def command(listen: str, data: Path | None, settings: tuple[str, ...], metrics: str | None, verbose: bool) -> None:
-    """Run a Kafka broker here.
+def command(listen: str, data: Path | None, settings: tuple[str, ...], brokers: int, metrics: str | None, verbose: bool) -> None:
+    """Run a Kafka broker here, or several.
 
     When it is ready, it prints one line to stdout, `bootstrap.servers=HOST:PORT`, and with --metrics before it `metrics=URL`; logs go to
     stderr. It stops cleanly on SIGTERM and SIGINT with exit status 0; 1 means that it could not start.
+
+    With --brokers it takes commands from stdin, one a line: `stop 2`, `start 2`, `add`, `move-leader TOPIC PARTITION BROKER`,
+    `move-coordinator GROUP BROKER`, `coordinator GROUP`; each is answered by one line on stdout that begins with `ok` or `error`.
     """
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(stream=sys.stderr, level=level, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
     config = dict(_setting(text) for text in settings)
-    _serve(listen, data, config, metrics)
+    _serve(listen, data, config, brokers, metrics)
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -40,26 +46,26 @@ def _setting(text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def _serve(listen: str, data: Path | None, config: dict[str, str], metrics: str | None) -> None:
+def _serve(listen: str, data: Path | None, config: dict[str, str], brokers: int, metrics: str | None) -> None:
     from ottla.broker.task import BrokerTask, new_event_loop
     from ottla.core.config import ConfigError
     from ottla.core.errors import StorageError
 
     try:
-        task = BrokerTask(data, config, listen, metrics=metrics)
+        task = BrokerTask(data, config, listen, metrics=metrics, brokers=brokers)
     except (ConfigError, StorageError) as error:
         raise click.ClickException(str(error)) from error
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        loop.run_until_complete(_until_signal(task))
+        loop.run_until_complete(_until_signal(task, takes_verbs=brokers > 1))
     except (StorageError, OSError) as error:
         raise click.ClickException(f"the broker cannot start: {error}") from error
     finally:
         loop.close()
 
 
-async def _until_signal(task: "BrokerTask") -> None:
+async def _until_signal(task: "BrokerTask", *, takes_verbs: bool) -> None:
     """Starts, says so, and stops on a signal: all in one run of the loop, which hears no signal while it stands still."""
     await task.start()
     stopped = asyncio.Event()
@@ -68,6 +74,8 @@ async def _until_signal(task: "BrokerTask") -> None:
     if task.metrics_url is not None:
         print(f"metrics={task.metrics_url}")
     print(f"bootstrap.servers={task.bootstrap_servers}", flush=True)
+    if takes_verbs:
+        read_verbs(task, sys.__stdin__.fileno() if sys.__stdin__ else -1)
     await stopped.wait()
     await task.stop()
 
