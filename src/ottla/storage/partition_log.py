@@ -6,7 +6,6 @@ system and survives the end of this process; only a flush makes it survive a pow
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 from uuid import UUID
 
 from ottla.core.errors import ErrorCode, StorageError
@@ -20,10 +19,11 @@ from ottla.storage.client_batch import accept
 from ottla.storage.durability import Durability, Flush
 from ottla.storage.files import Buffer, Files
 from ottla.storage.leader_epochs import EpochEnd, LeaderEpochs
+from ottla.storage.log_reading import LogReading
 from ottla.storage.log_view import LogView
 from ottla.storage.markers import read_end_marker
 from ottla.storage.producer_state import SNAPSHOT_SUFFIX, ProducerBatch
-from ottla.storage.recovery import Recovered, recover
+from ottla.storage.recovery import Opened, Recovered, recover
 from ottla.storage.rolling import is_full
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
@@ -33,14 +33,6 @@ from ottla.storage.transaction_index import AbortedTransaction
 from ottla.storage.validation import Appended, Refused
 
 __all__ = ["Appended", "LogSettings", "Opened", "PartitionLog", "Refused"]
-
-
-class Opened(NamedTuple):
-    """How a log was found: closed in order or not, its end, and how many bytes were torn (or behind something torn) and cut."""
-
-    clean: bool
-    end_offset: int
-    bytes_cut: int
 
 
 class PartitionLog:
@@ -397,6 +389,12 @@ class PartitionLog:
         """(timestamp, offset) of the first record with the largest timestamp; None when no record has one."""
         return self._segments.max_timestamp(self._start_offset)
 
+    def reading(self) -> LogReading:
+        """All of it, for a reader on any thread, while nobody appends; what is cleaned meanwhile is read as it was."""
+        with self._segments.names:
+            segments, aborted = self._segments.opened_again(), self._aborted.all()
+            return LogReading(segments, self._start_offset, self.last_stable_offset, self._end_offset, aborted)
+
     # --- losing its beginning
 
     def delete_records(self, before_offset: int) -> int | Refused:
@@ -478,20 +476,21 @@ class PartitionLog:
         removed, when one of the segments is not there any more. Raises HalfSwapped.
         """
         assert replaced[0] == base_offset, "a cleaned segment begins where the first one that it replaces begins"
-        path = f"{self._directory}/{base_offset:020d}"
-        if not (self._segments.holds(replaced) and is_ready(self._files, path)):
-            remove_cleaned(self._files, path)
-            return None
-        old = self._segments.neighbours(replaced)
-        try:
-            deleted = swap_in(self._files, path, old)
-        except HalfSwapped as error:
-            self._durability.broken = str(error)
-            raise
-        segment = self._segment_at(base_offset, old[-1].made_ms)
-        self._segments.replace(replaced, segment)
-        self._aborted.reload(self._files, segment, self._segments.end_of(base_offset, self._end_offset))
-        return deleted
+        with self._segments.names:
+            path = f"{self._directory}/{base_offset:020d}"
+            if not (self._segments.holds(replaced) and is_ready(self._files, path)):
+                remove_cleaned(self._files, path)
+                return None
+            old = self._segments.neighbours(replaced)
+            try:
+                deleted = swap_in(self._files, path, old)
+            except HalfSwapped as error:
+                self._durability.broken = str(error)
+                raise
+            segment = self._segment_at(base_offset, old[-1].made_ms)
+            self._segments.replace(replaced, segment)
+            self._aborted.reload(self._files, segment, self._segments.end_of(base_offset, self._end_offset))
+            return deleted
 
     def _segment_at(self, base_offset: int, made_ms: int) -> Segment:
         return Segment(self._files, self._directory, base_offset, index_interval_bytes=self.settings.index_interval_bytes, made_ms=made_ms)

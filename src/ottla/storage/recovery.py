@@ -12,7 +12,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import partial
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from ottla.core.errors import StorageError
@@ -32,6 +32,14 @@ _OLDER_MESSAGE: Final = Struct(">8xiIb")
 _OLDER_LENGTH_MIN: Final = 14
 _OLDER_CRC_FROM: Final = 16
 _CRC_BYTES: Final = 4
+
+
+class Opened(NamedTuple):
+    """How a log was found: closed in order or not, its end, and how many bytes were torn (or behind something torn) and cut."""
+
+    clean: bool
+    end_offset: int
+    bytes_cut: int
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from ottla.core.errors import PeerError, StorageError
 from ottla.core.records.batch import BATCH_LENGTH_MIN, HEADER_BYTES, LENGTH_OVERHEAD_BYTES, BatchHeader, crc_is_valid, read_header
 from ottla.storage.files import Buffer, File, Files
 from ottla.storage.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
+from ottla.storage.log_reading import OpenSegment
 from ottla.storage.transaction_index import TRANSACTION_INDEX_SUFFIX
 
 LOG_SUFFIX: Final = ".log"
@@ -316,6 +317,11 @@ class Segment:
                     return
             yield position, header
             position += header.size_bytes
+
+    def opened_again(self) -> OpenSegment:
+        """The log file by a handle of its own, for a reader on the thread that asks."""
+        name = self.file(LOG_SUFFIX)
+        return OpenSegment(self._files.open(name), name, self.base_offset, self.size)
 
     def read_batch(self, position: int, header: BatchHeader) -> Buffer:
         """All bytes of a batch found by `batches`."""

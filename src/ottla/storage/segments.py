@@ -6,26 +6,32 @@ segments in order, and a broker holds many logs.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from threading import RLock
 
 from ottla.core.cleaning.retention import AgingSegment, expired_segments
 from ottla.core.errors import PeerError, StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import BatchHeader, decode_batch
 from ottla.storage.files import Buffer
+from ottla.storage.log_reading import OpenSegment
 from ottla.storage.log_view import SegmentView
 from ottla.storage.segment import LOG_SUFFIX, NO_TIMESTAMP, Segment
 from ottla.storage.settings import LogSettings
 
 
 class Segments:
-    """Never empty once a log has begun; only the last one, `active`, is appended to."""
+    """Never empty once a log has begun; only the last one, `active`, is appended to.
 
-    __slots__ = ("_all", "_bases", "_warm")
+    `names` is held while files of the log get other names, so that another thread can open all of them as they are.
+    """
+
+    __slots__ = ("_all", "_bases", "_warm", "names")
 
     def __init__(self, segments: list[Segment]) -> None:
         self._all = segments
         self._bases = [segment.base_offset for segment in segments]
         self._warm: Segment | None = None
+        self.names = RLock()
 
     def __len__(self) -> int:
         return len(self._all)
@@ -116,9 +122,21 @@ class Segments:
         self._all.insert(first, segment)
         self._bases.insert(first, segment.base_offset)
 
+    def opened_again(self) -> list[OpenSegment]:
+        """Those that hold something, each by a handle of its own. Any thread, while it holds `names`."""
+        opened: list[OpenSegment] = []
+        try:
+            opened.extend(segment.opened_again() for segment in self._all if segment.size)
+        except StorageError:
+            for each in opened:
+                each.file.close()
+            raise
+        return opened
+
     def _take(self, first: int, count: int) -> list[Segment]:
-        taken = self._all[first : first + count]
-        del self._all[first : first + count], self._bases[first : first + count]
+        with self.names:
+            taken = self._all[first : first + count]
+            del self._all[first : first + count], self._bases[first : first + count]
         if self._warm in taken:
             self._warm = None
         for segment in taken:

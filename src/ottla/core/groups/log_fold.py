@@ -1,4 +1,4 @@
-"""What a coordinator's log comes to, without a coordinator: each key's last record that has a meaning, as `DurableState.apply` would leave it.
+"""What a coordinator's log comes to, without a coordinator: of each key the last record with a meaning, as `DurableState.apply` leaves it.
 
 A lane folds the log piece by piece; two lanes keep this protocol with equal results: the plain one, here, and the columnar one. Which
 batches count (of transactions, only the committed ones) is told to it; it reads no file and no transaction marker.
