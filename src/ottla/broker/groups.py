@@ -79,6 +79,11 @@ class Groups:
             loop = self.take(number) if topic is not None and self._node.leads(topic, number) else None
         return loop
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether a coordinator still reads its log."""
+        return any(loop.coordinator.status is CoordinatorStatus.LOADING for loop in self._loops.values())
+
     def loops(self) -> list[CoordinatorLoop]:
         """Every coordinator of this broker."""
         return list(self._loops.values())

@@ -1,5 +1,7 @@
 """Leadership changes hands, as clients of each broker see it: who refuses, who answers, who is told while it waits."""
 
+import uuid
+
 import pytest
 
 from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, NewTopic
@@ -16,7 +18,7 @@ RECORDS = bytes(encode_batch([Record(0, 5, None, b"x")]))
 @pytest.fixture
 def three(make_api):
     """Three brokers and a topic `t` with one partition, led by broker 1."""
-    api = make_api({"offsets.topic.num.partitions": "3"}, brokers=3)
+    api = make_api({"offsets.topic.num.partitions": "3", "group.initial.rebalance.delay.ms": "60000"}, brokers=3)
     api.cluster.topics.create(NewTopic(name="t", partitions=1, replication_factor=3))
     return api
 
@@ -63,8 +65,6 @@ def test_who_asks_the_old_leader_is_told_the_new_one_with_its_address(three) -> 
     topic_id = three.cluster.catalogue.topics["t"].topic_id
     produce(three, 1)
     move(three, "t", 0, 3)
-    import uuid
-
     fields = fetch_fields()
     fields["topics"][0]["topic_id"] = uuid.UUID(bytes=topic_id)
     answer = three.on(1).ask(FETCH, 16, **fields)
@@ -87,8 +87,13 @@ def test_offsets_are_asked_of_the_leader(three) -> None:
     assert codes == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
+def metadata(api, topic: str):
+    quiet = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+    return api.on(2).ask(METADATA, 12, topics=[{"name": topic, "topic_id": None}], **quiet)
+
+
 def test_metadata_shows_brokers_that_run_and_who_leads(three) -> None:
-    answer = three.on(2).ask(METADATA, 12, topics=[{"name": "t"}])
+    answer = metadata(three, "t")
     assert [broker.node_id for broker in answer.brokers] == [1, 2, 3]
     (part,) = answer.topics[0].partitions
     assert (part.leader_id, part.replica_nodes, part.isr_nodes, part.offline_replicas) == (1, (1, 2, 3), (1, 2, 3), ())
@@ -97,7 +102,7 @@ def test_metadata_shows_brokers_that_run_and_who_leads(three) -> None:
         three.cluster.leadership.gone(three.cluster.nodes[1])
 
     three.runner.run(gone())
-    answer = three.on(2).ask(METADATA, 12, topics=[{"name": "t"}])
+    answer = metadata(three, "t")
     assert ([broker.node_id for broker in answer.brokers], answer.controller_id) == ([2, 3], 2)
     (part,) = answer.topics[0].partitions
     assert (part.leader_id, part.leader_epoch, part.isr_nodes, part.offline_replicas) == (2, 1, (2, 3), (1,))
@@ -110,7 +115,7 @@ def test_a_partition_of_stopped_brokers_has_no_leader(three) -> None:
         three.cluster.leadership.gone(three.cluster.nodes[1])
 
     three.runner.run(gone())
-    (part,) = three.on(2).ask(METADATA, 12, topics=[{"name": "single"}]).topics[0].partitions
+    (part,) = metadata(three, "single").topics[0].partitions
     assert (part.error_code, part.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
 
 
@@ -157,7 +162,6 @@ def test_a_parked_join_is_told_to_look_for_the_new_coordinator(three) -> None:
         "protocols": [{"name": "range", "metadata": encode_subscription(["t"])}],
     }
     member_id = three.on(2).ask(JOIN, 5, member_id="", **fields).member_id
-    three.on(2).ask(JOIN, 5, member_id="", **fields)  # a second id is pending, so that the first one must wait
     waiting = three.on(2).start(JOIN, 5, member_id=member_id, **fields)
     move(three, CONSUMER_OFFSETS, 1, 1)
     assert three.finish(JOIN, 5, waiting).error_code == ErrorCode.NOT_COORDINATOR

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,7 +11,7 @@ from ottla.cli.broker_verbs import carry_out, read_verbs
 
 
 @pytest.fixture
-def told() -> Iterator[list[str]]:
+def told() -> list[str]:
     """The answers to a conversation with two brokers."""
 
     async def story() -> list[str]:
@@ -28,7 +27,7 @@ def told() -> Iterator[list[str]]:
         await task.stop()
         return [answer.replace(first, "FIRST").replace(second, "SECOND").replace(third, "THIRD") for answer in answers]
 
-    yield asyncio.run(story())
+    return asyncio.run(story())
 
 
 def test_every_line_has_its_answer(told: list[str]) -> None:
