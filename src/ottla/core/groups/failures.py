@@ -83,7 +83,18 @@ def _drop_staged(step: Step, group: ClassicGroup, command: AppendFailed, error: 
             f"Reverting to old member id {staged.replaced_id}."
         )
         for reply in command.effects.replies:
-            step.reply(reply.to, failed_result(reply.result, error))
+            # The one error of JoinGroup that tells the generation as well, which goes on without the client.
+            step.reply(
+                reply.to,
+                JoinResult(
+                    error=error,
+                    member_id="",
+                    generation=group.generation,
+                    protocol_type=group.protocol_type,
+                    protocol_name=group.protocol,
+                    leader=group.leader or "",
+                ),
+            )
         return
     release_syncs(step, group, error)
     # "assignmentduring" is how Apache Kafka 4.3 spells it, and what people search for.

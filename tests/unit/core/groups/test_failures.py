@@ -69,3 +69,11 @@ def test_a_partition_that_was_refused_keeps_its_own_error(make_driver: Any) -> N
     driver.shell.fail_next_append = E.REQUEST_TIMED_OUT
     result = driver.answer("commit g 'flights/0=1(long)' 'flights/1=1(x)'")
     assert result.errors == (E.OFFSET_METADATA_TOO_LARGE, E.COORDINATOR_NOT_AVAILABLE)
+
+
+def test_a_static_member_that_could_not_be_replaced_hears_of_the_generation_that_goes_on(driver: Any) -> None:
+    driver.given("join g - new=s1 instance=i1", "wait 0", "sync g s1 gen=1 instance=i1")
+    driver.shell.fail_next_append = E.UNKNOWN_TOPIC_OR_PARTITION
+    result = driver.answer("join g - new=s1b instance=i1")
+    assert (result.error, result.member_id, result.generation) == (E.COORDINATOR_NOT_AVAILABLE, "", 1)
+    assert (result.protocol_type, result.protocol_name, result.leader, result.members) == ("consumer", "range", "s1", ())
