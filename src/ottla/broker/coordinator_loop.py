@@ -101,7 +101,7 @@ class CoordinatorLoop:
         for reply in effects.replies:
             self._reply(reply)
         for line in effects.log_lines:
-            log.info("%s%s", "" if line.startswith("[Group") else self.coordinator.log_prefix, line)
+            log.info("%s%s", self.coordinator.log_prefix, line)
         if effects.events:
             self._publish(effects.events)
 

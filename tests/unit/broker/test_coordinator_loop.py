@@ -134,7 +134,7 @@ def test_the_log_speaks_kafkas_lines(make_api, caplog) -> None:
     prefix = f"[GroupCoordinator id=1 topic=__consumer_offsets partition={api.node.groups.partition_of('g')}] "
     assert f"{prefix}Stabilized group g generation 1 with 1 members." in caplog.messages
     assert any(
-        line.startswith(f"[Group g] Member {member_id} has left group through explicit `LeaveGroup` request") for line in caplog.messages
+        line.startswith(f"{prefix}[Group g] Member {member_id} has left group through explicit `LeaveGroup` request") for line in caplog.messages
     )
 
 

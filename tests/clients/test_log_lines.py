@@ -1,0 +1,170 @@
+"""The log of a group's life, line by line, as Apache Kafka writes it and as we do: greps and log parsers work on both.
+
+The same requests go to both brokers; the lines that name the group must be the same, with member ids replaced by names.
+"""
+
+import logging
+import re
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ottla.testing.raw_client import RawClient
+
+FIND_COORDINATOR, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS = 10, 11, 13, 14, 15
+NONE, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 0, 27, 79
+SUBSCRIPTION = struct.pack(">hi", 0, 1) + struct.pack(">h", 7) + b"flights" + struct.pack(">i", -1)
+
+PREFIX = "[GroupCoordinator id=1 topic=__consumer_offsets partition=P] "
+PREPARING = "Preparing to rebalance group G in state PreparingRebalance with old generation"
+RECEIVED = "Assignment received from leader M1 for group G for generation"
+LEFT = "has left group through explicit `LeaveGroup` request; client reason:"
+DYNAMIC = [
+    "Dynamic member with unknown member id joins group G in Empty state. "
+    "Created a new member id M1 and requesting the member to rejoin with this id.",
+    "Pending dynamic member with id M1 joins group G in Empty state. Adding to the group now.",
+    f"{PREPARING} 0 (reason: Adding new member M1 with group instance id null; client reason: not provided).",
+    "Stabilized group G generation 1 with 1 members.",
+    f"{RECEIVED} 1. The group has 1 members, 0 of which are static.",
+    f"{PREPARING} 1 (reason: Leader M1 re-joining group during Stable; client reason: cached metadata has changed).",
+    "Stabilized group G generation 2 with 1 members.",
+    f"{RECEIVED} 2. The group has 1 members, 0 of which are static.",
+    f"[Group G] Member M1 {LEFT} the consumer is being closed",
+    f"{PREPARING} 2 (reason: explicit `LeaveGroup` request for (M1) members.).",
+    "Group G with generation 3 is now empty.",
+]
+STATIC = [
+    "Static member with groupInstanceId=I1 and unknown member id joins group G in Empty state. "
+    "Created a new member id M1 for this member and added to the group.",
+    f"{PREPARING} 0 (reason: Adding new member M1 with group instance id I1; client reason: not provided).",
+    "Stabilized group G generation 1 with 1 members.",
+    f"{RECEIVED} 1. The group has 1 members, 1 of which are static.",
+    "Static member with groupInstanceId=I1 and unknown member id joins group G in Stable state. "
+    "Replacing previously mapped member M1 with this groupInstanceId.",
+    f"[Group G] Member M2 {LEFT} drain",
+    f"{PREPARING} 1 (reason: explicit `LeaveGroup` request for () members.).",
+    "Group G with generation 2 is now empty.",
+]
+
+
+class Member:
+    """One member, alone in its group; each method is one request that must succeed."""
+
+    def __init__(self, client: RawClient, group: str, instance_id: str | None = None) -> None:
+        self.client = client
+        self.group = group
+        self.instance_id = instance_id
+        self.member_id = ""
+        self.generation = -1
+
+    def join(self, reason: str | None = None) -> None:
+        answer = self._join(reason)
+        if answer.error_code == MEMBER_ID_REQUIRED:
+            self.member_id = answer.member_id
+            answer = self._join(reason)
+        assert answer.error_code == NONE
+        self.member_id, self.generation = answer.member_id, answer.generation_id
+
+    def _join(self, reason: str | None) -> Any:
+        return self.client.call(
+            JOIN_GROUP,
+            9,
+            group_id=self.group,
+            session_timeout=10_000,
+            rebalance_timeout=10_000,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": SUBSCRIPTION}],
+            reason=reason,
+        )
+
+    def sync(self) -> None:
+        answer = self.client.call(
+            SYNC_GROUP,
+            5,
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[{"member_id": self.member_id, "assignment": b"all"}],
+        )
+        assert answer.error_code == NONE
+
+    def leave(self, reason: str, *, by_instance_id: bool = False) -> None:
+        leaving = {"member_id": "" if by_instance_id else self.member_id, "group_instance_id": self.instance_id, "reason": reason}
+        answer = self.client.call(LEAVE_GROUP, 5, group_id=self.group, members=[leaving])
+        assert [int(each.error_code) for each in answer.members] == [NONE]
+
+
+@pytest.fixture
+def read_lines(kafka_broker: Any, caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[str, dict[str, str]], list[str]]]:
+    """`read_lines(group, names)` gives the coordinator's lines so far that name the group, ids replaced by `names`."""
+    caplog.set_level(logging.INFO, "ottla.broker")
+
+    def read(group: str, names: dict[str, str]) -> list[str]:
+        if kafka_broker.kind == "apache-kafka":
+            said = kafka_broker.log_path.read_text().splitlines()
+        else:
+            said = [record.getMessage() for record in caplog.records]
+        lines = []
+        for line in said:
+            if group in line and "GroupCoordinator id=" in line:
+                text = re.sub(r"partition=\d+", "partition=P", line[line.index("[GroupCoordinator") :])
+                for known, name in {group: "G", **names}.items():
+                    text = text.replace(known, name)
+                lines.append(re.sub(r" \(org\.apache\.kafka\S*\)$", "", text))
+        return lines
+
+    yield read
+
+
+@pytest.fixture
+def new_member(raw_client: RawClient, unique_name: Callable[[str], str], wait_until: Callable[..., None]) -> Callable[..., Member]:
+    """`new_member(instance_id)`: the only member of a new group whose coordinator is ready; nothing is sent yet."""
+
+    def make(instance_id: str | None = None) -> Member:
+        group = unique_name("group")
+        wait_until(lambda: raw_client.call(FIND_COORDINATOR, 0, key=group).error_code == NONE, "a coordinator")
+        loaded = lambda: raw_client.call(DESCRIBE_GROUPS, 5, groups=[group]).groups[0].error_code == NONE  # noqa: E731
+        wait_until(loaded, "a loaded coordinator")
+        return Member(raw_client, group, instance_id)
+
+    return make
+
+
+def test_the_life_of_a_dynamic_member(
+    new_member: Callable[..., Member], read_lines: Callable[..., list[str]], wait_until: Callable[..., None]
+) -> None:
+    member = new_member()
+    member.join()
+    member.sync()
+    member.join("cached metadata has changed")
+    member.sync()
+    member.leave("the consumer is being closed")
+    names = {member.member_id: "M1"}
+    wait_until(lambda: any("is now empty" in line for line in read_lines(member.group, names)), "the last line")
+    assert read_lines(member.group, names) == [PREFIX + line for line in DYNAMIC]
+
+
+def test_the_life_of_a_static_member(
+    new_member: Callable[..., Member],
+    unique_name: Callable[[str], str],
+    read_lines: Callable[..., list[str]],
+    wait_until: Callable[..., None],
+) -> None:
+    instance_id = unique_name("instance")
+    member = new_member(instance_id)
+    member.join()
+    member.sync()
+    names = {member.member_id: "M1"}
+    member.member_id = ""
+    member.join()
+    names |= {member.member_id: "M2", instance_id: "I1"}
+    member.leave("drain", by_instance_id=True)
+    wait_until(lambda: any("is now empty" in line for line in read_lines(member.group, names)), "the last line")
+    assert read_lines(member.group, names) == [PREFIX + line for line in STATIC]
