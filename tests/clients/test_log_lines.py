@@ -6,7 +6,7 @@ The same requests go to both brokers; the lines that name the group must be the 
 import logging
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -102,7 +102,7 @@ class Member:
 
 
 @pytest.fixture
-def read_lines(kafka_broker: Any, caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[str, dict[str, str]], list[str]]]:
+def read_lines(kafka_broker: Any, caplog: pytest.LogCaptureFixture) -> Callable[[str, dict[str, str]], list[str]]:
     """`read_lines(group, names)` gives the coordinator's lines so far that name the group, ids replaced by `names`."""
     caplog.set_level(logging.INFO, "ottla.broker")
 
@@ -120,7 +120,7 @@ def read_lines(kafka_broker: Any, caplog: pytest.LogCaptureFixture) -> Iterator[
                 lines.append(re.sub(r" \(org\.apache\.kafka\S*\)$", "", text))
         return lines
 
-    yield read
+    return read
 
 
 @pytest.fixture

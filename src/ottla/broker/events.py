@@ -1,6 +1,7 @@
 """Group events on their way out: to whoever listens, and as one JSON record each to the topic `__ottla_group_events`.
 
-Listeners are a Python callback and the metrics. Publishing never delays an answer (it runs when the loop is next free) and never fails a group: a full disk costs events, with a log line.
+Listeners are a Python callback and the metrics. Publishing never delays an answer (it runs when the loop is next free) and never fails a
+group: a full disk costs events, with a log line.
 """
 
 import asyncio

@@ -21,6 +21,7 @@ from ottla.storage.files import Files, OsFiles
 from ottla.storage.memory_files import MemoryFiles
 
 if TYPE_CHECKING:
+    from ottla.broker.group_watch import GroupWatch
     from ottla.broker.metrics_server import MetricsServer
 
 log = logging.getLogger("ottla.broker")
@@ -77,6 +78,7 @@ class BrokerTask:
         self._listen = listen
         self._metrics_listen = None if metrics is None else parse_listen(metrics)
         self._metrics: MetricsServer | None = None
+        self._group_watch: GroupWatch | None = None
         self._files: Files = files or (MemoryFiles() if data_dir is None else OsFiles(data_dir))
         self.cluster = ClusterState(self._files, BrokerConfig(dict(config)), brokers=brokers, on_group_event=on_group_event)
         self._servers: dict[int, tuple[Server, asyncio.AbstractServer]] = {}
@@ -100,12 +102,22 @@ class BrokerTask:
 
     def _serve_metrics(self) -> None:
         # Loaded here, since most brokers serve none.
+        from ottla.broker.group_aliases import alias_metrics
+        from ottla.broker.group_metrics import group_metrics
+        from ottla.broker.group_watch import watch_groups
         from ottla.broker.metrics import pages
         from ottla.broker.metrics_server import MetricsServer
 
         assert self._metrics_listen is not None
         cluster = self.cluster
-        self._metrics = MetricsServer(*self._metrics_listen, pages(lambda: cluster.health.view, cluster.clock))
+        watch = self._group_watch = watch_groups(cluster)
+        served = pages(
+            lambda: cluster.health.view,
+            cluster.clock,
+            lambda: group_metrics(watch.picture, cluster.clock()),
+            aliases=lambda: alias_metrics(watch.picture, cluster.health.view.partitions),
+        )
+        self._metrics = MetricsServer(*self._metrics_listen, served)
 
     async def start(self) -> None:
         """Reads back the data, then opens the listeners. Raises StorageError (also when another broker uses the directory) or OSError."""
@@ -142,6 +154,8 @@ class BrokerTask:
         if self._metrics is not None:
             self._metrics.close()
         try:
+            if self._group_watch is not None:
+                await self._group_watch.stop()
             await self.cluster.health.stop()
             await self.cluster.cleaner.stop()
             await self.cluster.deletions.write()

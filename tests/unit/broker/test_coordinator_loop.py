@@ -133,9 +133,8 @@ def test_the_log_speaks_kafkas_lines(make_api, caplog) -> None:
     api.ask(13, 0, group_id="g", member_id=member_id)
     prefix = f"[GroupCoordinator id=1 topic=__consumer_offsets partition={api.node.groups.partition_of('g')}] "
     assert f"{prefix}Stabilized group g generation 1 with 1 members." in caplog.messages
-    assert any(
-        line.startswith(f"{prefix}[Group g] Member {member_id} has left group through explicit `LeaveGroup` request") for line in caplog.messages
-    )
+    left = f"{prefix}[Group g] Member {member_id} has left group through explicit `LeaveGroup` request"
+    assert any(line.startswith(left) for line in caplog.messages)
 
 
 async def turns(seconds: float) -> None:
