@@ -29,6 +29,7 @@ from ottla.core.groups.commands import (
     Resign,
     SyncGroup,
 )
+from ottla.core.groups.durable import DurableState
 from ottla.core.groups.effects import Effects
 from ottla.core.groups.expiry import expire_offsets
 from ottla.core.groups.failures import append_failed
@@ -97,6 +98,11 @@ class Coordinator:
     def is_expiring(self) -> bool:
         """Whether a pass over old offsets is under way, which the next `ExpireOffsets` carries on."""
         return self.registry.expiry is not None
+
+    def begin(self, durable: DurableState) -> None:
+        """While loading, instead of replaying each record of the log: know what all of them come to (`log_fold`)."""
+        assert self.status is CoordinatorStatus.LOADING, f"a coordinator that is {self.status} knows what it knows"
+        self.registry.durable = durable
 
     def replay(self, record: GroupRecord) -> None:
         """Let a record that is in the log take effect: while loading every one, later those of the last step."""
