@@ -48,6 +48,7 @@ def test_a_leader_that_goes_is_followed_by_the_next() -> None:
     assert group.leader is None
 
 
+@pytest.mark.conformance("GroupMetadataTest.testSupportsProtocols")
 @pytest.mark.parametrize(
     ("protocol_type", "protocols", "supported"),
     [
@@ -63,6 +64,7 @@ def test_a_joiner_needs_one_protocol_that_all_members_know(protocol_type: str, p
     assert group.supports(protocol_type, protocols) == supported
 
 
+@pytest.mark.conformance("GroupMetadataTest.testSupportsProtocols")
 def test_an_empty_group_takes_any_type_and_protocol() -> None:
     group = ClassicGroup("g", now_ms=0)
     assert group.supports("connect", (STICKY,))
@@ -70,6 +72,7 @@ def test_an_empty_group_takes_any_type_and_protocol() -> None:
     assert not group.supports("consumer", ())
 
 
+@pytest.mark.conformance("GroupMetadataTest.testSelectProtocol", "GroupMetadataTest.testSelectProtocolChoosesCompatibleProtocol")
 def test_the_vote() -> None:
     assert group_of(member("m1", RANGE, ROUNDROBIN), member("m2", ROUNDROBIN, RANGE)).select_protocol() == "range"
     assert group_of(member("m2", ROUNDROBIN, RANGE), member("m1", RANGE, ROUNDROBIN)).select_protocol() == "roundrobin"
@@ -84,6 +87,7 @@ def test_a_protocol_counts_once_for_a_member_that_lists_it_twice() -> None:
     assert group.supports("consumer", (ROUNDROBIN,))
 
 
+@pytest.mark.conformance("GroupMetadataTest.testUpdateMember")
 def test_updates_change_what_is_supported() -> None:
     first = member("m1", RANGE)
     group = group_of(first)
@@ -93,6 +97,7 @@ def test_updates_change_what_is_supported() -> None:
     assert (first.session_timeout_ms, first.rebalance_timeout_ms) == (7_000, 9_000)
 
 
+@pytest.mark.conformance("GroupMetadataTest.testInvokeJoinCallback", "GroupMetadataTest.testNotInvokeJoinCallback")
 def test_parking_is_counted_once() -> None:
     first, second = member("m1"), member("m2")
     group = group_of(first, second)
@@ -113,6 +118,7 @@ def test_the_longest_rebalance_timeout_counts() -> None:
     assert ClassicGroup("g", now_ms=0).rebalance_timeout_ms == 0
 
 
+@pytest.mark.conformance("GroupMetadataTest.testReplaceGroupInstance")
 def test_a_new_incarnation_takes_over_everything() -> None:
     old = member("s1", instance_id="i1")
     old.assignment = b"plan"
@@ -134,6 +140,7 @@ def test_nobody_is_removed_while_it_waits() -> None:
         group.remove("m1")
 
 
+@pytest.mark.conformance("GroupMetadataTest.testSubscribedTopics")
 def test_subscribed_topics() -> None:
     both = encode_subscription(["flights", "weather"])
     group = group_of(member("m1"), member("m2", ("range", both)))
@@ -144,12 +151,23 @@ def test_subscribed_topics() -> None:
     assert not group.is_subscribed_to("anything")
 
 
+@pytest.mark.conformance("GroupMetadataTest.testSubscribedTopics")
 def test_topics_are_unknown_if_one_subscription_cannot_be_read() -> None:
     group = group_of(member("m1"), member("m2", ("range", b"\x00")))
     group.protocol = "range"
     group.learn_subscribed_topics()
     assert group.subscribed_topics is None
     assert group.is_subscribed_to("flights")
+
+
+@pytest.mark.conformance("GroupMetadataTest.testSubscribedTopicsNonConsumerGroup")
+def test_what_other_protocols_consume_is_not_known() -> None:
+    group = ClassicGroup("g", now_ms=0)
+    group.add(member("m1"), "connect")
+    group.protocol = "range"
+    group.learn_subscribed_topics()
+    assert group.subscribed_topics is None
+    assert not group.is_subscribed_to("flights")
 
 
 def test_a_simple_group_is_subscribed_to_nothing() -> None:
@@ -181,6 +199,7 @@ def registered(leader: str | None) -> GroupMetadataValue:
     )
 
 
+@pytest.mark.conformance("GroupMetadataManagerTest.testReplayGroupMetadataRecords")
 def test_a_group_comes_back_from_its_record() -> None:
     group = ClassicGroup.from_registration("g", registered("m1"), now_ms=100)
     assert (group.state, group.generation, group.leader, group.state_since_ms) == (GroupState.STABLE, 7, "m1", 5)

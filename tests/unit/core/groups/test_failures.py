@@ -21,6 +21,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.conformance("GroupMetadataManagerTest.testJoinGroupAppendErrorConversion")
 @pytest.mark.parametrize("error", ANSWERS)
 @pytest.mark.parametrize("line", ["sync g m1 gen=1", "commit simple flights/0=1", "leave g m1", "delete empty", "join new - new=m1"])
 def test_what_clients_are_told(driver: Any, error: ErrorCode, line: str) -> None:
@@ -64,6 +65,7 @@ def test_a_timer_whose_record_fails_has_nobody_to_tell(driver: Any) -> None:
     assert fired[0].replies == ()
 
 
+@pytest.mark.conformance("GroupMetadataManagerTest.scala.testCommitOffsetPartialFailure")
 def test_a_partition_that_was_refused_keeps_its_own_error(make_driver: Any) -> None:
     driver = make_driver(offset_metadata_bytes_max=1)
     driver.shell.fail_next_append = E.REQUEST_TIMED_OUT
@@ -71,6 +73,7 @@ def test_a_partition_that_was_refused_keeps_its_own_error(make_driver: Any) -> N
     assert result.errors == (E.OFFSET_METADATA_TOO_LARGE, E.COORDINATOR_NOT_AVAILABLE)
 
 
+@pytest.mark.conformance("GroupMetadataManagerTest.testReplaceStaticMemberInStableStateErrors")
 def test_a_static_member_that_could_not_be_replaced_hears_of_the_generation_that_goes_on(driver: Any) -> None:
     driver.given("join g - new=s1 instance=i1", "wait 0", "sync g s1 gen=1 instance=i1")
     driver.shell.fail_next_append = E.UNKNOWN_TOPIC_OR_PARTITION

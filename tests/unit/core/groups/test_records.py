@@ -90,6 +90,15 @@ GOLDEN: list[tuple[GroupRecord, str, str | None]] = [
 ]
 
 
+@pytest.mark.conformance(
+    "GroupMetadataManagerTest.scala.testSerdeOffsetCommitValue",
+    "GroupMetadataManagerTest.scala.testSerdeOffsetCommitValueWithExpireTimestamp",
+    "GroupMetadataManagerTest.scala.testSerdeOffsetCommitValueWithNoneExpireTimestamp",
+    "GroupMetadataManagerTest.scala.testSerializeGroupMetadataValueToHighestNonFlexibleVersion",
+    "GroupMetadataManagerTest.scala.testSerializeOffsetCommitValueToHighestNonFlexibleVersion",
+    "GroupMetadataManagerTest.scala.testDeserializeHighestSupportedOffsetCommitValueVersion",
+    "GroupMetadataManagerTest.scala.testLoadOffsetWithExplicitRetention",
+)
 @pytest.mark.parametrize(("record", "key", "value"), GOLDEN)
 def test_s2_1_bytes_are_kafkas_own(record: GroupRecord, key: str, value: str | None) -> None:
     encoded = encode_value(record)
@@ -98,6 +107,7 @@ def test_s2_1_bytes_are_kafkas_own(record: GroupRecord, key: str, value: str | N
     assert decode(bytes.fromhex(key), None if value is None else bytes.fromhex(value)) == record
 
 
+@pytest.mark.conformance("GroupMetadataManagerTest.scala.testLoadOffsetFromOldCommit")
 def test_older_offset_values_are_read() -> None:
     key = encode_key(offset_record(None))
     text = struct.pack(">h", 1) + b"m"
@@ -110,6 +120,10 @@ def test_older_offset_values_are_read() -> None:
     assert decode(key, without_expiry) == expected
 
 
+@pytest.mark.conformance(
+    "GroupMetadataManagerTest.scala.testReadFromOldGroupMetadata",
+    "GroupMetadataManagerTest.scala.testCurrentStateTimestampForAllGroupMetadataVersions",
+)
 def test_older_group_values_are_read() -> None:
     def text(value: str) -> bytes:
         return struct.pack(">h", len(value)) + value.encode()
@@ -128,6 +142,16 @@ def test_older_group_values_are_read() -> None:
         assert record == expected
 
 
+@pytest.mark.conformance("GroupMetadataManagerTest.testReplayGroupMetadataRecords")
+def test_a_rebalance_timeout_that_nobody_said_is_the_session_timeout() -> None:
+    record = group_record((member(rebalance_timeout_ms=-1),))
+    assert decode(encode_key(record), encode_value(record)) == group_record((member(rebalance_timeout_ms=45_000),))
+
+
+@pytest.mark.conformance(
+    "GroupMetadataManagerTest.scala.testDeserializeHighestSupportedGroupMetadataValueVersion",
+    "GroupMetadataManagerTest.scala.testDeserializeFutureGroupMetadataValue",
+)
 def test_the_flexible_group_value_is_read() -> None:
     def text(value: str) -> bytes:
         return bytes([len(value) + 1]) + value.encode()
@@ -139,11 +163,20 @@ def test_the_flexible_group_value_is_read() -> None:
     assert decode(b"\x00\x02\x00\x01g", head + b"\x02" + one + tagged) == group_record((member(),))
 
 
+@pytest.mark.conformance("GroupMetadataManagerTest.scala.testDeserializeFutureOffsetCommitValue")
+def test_what_later_versions_add_to_an_offset_is_passed_over() -> None:
+    value = bytes.fromhex("0004000000000000002a00000005026d0000018bcfe56800")
+    tagged = b"\x02\x00\x10" + TOPIC_ID + b"\x09\x02hi"
+    assert decode(encode_key(offset_record(None)), value + tagged) == offset_record(offset_value(topic_id=TOPIC_ID))
+
+
+@pytest.mark.conformance("GroupMetadataManagerTest.scala.testReadMessageKeyCanReadUnknownMessage")
 def test_unknown_types_are_no_error_and_no_record() -> None:
     for record_type in (3, 4, 5, 16, 23, 999):
         assert decode(struct.pack(">h", record_type) + b"whatever", b"\x00\x00") is None
 
 
+@pytest.mark.conformance("GroupMetadataManagerTest.scala.testShouldThrowExceptionForUnsupportedGroupMetadataVersion")
 @pytest.mark.parametrize(
     ("key", "value"),
     [
