@@ -7,13 +7,14 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from ottla.broker.committed_records import committed_records
+from ottla.broker.group_loading import load_groups
 from ottla.broker.partitions import Partition
-from ottla.core.errors import PeerError, StorageError
+from ottla.core.errors import StorageError
 from ottla.core.groups.commands import AppendFailed, Command, ExpireOffsets, FinishLoading, Resign
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import Effects, Reply
-from ottla.core.groups.records import decode, encode_key, encode_value
+from ottla.core.groups.log_fold import Lane, LoadedGroups, PlainFold
+from ottla.core.groups.records import encode_key, encode_value
 from ottla.core.model import GroupEvent, Record
 
 log = logging.getLogger("ottla.broker.coordinator")
@@ -41,21 +42,17 @@ class CoordinatorLoop:
         self._settings = coordinator.registry.settings
         self._next_expiry: asyncio.TimerHandle | None = None
 
-    def load(self) -> None:
-        """Replays the partition from its start, then serves. A record without meaning here is logged and passed over."""
-        unknown = 0
-        for record in committed_records(self.partition.log):
-            try:
-                decoded = decode(record.key, record.value)
-            except PeerError as error:
-                log.error("%s-%d: the record at offset %d is passed over: %s", *self.partition.name, record.offset, error)
-                continue
-            if decoded is None:
-                unknown += 1
-            else:
-                self.coordinator.replay(decoded)
-        if unknown:
-            log.warning("%s-%d: %d records are of types not known here; they stay in the log", *self.partition.name, unknown)
+    def load(self, lane: Lane = PlainFold) -> None:
+        """Reads the partition from its start, here and now, then serves. Raises StorageError when its log cannot be read."""
+        self.begin(load_groups(self.partition.log, lane))
+
+    def begin(self, loaded: LoadedGroups) -> None:
+        """Serves with what the log came to, which may have been read on another thread. What of it means nothing here is logged."""
+        for problem in loaded.problems:
+            log.error("%s-%d: %s", *self.partition.name, problem)
+        if loaded.unknown:
+            log.warning("%s-%d: %d records are of types not known here; they stay in the log", *self.partition.name, loaded.unknown)
+        self.coordinator.begin(loaded.durable)
         self.run(FinishLoading())
         self._expire_later()
 

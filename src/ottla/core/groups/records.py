@@ -6,6 +6,7 @@ decided here.
 """
 
 from dataclasses import dataclass
+from struct import Struct
 from typing import NamedTuple
 
 from ottla.core.errors import PeerError
@@ -83,6 +84,11 @@ _STRING_CHARS_SAFE = STRING_BYTES_MAX // 4
 """UTF-8 takes at most four bytes a character: no shorter string needs to be encoded to be measured."""
 
 
+_COMMON_VALUE = Struct(">hqihq")
+_COMMON_VALUE_BEGIN = b"\0\3"
+"""Version 3 without metadata: as nearly all commits are, and a log may hold millions."""
+
+
 def refuse_long_strings(*texts: str | None) -> None:
     """PeerError for a string that no record could hold; Kafka refuses it when it reads the request."""
     for text in texts:
@@ -144,6 +150,10 @@ def _encode_offset(value: OffsetValue) -> bytes:
 
 def decode_offset_value(data: bytes) -> OffsetValue:
     """The value of an offset record, of any version. Raises PeerError."""
+    if len(data) == _COMMON_VALUE.size and data.startswith(_COMMON_VALUE_BEGIN):
+        _, offset, leader_epoch, metadata_bytes, commit_timestamp_ms = _COMMON_VALUE.unpack(data)
+        if metadata_bytes == 0:
+            return OffsetValue(offset, leader_epoch, "", commit_timestamp_ms)
     reader = Reader(data)
     version = reader.int16()
     if not 0 <= version <= 4:
