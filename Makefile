@@ -6,7 +6,7 @@ export JAVA_HOME = $(shell sh scripts/java-home.sh)
 # Two workers: the suite's time is mostly waiting for clients, and the smallest machine we care for has two cores.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
-.PHONY: all setup java demo test check bench sim scenarios docs
+.PHONY: all setup java demo test check bench sim soak scenarios docs
 
 all: check test
 
@@ -44,6 +44,10 @@ bench: setup java
 	$(BIN)/python benchmarks/cleaner.py
 	$(BIN)/python benchmarks/memory.py --rounds 1
 	$(BIN)/python benchmarks/groups.py --rounds 3
+
+# Ten minutes of chaos with real clients; SEEDS=1,2,3 for more.
+soak: setup
+	OTTLA_CHAOS_SECONDS=600 OTTLA_CHAOS_SEEDS=$(or $(SEEDS),1) $(BIN)/python -m pytest -s tests/clients/test_chaos.py
 
 # make sim SEED=123 lives through one seed; without SEED, through the first hundred.
 sim: setup

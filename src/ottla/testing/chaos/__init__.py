@@ -1,0 +1,1 @@
+"""Groups under chaos: real consumers as processes that join, leave, freeze and die, on brokers that come, go and hand groups over."""

@@ -1,0 +1,42 @@
+"""Real clients under chaos on three brokers: consumers of three libraries join, leave, freeze and die; coordinators and leaders move.
+
+OTTLA_CHAOS_SECONDS (60) and OTTLA_CHAOS_SEEDS (two) make it longer: `make soak` runs ten minutes.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ottla.broker import Cluster
+from ottla.core.model import GroupEvent
+from ottla.testing.chaos.driver import PARTITIONS, TOPIC, Chaos
+from ottla.testing.chaos.oracle import lost, owned_twice, without_cause
+from ottla.testing.raw_client import RawClient
+
+SECONDS = float(os.environ.get("OTTLA_CHAOS_SECONDS", "60"))
+SEEDS = [int(seed) for seed in os.environ.get("OTTLA_CHAOS_SEEDS", "1,2").split(",")]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_is_lost_nobody_owns_twice_and_every_rebalance_has_a_cause(seed: int, tmp_path: Path) -> None:
+    events: list[GroupEvent] = []
+    settings = {"default.replication.factor": "3", "group.initial.rebalance.delay.ms": "500"}
+    with Cluster(brokers=3, config=settings, on_group_event=events.append) as cluster:
+        with RawClient(cluster.address(1)) as client:
+            topic = {"name": TOPIC, "num_partitions": PARTITIONS, "replication_factor": 3}
+            assert client.call(19, 5, topics=[topic]).topics[0].error_code == 0
+        chaos = Chaos(cluster, seed, tmp_path)
+        try:
+            chaos.run(SECONDS)
+            chaos.drain()
+        finally:
+            chaos.close()
+    journals = chaos.journals()
+    rounds = [event for event in events if event.kind == "sync_completed"]
+    print(f"seed {seed}: {dict(chaos.acts)}, {len(rounds)} rebalances, {len(chaos.produced)} records, {len(journals)} consumers")
+    assert len(rounds) > SECONDS / 10, "a chaos with hardly a rebalance shows nothing"
+    assert {journal_of.library for journal_of in chaos._started if any(read.processed for read in journals)} >= {"confluent", "aiokafka"}
+    assert lost(chaos.produced, journals) == []
+    assert owned_twice(events) == []
+    assert without_cause(events) == []
