@@ -3,13 +3,19 @@
 `reply_to` is opaque to the coordinator: it comes back in the `Reply`, at once or, for a parked member, later.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from ottla.core.errors import ErrorCode
+from ottla.core.groups.committed import TopicOffsets
 from ottla.core.groups.effects import Effects
+from ottla.core.groups.on_demand import OnDemand
+
+# What is made for each request of the hot path is not frozen: that would take several times as long to make. Nobody changes it.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class JoinGroup:
     """JoinGroup (11). `new_member_id` is the id the member gets if it has none: the door rolls the dice, not the machine."""
 
@@ -31,7 +37,7 @@ class JoinGroup:
     new_member_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class SyncGroup:
     """SyncGroup (14). `protocol_type`/`protocol_name` are None where the version does not carry them (v<5)."""
 
@@ -45,7 +51,7 @@ class SyncGroup:
     assignments: tuple[tuple[str, bytes], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Heartbeat:
     """Heartbeat (12)."""
 
@@ -74,7 +80,7 @@ class LeaveGroup:
     members: tuple[LeavingMember, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class OffsetToCommit:
     """One partition of an OffsetCommit. `topic_id` is the topic's id (16 bytes, zeros when unknown): value version 4 keeps it."""
 
@@ -86,7 +92,43 @@ class OffsetToCommit:
     topic_id: bytes = bytes(16)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsToCommit(OnDemand[OffsetToCommit]):
+    """The partitions of an OffsetCommit in columns (TopicOffsets), as the door reads them; to whoever looks, a tuple."""
+
+    __slots__ = ("topics",)
+
+    def __init__(self, topics: tuple[TopicOffsets, ...]) -> None:
+        self.topics = topics
+
+    @classmethod
+    def of(cls, offsets: Iterable[OffsetToCommit]) -> "OffsetsToCommit":
+        """The same in columns; neighbours of one topic go together."""
+        if isinstance(offsets, OffsetsToCommit):
+            return offsets
+        topics = []
+        for (topic, topic_id), group in groupby(offsets, lambda each: (each.topic, each.topic_id)):
+            run = list(group)
+            metadata = [each.metadata or "" for each in run]
+            columns = [each.partition for each in run], [each.offset for each in run], [each.leader_epoch for each in run]
+            topics.append(TopicOffsets(topic, topic_id, *columns, metadata if any(metadata) else None))
+        return cls(tuple(topics))
+
+    def __len__(self) -> int:
+        return sum([len(topic.partitions) for topic in self.topics])
+
+    def _make(self) -> tuple[OffsetToCommit, ...]:
+        return tuple(
+            OffsetToCommit(
+                topic=topic.topic, partition=partition, offset=offset, leader_epoch=epoch, metadata=text, topic_id=topic.topic_id
+            )
+            for topic in self.topics
+            for partition, offset, epoch, text in zip(
+                topic.partitions, topic.offsets, topic.leader_epochs, topic.metadata or [""] * len(topic.partitions), strict=True
+            )
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class OffsetCommit:
     """OffsetCommit (8). Partitions that do not exist have been taken out by the door, which answers them itself."""
 
@@ -99,7 +141,7 @@ class OffsetCommit:
     """-1: the broker's setting; otherwise an explicit expiry (v2-4 only)."""
     knows_group_errors: bool
     """v9+: an unknown group is GROUP_ID_NOT_FOUND, before that ILLEGAL_GENERATION."""
-    offsets: tuple[OffsetToCommit, ...]
+    offsets: Sequence[OffsetToCommit]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,15 @@
 """The group coordinator of one partition of the offsets topic: read this file first, every way into the machine is here.
 
-It decides and never does: a command and the time give `Effects`. The shell appends their records as one batch, gives each to
-`replay`, and only then sends the replies and publishes the events; if the append fails, the effects come back as `AppendFailed`.
+It decides and never does: a command and the time give `Effects`. The shell appends their records, gives each to `replay`, and only
+then sends the replies and publishes the events; if the append fails, the effects come back as `AppendFailed`. Effects of several
+commands may share an append, as long as no command comes that would read what is undecided (`must_settle_before`).
 Only `replay` changes what is durable, so a restart is the same code: replay the log, then `FinishLoading`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from ottla.core.errors import ErrorCode
 from ottla.core.groups.classic_group import ClassicGroup
 from ottla.core.groups.commands import (
     AppendFailed,
@@ -16,7 +18,6 @@ from ottla.core.groups.commands import (
     DescribeGroup,
     ExpireOffsets,
     FinishLoading,
-    ForgetTopics,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -29,6 +30,7 @@ from ottla.core.groups.commands import (
     Resign,
     SyncGroup,
 )
+from ottla.core.groups.committed import CommittedOffsets
 from ottla.core.groups.durable import DurableState
 from ottla.core.groups.effects import Effects
 from ottla.core.groups.expiry import expire_offsets
@@ -42,10 +44,12 @@ from ottla.core.groups.offsets import commit_offsets, delete_offsets, fetch_offs
 from ottla.core.groups.rebalance import expire_join
 from ottla.core.groups.records import GroupMetadataRecord, GroupRecord
 from ottla.core.groups.settings import GroupSettings
+from ottla.core.groups.states import ANSWERS
 from ottla.core.groups.static_members import take_staged_place
 from ottla.core.groups.step import Registry, Step
 from ottla.core.groups.sync import expire_sync, settle, sync_group
 from ottla.core.groups.timers import JOIN, SYNC, Timer
+from ottla.core.groups.undecided import Undecided
 from ottla.core.groups.views import GroupsView, view_groups
 
 REQUESTS: dict[type, Callable[[Step, Any], None]] = {
@@ -65,8 +69,8 @@ REQUESTS: dict[type, Callable[[Step, Any], None]] = {
 class Coordinator:
     """Coordinates the groups whose names hash to `partition`.
 
-    Between effects that have records and their outcome (their replay, or `AppendFailed`) no other command may come: the shell is
-    one loop per coordinator. That is asserted.
+    The shell is one loop per coordinator. Effects are settled (replayed, or failed) in the order in which they were handed out, and all
+    of them before a command that `must_settle_before` names, or a timer. That is asserted.
     """
 
     __slots__ = ("_undecided", "node_id", "partition", "registry", "status")
@@ -76,8 +80,7 @@ class Coordinator:
         self.node_id = node_id
         self.status = CoordinatorStatus.LOADING
         self.registry = Registry(settings)
-        self._undecided = 0
-        """Records that were handed out and have neither been replayed nor failed."""
+        self._undecided = Undecided()
 
     @property
     def log_prefix(self) -> str:
@@ -86,13 +89,35 @@ class Coordinator:
 
     def handle(self, command: Command, *, now_ms: int) -> Effects:
         """Decide about one command. Raises PeerError, with nothing changed, for strings that no record could hold."""
+        assert not self._undecided.holds_up(command), f"{command} came before what it reads was replayed or failed"
         step = Step(self.registry, now_ms)
-        if isinstance(command, (AppendFailed, ExpireOffsets, FinishLoading, ForgetTopics, Resign)):
-            self._take_notice(step, command)
+        answer = REQUESTS.get(type(command))
+        if answer is None:
+            self._take_notice(step, command)  # type: ignore[arg-type]
         else:
-            assert self._undecided == 0, f"{command} came before the last step was replayed or failed"
-            self._answer(step, command)
+            self._answer(step, command, answer)  # type: ignore[arg-type]
         return self._decided(step)
+
+    def must_settle_before(self, command: Command) -> bool:
+        """Whether everything that was handed out must be replayed, or have failed, before this command may come."""
+        return self._undecided.holds_up(command)
+
+    def beat(self, group_id: str, generation: int, member_id: str, instance_id: str | None, *, now_ms: int) -> ErrorCode | None:
+        """The answer to a Heartbeat that does no more than start a session anew, which is then done: the same as `handle`'s, at less cost.
+
+        None, and nothing is done, when a whole step must decide, or something must be settled before.
+        """
+        group = self.registry.groups.get(group_id)
+        if group is None or self.status is not CoordinatorStatus.ACTIVE or self._undecided.holds_up_beats(group_id):
+            return None
+        member = group.members.get(member_id)
+        if member is None or generation != group.generation or not group_id:
+            return None
+        if instance_id is not None and group.static_members.get(instance_id) != member_id:
+            return None
+        member.last_seen_ms = now_ms
+        self.registry.timers.arm(member.session, now_ms + member.session_timeout_ms)
+        return ANSWERS[group.state].heartbeat
 
     @property
     def is_expiring(self) -> bool:
@@ -108,9 +133,18 @@ class Coordinator:
         """Let a record that is in the log take effect: while loading every one, later those of the last step."""
         self.registry.durable.apply(record)
         if self.status is CoordinatorStatus.ACTIVE:
-            assert self._undecided > 0, f"{record} was not asked for"
-            self._undecided -= 1
+            self._undecided.remove(1)
             self._take_effect(record)
+
+    def replay_all(self, records: Sequence[GroupRecord]) -> None:
+        """As `replay` with each of the records of one step."""
+        if not isinstance(records, CommittedOffsets):
+            for record in records:
+                self.replay(record)
+            return
+        self.registry.durable.apply_all(records)
+        self._undecided.remove(len(records))
+        self._make_simple_group(records.group_id, records.commit_timestamp_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `fire_timers` has something to do, None if nothing is due ever."""
@@ -118,7 +152,7 @@ class Coordinator:
 
     def fire_timers(self, *, now_ms: int) -> Effects:
         """Fire the earliest timer that is due, and only that one; empty effects if none is."""
-        assert self._undecided == 0, "a timer came before the last step was replayed or failed"
+        assert self._undecided.count == 0, "a timer came before the last step was replayed or failed"
         step = Step(self.registry, now_ms)
         timer = self.registry.timers.pop_due(now_ms)
         if timer is not None:
@@ -129,23 +163,22 @@ class Coordinator:
         """A frozen picture of all groups."""
         return view_groups(self.registry, partition=self.partition, node_id=self.node_id, status=self.status.value)
 
-    def _answer(self, step: Step, command: Request) -> None:
+    def _answer(self, step: Step, command: Request, answer: Callable[[Step, Any], None]) -> None:
         if self.status is not CoordinatorStatus.ACTIVE or (not isinstance(command, ListGroups) and not command.group_id):
             result = refusal(command, self.status, self.registry.settings)
             if result is not None:
                 step.reply(command.reply_to, result)
                 return
-        REQUESTS[type(command)](step, command)
+        answer(step, command)
 
     def _take_notice(self, step: Step, command: Notice) -> None:
         if isinstance(command, AppendFailed):
-            self._undecided = 0
+            self._undecided.remove(len(command.effects.records))
             # What cannot be stored now is tried again at the next pass, not at once.
             self.registry.expiry = None
             append_failed(step, command)
             assert not step.records, "nothing can be stored where storing just failed"
             return
-        assert self._undecided == 0, f"{command} came before the last step was replayed or failed"
         if isinstance(command, FinishLoading):
             assert self.status is CoordinatorStatus.LOADING, f"loading ends once; this coordinator is {self.status}"
             self.status = CoordinatorStatus.ACTIVE
@@ -160,17 +193,17 @@ class Coordinator:
                 forget_topics(step, command)
 
     def _decided(self, step: Step) -> Effects:
-        self._undecided = len(step.records)
-        return step.effects()
+        effects = step.effects()
+        if effects.records:
+            self._undecided.add(effects.records, self.registry.groups)
+        return effects
 
     def _take_effect(self, record: GroupRecord) -> None:
         """What a new record changes in the groups as they are now."""
-        groups = self.registry.groups
-        group = groups.get(record.group_id)
+        group = self.registry.groups.get(record.group_id)
         if not isinstance(record, GroupMetadataRecord):
-            if group is None and record.value is not None:
-                # Offsets of a consumer that is no member: a simple group.
-                groups[record.group_id] = ClassicGroup(record.group_id, now_ms=record.value.commit_timestamp_ms)
+            if record.value is not None:
+                self._make_simple_group(record.group_id, record.value.commit_timestamp_ms)
         elif group is None:
             return
         elif record.value is None:
@@ -181,6 +214,11 @@ class Coordinator:
                 settle(group, staged, record.value)
             else:
                 self.registry.timers.cancel(take_staged_place(group, staged).session)
+
+    def _make_simple_group(self, group_id: str, now_ms: int) -> None:
+        """Offsets of a consumer that is no member of any group make one without members."""
+        if group_id not in self.registry.groups:
+            self.registry.groups[group_id] = ClassicGroup(group_id, now_ms=now_ms)
 
     def _fire(self, step: Step, timer: Timer) -> None:
         group = self.registry.groups.get(timer.group_id)

@@ -4,8 +4,10 @@ Two of these are equal when the same records were applied, however often the bro
 who waits and what is due is not here: that is soft state, and a restart may forget it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ottla.core.groups.committed import CommittedOffsets
 from ottla.core.groups.records import GroupMetadataValue, GroupRecord, OffsetRecord, OffsetValue
 
 OffsetsByTopic = dict[str, dict[int, OffsetValue]]
@@ -30,6 +32,16 @@ class DurableState:
             self.registrations.pop(record.group_id, None)
         else:
             self.registrations[record.group_id] = record.value
+
+    def apply_all(self, records: Sequence[GroupRecord]) -> None:
+        """Let records take effect, one after the other."""
+        if not isinstance(records, CommittedOffsets):
+            for record in records:
+                self.apply(record)
+            return
+        by_topic = self.offsets.setdefault(records.group_id, {})
+        for topic in records.topics:
+            by_topic.setdefault(topic.topic, {}).update(zip(topic.partitions, records.values(topic), strict=True))
 
     def committed(self, group_id: str, topic: str, partition: int) -> OffsetValue | None:
         """The committed offset, None if there is none."""

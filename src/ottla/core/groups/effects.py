@@ -4,14 +4,19 @@
 (`next_deadline_ms`, `fire_timers`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ottla.core.errors import ErrorCode
+from ottla.core.groups.on_demand import OnDemand
 from ottla.core.groups.records import GroupRecord
+from ottla.core.groups.timers import Timer
 from ottla.core.model import GroupEvent
 
+# What is made for each request of the hot path is not frozen: that would take several times as long to make. Nobody changes it.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(slots=True, kw_only=True)
 class JoinMember:
     """A member as its leader sees it."""
 
@@ -20,7 +25,7 @@ class JoinMember:
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class JoinResult:
     """Answer to JoinGroup; the defaults are Kafka's for an error. `protocol_name` None is written as "" before v7."""
 
@@ -31,10 +36,10 @@ class JoinResult:
     protocol_name: str | None = None
     leader: str = ""
     skip_assignment: bool = False
-    members: tuple[JoinMember, ...] = ()
+    members: Sequence[JoinMember] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class SyncResult:
     """Answer to SyncGroup: the member's own part of the plan."""
 
@@ -44,7 +49,7 @@ class SyncResult:
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class HeartbeatResult:
     """Answer to Heartbeat."""
 
@@ -68,7 +73,7 @@ class LeaveResult:
     members: tuple[LeftMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class CommitResult:
     """Answer to OffsetCommit: one error code per partition, in the order of the command's offsets."""
 
@@ -166,7 +171,7 @@ Result = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Reply:
     """The answer for whoever sent the command with this `reply_to`."""
 
@@ -182,15 +187,31 @@ class TimerSet:
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effects:
-    """Everything one step asks of the shell: append `records` as one batch, replay them, send `replies`, publish `events`.
+class ArmedTimers(OnDemand[TimerSet]):
+    """Timers with the time that they were armed for; only traces and scenario files look."""
 
+    __slots__ = ("_armed",)
+
+    def __init__(self, armed: Sequence[tuple[Timer, int]]) -> None:
+        self._armed = armed
+
+    def __len__(self) -> int:
+        return len(self._armed)
+
+    def _make(self) -> tuple[TimerSet, ...]:
+        return tuple(TimerSet(key=timer.key, at_ms=at_ms) for timer, at_ms in self._armed)
+
+
+@dataclass(slots=True, kw_only=True)
+class Effects:
+    """Everything one step asks of the shell: append `records` in one batch, replay them, send `replies`, publish `events`.
+
+    `records` and `timers` may be made only when they are looked at (OnDemand): what a commit stores is `CommittedOffsets`.
     `log_lines` are Kafka's own, so that people's greps work; the shell puts `Coordinator.log_prefix` before each.
     """
 
-    records: tuple[GroupRecord, ...] = ()
+    records: Sequence[GroupRecord] = ()
     replies: tuple[Reply, ...] = ()
     events: tuple[GroupEvent, ...] = ()
-    timers: tuple[TimerSet, ...] = ()
+    timers: Sequence[TimerSet] = ()
     log_lines: tuple[str, ...] = ()

@@ -3,13 +3,16 @@
 Reads answer from what the log knows. Offsets that are too old are not looked for here.
 """
 
+from itertools import compress
+
 from ottla.core.errors import ErrorCode
 from ottla.core.groups.classic_group import ClassicGroup
-from ottla.core.groups.commands import ForgetTopics, OffsetCommit, OffsetDelete, OffsetFetch, OffsetToCommit
+from ottla.core.groups.commands import ForgetTopics, OffsetCommit, OffsetDelete, OffsetFetch, OffsetsToCommit
+from ottla.core.groups.committed import CommittedOffsets, TopicOffsets
 from ottla.core.groups.effects import CommitResult, FetchedOffset, OffsetDeleteResult, OffsetFetchResult
 from ottla.core.groups.identity import check_member
 from ottla.core.groups.placement import java_order
-from ottla.core.groups.records import NO_TOPIC_ID, OffsetRecord, OffsetValue, refuse_long_strings
+from ottla.core.groups.records import OffsetRecord, OffsetValue, refuse_long_strings
 from ottla.core.groups.states import ANSWERS, GroupState
 from ottla.core.groups.step import Step
 from ottla.core.groups.subscription import CONSUMER_PROTOCOL_TYPE
@@ -21,7 +24,8 @@ TIMESTAMP_MS_MAX = 2**63 - 1
 
 def commit_offsets(step: Step, command: OffsetCommit) -> None:
     """Store offsets for a member of the current generation, or for anybody while the group has no members."""
-    refuse_long_strings(command.group_id)
+    topics = OffsetsToCommit.of(command.offsets).topics
+    refuse_long_strings(command.group_id, *[topic.topic for topic in topics])
     group = step.group(command.group_id)
     error = _commit_refusal(step, group, command)
     if error is not ErrorCode.NONE:
@@ -32,7 +36,12 @@ def commit_offsets(step: Step, command: OffsetCommit) -> None:
     expire_timestamp_ms = None
     if command.retention_ms != NO_RETENTION:
         expire_timestamp_ms = min(max(step.now_ms + command.retention_ms, 0), TIMESTAMP_MS_MAX)
-    errors = tuple([_store(step, command.group_id, each, expire_timestamp_ms) for each in command.offsets])
+    if any(topic.metadata is not None for topic in topics):
+        errors, topics = _without_long_metadata(topics, step.settings.offset_metadata_bytes_max)
+    else:
+        errors = (ErrorCode.NONE,) * len(command.offsets)
+    if topics:
+        step.commit = CommittedOffsets(command.group_id, topics, commit_timestamp_ms=step.now_ms, expire_timestamp_ms=expire_timestamp_ms)
     step.reply(command.reply_to, CommitResult(errors=errors))
 
 
@@ -112,23 +121,19 @@ def _commit_refusal(step: Step, group: ClassicGroup | None, command: OffsetCommi
     return answers.commit
 
 
-def _store(step: Step, group_id: str, each: OffsetToCommit, expire_timestamp_ms: int | None) -> ErrorCode:
-    metadata = each.metadata or ""
-    if _utf16_units_exceed(metadata, step.settings.offset_metadata_bytes_max):
-        return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    refuse_long_strings(each.topic, metadata)
-    # The only value version with an expiry has room for neither epoch nor topic id: what a restart forgets is not remembered now.
-    expires = expire_timestamp_ms is not None
-    value = OffsetValue(
-        offset=each.offset,
-        leader_epoch=-1 if expires else each.leader_epoch,
-        metadata=metadata,
-        commit_timestamp_ms=step.now_ms,
-        expire_timestamp_ms=expire_timestamp_ms,
-        topic_id=NO_TOPIC_ID if expires else each.topic_id,
-    )
-    step.records.append(OffsetRecord(group_id=group_id, topic=each.topic, partition=each.partition, value=value))
-    return ErrorCode.NONE
+def _without_long_metadata(topics: tuple[TopicOffsets, ...], units_max: int) -> tuple[tuple[ErrorCode, ...], tuple[TopicOffsets, ...]]:
+    """An error for each partition, and the topics with those partitions that have none; PeerError for what no record could hold."""
+    errors: list[ErrorCode] = []
+    kept: list[TopicOffsets] = []
+    for topic in topics:
+        metadata = topic.metadata or [""] * len(topic.partitions)
+        fits = [not _utf16_units_exceed(text, units_max) for text in metadata]
+        errors += [ErrorCode.NONE if fit else ErrorCode.OFFSET_METADATA_TOO_LARGE for fit in fits]
+        refuse_long_strings(*compress(metadata, fits))
+        if any(fits):
+            partitions, offsets, epochs = [list(compress(each, fits)) for each in (topic.partitions, topic.offsets, topic.leader_epochs)]
+            kept.append(TopicOffsets(topic.topic, topic.topic_id, partitions, offsets, epochs, list(compress(metadata, fits))))
+    return tuple(errors), tuple(kept)
 
 
 def _utf16_units_exceed(text: str, units_max: int) -> bool:

@@ -7,8 +7,9 @@ nothing durable.
 from dataclasses import dataclass
 
 from ottla.core.groups.classic_group import ClassicGroup, Member
+from ottla.core.groups.committed import CommittedOffsets
 from ottla.core.groups.durable import DurableState
-from ottla.core.groups.effects import Effects, Reply, Result, TimerSet
+from ottla.core.groups.effects import ArmedTimers, Effects, Reply, Result
 from ottla.core.groups.records import GroupRecord
 from ottla.core.groups.settings import GroupSettings
 from ottla.core.groups.timers import Timer, Timers
@@ -48,12 +49,14 @@ class Registry:
 class Step:
     """Collects `Effects`; `now_ms` is the time of the whole step."""
 
-    __slots__ = ("_armed", "events", "log_lines", "now_ms", "records", "registry", "replies")
+    __slots__ = ("_armed", "commit", "events", "log_lines", "now_ms", "records", "registry", "replies")
 
     def __init__(self, registry: Registry, now_ms: int) -> None:
         self.registry = registry
         self.now_ms = now_ms
         self.records: list[GroupRecord] = []
+        self.commit: CommittedOffsets | None = None
+        """What an OffsetCommit stores, in place of `records`."""
         self.replies: list[Reply] = []
         self.events: list[GroupEvent] = []
         self.log_lines: list[str] = []
@@ -92,10 +95,11 @@ class Step:
 
     def effects(self) -> Effects:
         """What the shell is asked to do."""
+        assert self.commit is None or not self.records, "a commit stores offsets and nothing else"
         return Effects(
-            records=tuple(self.records),
+            records=tuple(self.records) if self.commit is None else self.commit,
             replies=tuple(self.replies),
             events=tuple(self.events),
-            timers=tuple([TimerSet(key=timer.key, at_ms=timer.at_ms) for timer in self._armed if timer.at_ms is not None]),
+            timers=ArmedTimers([(timer, timer.at_ms) for timer in self._armed if timer.at_ms is not None]) if self._armed else (),
             log_lines=tuple(self.log_lines),
         )

@@ -17,15 +17,19 @@ SESSION = "session"
 class Timer:
     """One deadline of a group (`kind` JOIN or SYNC) or of one member id (SESSION); `at_ms` None while it is not armed."""
 
-    __slots__ = ("_queued_at_ms", "at_ms", "group_id", "key", "kind", "member_id")
+    __slots__ = ("_queued_at_ms", "at_ms", "group_id", "kind", "member_id")
 
     def __init__(self, kind: str, group_id: str, member_id: str = "") -> None:
         self.kind = kind
         self.group_id = group_id
         self.member_id = member_id
-        self.key = f"{kind} {group_id} {member_id}".rstrip()
         self.at_ms: int | None = None
         self._queued_at_ms: int | None = None
+
+    @property
+    def key(self) -> str:
+        """What it is for, in words."""
+        return f"{self.kind} {self.group_id} {self.member_id}".rstrip()
 
 
 class Timers:

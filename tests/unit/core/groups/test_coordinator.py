@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.groups.commands import FinishLoading, ForgetTopics, Resign
+from ottla.core.groups.commands import AppendFailed, FinishLoading, ForgetTopics, Resign
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.gate import CoordinatorStatus
 from ottla.core.groups.settings import GroupSettings
@@ -45,6 +45,53 @@ def test_no_command_may_come_before_the_last_one_is_decided() -> None:
         coordinator.handle(parse_command("fetch g", 2), now_ms=5)
     with pytest.raises(AssertionError):
         coordinator.fire_timers(now_ms=5)
+
+
+def test_commands_that_read_nothing_undecided_may_come_and_are_settled_in_their_order() -> None:
+    coordinator = serving()
+    coordinator.replay_all(coordinator.handle(parse_command("commit g flights/0=1", 1), now_ms=5).records)
+    steps = [coordinator.handle(parse_command(f"commit g flights/0={offset}", offset), now_ms=5) for offset in (2, 3)]
+    assert coordinator.must_settle_before(parse_command("fetch g", 4))
+    assert not coordinator.must_settle_before(parse_command("fetch h", 4))
+    for step in steps:
+        coordinator.replay_all(step.records)
+    assert not coordinator.must_settle_before(parse_command("fetch g", 4))
+    assert coordinator.view().groups[0].offsets["flights"][0].offset == 3
+
+
+def test_of_several_steps_that_failed_together_each_is_told() -> None:
+    coordinator = serving()
+    coordinator.replay_all(coordinator.handle(parse_command("commit g flights/0=1", 1), now_ms=5).records)
+    steps = [coordinator.handle(parse_command(line, 2), now_ms=5) for line in ("commit g flights/0=2", "join h - new=m1")]
+    failures = [AppendFailed(effects=step, error=ErrorCode.KAFKA_STORAGE_ERROR) for step in steps]
+    results: list[Any] = [reply.result for failure in failures for reply in coordinator.handle(failure, now_ms=5).replies]
+    assert results[0].errors == (ErrorCode.NOT_COORDINATOR,)
+    assert results[1].error is ErrorCode.NOT_COORDINATOR
+    assert [group.group_id for group in coordinator.view().groups] == ["g"]
+    assert coordinator.view().groups[0].offsets["flights"][0].offset == 1
+    assert not coordinator.must_settle_before(parse_command("list", 3))
+
+
+@pytest.mark.parametrize("state", ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable"])
+@pytest.mark.parametrize("line", ["g m1 gen=2", "g m1 gen=1", "g m9 gen=2", "h m1 gen=2", "g m1 gen=2 instance=i1"])
+def test_a_beat_says_what_a_heartbeat_is_answered_or_leaves_it_to_a_step(make_driver: Any, state: str, line: str) -> None:
+    driver, other = make_driver().in_state(state), make_driver().in_state(state)
+    driver.now_ms = other.now_ms = 1_234
+    command: Any = parse_command(f"heartbeat {line}", 99)
+    error = driver.shell.coordinator.beat(command.group_id, command.generation, command.member_id, command.instance_id, now_ms=1_234)
+    answer = other.answer(f"heartbeat {line}").error
+    assert error in (None, answer)
+    if error is None:
+        assert answer is not ErrorCode.NONE
+    else:
+        assert driver.shell.coordinator.view() == other.shell.coordinator.view()
+
+
+def test_a_beat_waits_for_what_is_undecided_about_its_group(driver: Any) -> None:
+    coordinator = driver.in_state("CompletingRebalance").shell.coordinator
+    assert coordinator.beat("g", 2, "m2", None, now_ms=0) is ErrorCode.NONE
+    coordinator.handle(parse_command("sync g m1 gen=2 plan=m1:flights/0", 9), now_ms=0)
+    assert coordinator.beat("g", 2, "m2", None, now_ms=0) is None
 
 
 def test_a_record_that_nobody_asked_for_is_our_mistake() -> None:

@@ -1,5 +1,6 @@
 """What the log knows: records in, equal states out."""
 
+from ottla.core.groups.committed import CommittedOffsets, TopicOffsets
 from ottla.core.groups.durable import DurableState
 from ottla.core.groups.records import GroupMetadataRecord, GroupMetadataValue, OffsetRecord, OffsetValue
 
@@ -47,3 +48,15 @@ def test_tombstones_of_what_is_not_there_do_nothing() -> None:
 def test_nothing_is_committed_where_nothing_is() -> None:
     assert DurableState().committed("g", "t", 0) is None
     assert state(offset(0, 1)).committed("g", "other", 0) is None
+
+
+def test_a_whole_commit_at_once_is_its_records_one_by_one() -> None:
+    topics = (TopicOffsets("a", bytes(16), [1, 2, 1], [10, 20, 11], [0, 0, 0]), TopicOffsets("b", bytes(16), [0], [1], [0], ["note"]))
+    commit = CommittedOffsets("g", topics, commit_timestamp_ms=7)
+    together, alone = DurableState(), DurableState()
+    together.apply_all(commit)
+    for record in commit:
+        alone.apply(record)
+    assert together == alone
+    together.apply_all((OffsetRecord(group_id="g", topic="b", partition=0, value=None),))
+    assert together.offsets["g"].keys() == {"a"}
