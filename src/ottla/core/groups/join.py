@@ -59,16 +59,18 @@ def _refuse(step: Step, command: JoinGroup, error: ErrorCode) -> None:
 
 
 def _join_unknown_group(step: Step, command: JoinGroup) -> None:
-    group = ClassicGroup(command.group_id, now_ms=step.now_ms)
     if command.member_id:
         _refuse(step, command, ErrorCode.UNKNOWN_MEMBER_ID)
-    elif not group.supports(command.protocol_type, command.protocols):
-        _refuse(step, command, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    else:
-        step.registry.groups[command.group_id] = group
-        # The empty registration makes the group known to whoever reads the log, before it has a generation.
-        step.records.append(registration(group, (), leader=None))
+        return
+    group = ClassicGroup(command.group_id, now_ms=step.now_ms)
+    step.registry.groups[command.group_id] = group
+    # The empty registration makes the group known to whoever reads the log, before it has a generation.
+    step.records.append(registration(group, (), leader=None))
+    if group.supports(command.protocol_type, command.protocols):
         _join_new(step, group, command)
+    else:
+        # As in Kafka 4, the group is there now all the same, until its offsets are next looked at.
+        _refuse(step, command, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
 def _has_room(step: Step, group: ClassicGroup, member_id: str) -> bool:

@@ -25,7 +25,7 @@ def replace_static_member(step: Step, group: ClassicGroup, command: JoinGroup, r
     step.cancel(old.session)
     group.replace(replaced_id, member)
     group.park_join(member, command.reply_to)
-    step.arm(member.session, member.session_timeout_ms)
+    step.arm(member.session, old.session_timeout_ms)
     client_reason = f"client reason: {reason_or_default(command.reason)}"
     if group.state is GroupState.STABLE:
         cause = Cause.ASSIGNOR_CHANGE
@@ -97,7 +97,8 @@ def _stage_replacement(step: Step, group: ClassicGroup, command: JoinGroup, old:
     leader = member.member_id if leads else group.leader
     step.records.append(registration(group, members, leader=leader))
     group.staged = Staged(at_ms=step.now_ms, replaced_id=old.member_id, member=member)
-    step.arm(member.session, member.session_timeout_ms)
+    # As in Kafka, its first session is as long as its former self's; from its first heartbeat on its own timeout counts.
+    step.arm(member.session, old.session_timeout_ms)
     step.reply(command.reply_to, _unchanged_result(group, command, member, everybody, leads=leads))
     tell_static(
         step,

@@ -33,8 +33,14 @@ def test_kip_394_old_clients_are_added_at_once(driver: Any) -> None:
     assert driver.group().members["m1"].is_new
 
 
-def test_a_refused_first_join_leaves_no_group_behind(driver: Any) -> None:
+def test_a_refused_first_join_leaves_an_empty_group_behind_as_in_kafka(driver: Any) -> None:
     assert driver.error("join g - new=m1 type=''") is E.INCONSISTENT_GROUP_PROTOCOL
+    assert [(group.group_id, group.state, group.members) for group in driver.shell.coordinator.view().groups] == [("g", "Empty", ())]
+    assert len(driver.shell.log) == 1
+    assert driver.error("join g m1") is E.UNKNOWN_MEMBER_ID
+
+
+def test_a_join_with_an_unknown_id_leaves_no_group_behind(driver: Any) -> None:
     assert driver.error("join g m1") is E.UNKNOWN_MEMBER_ID
     assert driver.shell.coordinator.view().groups == ()
 
