@@ -51,7 +51,7 @@ def _group(result: DescribeResult, operations: int) -> dict[str, Any]:
             }
             for member in result.members
         ],
-        "authorized_operations": operations,
+        "authorized_operations": operations if result.error is ErrorCode.NONE else OPERATIONS_NOT_ASKED_FOR,
     }
 
 

@@ -19,6 +19,10 @@ def handle(node: "Node", request: Request) -> None:
     message = request.message
     keys = message.coordinator_keys if request.version >= 4 else (message.key,)
     found = [_find(node, key, getattr(message, "key_type", GROUP)) for key in keys]
+    for each in found:
+        if each["error_code"] is ErrorCode.NONE:
+            # Kafka's words for no error: the constant's name, and nothing since there are many answers in one.
+            each["error_message"] = "" if request.version >= 4 else "NONE"
     if request.version >= 4:
         request.reply({"throttle_time": NO_THROTTLE_MS, "coordinators": found})
     else:

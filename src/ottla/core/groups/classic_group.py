@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ottla.core.errors import PeerError
 from ottla.core.groups.effects import JoinMember
+from ottla.core.groups.placement import java_hash
 from ottla.core.groups.records import GroupMetadataValue, MemberValue
 from ottla.core.groups.states import TRANSITIONS, GroupState
 from ottla.core.groups.subscription import CONSUMER_PROTOCOL_TYPE, parse_subscribed_topics
@@ -276,13 +277,13 @@ class ClassicGroup:
         return protocol_type == self.protocol_type and any(self._supported.get(name, 0) == size for name, _ in protocols)
 
     def select_protocol(self) -> str:
-        """The protocol that most members vote for among those that all support; of equals, the one first voted for."""
+        """The protocol that most members vote for among those that all support; of equals, the one that Java's hash map has first."""
         candidates = {name for name, count in self._supported.items() if count == len(self.members)}
         votes: dict[str, int] = {}
         for member in self.members.values():
             name = member.vote(candidates)
             votes[name] = votes.get(name, 0) + 1
-        return max(votes, key=lambda name: votes[name])
+        return max(votes, key=lambda name: (votes[name], -_java_bucket(name)))
 
     def learn_subscribed_topics(self) -> None:
         """Read the members' topics anew; they stay unknown if one member's subscription cannot be read."""
@@ -315,6 +316,12 @@ class ClassicGroup:
         except PeerError:
             return None
         return frozenset(topics)
+
+
+def _java_bucket(name: str) -> int:
+    """Where a Java hash map of its first size keeps a name: that decides which of two protocols with equal votes Kafka takes."""
+    spread = java_hash(name) & 0xFFFFFFFF
+    return (spread ^ spread >> 16) & 15
 
 
 def _loaded_member(group_id: str, protocol: str | None, value: MemberValue, now_ms: int) -> Member:
