@@ -7,6 +7,7 @@ before was one in state Dead (KIP-1043).
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, OPERATIONS_NOT_ASKED_FOR, Api, Request
+from ottla.core.errors import ErrorCode
 from ottla.core.groups.commands import DescribeGroup
 from ottla.core.groups.effects import DescribeResult, Result
 
