@@ -22,6 +22,7 @@ from ottla.core.errors import StorageError
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.gate import CoordinatorStatus
 from ottla.core.groups.glances import GroupGlance, MemberPlan, committed_offsets, glance, group_ids, plan
+from ottla.core.groups.records import OffsetValue
 from ottla.core.groups.states import GroupState
 from ottla.core.model import GroupEvent, TopicPartition
 
@@ -53,6 +54,9 @@ Coordinators = Callable[[], Iterable[tuple[int, Coordinator]]]
 """(broker id, coordinator) of all coordinators of this process."""
 
 _NOBODY: Final = ("", "", "")
+_OFFSETS_PER_CHECK: Final = 1_000
+_UNKNOWN: Final = -1
+"""Where a log ends that is not open."""
 
 
 def watch_groups(cluster: "ClusterState") -> "GroupWatch":
@@ -130,6 +134,7 @@ class GroupWatch:
         self._counts = GroupCounts()
         self._history = GroupHistory()
         self._plans: dict[str, _Plan] = {}
+        self._ends: dict[str, dict[int, int]] = {}
         self._openings_left = 0
         self._task: asyncio.Task[None] | None = None
         self.picture = GroupsPicture(at_ms=clock(), cluster_id=cluster_id)
@@ -161,6 +166,7 @@ class GroupWatch:
         """Draws the picture anew."""
         turns = _Turns()
         self._openings_left = OPENINGS_MAX
+        self._ends = {}
         brokers: dict[int, _BrokerSums] = {}
         largest: list[tuple[tuple[int, int, str], int, _Seen]] = []
         count = 0
@@ -171,7 +177,7 @@ class GroupWatch:
             sums.coordinators[coordinator.status.value] += 1
             for group_id in group_ids(coordinator):
                 await turns.breathe()
-                seen = self._see(broker_id, coordinator, group_id, sums)
+                seen = await self._see(broker_id, coordinator, group_id, sums, turns)
                 if seen is not None:
                     count += 1
                     add = heapq.heappush if len(largest) < GROUPS_MAX else heapq.heappushpop
@@ -179,10 +185,11 @@ class GroupWatch:
         rows, offsets_left = [], OFFSETS_MAX
         for _, _, seen in sorted(largest, reverse=True):
             await turns.breathe()
-            row = self._draw(seen, offsets_left)
+            row = await self._draw(seen, offsets_left, turns)
             offsets_left -= len(row.offsets)
             rows.append(row)
         self._history.forget_others()
+        self._ends = {}
         self._plans = {row.group_id: self._plans[row.group_id] for row in rows if row.group_id in self._plans}
         turns.end()
         self.picture = GroupsPicture(
@@ -196,38 +203,44 @@ class GroupWatch:
             topics=tuple((name, len(topic.leaders)) for name, topic in islice(self._topics().items(), TOPICS_MAX)),
         )
 
-    def _see(self, broker_id: int, coordinator: Coordinator, group_id: str, sums: "_BrokerSums") -> _Seen | None:
+    async def _see(self, broker_id: int, coordinator: Coordinator, group_id: str, sums: "_BrokerSums", turns: "_Turns") -> _Seen | None:
         glanced = glance(coordinator, group_id)
         if glanced is None:
             return None
         lag_sum = lag_max = 0
-        for topic, partition, value in committed_offsets(coordinator, group_id):
-            sums.offsets += 1
-            ends = self._range(topic, partition)
-            if ends is not None and ends[1] > value.offset:
-                lag_sum += ends[1] - value.offset
-                lag_max = max(lag_max, ends[1] - value.offset)
+        for topic, partitions, values in committed_offsets(coordinator, group_id):
+            ends = self._ends.setdefault(topic, {})
+            sums.offsets += len(partitions)
+            for at, (partition, value) in enumerate(zip(partitions, values, strict=True), 1):
+                end = ends[partition] if partition in ends else self._look_up(topic, partition)
+                if end > value.offset:
+                    lag_sum += end - value.offset
+                    lag_max = max(lag_max, end - value.offset)
+                if at % _OFFSETS_PER_CHECK == 0:
+                    await turns.breathe()
         sums.by_state[glanced.state] += 1
         return _Seen(broker_id, coordinator, glanced, lag_sum, lag_max)
 
-    def _draw(self, seen: _Seen, offsets_max: int) -> GroupRow:
-        group_id, now_ms = seen.glance.group_id, self._clock()
+    async def _draw(self, seen: _Seen, offsets_max: int, turns: "_Turns") -> GroupRow:
+        group_id = seen.glance.group_id
         own = self._plan(seen)
         offsets: list[OffsetRow] = []
         by_topic: dict[str, tuple[int, int]] = {}
-        left_out = 0
-        for topic, partition, value in committed_offsets(seen.coordinator, group_id):
-            ends = self._range(topic, partition)
-            lag = None if ends is None else max(0, ends[1] - value.offset)
-            offset_sum, lag_sum = by_topic.get(topic, (0, 0))
-            by_topic[topic] = (offset_sum + value.offset, lag_sum + (lag or 0))
-            if len(offsets) >= offsets_max:
-                left_out += 1
-                continue
-            status = Status.OK if ends is None else self._history.status(group_id, topic, partition, value, ends[1], now_ms)
-            start, end = (None, None) if ends is None else ends
-            owner = own.owners.get((topic, partition), _NOBODY)
-            offsets.append(OffsetRow(topic, partition, value.offset, start, end, lag, owner, status))
+        count = 0
+        for topic, partitions, values in committed_offsets(seen.coordinator, group_id):
+            ends = self._ends.setdefault(topic, {})
+            count += len(partitions)
+            offset_sum = lag_sum = 0
+            for at, (partition, value) in enumerate(zip(partitions, values, strict=True), 1):
+                end = ends[partition] if partition in ends else self._look_up(topic, partition)
+                offset_sum += value.offset
+                lag_sum += max(0, end - value.offset) if end != _UNKNOWN else 0
+                if len(offsets) < offsets_max:
+                    owner = own.owners.get((topic, partition), _NOBODY)
+                    offsets.append(self._row(group_id, topic, partition, value, end, owner))
+                if at % _OFFSETS_PER_CHECK == 0:
+                    await turns.breathe()
+            by_topic[topic] = offset_sum, lag_sum
         return GroupRow(
             group_id=group_id,
             broker_id=seen.broker_id,
@@ -242,7 +255,7 @@ class GroupWatch:
             lag_max=seen.lag_max,
             offset_commits=0,
             offsets=tuple(offsets),
-            offsets_left_out=left_out,
+            offsets_left_out=count - len(offsets),
             by_topic=by_topic,
             topics=own.topics,
             status=group_status(row.status for row in offsets),
@@ -263,18 +276,24 @@ class GroupWatch:
         self._plans.pop(group_id, None)
         return _Plan(generation, {}, (), seen.glance.members)
 
-    def _range(self, topic: str, partition: int) -> tuple[int, int] | None:
-        """The first offset of a partition's log and the end; None when it is not there or not open."""
+    def _row(self, group_id: str, topic: str, partition: int, value: OffsetValue, end: int, owner: tuple[str, str, str]) -> OffsetRow:
         found = self._partitions.in_use(TopicPartition(topic, partition))
-        if found is None:
-            if self._openings_left == 0:
-                return None
+        if found is None or end == _UNKNOWN:
+            return OffsetRow(topic, partition, value.offset, None, None, None, owner, Status.OK)
+        status = self._history.status(group_id, topic, partition, value, end, self._clock())
+        return OffsetRow(topic, partition, value.offset, found.log.log_start_offset, end, max(0, end - value.offset), owner, status)
+
+    def _look_up(self, topic: str, partition: int) -> int:
+        """Where a partition's log ends, the same throughout a look; _UNKNOWN when it is not there or not open."""
+        found = self._partitions.in_use(TopicPartition(topic, partition))
+        if found is None and self._openings_left > 0:
+            self._openings_left -= 1
             try:
                 found = self._partitions.by_name(topic, partition)
             except StorageError:
-                found = None
-            self._openings_left -= 1
-        return None if found is None else (found.log.log_start_offset, found.log.log_end_offset)
+                found = None  # it is offline: the health says so
+        end = self._ends[topic][partition] = _UNKNOWN if found is None else found.log.log_end_offset
+        return end
 
 
 class _BrokerSums:

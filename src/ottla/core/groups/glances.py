@@ -3,7 +3,6 @@
 A glance is a copy, as a view is (views.py); it holds counts where a view holds things. Nothing here changes anything.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.core.groups.coordinator import Coordinator
@@ -56,11 +55,10 @@ def glance(coordinator: Coordinator, group_id: str) -> GroupGlance | None:
     )
 
 
-def committed_offsets(coordinator: Coordinator, group_id: str) -> Iterator[tuple[str, int, OffsetValue]]:
-    """(topic, partition, what is committed): to be read through before anything else happens to the coordinator."""
-    for topic, by_partition in coordinator.registry.durable.offsets.get(group_id, {}).items():
-        for partition, value in by_partition.items():
-            yield topic, partition, value
+def committed_offsets(coordinator: Coordinator, group_id: str) -> list[tuple[str, list[int], list[OffsetValue]]]:
+    """What is committed, by topic: partitions, and the value of each. Two lists and no pairs: there may be very many."""
+    by_topic = coordinator.registry.durable.offsets.get(group_id, {})
+    return [(topic, list(by_partition), list(by_partition.values())) for topic, by_partition in by_topic.items()]
 
 
 def plan(coordinator: Coordinator, group_id: str) -> tuple[MemberPlan, ...] | None:
