@@ -7,13 +7,16 @@
 - memory a member, the connections being there already, after a rebalance: groups of 1,000, one of 5,000
 
 Each broker runs alone, on a new process and directory for everything that is measured right after the start. What the driver itself used
-of a core is told below the table: where it comes near 100 %, it is the driver that is measured.
+of a core is told below the table: where it comes near 100 %, it is the driver that is measured. `--only` takes a part: "large group",
+"impatient group", "small groups", "streams", "memory".
 """
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -22,7 +25,7 @@ from kio.serial import entity_reader
 from peers import arguments, make_topic, peers_in_turn, resident_bytes
 from report import Metric, Report, at_least_kafkas, at_most, at_most_kafkas
 
-from ottla.testing.group_driver import HEARTBEAT_MS, GroupDriver, Rate, Spent
+from ottla.testing.group_driver import HEARTBEAT_MS, GroupDriver, Spent
 from ottla.testing.group_frames import OFFSET_COMMIT, OFFSET_COMMIT_VERSION, commit_frame, heartbeat_frame
 
 CONNECTIONS, IN_FLIGHT = 8, 5
@@ -30,6 +33,7 @@ DIFFERENT_COMMITS = 64
 IMPATIENT_MS = 100
 TOPIC = "groups"
 AS_FAST = "<= Apache Kafka"
+IS_SMALL = at_most(3_000)
 
 
 @dataclass(frozen=True)
@@ -57,20 +61,26 @@ LARGE = Size(
 SMALL = Size(members=(2, 5, 20), rejoins=(3, 3, 3), forms=1, partitions=10, seconds=0.1, memory=((2, 300), (1, 600)), settle_seconds=0.1)
 
 
-class Shares:
-    """What the driver itself used of a core, by what was measured and with whom."""
+class Asides:
+    """What is told below the table: by what was measured and with whom."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._found: dict[tuple[str, str], list[float]] = {}
+        self._found: dict[tuple[str, str, str], list[float]] = {}
 
-    def add(self, what: str, peer: str, share: float) -> None:
-        self._found.setdefault((what, peer), []).append(share)
+    def add(self, what: str, peer: str, value: float, shape: str = "{:.0%}") -> None:
+        self._found.setdefault((what, shape, peer), []).append(value)
 
     def tell(self) -> None:
-        for what in dict.fromkeys(what for what, _ in self._found):
-            shares = [f"{peer} {median(found):.0%}" for (measured, peer), found in self._found.items() if measured == what]
-            self._report.note(f"the driver's own share of a core, {what}: {', '.join(shares)}")
+        for what, shape in dict.fromkeys(key[:2] for key in self._found):
+            values = [f"{key[2]} {shape.format(median(found))}" for key, found in self._found.items() if key[0] == what]
+            self._report.note(f"{what}: {', '.join(values)}")
+
+
+def processor_seconds(pid: int) -> float:
+    """The processor time that a process has used so far (Linux)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -78,16 +88,21 @@ class Bench:
     """Where measurements go."""
 
     report: Report
-    shares: Shares
+    asides: Asides
     size: Size
 
     def add_spent(self, metric: Metric, what: str, peer: Any, spent: Spent) -> None:
         self.report.add(metric, peer.kind, spent.seconds * (1 if metric.unit == "s" else 1_000))
-        self.shares.add(what, peer.kind, spent.cpu_seconds / spent.seconds)
+        self.asides.add(f"the driver's own share of a core, {what}", peer.kind, spent.cpu_seconds / spent.seconds)
 
-    def add_rate(self, metric: Metric, peer: Any, rate: Rate, each: int = 1) -> None:
+    def add_rate(self, metric: Metric, peer: Any, driver: GroupDriver, requests: list[list[bytes]], in_flight: int, each: int = 1) -> None:
+        """A stream is run and noted; every request counts `each`."""
+        begin = processor_seconds(peer.pid)
+        rate = driver.stream(requests, in_flight, self.size.seconds)
+        used = (processor_seconds(peer.pid) - begin) / self.size.seconds
         self.report.add(metric, peer.kind, rate.per_second * each / 1_000)
-        self.shares.add(metric.name, peer.kind, rate.driver_share)
+        self.asides.add(f"the driver's own share of a core, {metric.name}", peer.kind, rate.driver_share)
+        self.asides.add(f"the broker's processor time a request, {metric.name}", peer.kind, used / rate.per_second * 1e6, "{:.0f} us")
 
 
 def at_least_half_of_kafkas(ours: float, theirs: float | None) -> bool:
@@ -191,14 +206,9 @@ def check_commit(driver: GroupDriver, frame: bytes) -> None:
     assert codes == {0}, response
 
 
-def small_groups_and_streams(bench: Bench, peer: Any) -> None:
-    small_groups(bench, peer)
-    streams(bench, peer)
-
-
 def streams(bench: Bench, peer: Any) -> None:
     """Commits of one group's members, commits of a group on each connection, heartbeats."""
-    seconds, many = bench.size.seconds, bench.size.partitions
+    many = bench.size.partitions
     make_topic(peer, TOPIC, CONNECTIONS * many)
     with GroupDriver(peer.bootstrap_servers, CONNECTIONS, heartbeat_ms=IMPATIENT_MS) as driver:
         for groups, names in (("one group", ["one"] * CONNECTIONS), ("8 groups", [f"each-{number}" for number in range(CONNECTIONS)])):
@@ -209,11 +219,9 @@ def streams(bench: Bench, peer: Any) -> None:
                 requests = commit_requests(driver, partitions)
                 check_commit(driver, requests[0][0])
                 if groups == "one group" and partitions == 1:
-                    bench.add_rate(
-                        commits(1, groups, "first second after start"), peer, driver.stream(requests, IN_FLIGHT, min(1, seconds))
-                    )
-                driver.stream(requests, IN_FLIGHT, seconds)
-                bench.add_rate(commits(partitions, groups, "warm"), peer, driver.stream(requests, IN_FLIGHT, seconds), partitions)
+                    bench.add_rate(commits(1, groups, "first seconds after start"), peer, driver, requests, IN_FLIGHT)
+                driver.stream(requests, IN_FLIGHT, bench.size.seconds)
+                bench.add_rate(commits(partitions, groups, "warm"), peer, driver, requests, IN_FLIGHT, partitions)
         beat(bench, peer, driver, IN_FLIGHT)
     with GroupDriver(peer.bootstrap_servers, bench.size.members[-1], heartbeat_ms=IMPATIENT_MS) as driver:
         driver.wait_for_coordinator("beating")
@@ -225,7 +233,7 @@ def beat(bench: Bench, peer: Any, driver: GroupDriver, in_flight: int) -> None:
     frames = [[heartbeat_frame(each.group.name, each.generation, each.member_id)] * IN_FLIGHT for each in driver.connections]
     driver.stream(frames, in_flight, bench.size.seconds)
     metric = Metric(f"Heartbeat, {len(frames):,} connections, {in_flight} under way on each", "k requests/s")
-    bench.add_rate(metric, peer, driver.stream(frames, in_flight, bench.size.seconds))
+    bench.add_rate(metric, peer, driver, frames, in_flight)
 
 
 def memory(bench: Bench, peer: Any, *, groups: int, members: int) -> None:
@@ -248,20 +256,27 @@ def memory(bench: Bench, peer: Any, *, groups: int, members: int) -> None:
         count = groups * members
         bench.report.add(Metric(f"memory a connection, {count:,} of them", "B"), peer.kind, (connected - bare) / count)
         name = f"memory a member, {groups} group{'s' * (groups > 1)} of {members:,}"
-        bench.report.add(Metric(name, "B", "<= 3,000 B", at_most(3_000)), peer.kind, grown / count)
+        bench.report.add(Metric(name, "B", "<= 3,000 B", IS_SMALL), peer.kind, grown / count)
 
 
 def main() -> None:
-    wanted = arguments(__doc__)
+    wanted = arguments(__doc__, only=True)
     report = Report("Groups")
-    bench = Bench(report, Shares(report), SMALL if wanted.small else LARGE)
-    works: list[Callable[[Any], None]] = [partial(work, bench) for work in (large_group, impatient_group, small_groups_and_streams)]
-    works += [partial(memory, bench, groups=groups, members=members) for groups, members in bench.size.memory]
+    bench = Bench(report, Asides(report), SMALL if wanted.small else LARGE)
+    parts: dict[str, Callable[[Bench, Any], None]] = {
+        "large group": large_group,
+        "impatient group": impatient_group,
+        "small groups": small_groups,
+        "streams": streams,
+    }
+    for groups, members in bench.size.memory:
+        parts[f"memory, {groups} x {members}"] = partial(memory, groups=groups, members=members)
     for _ in range(wanted.rounds):
-        for work in works:
-            for peer in peers_in_turn(wanted.peers):
-                work(peer)
-    bench.shares.tell()
+        for name, part in parts.items():
+            if wanted.only in name:
+                for peer in peers_in_turn(wanted.peers):
+                    part(bench, peer)
+    bench.asides.tell()
     report.finish(wanted.json)
 
 

@@ -85,7 +85,7 @@ class Connection:
         """Send all of it; waits where the broker does not read."""
         sent = self.socket.send(data)
         while sent < len(data):
-            select.select([], [self.socket], [], WAIT_SECONDS_MAX)
+            self._wait(select.POLLOUT)
             sent += self.socket.send(data[sent : sent + READ_BYTES])
 
     def receive(self) -> bytes:
@@ -95,13 +95,23 @@ class Connection:
             raise UnexpectedAnswer("the broker closed the connection")
         return data
 
+    def receive_later(self) -> bytes:
+        """Wait until there is something to read."""
+        self._wait(select.POLLIN)
+        return self.receive()
+
+    def _wait(self, event: int) -> None:
+        poll = select.poll()  # select.select ends at 1,024 descriptors
+        poll.register(self.socket, event)
+        if not poll.poll(WAIT_SECONDS_MAX * 1000):
+            raise UnexpectedAnswer(f"nothing for {WAIT_SECONDS_MAX} s")
+
     def ask(self, frame: bytes) -> bytes:
         """Send one frame and wait for its answer, size included, where nothing else is under way."""
         self.send(frame)
         answer = b""
         while len(answer) < 4 or len(answer) < 4 + int.from_bytes(answer[:4]):
-            select.select([self.socket], [], [], WAIT_SECONDS_MAX)
-            answer += self.receive()
+            answer += self.receive_later()
         return answer
 
     def frames(self) -> Iterable[bytes]:
@@ -308,13 +318,13 @@ class _Lane:
 
     def turn(self) -> int:
         """Take the answers that are there, send as many requests; how many there were."""
-        count = self._take()
+        count = self._take(self.connection.receive())
         if count:
             self.send(count)
         return count
 
-    def _take(self) -> int:
-        data = self.received + self.connection.receive()
+    def _take(self, received: bytes) -> int:
+        data = self.received + received
         count = len(data) // len(self.answer)
         whole = count * len(self.answer)
         if data[:whole] != self.answer * count:
@@ -325,5 +335,4 @@ class _Lane:
     def finish(self, in_flight: int) -> None:
         """Take the answers that are still to come."""
         while in_flight > 0:
-            select.select([self.connection.socket], [], [], WAIT_SECONDS_MAX)
-            in_flight -= self._take()
+            in_flight -= self._take(self.connection.receive_later())
