@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.dispatch import served_apis
+from ottla.broker.group_aliases import alias_metrics
+from ottla.broker.group_metrics import group_metrics
+from ottla.broker.group_picture import GroupsPicture
 from ottla.broker.messages import versions_of
 from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS
 
@@ -44,6 +47,15 @@ def test_every_setting_is_documented(setting: str) -> None:
 @pytest.mark.parametrize("pipeline", names("spark/pipelines"))
 def test_every_pipeline_is_documented(pipeline: str) -> None:
     assert f"`{pipeline}`" in (DOCS / "spark.md").read_text()
+
+
+def test_every_metric_is_documented() -> None:
+    documented = (DOCS / "metrics.md").read_text() + (DOCS / "cleaner.md").read_text()
+    for metric in (*group_metrics(GroupsPicture(), 0), *alias_metrics(GroupsPicture(), ())):
+        name = metric.name + ("_total" if metric.type == "counter" else "")
+        manager = "kafka_coordinator_group_groupmetadatamanager"
+        shown = name.removeprefix(manager) if name.startswith(manager) and not name.endswith("numgroups") else name
+        assert f"`{shown}" in documented, name
 
 
 def test_versions_that_are_not_served_are_listed_as_skipped() -> None:
