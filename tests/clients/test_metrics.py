@@ -1,5 +1,7 @@
 """A scrape of two brokers with a group on them, as Prometheus makes it: what dashboards and alerts read is there, and it is true."""
 
+import pytest
+
 import urllib.request
 from collections.abc import Callable
 from typing import Any
@@ -38,6 +40,7 @@ def of_group(samples: dict[str, list[tuple[dict[str, str], float]]], name: str, 
     }
 
 
+@pytest.mark.conformance("GroupMetadataManagerTest.testUpdateGroupSizeCounter")
 def test_a_scrape_tells_of_a_groups_lag_and_of_each_rebalances_cause(
     library_on: Callable[..., Any], unique_name: Callable[[str], str], wait_until: Callable[..., None]
 ) -> None:

@@ -29,6 +29,7 @@ ROUND = (
 )
 
 
+@pytest.mark.conformance("GroupMetadataManagerTest.testClassicGroupCompletedRebalanceSensor")
 def test_a_rebalance_is_counted_by_what_began_it() -> None:
     counts = counted(*ROUND)
     for each in (counts.of("g"), counts.all):
@@ -65,6 +66,7 @@ def test_a_round_whose_beginning_nobody_saw() -> None:
     assert "join" not in counts.all.durations
 
 
+@pytest.mark.conformance("OffsetMetadataManagerTest.testOffsetsExpiredSensor")
 def test_what_needs_no_rebalance() -> None:
     counts = counted(event("static_replaced"), event("static_fenced"), event("offsets_expired", evidence={"offset_count": 5})).of("g")
     assert (counts.static_replaced, counts.static_fenced, counts.offsets_expired) == (1, 1, 5)

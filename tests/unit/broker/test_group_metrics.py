@@ -121,6 +121,7 @@ def test_figures_of_all_groups() -> None:
     }
 
 
+@pytest.mark.conformance("GroupMetadataManagerTest.scala.testMetrics")
 def test_kafkas_names() -> None:
     found = samples(group_metrics(PICTURE, NOW))
     manager, metrics = "kafka_coordinator_group_groupmetadatamanager", "kafka_server_group_coordinator_metrics"
