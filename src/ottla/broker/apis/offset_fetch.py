@@ -1,11 +1,12 @@
 """OffsetFetch (9), v1-10: the offsets that groups have committed.
 
 Version notes: v1-7 ask for one group, v8+ for many (KIP-709); null topics (v2+) ask for all; v2+ has a group-level error, v1 repeats it in
-every partition; v7+ may require stable offsets (KIP-447); v10+ names topics by id.
+every partition; v7+ may require stable offsets (KIP-447); v10+ names topics by id, and so leaves out those that are no more.
 """
 
 import uuid
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ class _Group:
 
     group_id: str
     topics: Wanted
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)
     unknown: tuple[tuple[uuid.UUID, tuple[int, ...]], ...] = ()
 
 
@@ -37,12 +39,18 @@ def handle(node: "Node", request: Request) -> None:
 
     def take(group: _Group, result: Result) -> None:
         assert isinstance(result, OffsetFetchResult)
-        answers.append(_group_answer(node, group, result))
+        answers.append(_group_answer(node, request.version, group, result))
 
     for group in groups:
         reply_to = node.groups.wait_for(partial(take, group))
         require_stable = bool(getattr(message, "require_stable", False))
-        command = OffsetFetch(reply_to=reply_to, group_id=group.group_id, topics=group.topics, require_stable=require_stable)
+        command = OffsetFetch(
+            reply_to=reply_to,
+            group_id=group.group_id,
+            topics=group.topics,
+            require_stable=require_stable,
+            topic_ids=group.topic_ids,
+        )
         node.groups.ask(group.group_id, command)
     if request.version >= 8:
         request.reply({"throttle_time": NO_THROTTLE_MS, "groups": answers})
@@ -66,29 +74,28 @@ def _by_id(node: "Node", group: Any) -> _Group:
     if group.topics is None:
         return _Group(group.group_id, None)
     known, unknown = [], []
+    topic_ids: dict[str, bytes] = {}
     for topic in group.topics:
         found = node.cluster.catalogue.topics_by_id.get(topic.topic_id.bytes) if topic.topic_id else None
         if found is None:
             unknown.append((topic.topic_id or uuid.UUID(int=0), tuple(topic.partition_indexes)))
         else:
             known.append((found.name, tuple(topic.partition_indexes)))
-    return _Group(group.group_id, tuple(known), tuple(unknown))
+            topic_ids[found.name] = found.topic_id
+    return _Group(group.group_id, tuple(known), topic_ids, tuple(unknown))
 
 
-def _group_answer(node: "Node", group: _Group, result: OffsetFetchResult) -> dict[str, Any]:
-    topics = [
-        {"name": name, "topic_id": _topic_id(node, name), "partitions": [_partition(offset) for offset in offsets]}
-        for name, offsets in result.topics
-    ]
-    for topic_id, partitions in group.unknown:
+def _group_answer(node: "Node", version: int, group: _Group, result: OffsetFetchResult) -> dict[str, Any]:
+    topics: list[dict[str, Any]] = []
+    for name, offsets in result.topics:
+        topic = node.cluster.catalogue.topics.get(name)
+        if topic is not None or version < 10:
+            topic_id = None if topic is None else uuid.UUID(bytes=topic.topic_id)
+            topics.append({"name": name, "topic_id": topic_id, "partitions": [_partition(offset) for offset in offsets]})
+    for topic_id, partitions in group.unknown if result.error is ErrorCode.NONE else ():
         none = [_partition(_nothing(number, ErrorCode.UNKNOWN_TOPIC_ID)) for number in partitions]
         topics.append({"name": "", "topic_id": topic_id, "partitions": none})
     return {"group_id": group.group_id, "topics": topics, "error_code": result.error}
-
-
-def _topic_id(node: "Node", name: str) -> uuid.UUID | None:
-    topic = node.cluster.catalogue.topics.get(name)
-    return None if topic is None else uuid.UUID(bytes=topic.topic_id)
 
 
 def _nothing(partition: int, error: ErrorCode) -> FetchedOffset:

@@ -3,8 +3,8 @@
 `reply_to` is opaque to the coordinator: it comes back in the `Reply`, at once or, for a parked member, later.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from ottla.core.errors import ErrorCode
@@ -146,12 +146,16 @@ class OffsetCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetch:
-    """OffsetFetch (9), one group. `topics` None asks for every committed offset."""
+    """OffsetFetch (9), one group. `topics` None asks for every committed offset.
+
+    `topic_ids` (v10+) are the ids by which topics were asked for: what was committed for an earlier topic of the name is not theirs.
+    """
 
     reply_to: int
     group_id: str
     topics: tuple[tuple[str, tuple[int, ...]], ...] | None
     require_stable: bool
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from ottla.core.groups.committed import CommittedOffsets, TopicOffsets
 from ottla.core.groups.effects import CommitResult, FetchedOffset, OffsetDeleteResult, OffsetFetchResult
 from ottla.core.groups.identity import check_member
 from ottla.core.groups.placement import java_order
-from ottla.core.groups.records import OffsetRecord, OffsetValue, refuse_long_strings
+from ottla.core.groups.records import NO_TOPIC_ID, OffsetRecord, OffsetValue, refuse_long_strings
 from ottla.core.groups.states import ANSWERS, GroupState
 from ottla.core.groups.step import Step
 from ottla.core.groups.subscription import CONSUMER_PROTOCOL_TYPE
@@ -57,7 +57,8 @@ def fetch_offsets(step: Step, command: OffsetFetch) -> None:
     topics = []
     for topic, partitions in wanted:
         known = by_topic.get(topic, {})
-        topics.append((topic, tuple(_fetched(partition, known.get(partition)) for partition in partitions)))
+        topic_id = command.topic_ids.get(topic, NO_TOPIC_ID)
+        topics.append((topic, tuple(_fetched(partition, known.get(partition), topic_id) for partition in partitions)))
     step.reply(command.reply_to, OffsetFetchResult(error=ErrorCode.NONE, topics=tuple(topics)))
 
 
@@ -143,8 +144,8 @@ def _utf16_units_exceed(text: str, units_max: int) -> bool:
     return len(text.encode("utf-16-be", "surrogatepass")) // 2 > units_max
 
 
-def _fetched(partition: int, value: OffsetValue | None) -> FetchedOffset:
-    if value is None:
+def _fetched(partition: int, value: OffsetValue | None, topic_id: bytes) -> FetchedOffset:
+    if value is None or _is_of_another_topic(value, topic_id):
         return FetchedOffset(partition=partition, offset=NO_OFFSET, leader_epoch=-1, metadata="", error=ErrorCode.NONE)
     return FetchedOffset(
         partition=partition,
@@ -153,6 +154,11 @@ def _fetched(partition: int, value: OffsetValue | None) -> FetchedOffset:
         metadata=value.metadata,
         error=ErrorCode.NONE,
     )
+
+
+def _is_of_another_topic(value: OffsetValue, topic_id: bytes) -> bool:
+    """Whether both ids are known and differ: the topic was deleted and made again, and its offsets outlived it."""
+    return NO_TOPIC_ID not in (value.topic_id, topic_id) and value.topic_id != topic_id
 
 
 def _forget(step: Step, group_id: str, topic: str, partition: int) -> None:

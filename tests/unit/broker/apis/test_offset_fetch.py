@@ -4,6 +4,8 @@ import uuid
 
 import pytest
 
+from ottla.core.groups.gate import CoordinatorStatus
+
 
 @pytest.mark.parametrize("version", range(1, 11))
 def test_every_version_reads_what_was_committed(api, make_topic, commit, version: int) -> None:
@@ -43,3 +45,37 @@ def test_a_topic_id_that_nobody_has(api) -> None:
     groups = [{"group_id": "g", "topics": [{"topic_id": nobody, "partition_indexes": [0]}], "member_id": None, "member_epoch": -1}]
     (group,) = api.ask(9, 10, groups=groups, require_stable=False).groups
     assert (group.topics[0].topic_id, group.topics[0].partitions[0].error_code) == (nobody, 100)
+
+
+def fetched(api, version: int, topics) -> list[tuple[object, list[int]]]:
+    groups = [{"group_id": "g", "topics": topics, "member_id": None, "member_epoch": -1}]
+    (group,) = api.ask(9, version, groups=groups, require_stable=False).groups
+    key = "topic_id" if version >= 10 else "name"
+    return [(getattr(topic, key), [part.committed_offset for part in topic.partitions]) for topic in group.topics]
+
+
+@pytest.mark.conformance("OffsetMetadataManagerTest.testFetchOffsetsWithRecreatedTopic")
+def test_offsets_that_outlived_their_topic_are_not_those_of_the_next_one(api, make_topic, commit, monkeypatch) -> None:
+    make_topic("t")
+    commit("g", "t", 42)
+    monkeypatch.setattr(type(api.node.groups), "forget_topics", lambda *_: None)
+    api.ask(20, 5, timeout=1000, topic_names=["t"])
+    assert fetched(api, 9, None) == [("t", [42])]
+    assert fetched(api, 10, None) == [], "a topic that is no more has no id to be called by"
+    again = uuid.UUID(bytes=make_topic("t").topic_id)
+    by_id, by_name = [{"topic_id": again, "partition_indexes": [0]}], [{"name": "t", "partition_indexes": [0]}]
+    assert fetched(api, 10, by_id) == [(again, [-1])]
+    assert fetched(api, 9, by_name) == [("t", [42])], "versions that know no ids cannot tell"
+    commit("g", "t", 7)
+    assert fetched(api, 10, by_id) == [(again, [7])]
+
+
+def test_a_group_that_is_refused_has_no_topics_in_its_answer(api, make_topic, commit, monkeypatch) -> None:
+    make_topic("t")
+    commit("g", "t", 42)
+    (loop,) = api.node.groups.loops()
+    monkeypatch.setattr(loop.coordinator, "status", CoordinatorStatus.LOADING)
+    groups = [{"group_id": "g", "topics": [{"topic_id": uuid.uuid4(), "partition_indexes": [0]}], "member_id": None, "member_epoch": -1}]
+    (group,) = api.ask(9, 10, groups=groups, require_stable=False).groups
+    assert (group.error_code, group.topics) == (14, ())
+    monkeypatch.undo()
