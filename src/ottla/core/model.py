@@ -53,8 +53,8 @@ class GroupEvent:
     generation is formed; `members` are all of them, without assignments), `sync_completed` (the plan is stored, the group is Stable;
     `members` carry their assignments), `emptied` (the last member is gone), `static_replaced` (a static member came back: no
     rebalance), `static_fenced` (a second process used its instance id), `loaded` (read back from the log), `offsets_expired` (offsets
-    became too old: evidence `offset_count`, Kafka's `offset-expiration`), `deleted` (by an administrator, or, as `reason` says, because
-    nothing was left of it).
+    became too old: evidence `offset_count`, Kafka's `offset-expiration`), `offsets_deleted` (by OffsetDelete or with their topic, as
+    `reason` says: evidence `offset_count`), `deleted` (by DeleteGroups, with `offset_count` offsets, or because nothing was left of it).
     trigger: a cause code (docs/rebalances.md), e.g. JOIN_NEW, LEAVE, EXPIRE_HEARTBEAT, JOIN_TIMEOUT, SYNC_TIMEOUT, LEADER_REJOIN,
     METADATA_UPDATE, ASSIGNOR_CHANGE, STORE_ERROR, CAPACITY; only on `trigger` events. `reason` is the text that Apache Kafka logs.
     evidence: numbers behind the trigger, units in the names, e.g. `last_heartbeat_age_ms`.

@@ -69,8 +69,11 @@ def delete_group(step: Step, command: DeleteGroup) -> None:
     error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else ANSWERS[group.state].delete_group
     if group is not None and error is ErrorCode.NONE:
         forget_group(step, group.group_id)
+        count = len(step.records)
         step.records.append(GroupMetadataRecord(group_id=group.group_id, value=None))
-        tell_change(step, group, "deleted", group.state, GroupState.DEAD)
+        step.log(f"The following groups were deleted: {group.group_id}. A total of {count} offsets were removed.")
+        evidence = {"offset_count": count}
+        tell_change(step, group, "deleted", group.state, GroupState.DEAD, evidence=evidence, reason="by DeleteGroups")
     step.reply(command.reply_to, DeleteResult(error=error))
 
 

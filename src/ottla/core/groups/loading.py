@@ -51,5 +51,6 @@ def resign(step: Step) -> None:
                 member.awaiting_sync = None
         group.transition(GroupState.DEAD, step.now_ms)
         step.registry.drop(group)
+    step.registry.expiry = None
     step.registry.durable.registrations.clear()
     step.registry.durable.offsets.clear()

@@ -10,6 +10,7 @@ from ottla.core.groups.classic_group import ClassicGroup
 from ottla.core.groups.commands import ForgetTopics, OffsetCommit, OffsetDelete, OffsetFetch, OffsetsToCommit
 from ottla.core.groups.committed import CommittedOffsets, TopicOffsets
 from ottla.core.groups.effects import CommitResult, FetchedOffset, OffsetDeleteResult, OffsetFetchResult
+from ottla.core.groups.events import tell_change
 from ottla.core.groups.identity import check_member
 from ottla.core.groups.placement import java_order
 from ottla.core.groups.records import NO_TOPIC_ID, OffsetRecord, OffsetValue, refuse_long_strings
@@ -42,6 +43,9 @@ def commit_offsets(step: Step, command: OffsetCommit) -> None:
         errors = (ErrorCode.NONE,) * len(command.offsets)
     if topics:
         step.commit = CommittedOffsets(command.group_id, topics, commit_timestamp_ms=step.now_ms, expire_timestamp_ms=expire_timestamp_ms)
+    elif group is None:
+        # As in Kafka, a commit of which nothing is kept leaves an empty group all the same, until its offsets are next looked at.
+        step.registry.groups[command.group_id] = ClassicGroup(command.group_id, now_ms=step.now_ms)
     step.reply(command.reply_to, CommitResult(errors=errors))
 
 
@@ -79,6 +83,7 @@ def delete_offsets(step: Step, command: OffsetDelete) -> None:
     for topic, partition in dict.fromkeys(command.partitions):
         if not group.is_subscribed_to(topic):
             _forget(step, command.group_id, topic, partition)
+    _tell_deleted(step, group, len(step.records), "by OffsetDelete")
     for topic, _ in command.partitions:
         in_use = group.is_subscribed_to(topic)
         errors.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if in_use else ErrorCode.NONE)
@@ -89,14 +94,19 @@ def forget_topics(step: Step, command: ForgetTopics) -> None:
     """Deleted topics take the offsets of all groups with them."""
     gone = set(command.topics)
     for group_id, by_topic in step.registry.durable.offsets.items():
+        before = len(step.records)
         for topic, by_partition in by_topic.items():
             if topic in gone:
                 for partition in by_partition:
                     _forget(step, group_id, topic, partition)
+        _tell_deleted(step, step.registry.groups[group_id], len(step.records) - before, "its topic was deleted")
+    if step.records:
+        names = ", ".join(command.topics)
+        step.log(f"Generated {len(step.records)} tombstone records in 0 milliseconds while deleting offsets for topics [{names}].")
 
 
 def forget_group(step: Step, group_id: str) -> None:
-    """Tombstones for every offset of a group."""
+    """Tombstones for every offset of a group; telling of it is left to who deletes the group."""
     for topic, by_partition in step.registry.durable.offsets.get(group_id, {}).items():
         for partition in by_partition:
             _forget(step, group_id, topic, partition)
@@ -159,6 +169,11 @@ def _fetched(partition: int, value: OffsetValue | None, topic_id: bytes) -> Fetc
 def _is_of_another_topic(value: OffsetValue, topic_id: bytes) -> bool:
     """Whether both ids are known and differ: the topic was deleted and made again, and its offsets outlived it."""
     return NO_TOPIC_ID not in (value.topic_id, topic_id) and value.topic_id != topic_id
+
+
+def _tell_deleted(step: Step, group: ClassicGroup, count: int, reason: str) -> None:
+    if count:
+        tell_change(step, group, "offsets_deleted", group.state, group.state, evidence={"offset_count": count}, reason=reason)
 
 
 def _forget(step: Step, group_id: str, topic: str, partition: int) -> None:
