@@ -129,7 +129,7 @@ def _join_new(step: Step, group: ClassicGroup, command: JoinGroup) -> None:
 def _join_pending(step: Step, group: ClassicGroup, command: JoinGroup) -> None:
     if command.instance_id is not None:
         # Only dynamic members are told to come back with an id, so this client contradicts itself.
-        _refuse(step, command, ErrorCode.UNKNOWN_SERVER_ERROR)
+        step.reply(command.reply_to, JoinResult(error=ErrorCode.UNKNOWN_SERVER_ERROR, member_id=""))
         return
     step.log(
         f"Pending dynamic member with id {command.member_id} joins group {group.group_id} in {group.state.value} state. "
