@@ -4,7 +4,12 @@ All records count but those of transactions that were aborted or have not ended:
 (TxnOffsetCommit, 28) count only when it was committed, and then by their own place in the log. What the records come to, the lane decides.
 """
 
+import gc
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Final
 
 from ottla.core.errors import PeerError
 from ottla.core.groups.log_fold import Buffer, Fold, Lane, LoadedGroups, Piece
@@ -19,7 +24,7 @@ def load_groups(log: PartitionLog, lane: Lane) -> LoadedGroups:
 
     Any thread, while nobody appends to the log; the cleaner may go on with it.
     """
-    with log.reading() as reading:
+    with COLLECTOR_REST.taken(), log.reading() as reading:
         fold = lane()
         transactions = _Transactions(reading, _commits(reading, fold))
         for name, buffer, piece in reading.pieces(fold.survey):
@@ -29,6 +34,38 @@ def load_groups(log: PartitionLog, lane: Lane) -> LoadedGroups:
             except PeerError as error:
                 raise damaged(name, error) from error
         return fold.finish()
+
+
+class CollectorRest:
+    """A rest for Python's cyclic garbage collector, in the whole process, while a million objects are made that are no garbage.
+
+    It would go through all of them again and again as they become more: that takes longer than making them. Reference counting goes on.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._takers = 0
+        self._was_enabled = False
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """The collector rests until the last one who is in here leaves; then it is as it was. Any thread."""
+        with self._lock:
+            if not self._takers:
+                self._was_enabled = gc.isenabled()
+                gc.disable()
+            self._takers += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._takers -= 1
+                if not self._takers and self._was_enabled:
+                    gc.enable()
+
+
+COLLECTOR_REST: Final = CollectorRest()
+"""The one of this process. Whoever loads many logs takes it around all of them."""
 
 
 class _Transactions:

@@ -106,7 +106,7 @@ def _continues(at: Int, end: Int, count: Int) -> Int:
     return sound
 
 
-@helper
+@_jit
 def _is_utf8(at: Int, end: Int) -> Int:
     """Whether the bytes are UTF-8 as Python reads it: shortest forms, no surrogates, nothing above U+10FFFF."""
     while at < end:
@@ -129,7 +129,7 @@ def _is_utf8(at: Int, end: Int) -> Int:
     return True
 
 
-@helper
+@_jit
 def _text(at: Int, end: Int) -> tuple[Int, Int, Int]:
     """A string with a 16-bit length: (its address, its length, the address after it or -1)."""
     if at < 0 or end - at < 2:
@@ -140,7 +140,7 @@ def _text(at: Int, end: Int) -> tuple[Int, Int, Int]:
     return start, length, start + length
 
 
-@helper
+@_jit
 def _compact_text(at: Int, end: Int) -> tuple[Int, Int, Int]:
     """A string with a varint length: as `_text`."""
     length, start = _uvarint(at, end)
@@ -150,7 +150,7 @@ def _compact_text(at: Int, end: Int) -> tuple[Int, Int, Int]:
     return start, length, start + length
 
 
-@helper
+@_jit
 def _topic_id(at: Int, end: Int) -> tuple[Int, Int]:
     """The topic id among tagged fields: (its address, 0 when there is none; whether the fields are sound)."""
     found = np.int64(0)
@@ -212,7 +212,7 @@ def _key(at: Int, length: Int) -> tuple[Int, Int, Int, Int, Int, Int]:
     return _OTHER, nothing, nothing, nothing, nothing, nothing
 
 
-@helper
+@_jit
 def _has_sound_headers(at: Int, end: Int) -> Int:
     """Whether a record's headers begin at an address and fill it to its end."""
     count, at = _varint(at, end, _INT_BYTES_MAX)
@@ -229,13 +229,9 @@ def _has_sound_headers(at: Int, end: Int) -> Int:
 
 
 @helper
-def _put(strings: tuple[Int, ...], commits: tuple[Int, ...], state_at: Int, key: tuple[Int, ...], value: tuple[Int, ...]) -> None:
-    """Fold one commit. key, value: as `_key` and `_value` gave them."""
-    _, group_at, group_bytes, topic_at, topic_bytes, partition = key
+def _put(strings: tuple[Int, ...], row_at: Int, state_at: Int, value: tuple[Int, ...]) -> None:
+    """Set a key's commit. value: as `_value` gave it."""
     _, offset, epoch, metadata_at, metadata_bytes, committed_ms, expires_ms, topic_id_at = value
-    group = string_of(strings, state_at, group_at, group_bytes)
-    topic = string_of(strings, state_at, topic_at, topic_bytes)
-    row_at = commit_of(commits, state_at, group, topic, partition)
     store(row_at, OFFSET, offset)
     store(row_at, LEADER_EPOCH, epoch)
     store(row_at, METADATA, string_of(strings, state_at, metadata_at, metadata_bytes))
@@ -245,16 +241,7 @@ def _put(strings: tuple[Int, ...], commits: tuple[Int, ...], state_at: Int, key:
     store(row_at, IS_THERE, 1)
 
 
-@helper
-def _remove(strings: tuple[Int, ...], commits: tuple[Int, ...], state_at: Int, key: tuple[Int, ...]) -> None:
-    """Fold one tombstone."""
-    _, group_at, group_bytes, topic_at, topic_bytes, partition = key
-    group = string_of(strings, state_at, group_at, group_bytes)
-    topic = string_of(strings, state_at, topic_at, topic_bytes)
-    store(commit_of(commits, state_at, group, topic, partition), IS_THERE, 0)
-
-
-@helper
+@_jit
 def _fold_record(
     at: Int, end: Int, offset: Int, plain_at: Int, strings: tuple[Int, ...], commits: tuple[Int, ...], rest_at: Int, state_at: Int
 ) -> Int:
@@ -270,12 +257,14 @@ def _fold_record(
         store(state_at, UNKNOWN, load(state_at, UNKNOWN) + 1)
         return True
     if key[0] == _COMMIT:
-        if value_bytes < 0:
-            _remove(strings, commits, state_at, key)
-            return True
         value = _value(value_at, value_at + value_bytes)
-        if value[0]:
-            _put(strings, commits, state_at, key, value)
+        if value_bytes < 0 or value[0]:
+            group, topic = string_of(strings, state_at, key[1], key[2]), string_of(strings, state_at, key[3], key[4])
+            row_at = commit_of(commits, state_at, group, topic, key[5])
+            if value_bytes < 0:
+                store(row_at, IS_THERE, 0)
+            else:
+                _put(strings, row_at, state_at, value)
             return True
     rows = load(state_at, REST)
     row_at = rest_at + rows * (REST_COLUMNS * _WORD_BYTES)

@@ -78,7 +78,7 @@ def _equal(one: Int, other: Int, length: Int) -> Int:
     return one == end
 
 
-@helper
+@_jit
 def string_of(tables: tuple[Int, ...], used_at: Int, at: Int, length: Int) -> Int:
     """The number of the string at an address, a new one when it is met for the first time.
 
@@ -108,7 +108,7 @@ def string_of(tables: tuple[Int, ...], used_at: Int, at: Int, length: Int) -> In
     return row
 
 
-@helper
+@_jit
 def commit_of(tables: tuple[Int, ...], used_at: Int, group: Int, topic: Int, partition: Int) -> Int:
     """The address of a key's row, a new one, where nothing is there, when the key is met for the first time.
 
