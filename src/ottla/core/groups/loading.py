@@ -7,7 +7,7 @@ from ottla.core.errors import ErrorCode
 from ottla.core.groups.classic_group import ClassicGroup
 from ottla.core.groups.effects import JoinResult, SyncResult
 from ottla.core.groups.events import Cause, Trigger, assigned_members, tell_change
-from ottla.core.groups.rebalance import trigger_rebalance
+from ottla.core.groups.rebalance import tell_unknown_topics, trigger_rebalance
 from ottla.core.groups.states import GroupState
 from ottla.core.groups.step import Step
 
@@ -18,6 +18,7 @@ def finish_loading(step: Step) -> None:
     for group_id, value in durable.registrations.items():
         group = ClassicGroup.from_registration(group_id, value, now_ms=step.now_ms)
         step.registry.groups[group_id] = group
+        tell_unknown_topics(step, group)
         step.log(f"Loaded classic group {group_id} with {len(group.members)} members.")
         members = assigned_members(group.protocol_type, value.members)
         tell_change(step, group, "loaded", group.state, group.state, members=members)

@@ -10,6 +10,7 @@ from ottla.core.groups.events import Cause, Trigger, joined_members, silence_of,
 from ottla.core.groups.records import GroupMetadataRecord, GroupMetadataValue, MemberValue
 from ottla.core.groups.states import GroupState, can_rebalance
 from ottla.core.groups.step import Step
+from ottla.core.groups.subscription import CONSUMER_PROTOCOL_TYPE
 
 
 def trigger_rebalance(step: Step, group: ClassicGroup, trigger: Trigger) -> None:
@@ -113,6 +114,15 @@ def let_go(step: Step, group: ClassicGroup, member: Member) -> None:
     group.remove(member.member_id)
 
 
+def tell_unknown_topics(step: Step, group: ClassicGroup) -> None:
+    """Say that a consumer group's subscriptions cannot be read: none of its offsets expires or can be deleted while it has members."""
+    if group.protocol_type == CONSUMER_PROTOCOL_TYPE and group.protocol is not None and group.subscribed_topics is None:
+        step.log(
+            f"Failed to parse Consumer Protocol {group.protocol_type}:{group.protocol} of group {group.group_id}. "
+            "Consumer group coordinator is not aware of the subscribed topics."
+        )
+
+
 def joined_result(group: ClassicGroup, member: Member) -> JoinResult:
     """The answer to a member of the current generation; only the leader is told who the others are."""
     return JoinResult(
@@ -189,6 +199,7 @@ def _form_generation(step: Step, group: ClassicGroup) -> None:
     prepared_at_ms = group.state_since_ms
     group.protocol = group.select_protocol()
     group.learn_subscribed_topics()
+    tell_unknown_topics(step, group)
     group.transition(GroupState.COMPLETING_REBALANCE, step.now_ms)
     step.log(f"Stabilized group {group.group_id} generation {group.generation} with {len(group.members)} members.")
     for member in group.members.values():
