@@ -31,15 +31,15 @@ _SOFTWARE: Final = "ottla"
 
 
 class Connection:
-    """A connection to `host`:`port`; `timeout_ms` holds for connecting and for each answer.
+    """A connection to `host`:`port`; `timeout_ms` holds for connecting and for each answer, and may be changed between them.
 
     Raises BrokerUnavailableError when there is no broker, or none any more, and PeerError when it sends what cannot be an answer.
     """
 
     def __init__(self, host: str, port: int, *, client_id: str, timeout_ms: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.name = f"{host}:{port}"
+        self.timeout_ms = timeout_ms
         self._client_id = client_id
-        self._timeout_ms = timeout_ms
         self._clock = clock
         self._correlation_id = 0
         self._waiting: deque[tuple[int, bool]] = deque()
@@ -64,11 +64,16 @@ class Connection:
         """Close the connection; answers that are still on their way are lost."""
         self._socket.close()
 
+    def speaks(self, api_key: int, version: int) -> bool:
+        """Whether the broker knows this version of an API."""
+        low, high = self._versions.get(api_key, (0, -1))
+        return low <= version <= high
+
     def ask(self, request: Any, response_class: type[Any]) -> Any:
         """Send a kio request and wait for its answer, a kio object of `response_class`."""
         body = io.BytesIO()
         entity_writer(type(request))(body, request)
-        self.send(request.__api_key__, request.__version__, body.getvalue())
+        self.send(request.__api_key__, request.__version__, body.getvalue(), is_flexible=bool(request.__flexible__))
         answer = self.receive()
         try:
             walker(response_class)(answer, 0, len(answer))  # kio makes room for any length it reads
@@ -78,14 +83,17 @@ class Connection:
             raise PeerError(f"broker {self.name} sent no {response_class.__name__}: {error}") from error
 
     def send(self, api_key: int, version: int, body: bytes, *, is_flexible: bool = True) -> None:
-        """Send one request without waiting; `receive` gives the answers in the order of the requests."""
-        low, high = self._versions.get(api_key, (0, -1))
-        if not low <= version <= high:
+        """Send one request without waiting; `receive` gives the answers in the order of the requests.
+
+        `is_flexible`: whether this version has tagged fields (KIP-482), in its headers too.
+        """
+        if not self.speaks(api_key, version):
+            low, high = self._versions.get(api_key, (0, -1))
             speaks = f"it speaks {low} to {high}" if high >= 0 else "it has no such API"
             raise UnsupportedBrokerError(
-                f"broker {self.name} does not speak version {version} of API {api_key} ({speaks}): Apache Kafka 2.7 or later does"
+                f"broker {self.name} does not speak version {version} of API {api_key} ({speaks}): a newer one does"
             )
-        self._send(api_key, version, body, is_flexible=is_flexible)
+        self._send(api_key, version, body, is_flexible=is_flexible, answers_flexible=is_flexible)
 
     def receive(self) -> memoryview:
         """The body of the next answer, read-only, without its header."""
@@ -94,7 +102,7 @@ class Connection:
             frame = self._read_frame()
         except OSError as error:
             self.close()
-            what = f"no answer within {self._timeout_ms} ms" if isinstance(error, TimeoutError) else str(error)
+            what = f"no answer within {self.timeout_ms} ms" if isinstance(error, TimeoutError) else str(error)
             raise BrokerUnavailableError(f"lost broker {self.name}: {what}") from error
         except PeerError:
             self.close()
@@ -109,7 +117,7 @@ class Connection:
 
     def _ask_versions(self) -> dict[int, tuple[int, int]]:
         body = Writer().compact_string(_SOFTWARE).compact_string("1").uvarint(0).to_bytes()
-        self._send(_API_VERSIONS, _API_VERSIONS_VERSION, body, is_flexible=False)
+        self._send(_API_VERSIONS, _API_VERSIONS_VERSION, body, is_flexible=True, answers_flexible=False)
         reader = Reader(self.receive())
         if reader.int16():
             raise UnsupportedBrokerError(f"broker {self.name} does not speak ApiVersions 3: Apache Kafka 2.4 or later does")
@@ -120,19 +128,20 @@ class Connection:
             reader.tagged_fields()
         return versions
 
-    def _send(self, api_key: int, version: int, body: bytes, *, is_flexible: bool) -> None:
-        """`is_flexible`: whether the answer's header has tagged fields (ApiVersions' never has, KIP-511); the request's has."""
+    def _send(self, api_key: int, version: int, body: bytes, *, is_flexible: bool, answers_flexible: bool) -> None:
+        """Whether request and answer have tagged fields in their headers (the answer of ApiVersions never has, KIP-511)."""
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        header = Writer().int16(api_key).int16(version).int32(self._correlation_id).string(self._client_id).uvarint(0).to_bytes()
+        writer = Writer().int16(api_key).int16(version).int32(self._correlation_id).string(self._client_id)
+        header = (writer.uvarint(0) if is_flexible else writer).to_bytes()
         try:
             self._socket.sendall(_LENGTH.pack(len(header) + len(body)) + header + body)
         except OSError as error:
             self.close()
             raise BrokerUnavailableError(f"lost broker {self.name}: {error}") from error
-        self._waiting.append((self._correlation_id, is_flexible))
+        self._waiting.append((self._correlation_id, answers_flexible))
 
     def _read_frame(self) -> memoryview:
-        deadline = self._clock() + self._timeout_ms / 1000
+        deadline = self._clock() + self.timeout_ms / 1000
         (size,) = _LENGTH.unpack(self._read(4, deadline))
         if not 4 <= size <= FRAME_BYTES_MAX:
             raise PeerError(f"broker {self.name} announced an answer of {size} bytes (the limit is {FRAME_BYTES_MAX})")

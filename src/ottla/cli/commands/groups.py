@@ -1,0 +1,113 @@
+"""`ottla groups`: Kafka's kafka-consumer-groups, with its options, columns, sentences and exit codes, for Ottla and Apache Kafka alike."""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ottla import __version__
+
+FLAGS = (
+    ("list", "List all consumer groups."),
+    ("describe", "Describe groups: the offset and the lag of each partition, unless --members or --state is given."),
+    ("delete", "Delete whole groups. They must have no members."),
+    ("reset-offsets", "Set the offsets of groups that are not at work. Needs a scenario (--to-...) and a scope (--topic or --all-topics)."),
+    ("delete-offsets", "Delete what a group has committed for --topic."),
+    ("all-groups", "Do it with every group."),
+    ("members", "Describe the members."),
+    ("offsets", "Describe the offsets (the default)."),
+    ("verbose", "Describe more: epochs and assignments."),
+    ("all-topics", "Reset every topic that the group has committed offsets for."),
+    ("to-earliest", "Reset to the first offset."),
+    ("to-latest", "Reset to the end."),
+    ("to-current", "Reset to what is committed, or to the end where nothing is."),
+    ("dry-run", "Only show the plan (the default)."),
+    ("execute", "Carry the plan out."),
+    ("export", "Print the plan as CSV."),
+)
+VALUES = (
+    ("bootstrap-server", "HOST:PORT,...", "The brokers to ask first."),
+    ("group", "GROUP", "A group; may be given several times."),
+    ("topic", "TOPIC[:0,1,...]", "A topic or some of its partitions; may be given several times."),
+    ("to-offset", "N", "Reset to this offset."),
+    ("shift-by", "N", "Reset to the committed offset plus N, which may be negative."),
+    ("to-datetime", "TIME", "Reset to the first record at or after 'YYYY-MM-DDThh:mm:ss.sss' (UTC, or with a zone as +02:00)."),
+    ("by-duration", "PnDTnHnMnS", "Reset to the first record of the last so many days, hours, minutes, seconds."),
+    ("from-file", "CSV", "Reset to what the file says: lines of [group,]topic,partition,offset, as --export prints them."),
+    ("timeout", "MS", "How long each question to the cluster may take (default: 30000)."),
+    ("command-config", "FILE", "Settings of the client as a properties file. Only plain connections: security settings are refused."),
+    ("validate-regex", "REGEX", "Say whether a regular expression is one by the rules of RE2, which brokers go by; asks no broker."),
+)
+OPTIONAL = (
+    (
+        "state",
+        "STATES",
+        "With --list: show states, or list these only (stable,empty). With --describe: describe the state.",
+    ),
+    ("type", "TYPES", "With --list: show types, or list these only (classic,consumer)."),
+)
+ORDER = (
+    *("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex", "bootstrap-server", "group", "all-groups"),
+    *("state", "type", "members", "offsets", "verbose", "topic", "all-topics", "to-earliest", "to-latest", "to-current", "to-offset"),
+    *("shift-by", "to-datetime", "by-duration", "from-file", "dry-run", "execute", "export", "timeout", "command-config"),
+)
+
+
+class GroupsCommand(click.Command):
+    """A command whose usage errors end with 1, as Kafka's do."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses the command line."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.show()
+            ctx.exit(1)
+
+
+def _parameter(name: str) -> str:
+    return name.replace("-", "_") + "_"
+
+
+def _options() -> list[click.Parameter]:
+    made: dict[str, click.Parameter] = {}
+    for name, text in FLAGS:
+        made[name] = click.Option([f"--{name}", _parameter(name)], is_flag=True, help=text)
+    for name, metavar, text in VALUES:
+        made[name] = click.Option([f"--{name}", _parameter(name)], multiple=True, metavar=metavar, help=text)
+    for name, metavar, text in OPTIONAL:
+        made[name] = click.Option(
+            [f"--{name}", _parameter(name)], multiple=True, is_flag=False, flag_value="", metavar=f"[{metavar}]", help=text
+        )
+    as_json = click.Option(["--json", "as_json"], is_flag=True, help="Print JSON; then a failure makes the exit status 1.")
+    version = click.version_option(__version__, message="%(version)s")
+    holder = version(lambda: None)
+    return [*(made[name] for name in ORDER), as_json, *holder.__click_params__]  # type: ignore[attr-defined]
+
+
+def groups_options(given: dict[str, Any]) -> Any:
+    """The options by the names of the command line."""
+    from ottla.cli.groups.options import GroupsOptions
+
+    flags = frozenset(name for name, _ in FLAGS if given[_parameter(name)])
+    named: Sequence[tuple[str, str, str]] = (*VALUES, *OPTIONAL)
+    return GroupsOptions(flags, {name: tuple(given[_parameter(name)]) for name, _, _ in named})
+
+
+def command(as_json: bool, **given: Any) -> None:
+    """List, describe and delete consumer groups, and reset their offsets: Kafka's kafka-consumer-groups, word for word.
+
+    Works with Ottla and with Apache Kafka. Actions, options, columns, CSV, messages and exit codes are those of kafka-consumer-groups 4.3;
+    --json is Ottla's own.
+    """
+    from ottla.cli.groups.run import run
+
+    outcome = run(groups_options(given), now_ms=lambda: time.time_ns() // 1_000_000, as_json=as_json)
+    sys.stderr.write(outcome.err)
+    sys.stdout.write(outcome.out)
+    sys.exit(outcome.status)
+
+
+COMMAND = GroupsCommand("groups", callback=command, params=_options(), help=command.__doc__)

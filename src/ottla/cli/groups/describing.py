@@ -1,0 +1,181 @@
+"""`ottla groups --describe`: who reads what, how far each has come, and who coordinates.
+
+It describes one moment: nothing is asked twice, and nothing is changed.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ottla.cli.groups.failures import CommandFailed, named
+from ottla.cli.groups.offset_rows import OffsetRow, assigned_partitions, offset_rows, wanted_partitions
+from ottla.cli.groups.options import GroupsOptions
+from ottla.cli.groups.tables import Column, table, text_of
+from ottla.cli.groups.transcript import Transcript
+from ottla.consumer.admin.client import AdminClient
+from ottla.consumer.admin.values import CommittedOffset, DescribedGroup, DescribedMember, Failure
+from ottla.consumer.cluster import LATEST
+from ottla.core.groups.placement import java_order
+from ottla.core.groups.subscription import CONSUMER_PROTOCOL_TYPE
+from ottla.core.model import TopicPartition
+
+REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+STATES: Final = REBALANCING | {"Stable", "Empty", "Dead"}
+
+
+def describe_groups(admin: AdminClient, options: GroupsOptions, transcript: Transcript) -> None:
+    """Says what was asked for of every group. Raises CommandFailed when one of them cannot be described: then none is."""
+    names = [group.group_id for group in admin.list_groups()] if options.has("all-groups") else list(options.groups)
+    groups = describe(admin, names)
+    verbose = options.has("verbose")
+    if options.has("members"):
+        documents = [_members(group, transcript, verbose=verbose) for group in groups]
+    elif options.has("state"):
+        documents = [_state(group, transcript, verbose=verbose) for group in groups]
+    else:
+        ends, committed = _offsets(admin, groups)
+        documents = [_offsets_of(group, committed[group.group_id], ends, transcript, verbose=verbose) for group in groups]
+    transcript.tell(groups=documents)
+
+
+def describe(admin: AdminClient, names: Sequence[str]) -> list[DescribedGroup]:
+    """Groups by name. Raises CommandFailed for the first that is none, or none of consumers."""
+    groups = []
+    for name, answer in admin.describe_groups(names).items():
+        if isinstance(answer, Failure):
+            raise CommandFailed(named(answer))
+        if answer.protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
+            raise CommandFailed(f"java.lang.IllegalArgumentException: GroupId {name} is not a consumer group ({answer.protocol_type}).")
+        groups.append(answer)
+    return sorted(groups, key=lambda group: java_order(group.group_id))
+
+
+def _offsets(admin: AdminClient, groups: Sequence[DescribedGroup]) -> tuple[Mapping[TopicPartition, int | None], dict[str, Any]]:
+    """The end of every partition that some group reads or has committed (None: no leader), and what each has committed."""
+    committed: dict[str, Mapping[TopicPartition, CommittedOffset]] = {}
+    for name, answer in admin.committed([group.group_id for group in groups]).items():
+        if isinstance(answer, Failure):
+            raise CommandFailed(named(answer))
+        committed[name] = answer
+    wanted = {partition for group in groups for partition in wanted_partitions(group, committed[group.group_id])}
+    leaders: dict[TopicPartition, int | None] = {}
+    for topic, described in admin.describe_topics(sorted({partition.topic for partition in wanted})).items():
+        if isinstance(described, Failure):
+            raise CommandFailed(named(described))
+        leaders.update({TopicPartition(topic, number): leader for number, leader in described.leaders.items()})
+    led = sorted(partition for partition in wanted if leaders.get(partition) is not None)
+    ends: dict[TopicPartition, int | None] = dict.fromkeys(wanted)
+    return ends | admin.list_offsets(led, LATEST), committed
+
+
+def _offsets_of(
+    group: DescribedGroup,
+    committed: Mapping[TopicPartition, CommittedOffset],
+    ends: Mapping[TopicPartition, int | None],
+    transcript: Transcript,
+    *,
+    verbose: bool,
+) -> dict[str, Any]:
+    rows = offset_rows(group, committed, ends)
+    if _has_something_to_show(group, len(rows), transcript):
+        columns = [Column("GROUP", 15, True), Column("TOPIC", 15, True), Column("PARTITION", 10)]
+        columns += [Column("LEADER-EPOCH", 15)] * verbose
+        columns += [Column("CURRENT-OFFSET", 15), Column("LOG-END-OFFSET", 15), Column("LAG", 15)]
+        columns += [Column("CONSUMER-ID", 15, True), Column("HOST", 15, True), Column("CLIENT-ID", 0)]
+        transcript.say("", *table(columns, [_offset_texts(group.group_id, row, verbose=verbose) for row in rows]))
+    return {"group": group.group_id, "state": group.state, "partitions": [row._asdict() for row in rows]}
+
+
+def _offset_texts(group: str, row: OffsetRow, *, verbose: bool) -> list[object]:
+    epoch = [row.leader_epoch] * verbose
+    return [group, row.topic, row.partition, *epoch, row.offset, row.log_end_offset, row.lag, row.consumer_id, row.host, row.client_id]
+
+
+def _members(group: DescribedGroup, transcript: Transcript, *, verbose: bool) -> dict[str, Any]:
+    members = group.members
+    _has_something_to_show(group, len(members), transcript)
+    with_instance = any(member.instance_id for member in members)
+    with_upgraded = verbose and {member.is_upgraded for member in members} >= {True, False}
+    columns = [Column("GROUP", 15, True), Column("CONSUMER-ID", 15, True)]
+    columns += [Column("GROUP-INSTANCE-ID", 17, True)] * with_instance
+    columns += [Column("HOST", 15, True), Column("CLIENT-ID", 15, True), Column("#PARTITIONS", 15)]
+    if verbose:
+        columns += [Column("CURRENT-EPOCH", 15), Column("CURRENT-ASSIGNMENT", 20, True)]
+        columns += [Column("TARGET-EPOCH", 15), Column("TARGET-ASSIGNMENT", 20, True)]
+    columns += [Column("UPGRADED", 0)] * with_upgraded
+    rows = [_member_texts(group, member, columns) for member in members]
+    # Kafka ends each line behind #PARTITIONS with a blank, too.
+    transcript.say("", *(line if verbose else f"{line} " for line in table(columns, rows)))
+    return {"group": group.group_id, "state": group.state, "members": [_member_document(group, member) for member in members]}
+
+
+def _member_texts(group: DescribedGroup, member: DescribedMember, columns: Sequence[Column]) -> list[object]:
+    assigned = assigned_partitions(member)
+    values: dict[str, object] = {
+        "GROUP": group.group_id,
+        "CONSUMER-ID": member.member_id,
+        "GROUP-INSTANCE-ID": member.instance_id or "",
+        "HOST": member.host,
+        "CLIENT-ID": member.client_id,
+        "#PARTITIONS": sum(map(len, assigned.values())),
+        "CURRENT-EPOCH": member.epoch,
+        "CURRENT-ASSIGNMENT": assignment_text(assigned),
+        "TARGET-EPOCH": group.target_epoch,
+        "TARGET-ASSIGNMENT": assignment_text(member.target or {}),
+        "UPGRADED": None if member.is_upgraded is None else str(member.is_upgraded).lower(),
+    }
+    return [values[column.title] for column in columns]
+
+
+def _member_document(group: DescribedGroup, member: DescribedMember) -> dict[str, Any]:
+    return {
+        "consumer_id": member.member_id,
+        "instance_id": member.instance_id,
+        "host": member.host,
+        "client_id": member.client_id,
+        "epoch": member.epoch,
+        "assignment": assigned_partitions(member),
+        "target_epoch": group.target_epoch,
+        "target_assignment": member.target,
+        "upgraded": member.is_upgraded,
+    }
+
+
+def assignment_text(assignment: Mapping[str, Sequence[int]]) -> str | None:
+    """`topic:0,1;other:2`, None for no partition at all."""
+    parts = [f"{topic}:{','.join(map(str, sorted(numbers)))}" for topic, numbers in assignment.items() if numbers]
+    return ";".join(sorted(parts, key=java_order)) or None
+
+
+def _state(group: DescribedGroup, transcript: Transcript, *, verbose: bool) -> dict[str, Any]:
+    coordinator = group.coordinator
+    if _has_something_to_show(group, 1, transcript):
+        columns = [Column("GROUP", 15, True), Column("COORDINATOR (ID)", 25, True), Column("ASSIGNMENT-STRATEGY", 20), Column("STATE", 20)]
+        columns += [Column("GROUP-EPOCH", 15), Column("TARGET-ASSIGNMENT-EPOCH", 25)] * verbose
+        columns += [Column("#MEMBERS", 0)]
+        place = f"{coordinator.host}:{coordinator.port}  ({coordinator.broker_id})"
+        epochs = [text_of(group.group_epoch), text_of(group.target_epoch)] * verbose
+        row = [group.group_id, place, group.assignor or None, group.state, *epochs, len(group.members)]
+        transcript.say("", *table(columns, [row]))
+    return {
+        "group": group.group_id,
+        "type": group.kind.capitalize(),
+        "state": group.state,
+        "coordinator": coordinator._asdict(),
+        "assignment_strategy": group.assignor or None,
+        "members": len(group.members),
+        "group_epoch": group.group_epoch,
+        "target_assignment_epoch": group.target_epoch,
+    }
+
+
+def _has_something_to_show(group: DescribedGroup, rows: int, transcript: Transcript) -> bool:
+    """Says what a group's state means for who looks at it; whether there is a table to print."""
+    if group.state not in STATES:
+        raise CommandFailed(f"Expected a valid consumer group state, but found '{group.state}'.")
+    if group.state == "Dead":
+        transcript.error(f"Consumer group '{group.group_id}' does not exist.")
+    elif group.state == "Empty":
+        transcript.warn("", f"Consumer group '{group.group_id}' has no active members.")
+    elif group.state in REBALANCING:
+        transcript.warn("", f"Warning: Consumer group '{group.group_id}' is rebalancing.")
+    return group.state != "Dead" and rows > 0

@@ -1,0 +1,40 @@
+"""What a command says, in order: on standard output, on standard error, and as one JSON document.
+
+An action says all of it; only at the end is one of the two printed.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Transcript:
+    """Collects lines. `document` is what `--json` prints; `problems` are the sentences of errors, which make its exit status 1."""
+
+    out: list[str] = field(default_factory=list)
+    err: list[str] = field(default_factory=list)
+    document: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def say(self, *lines: str) -> None:
+        """Lines on standard output."""
+        self.out += lines
+
+    def warn(self, *lines: str) -> None:
+        """Lines on standard error."""
+        self.err += lines
+
+    def error(self, sentence: str) -> None:
+        """An error as Kafka's tool prints it: on standard output, behind an empty line."""
+        self.problems.append(sentence)
+        self.say("", f"Error: {sentence}")
+
+    def tell(self, **parts: Any) -> None:
+        """Parts of the JSON document."""
+        self.document |= parts
+
+    def json_text(self) -> str:
+        """The JSON document."""
+        problems = {"errors": self.problems} if self.problems else {}
+        return json.dumps(self.document | problems, indent=2)

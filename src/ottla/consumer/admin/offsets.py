@@ -1,0 +1,98 @@
+"""Committed offsets from outside a group: read them, set them (generation -1, as no member would), delete them.
+
+It checks nothing: whether a group may be written to is its coordinator's to say.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from kio.schema.offset_commit.v8.request import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kio.schema.offset_commit.v8.response import OffsetCommitResponse
+from kio.schema.offset_delete.v0.request import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kio.schema.offset_delete.v0.response import OffsetDeleteResponse
+from kio.schema.offset_fetch.v8.request import OffsetFetchRequest, OffsetFetchRequestGroup
+from kio.schema.offset_fetch.v8.response import OffsetFetchResponse
+from kio.schema.types import GroupId, TopicName
+from kio.static.primitive import i32, i64
+
+from ottla.consumer.admin.brokers import MAY_PASS, Brokers
+from ottla.consumer.admin.coordinators import ask_coordinators
+from ottla.consumer.admin.values import CommittedOffset, Failure, Node
+from ottla.consumer.connection import Connection
+from ottla.consumer.errors import error_code
+from ottla.core.errors import ErrorCode
+from ottla.core.model import TopicPartition
+
+PartitionResults = Mapping[TopicPartition, Failure | None]
+Committed = Mapping[TopicPartition, CommittedOffset]
+
+
+def committed_offsets(brokers: Brokers, groups: Iterable[str]) -> dict[str, Committed | Failure]:
+    """Everything that each group has committed; a group that nobody knows has committed nothing."""
+
+    def ask(connection: Connection, node: Node, names: list[str]) -> Mapping[str, Committed | Failure]:
+        request = OffsetFetchRequest(groups=tuple(OffsetFetchRequestGroup(group_id=GroupId(name), topics=None) for name in names))
+        answer = brokers.ask(connection, request, OffsetFetchResponse)
+        found: dict[str, Committed | Failure] = {}
+        for group in answer.groups:
+            code = error_code(group.error_code)
+            if code is not ErrorCode.NONE:
+                found[group.group_id] = Failure(code)
+                continue
+            found[group.group_id] = {
+                TopicPartition(topic.name, item.partition_index): CommittedOffset(item.committed_offset, item.committed_leader_epoch)
+                for topic in group.topics
+                for item in topic.partitions
+                if error_code(item.error_code) is ErrorCode.NONE
+            }
+        return found
+
+    return ask_coordinators(brokers, "listConsumerGroupOffsets", groups, ask)
+
+
+def commit_offsets(brokers: Brokers, group: str, offsets: Mapping[TopicPartition, int]) -> PartitionResults | Failure:
+    """Sets a group's offsets; None for each partition that is done."""
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, partition), offset in offsets.items():
+        item = OffsetCommitRequestPartition(partition_index=i32(partition), committed_offset=i64(offset), committed_metadata="")
+        topics.setdefault(topic, []).append(item)
+    request = OffsetCommitRequest(
+        group_id=GroupId(group),
+        member_id="",
+        topics=tuple(OffsetCommitRequestTopic(name=TopicName(name), partitions=tuple(items)) for name, items in topics.items()),
+    )
+
+    def ask(connection: Connection, node: Node, names: list[str]) -> Mapping[str, PartitionResults | Failure]:
+        answer = brokers.ask(connection, request, OffsetCommitResponse)
+        return {group: _results(answer.topics)}
+
+    return ask_coordinators(brokers, "commitOffsets", [group], ask)[group]
+
+
+def delete_offsets(brokers: Brokers, group: str, partitions: Iterable[TopicPartition]) -> PartitionResults | Failure:
+    """Deletes a group's offsets; None for each partition that is done, a Failure for the whole group when it is refused as such."""
+    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=i32(partition)))
+    request = OffsetDeleteRequest(
+        group_id=GroupId(group),
+        topics=tuple(OffsetDeleteRequestTopic(name=TopicName(name), partitions=tuple(items)) for name, items in topics.items()),
+    )
+
+    def ask(connection: Connection, node: Node, names: list[str]) -> Mapping[str, PartitionResults | Failure]:
+        answer = brokers.ask(connection, request, OffsetDeleteResponse)
+        code = error_code(answer.error_code)
+        return {group: _results(answer.topics) if code is ErrorCode.NONE else Failure(code)}
+
+    return ask_coordinators(brokers, "offsetDelete", [group], ask)[group]
+
+
+def _results(topics: Iterable[object]) -> PartitionResults | Failure:
+    """Results by partition; one that may pass stands for them all, so that all are tried again."""
+    results: dict[TopicPartition, Failure | None] = {}
+    for topic in topics:
+        for item in topic.partitions:  # type: ignore[attr-defined]
+            code = error_code(item.error_code)
+            if code in MAY_PASS:
+                return Failure(code)
+            results[TopicPartition(topic.name, item.partition_index)] = None if code is ErrorCode.NONE else Failure(code)  # type: ignore[attr-defined]
+    return results

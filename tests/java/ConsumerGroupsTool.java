@@ -1,0 +1,58 @@
+// Runs Apache Kafka's kafka-consumer-groups many times in one JVM: one command line a line of standard input, its arguments between tabs.
+// For each it answers three lines in base64: the exit status, standard output, standard error.
+
+import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.Base64;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import org.apache.kafka.common.utils.Exit;
+import org.apache.kafka.tools.consumer.group.ConsumerGroupCommand;
+
+public class ConsumerGroupsTool {
+    public static void main(String[] none) throws Exception {
+        PrintStream answers = System.out;
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            ByteArrayOutputStream out = new ByteArrayOutputStream();
+            ByteArrayOutputStream err = new ByteArrayOutputStream();
+            System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
+            System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
+            byte[] status = String.valueOf(run(line.split("\t", -1))).getBytes(StandardCharsets.UTF_8);
+            for (byte[] part : List.of(status, out.toByteArray(), err.toByteArray())) {
+                answers.println(Base64.getEncoder().encodeToString(part));
+            }
+            answers.flush();
+        }
+        Runtime.getRuntime().halt(0);
+    }
+
+    // The tool ends its process where it finds a mistake, so each run has a thread that can stop there for good.
+    private static int run(String[] arguments) throws Exception {
+        CompletableFuture<Integer> status = new CompletableFuture<>();
+        Exit.setExitProcedure((code, message) -> {
+            status.complete(code);
+            try {
+                new CountDownLatch(1).await();
+            } catch (InterruptedException ended) {
+                Thread.currentThread().interrupt();
+            }
+        });
+        Thread runner = new Thread(() -> {
+            try {
+                ConsumerGroupCommand.main(arguments);
+                status.complete(0);
+            } catch (Throwable error) {
+                error.printStackTrace();
+                status.complete(1);
+            }
+        });
+        runner.setDaemon(true);
+        runner.start();
+        return status.get();
+    }
+}
