@@ -1,7 +1,9 @@
 """What the brokers of a process share: the catalogue, the partitions, and all that looks after them. Used from one loop alone."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from ottla.broker.catalogue_log import CatalogueLog
 from ottla.broker.clock import now_ms
@@ -10,6 +12,7 @@ from ottla.broker.events import GroupEvents
 from ottla.broker.fetch_answer import Leader
 from ottla.broker.health_watch import HealthWatch
 from ottla.broker.leadership import Leadership
+from ottla.broker.loading_lane import LoadingLanes
 from ottla.broker.log_cleaner import LogCleaner
 from ottla.broker.log_manager import LogManager
 from ottla.broker.meta_properties import identify
@@ -56,11 +59,12 @@ class ClusterState:
         self.topics = Topics(config, self._catalogue_log, self.partitions, self.deletions)
         self.events = GroupEvents(self.topics, self.partitions, clock, on_group_event)
         self.leadership = Leadership(self)
+        self.loading_lanes = LoadingLanes()
         self.nodes = {node_id: Node(node_id, self) for node_id in self.catalogue.broker_ids}
         self._producer_id = self._producer_ids_end = 0
 
     def open(self) -> None:
-        """Reads back what the directory holds: who we are, the catalogue, the logs (after a crash), the groups. Raises StorageError."""
+        """Reads back what the directory holds (after a crash, every log), and begins to load the groups. Raises StorageError."""
         after_crash = not self.files.exists(CLEAN_SHUTDOWN_FILE)
         identity = identify(self.files, self.config.node_id)
         self.cluster_id = identity.cluster_id
@@ -69,10 +73,16 @@ class ClusterState:
         for node in self.nodes.values():
             node.groups.load()
 
+    async def loaded(self, seconds_max: float) -> None:
+        """Waits until every coordinator has read its log, but no longer than that: clients can wait too."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*(node.groups.loaded() for node in self.nodes.values())), seconds_max)
+
     def close(self) -> None:
         """Writes what is pending, closes every log cleanly, and says so on the disk, at the very end. Raises StorageError."""
         for node in self.nodes.values():
             node.groups.drop()
+        self.loading_lanes.close()
         self.events.flush()
         self.log_manager.close()
         self._catalogue_log.close()

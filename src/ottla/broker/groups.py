@@ -1,17 +1,24 @@
-"""Which coordinator serves which group, and who waits for which answer: the way from an API to a coordinator and back (S0.4)."""
+"""Which coordinator serves which group, and who waits for which answer: the way from an API to a coordinator and back (S0.4).
 
+A coordinator begins by reading its partition of the offsets topic, in a worker thread; meanwhile it answers as one that loads does. Where
+that log cannot be read the answer is COORDINATOR_NOT_AVAILABLE, and it is read again when somebody asks a while later.
+"""
+
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinator_loop import CoordinatorLoop
+from ottla.broker.group_loading import load_groups
 from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Refused
 from ottla.core.config import BrokerConfig
-from ottla.core.errors import PeerError, StorageError
+from ottla.core.errors import ErrorCode, PeerError, StorageError
 from ottla.core.groups.commands import Command, ForgetTopics, Request
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import Reply, Result
-from ottla.core.groups.gate import CoordinatorStatus, refusal
+from ottla.core.groups.gate import CoordinatorStatus, error_result, refusal
+from ottla.core.groups.log_fold import LoadedGroups
 from ottla.core.groups.placement import coordinator_partition
 from ottla.core.groups.settings import GroupSettings
 
@@ -19,6 +26,9 @@ if TYPE_CHECKING:
     from ottla.broker.node import Node
 
 log = logging.getLogger("ottla.broker.groups")
+
+RETRY_MS = 5_000
+"""A partition that could not be read is read again so much later, when somebody asks."""
 
 
 class Groups:
@@ -28,61 +38,94 @@ class Groups:
         self._node = node
         self._settings = group_settings(node.cluster.config)
         self._loops: dict[int, CoordinatorLoop] = {}
+        self._loading: dict[int, asyncio.Task[None]] = {}
+        self._deleted_meanwhile: dict[int, list[str]] = {}
+        """Topics that were deleted while a coordinator was loading: their offsets go when it has."""
+        self._retry_at_ms: dict[int, int] = {}
         self._waiting: dict[int, Callable[[Result], None]] = {}
         self._last_token = 0
 
     def load(self) -> None:
-        """Takes every partition that this broker leads, when the offsets topic is there already.
-
-        One whose log cannot be read is tried again when asked for.
-        """
+        """Begins to load every partition that this broker leads, when the offsets topic is there already."""
         topic = self._node.cluster.topics.get(CONSUMER_OFFSETS)
-        for number in range(len(topic.leaders) if topic else 0):
-            assert topic is not None
-            if self._node.leads(topic, number):
-                try:
-                    self.take(number)
-                except StorageError as error:
-                    log.error("%s-%d: its groups are not served: %s", CONSUMER_OFFSETS, number, error)
+        self.take([number for number in range(len(topic.leaders)) if self._node.leads(topic, number)] if topic else [])
 
     def partition_of(self, group_id: str) -> int | Refused:
         """The offsets partition whose leader coordinates the group; the topic is made if this is its first use (S2.2)."""
         topic = self._node.cluster.topics.ensure(CONSUMER_OFFSETS)
         return topic if isinstance(topic, Refused) else coordinator_partition(group_id, len(topic.leaders))
 
-    def take(self, number: int) -> CoordinatorLoop:
-        """Coordinates the groups of an offsets partition, once its log is read. Raises StorageError when that cannot be."""
-        partition = self._node.cluster.partitions.by_name(CONSUMER_OFFSETS, number)
+    def take(self, numbers: Sequence[int]) -> None:
+        """Coordinates the groups of offsets partitions, once their logs are read."""
+        taken = [loop for number in numbers if (loop := self._take(number)) is not None]
+        log_bytes = sum(loop.partition.log.size_bytes for loop in taken)
+        for loop in taken:
+            if loop.partition.log.size_bytes == 0:
+                loop.load()
+            else:
+                number = loop.coordinator.partition
+                self._loading[number] = asyncio.get_running_loop().create_task(self._load(number, loop, log_bytes))
+
+    def _take(self, number: int) -> CoordinatorLoop | None:
+        """A coordinator that has not read its log yet, None when that cannot be opened."""
+        topic = self._node.cluster.catalogue.topics[CONSUMER_OFFSETS]
+        try:
+            partition = self._node.cluster.partitions.get(topic, number)
+        except StorageError as error:
+            self._cannot_serve(number, error)
+            return None
         assert partition is not None
-        loop = CoordinatorLoop(
+        log.info("%sElected as the group coordinator for partition %d in epoch %d.", self._log_prefix, number, topic.leader_epochs[number])
+        loop = self._loops[number] = CoordinatorLoop(
             Coordinator(self._settings, partition=number, node_id=self._node.id),
             partition,
             clock=self._node.cluster.clock,
             reply=self._deliver,
             publish=self._node.cluster.events.publish,
         )
-        loop.load()
-        self._loops[number] = loop
         return loop
+
+    async def _load(self, number: int, loop: CoordinatorLoop, log_bytes: int) -> None:
+        try:
+            loaded = await asyncio.get_running_loop().run_in_executor(None, self._read, loop, log_bytes)
+        except StorageError as error:
+            if self._loops.get(number) is loop:
+                del self._loops[number]
+                self._cannot_serve(number, error)
+            return
+        finally:
+            if self._loading.get(number) is asyncio.current_task():
+                del self._loading[number]
+        if self._loops.get(number) is loop:
+            loop.begin(loaded)
+            deleted = self._deleted_meanwhile.pop(number, None)
+            if deleted:
+                loop.run(ForgetTopics(topics=tuple(deleted)))
+
+    def _read(self, loop: CoordinatorLoop, log_bytes: int) -> LoadedGroups:
+        """Runs in a worker thread."""
+        return load_groups(loop.partition.log, self._node.cluster.loading_lanes.choose(log_bytes))
+
+    async def loaded(self) -> None:
+        """Waits until every coordinator has read its log."""
+        while self._loading:
+            await asyncio.wait(list(self._loading.values()))
 
     def resign(self, number: int) -> None:
         """Coordinates the groups of an offsets partition no more: whoever waits is told to look for another coordinator."""
         loop = self._loops.pop(number, None)
+        self._deleted_meanwhile.pop(number, None)
         if loop is not None:
+            log.info("%sResigned as the group coordinator for partition %d.", self._log_prefix, number)
             loop.close()
 
     def loop(self, number: int) -> CoordinatorLoop | None:
-        """The coordinator of an offsets partition, None when another broker leads it. Raises StorageError when its log cannot be read."""
+        """The coordinator of an offsets partition; None when another broker leads it, or its log could not be read."""
         loop = self._loops.get(number)
-        if loop is None:
-            topic = self._node.cluster.topics.get(CONSUMER_OFFSETS)
-            loop = self.take(number) if topic is not None and self._node.leads(topic, number) else None
+        if loop is None and self._leads(number) and self._retry_at_ms.get(number, 0) <= self._node.cluster.clock():
+            self.take([number])
+            loop = self._loops.get(number)
         return loop
-
-    @property
-    def is_loading(self) -> bool:
-        """Whether a coordinator still reads its log."""
-        return any(loop.coordinator.status is CoordinatorStatus.LOADING for loop in self._loops.values())
 
     def loops(self) -> list[CoordinatorLoop]:
         """Every coordinator of this broker."""
@@ -95,7 +138,7 @@ class Groups:
         return self._last_token
 
     def ask(self, group_id: str, command: Command) -> None:
-        """Hands a command to the group's coordinator; when that is another broker, answers so.
+        """Hands a command to the group's coordinator; answers itself when that is another broker, or cannot be.
 
         Raises StorageError when the offsets topic cannot be made, and PeerError for a command that no record could hold.
         """
@@ -103,29 +146,47 @@ class Groups:
             number = self.partition_of(group_id)
             assert isinstance(number, int), "the offsets topic's own settings were refused"
             loop = self.loop(number)
-            if loop is None:
-                self._send_elsewhere(command)
-            else:
+            if loop is not None:
                 loop.run(command)
+            else:
+                assert isinstance(command, Request), "the broker's own notices go to its own coordinators"
+                self._refuse(command, leads=self._leads(number))
         except (PeerError, StorageError):
             self._waiting.pop(getattr(command, "reply_to", 0), None)
             raise
 
     def forget_topics(self, names: tuple[str, ...]) -> None:
         """Topics were deleted: their committed offsets go with them."""
-        for loop in self.loops():
-            loop.run(ForgetTopics(topics=names))
+        for number, loop in self._loops.items():
+            if number in self._loading:
+                self._deleted_meanwhile.setdefault(number, []).extend(names)
+            else:
+                loop.run(ForgetTopics(topics=names))
 
     def drop(self) -> None:
         """The broker stops, or the offsets topic itself was deleted: every coordinator resigns."""
         for number in list(self._loops):
             self.resign(number)
 
-    def _send_elsewhere(self, command: Command) -> None:
-        assert isinstance(command, Request), "the broker's own notices go to its own coordinators"
-        result = refusal(command, CoordinatorStatus.RESIGNED, self._settings)
+    def _leads(self, number: int) -> bool:
+        topic = self._node.cluster.topics.get(CONSUMER_OFFSETS)
+        return topic is not None and self._node.leads(topic, number)
+
+    def _refuse(self, command: Request, *, leads: bool) -> None:
+        if leads:
+            result: Result | None = error_result(command, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        else:
+            result = refusal(command, CoordinatorStatus.RESIGNED, self._settings)
         assert result is not None, "who has resigned refuses everything"
         self._deliver(Reply(to=command.reply_to, result=result))
+
+    def _cannot_serve(self, number: int, error: StorageError) -> None:
+        self._retry_at_ms[number] = self._node.cluster.clock() + RETRY_MS
+        log.error("%s-%d: its groups are not served: %s", CONSUMER_OFFSETS, number, error)
+
+    @property
+    def _log_prefix(self) -> str:
+        return f"[GroupCoordinator id={self._node.id}] "
 
     def _deliver(self, reply: Reply) -> None:
         self._waiting.pop(reply.to)(reply.result)

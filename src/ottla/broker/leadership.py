@@ -94,15 +94,8 @@ class Leadership:
 
     def _take(self, numbers: Sequence[int]) -> None:
         topic = self._cluster.catalogue.topics.get(CONSUMER_OFFSETS)
-        for number in numbers:
-            assert topic is not None
-            node = self._cluster.nodes.get(topic.leaders[number])
-            if node is None:
-                continue
-            try:
-                node.groups.take(number)
-            except StorageError as error:
-                log.error("%s-%d: its groups are not served: %s", CONSUMER_OFFSETS, number, error)
+        for node in self._cluster.nodes.values() if topic else ():
+            node.groups.take([number for number in numbers if topic and node.leads(topic, number)])
 
     def _topic(self, record: PartitionChangeRecord) -> Topic:
         return self._cluster.catalogue.topics_by_id[record.topic_id]

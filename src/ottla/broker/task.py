@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.broker")
 
+LOADING_S_MAX = 5.0
+"""Groups are there when the first client connects; where there are so many that it takes longer, clients hear that they are loading."""
 BROKERS_MAX = 100
 """More in one process is a mistake."""
 
@@ -130,6 +132,7 @@ class BrokerTask:
             self.cluster.health.begin()
             if self._metrics_listen is not None:
                 self._serve_metrics()
+            await self.cluster.loaded(LOADING_S_MAX)
             for node in self.cluster.nodes.values():
                 await self._open_listener(node)
         except BaseException:

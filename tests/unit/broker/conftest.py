@@ -31,6 +31,7 @@ class Api:
 
     async def _open(self) -> None:
         self.cluster.open()
+        await self.cluster.loaded(5)
 
     def on(self, broker: int) -> "Api":
         """The same, asking another broker from now on."""
@@ -40,11 +41,7 @@ class Api:
     def settle(self) -> None:
         """Waits until every coordinator has read its log."""
 
-        async def loaded() -> None:
-            while any(node.groups.is_loading for node in self.cluster.nodes.values()):
-                await asyncio.sleep(0)
-
-        self.runner.run(asyncio.wait_for(loaded(), 5))
+        self.runner.run(self.cluster.loaded(5))
 
     def close(self) -> None:
         async def close() -> None:

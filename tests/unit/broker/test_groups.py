@@ -1,11 +1,18 @@
 """The way from a group's name to its coordinator."""
 
+import threading
+
 import pytest
 
+from ottla.broker import groups as room
+from ottla.broker.cluster_state import ClusterState
 from ottla.broker.coordinator_loop import CoordinatorLoop
+from ottla.broker.groups import RETRY_MS
 from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, NewTopic
 from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.groups.effects import DeleteResult, Reply
+from ottla.core.groups.gate import CoordinatorStatus
+from ottla.core.groups.placement import coordinator_partition
 from ottla.storage.partition_log import PartitionLog
 
 
@@ -68,8 +75,124 @@ def test_an_offsets_partition_that_cannot_be_read_costs_its_own_groups_only(make
         return open_log(log, now_ms, **checkpoints)
 
     monkeypatch.setattr(PartitionLog, "open", fail)
-    groups = make_api(files=first.files).node.groups
+    second = make_api(files=first.files)
+    groups = second.node.groups
     assert len(groups.loops()) == 4
     assert f"{CONSUMER_OFFSETS}-3: its groups are not served: cannot read it" in caplog.text
-    with pytest.raises(StorageError):
-        groups.loop(3)
+    assert groups.loop(3) is None
+    heartbeat = {"group_id": group_in(3, 5), "generation_id": 1, "member_id": "m", "group_instance_id": None}
+    assert second.ask(12, 4, **heartbeat).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    monkeypatch.setattr(PartitionLog, "open", open_log)
+    second.now_ms += RETRY_MS
+    assert second.ask(12, 4, **heartbeat).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE, "its log is being opened"
+    second.runner.run(second.cluster.partitions.settle())
+    second.now_ms += RETRY_MS
+    assert second.ask(12, 4, **heartbeat).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def group_in(partition: int, partitions: int) -> str:
+    """A group whose coordinator lives in that partition."""
+    return next(name for name in map(str, range(1000)) if coordinator_partition(name, partitions) == partition)
+
+
+COMMIT = {"generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+
+
+def commit(api, group: str, topic: str, offset: int) -> int:
+    part = {"partition_index": 0, "committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": ""}
+    answer = api.ask(8, 9, group_id=group, topics=[{"name": topic, "partitions": [part]}], **COMMIT)
+    return answer.topics[0].partitions[0].error_code
+
+
+def committed(api, group: str) -> dict[str, int]:
+    answer = api.ask(9, 7, group_id=group, topics=None, require_stable=False)
+    assert answer.error_code == ErrorCode.NONE
+    return {topic.name: topic.partitions[0].committed_offset for topic in answer.topics}
+
+
+@pytest.fixture
+def slow_loading(make_api, monkeypatch):
+    """A broker whose group `g` has offsets of topics `t` and `u`, opened again, with a log that is read when `release` is set."""
+    first = make_api({"offsets.topic.num.partitions": "1"})
+    for topic in ("t", "u"):
+        first.cluster.topics.create(NewTopic(name=topic, partitions=1))
+        assert commit(first, "g", topic, 5) == ErrorCode.NONE
+    release, read = threading.Event(), room.load_groups
+
+    def slow(log, lane):
+        assert release.wait(10)
+        return read(log, lane)
+
+    monkeypatch.setattr(room, "load_groups", slow)
+    monkeypatch.setattr(ClusterState, "loaded", _at_once)
+    api = make_api(files=first.files)
+    yield api, release
+    release.set()
+
+
+async def _at_once(_cluster, _seconds_max) -> None:
+    pass
+
+
+def test_while_a_coordinator_reads_its_log_it_says_so_and_then_serves(slow_loading) -> None:
+    api, release = slow_loading
+    heartbeat = {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None}
+    assert commit(api, "g", "t", 6) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert api.ask(12, 4, **heartbeat).error_code == ErrorCode.NONE
+    assert api.ask(16, 4, states_filter=[]).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    release.set()
+    api.runner.run(api.node.groups.loaded())
+    assert committed(api, "g") == {"t": 5, "u": 5}
+    assert commit(api, "g", "t", 6) == ErrorCode.NONE
+
+
+def test_a_topic_deleted_while_a_coordinator_loads_takes_its_offsets_along(slow_loading) -> None:
+    api, release = slow_loading
+    api.ask(20, 5, timeout=1000, topic_names=["t"])
+    release.set()
+    api.runner.run(api.node.groups.loaded())
+    assert committed(api, "g") == {"u": 5}
+
+
+def test_a_coordinator_that_has_moved_on_forgets_what_it_was_reading(slow_loading, caplog) -> None:
+    api, release = slow_loading
+
+    async def resign_and_take() -> None:
+        api.node.groups.resign(0)
+        release.set()
+        api.node.groups.take([0])
+        await api.node.groups.loaded()
+
+    api.runner.run(resign_and_take())
+    (loop,) = api.node.groups.loops()
+    assert loop.coordinator.status is CoordinatorStatus.ACTIVE
+    assert committed(api, "g") == {"t": 5, "u": 5}
+
+
+def test_a_log_that_cannot_be_read_is_read_again_later(make_api, monkeypatch, caplog) -> None:
+    first = make_api({"offsets.topic.num.partitions": "1"})
+    first.cluster.topics.create(NewTopic(name="t", partitions=1))
+    assert commit(first, "g", "t", 5) == ErrorCode.NONE
+    read = room.load_groups
+
+    def fail(_log, _lane):
+        raise StorageError("the disk reports an error")
+
+    monkeypatch.setattr(room, "load_groups", fail)
+    api = make_api(files=first.files)
+    assert "__consumer_offsets-0: its groups are not served: the disk reports an error" in caplog.text
+    assert commit(api, "g", "t", 6) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    monkeypatch.setattr(room, "load_groups", read)
+    assert commit(api, "g", "t", 6) == ErrorCode.COORDINATOR_NOT_AVAILABLE, "it is too early"
+    api.now_ms += RETRY_MS
+    assert commit(api, "g", "t", 6) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    api.settle()
+    assert committed(api, "g") == {"t": 5}
+
+
+def test_who_leads_says_so_in_kafkas_words(api, caplog) -> None:
+    with caplog.at_level("INFO", "ottla.broker.groups"):
+        api.ask(12, 4, group_id="g", generation_id=1, member_id="m", group_instance_id=None)
+        api.node.groups.resign(3)
+    assert "[GroupCoordinator id=1] Elected as the group coordinator for partition 3 in epoch 0." in caplog.messages
+    assert "[GroupCoordinator id=1] Resigned as the group coordinator for partition 3." in caplog.messages
