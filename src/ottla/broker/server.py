@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, cast
 
 from ottla.broker.api import Request
@@ -83,7 +84,7 @@ class Connection(asyncio.BufferedProtocol):
         """A socket is open."""
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        self.client_host = f"/{peer[0]}" if peer else "/"  # as Java prints an InetAddress
+        self.client_host = java_address(peer[0]) if peer else "/"
         if self.server.is_stopping or len(self.server.connections) >= self.server.connections_max:
             self.closed = True
             self.transport.abort()
@@ -229,6 +230,17 @@ class Connection(asyncio.BufferedProtocol):
         log.error("closing the connection from %s: its request failed unexpectedly", self.client_host, exc_info=error)
         self.closed = True
         self.transport.close()
+
+
+def java_address(address: str) -> str:
+    """An address as Java prints an InetAddress, which is how Kafka shows a member's host: `/127.0.0.1`, `/0:0:0:0:0:0:0:1`."""
+    parsed = ip_address(address)
+    if parsed.version == 4:
+        return f"/{address}"
+    if parsed.ipv4_mapped is not None:
+        return f"/{parsed.ipv4_mapped}"
+    words = ":".join(f"{int.from_bytes(parsed.packed[at : at + 2]):x}" for at in range(0, 16, 2))
+    return f"/{words}%{parsed.scope_id}" if parsed.scope_id else f"/{words}"
 
 
 async def listen(node: "Node", host: str, port: int) -> tuple[Server, asyncio.AbstractServer, int]:

@@ -10,7 +10,7 @@ import pytest
 from ottla.broker import Broker
 from ottla.broker.apis import describe_log_dirs
 from ottla.broker.apis import fetch as fetch_api
-from ottla.broker.server import RECEIVE_BYTES, WAITING_BYTES_MAX
+from ottla.broker.server import RECEIVE_BYTES, WAITING_BYTES_MAX, java_address
 from ottla.core.errors import StorageError
 from ottla.storage.partition_log import PartitionLog
 
@@ -227,3 +227,18 @@ def test_an_answer_that_fails_unexpectedly_off_its_handler_ends_its_connection(c
     connection = connect()
     connection.sendall(frame(35, 1, (-1).to_bytes(4, "big", signed=True)))
     assert closed_by(connection)
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("127.0.0.1", "/127.0.0.1"),
+        ("::1", "/0:0:0:0:0:0:0:1"),
+        ("::", "/0:0:0:0:0:0:0:0"),
+        ("2001:db8::a0:0:1", "/2001:db8:0:0:0:a0:0:1"),
+        ("::ffff:10.0.0.7", "/10.0.0.7"),
+        ("fe80::1%eth0", "/fe80:0:0:0:0:0:0:1%eth0"),
+    ],
+)
+def test_a_clients_host_is_shown_as_java_prints_it(address: str, shown: str) -> None:
+    assert java_address(address) == shown
