@@ -1,0 +1,96 @@
+"""What `ottla coordinator` tells: the hash of a group's name, its partition of the offsets topic, and the broker that leads that.
+
+The partition is arithmetic; only its count and its leader are asked for. Asking never makes the offsets topic.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ottla.cli.groups.client_config import CLIENT_ID, read_client_config
+from ottla.cli.groups.failures import CommandFailed, message, of_error
+from ottla.consumer.admin.client import AdminClient
+from ottla.consumer.admin.values import Failure, Node
+from ottla.consumer.errors import ClientError
+from ottla.core.errors import ErrorCode, PeerError
+from ottla.core.groups.placement import coordinator_partition, java_hash
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+PARTITIONS: Final = 50
+"""What offsets.topic.num.partitions is unless it is set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a group belongs. `node` is None without a cluster, or where `note` says why it has no leader."""
+
+    group: str
+    hash: int
+    partition: int
+    partitions: int
+    node: Node | None = None
+    note: str | None = None
+
+    def document(self) -> dict[str, Any]:
+        """The place as JSON-ready values."""
+        found: dict[str, Any] = {
+            "group": self.group,
+            "hash": self.hash,
+            "topic": OFFSETS_TOPIC,
+            "partition": self.partition,
+            "partitions": self.partitions,
+            "coordinator": self.node._asdict() if self.node else None,
+        }
+        return found | ({"note": self.note} if self.note else {})
+
+
+def find_place(group: str, *, bootstrap_server: str | None, partitions: int | None, command_config: str | None, timeout_ms: int) -> Place:
+    """The place of a group, in the cluster behind `bootstrap_server` if there is one. Raises CommandFailed."""
+    if bootstrap_server is None:
+        return place_of(group, partitions or PARTITIONS)
+    config = read_client_config(command_config)
+    try:
+        with AdminClient(bootstrap_server, client_id=config.get(CLIENT_ID, "ottla-coordinator"), timeout_ms=timeout_ms) as admin:
+            return _in_cluster(admin, group, partitions)
+    except ValueError as error:
+        raise CommandFailed(f"--bootstrap-server: {error}") from error
+    except (ClientError, PeerError) as error:
+        raise CommandFailed(of_error(error)) from error
+
+
+def place_of(group: str, partitions: int, *, node: Node | None = None, note: str | None = None) -> Place:
+    """The place that follows from the name and the number of partitions."""
+    partition = coordinator_partition(group, partitions)
+    return Place(group=group, hash=java_hash(group), partition=partition, partitions=partitions, node=node, note=note)
+
+
+def _in_cluster(admin: AdminClient, group: str, partitions: int | None) -> Place:
+    topic = admin.describe_topics([OFFSETS_TOPIC])[OFFSETS_TOPIC]
+    if isinstance(topic, Failure):
+        if topic.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise CommandFailed(f"{OFFSETS_TOPIC}: {message(topic)}")
+        note = f"{OFFSETS_TOPIC} does not exist yet: the first group that needs it makes it"
+        return place_of(group, partitions or PARTITIONS, note=note)
+    count = partitions or max(topic.leaders) + 1
+    partition = coordinator_partition(group, count)
+    if partition not in topic.leaders:
+        raise CommandFailed(
+            f"{OFFSETS_TOPIC} has {len(topic.leaders)} partitions here, and no partition {partition}: leave --partitions out"
+        )
+    leader = topic.leaders[partition]
+    if leader is None:
+        return place_of(group, count, note=f"{OFFSETS_TOPIC}-{partition} has no leader")
+    return place_of(group, count, node=admin.broker(leader))
+
+
+def lines_of(place: Place) -> list[str]:
+    """The place for people."""
+    lines = [
+        f"group      {place.group}",
+        f"hash       {place.hash}",
+        f"partition  {OFFSETS_TOPIC}-{place.partition} (of {place.partitions})",
+    ]
+    if place.node is not None:
+        lines.append(f"broker     {place.node.broker_id} at {place.node.host}:{place.node.port}")
+    if place.note is not None:
+        lines.append(f"broker     - ({place.note})")
+    return lines
