@@ -178,6 +178,7 @@ def test_leave_group(same_answers: Any, version: int) -> None:
     same_answers(conversation, version)
 
 
+@pytest.mark.conformance("OffsetCommitRequestTest.testOffsetCommitWithOldConsumerGroupProtocol")
 @pytest.mark.parametrize("version", range(2, 11))
 def test_offset_commit(same_answers: Any, version: int) -> None:
     def conversation(talk: Any) -> None:
@@ -217,6 +218,11 @@ def test_offset_commit(same_answers: Any, version: int) -> None:
     same_answers(conversation, version)
 
 
+@pytest.mark.conformance(
+    "OffsetFetchRequestTest.testSingleGroupOffsetFetchWithOldConsumerGroupProtocol",
+    "OffsetFetchRequestTest.testSingleGroupAllOffsetFetchWithOldConsumerGroupProtocol",
+    "OffsetFetchRequestTest.testMultiGroupsOffsetFetchWithOldConsumerGroupProtocol",
+)
 @pytest.mark.parametrize("version", range(1, 11))
 def test_offset_fetch(same_answers: Any, version: int) -> None:
     def conversation(talk: Any) -> None:
@@ -253,6 +259,7 @@ def test_offset_fetch(same_answers: Any, version: int) -> None:
     same_answers(conversation, version)
 
 
+@pytest.mark.conformance("DescribeGroupsRequestTest.testDescribeGroupsWithOldConsumerGroupProtocol")
 @pytest.mark.parametrize("version", range(7))
 def test_describe_groups(same_answers: Any, version: int) -> None:
     def conversation(talk: Any) -> None:
@@ -271,6 +278,7 @@ def test_describe_groups(same_answers: Any, version: int) -> None:
     same_answers(conversation, version)
 
 
+@pytest.mark.conformance("ListGroupsRequestTest.testListGroupsWithOldConsumerGroupProtocolAndNewGroupCoordinator")
 @pytest.mark.parametrize("version", range(6))
 def test_list_groups(same_answers: Any, version: int) -> None:
     def conversation(talk: Any) -> None:
@@ -302,6 +310,7 @@ def test_list_groups(same_answers: Any, version: int) -> None:
     same_answers(conversation, version)
 
 
+@pytest.mark.conformance("DeleteGroupsRequestTest.testDeleteGroupsWithOldConsumerGroupProtocol")
 @pytest.mark.parametrize("version", range(3))
 def test_delete_groups(same_answers: Any, version: int) -> None:
     def conversation(talk: Any) -> None:
@@ -318,6 +327,7 @@ def test_delete_groups(same_answers: Any, version: int) -> None:
     same_answers(conversation, version)
 
 
+@pytest.mark.conformance("OffsetDeleteRequestTest.testOffsetDeleteWithOldConsumerGroupProtocolAndNewGroupCoordinator")
 def test_offset_delete(same_answers: Any) -> None:
     def conversation(talk: Any) -> None:
         topic = talk.name("topic")
