@@ -23,6 +23,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from ottla.core.errors import ErrorCode
 from ottla.core.groups.commands import ExpireOffsets, FinishLoading, Request, Resign
@@ -95,7 +96,7 @@ class Scenario:
         known = {field.name for field in fields(GroupSettings)}
         if not options.keys() <= known:
             raise ScenarioError(f"no such settings: {', '.join(options.keys() - known)}")
-        values = {key: duration_ms(value) for key, value in options.items()}
+        values: dict[str, Any] = {key: duration_ms(value) for key, value in options.items()}
         self._settings = replace(self._settings, **values)
         self._shell.restart(self._now_ms)
         return []
