@@ -1,6 +1,7 @@
 """The shell of one group coordinator: command → append → replay → replies → events → timer. It decides nothing.
 
 The order is the law: what a reply says is in the log before the reply goes out, and what the coordinator remembers is what its log says.
+What the commands of one turn of the event loop store shares one append, unless one of them would read what another one stores.
 """
 
 import asyncio
@@ -9,15 +10,20 @@ from collections.abc import Callable
 
 from ottla.broker.group_loading import load_groups
 from ottla.broker.partitions import Partition
-from ottla.core.errors import StorageError
-from ottla.core.groups.commands import AppendFailed, Command, ExpireOffsets, FinishLoading, Resign
+from ottla.broker.turn import Turn
+from ottla.core.errors import ErrorCode, StorageError
+from ottla.core.groups.commands import AppendFailed, Command, ExpireOffsets, FinishLoading, ForgetTopics, Resign
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import Effects, Reply
 from ottla.core.groups.log_fold import Lane, LoadedGroups, PlainFold
-from ottla.core.groups.records import encode_key, encode_value
-from ottla.core.model import GroupEvent, Record
+from ottla.core.groups.offset_frames import frame_records
+from ottla.core.model import GroupEvent
 
 log = logging.getLogger("ottla.broker.coordinator")
+
+SHARED_BYTES_MAX = 1024 * 1024
+"""As soon as so much is to be appended, it is."""
+NOTICES = frozenset({ExpireOffsets, FinishLoading, ForgetTopics, Resign})
 
 
 class CoordinatorLoop:
@@ -31,12 +37,18 @@ class CoordinatorLoop:
         clock: Callable[[], int],
         reply: Callable[[Reply], None],
         publish: Callable[[tuple[GroupEvent, ...]], None],
+        turn: Turn | None = None,
     ) -> None:
         self.coordinator = coordinator
         self.partition = partition
         self._clock = clock
         self._reply = reply
         self._publish = publish
+        self._turn = Turn() if turn is None else turn
+        self._unsettled: list[Effects] = []
+        self._framed: list[bytes] = []
+        self._framed_bytes = 0
+        self._framed_count = 0
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at_ms = 0
         self._settings = coordinator.registry.settings
@@ -57,8 +69,44 @@ class CoordinatorLoop:
         self._expire_later()
 
     def run(self, command: Command) -> None:
-        """Takes one command to its end, replies included; parked members are answered by a later command or timer."""
-        self._carry_out(self.coordinator.handle(command, now_ms=self._clock()))
+        """Decides about one command. What stores nothing is told at once, the rest at the end of the turn, or before who would read it.
+
+        What the broker itself says is done when this returns, since whoever says so counts on it.
+        Parked members are answered by a later command or timer. Raises PeerError for a command that no record could hold.
+        """
+        if self.coordinator.must_settle_before(command):
+            self.settle()
+        self._take(self.coordinator.handle(command, now_ms=self._clock()))
+        if type(command) in NOTICES:
+            self.settle()
+        self._set_alarm()
+
+    def beat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ErrorCode | None:
+        """The answer to a Heartbeat, or None: then it must be `run`."""
+        error = self.coordinator.beat(group_id, generation, member_id, instance_id, now_ms=self._clock())
+        if error is not None:
+            self._set_alarm()
+        return error
+
+    def settle(self) -> None:
+        """Appends everything that was decided so far, in one batch, and tells what has come true; or else that it has not."""
+        steps, self._unsettled = self._unsettled, []
+        if not steps:
+            return
+        section, count = b"".join(self._framed), self._framed_count
+        self._framed, self._framed_bytes, self._framed_count = [], 0, 0
+        try:
+            self._append(section, count)
+        except StorageError as error:
+            self.partition.report(error)
+            for step in steps:
+                self._tell(self.coordinator.handle(AppendFailed(effects=step, error=error.code), now_ms=self._clock()))
+        else:
+            for step in steps:
+                self.coordinator.replay_all(step.records)
+            self.partition.grew()
+            for step in steps:
+                self._tell(step)
         self._set_alarm()
 
     def close(self) -> None:
@@ -83,29 +131,31 @@ class CoordinatorLoop:
             if self._next_expiry is not None:
                 self._expire_later()
 
-    def _carry_out(self, effects: Effects) -> None:
-        if effects.records:
-            try:
-                self._append(effects)
-            except StorageError as error:
-                self.partition.report(error)
-                failed = AppendFailed(effects=effects, error=error.code)
-                self._carry_out(self.coordinator.handle(failed, now_ms=self._clock()))
-                return
-            for record in effects.records:
-                self.coordinator.replay(record)
-            self.partition.grew()
+    def _take(self, effects: Effects) -> None:
+        if not effects.records:
+            self._tell(effects)
+            return
+        if not self._unsettled:
+            self._turn.settle_later(self.settle)
+        framed = frame_records(effects.records, self._framed_count)
+        self._unsettled.append(effects)
+        self._framed.append(framed)
+        self._framed_bytes += len(framed)
+        self._framed_count += len(effects.records)
+        if self._framed_bytes >= SHARED_BYTES_MAX:
+            self.settle()
+
+    def _tell(self, effects: Effects) -> None:
         for reply in effects.replies:
             self._reply(reply)
-        for line in effects.log_lines:
-            log.info("%s%s", self.coordinator.log_prefix, line)
+        if effects.log_lines and log.isEnabledFor(logging.INFO):
+            for line in effects.log_lines:
+                log.info("%s%s", self.coordinator.log_prefix, line)
         if effects.events:
             self._publish(effects.events)
 
-    def _append(self, effects: Effects) -> None:
-        now = self._clock()
-        records = [Record(0, now, encode_key(record), encode_value(record)) for record in effects.records]
-        self.partition.log.append_records(records, now_ms=now, codec=self._settings.offsets_topic_codec)
+    def _append(self, section: bytes, count: int) -> None:
+        self.partition.log.append_framed(section, count, now_ms=self._clock(), codec=self._settings.offsets_topic_codec)
         # What a reply says must be as durable as the topic's settings ask for; a coordinator has nobody to let wait meanwhile.
         self.partition.make_durable()
 
@@ -123,5 +173,6 @@ class CoordinatorLoop:
     def _ring(self) -> None:
         self._alarm = None
         while (due := self.coordinator.next_deadline_ms()) is not None and due <= self._clock():
-            self._carry_out(self.coordinator.fire_timers(now_ms=self._clock()))
+            self.settle()
+            self._take(self.coordinator.fire_timers(now_ms=self._clock()))
         self._set_alarm()

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.model import Record
-from ottla.core.records.batch import BatchHeader, encode_batch, split_batches
+from ottla.core.records.batch import BatchHeader, encode_batch, frame_batch, split_batches
 from ottla.core.records.compression import Codec
 from ottla.storage.aborted import AbortedTransactions
 from ottla.storage.assigning import assign, own_batches
@@ -206,6 +206,11 @@ class PartitionLog:
         """Append records of the broker's own topics as one batch, with their own timestamps; their offsets are assigned here."""
         batch = encode_batch([record._replace(offset=number) for number, record in enumerate(records)], codec=codec)
         return self._store(memoryview(batch), [next(header for _, header in split_batches(batch))], now_ms)
+
+    def append_framed(self, section: bytes, count: int, *, now_ms: int, codec: Codec = Codec.NONE) -> Appended:
+        """As `append_records`, for `count` records that are framed already: numbered from 0, and all of the time `now_ms`."""
+        batch, header = frame_batch(section, count, timestamp_ms=now_ms, codec=codec)
+        return self._store(memoryview(batch), [header], now_ms)
 
     def _store(self, view: memoryview, headers: list[BatchHeader], now_ms: int) -> Appended:
         """Give whole, judged batches their offsets, write them in one call, and only then count them."""

@@ -1,10 +1,12 @@
 """The shell of a coordinator: append before reply, one more command when the append fails, timers that ring."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from ottla.broker.coordinator_loop import CoordinatorLoop
+from ottla.broker.dispatch import dispatch, read_request
 from ottla.core.errors import PeerError, StorageError
 from ottla.core.model import Record
 
@@ -22,7 +24,7 @@ def test_a_reply_goes_out_only_after_its_records_are_in_the_log(api, make_api) -
             include_topic_authorized_operations=False)  # fmt: skip
     loop = coordinator_of_g(api)
     append, reply = loop._append, loop._reply
-    loop._append = lambda effects: (order.append("append"), append(effects))
+    loop._append = lambda section, count: (order.append("append"), append(section, count))
     loop._reply = lambda answer: (order.append("reply"), reply(answer))
     commit(api)
     assert order == ["append", "reply"]
@@ -41,7 +43,7 @@ def test_a_failed_append_is_told_to_the_client_and_nothing_is_kept(api) -> None:
     loop = coordinator_of_g(api)
     working = loop._append
 
-    def full(_effects) -> None:
+    def full(_section, _count) -> None:
         raise StorageError("the disk is full")
 
     loop._append = full
@@ -65,6 +67,77 @@ def test_a_reply_waits_for_the_sync_that_flush_messages_asks_for(api, flush_mess
     loop._reply = lambda answer: (seen.append(loop.partition.log.recovery_point), reply(answer))
     assert commit(api) == 0
     assert (seen, loop.partition.log.log_end_offset) == ([durable], 1)
+
+
+def commit_frame(offset: int, partition: int = 0) -> dict[str, Any]:
+    part = {"partition_index": partition, "committed_offset": offset, "committed_metadata": "", "committed_leader_epoch": -1}
+    fields = {"generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+    return {"group_id": "g", **fields, "topics": [{"name": "t", "partitions": [part]}]}
+
+
+def ask_in_one_turn(api, requests: list[tuple[int, int, dict[str, Any]]]) -> list[Any]:
+    """The answers to requests that arrive in one turn of the loop, on connections of their own."""
+    answers: list[Any] = []
+
+    async def send() -> None:
+        for key, version, fields in requests:
+            answers.append(asyncio.get_running_loop().create_future())
+            served, request = read_request(memoryview(api.encode(key, version, fields)), "/127.0.0.1")
+            request.send = lambda parts, answer=answers[-1]: answer.set_result(b"".join(parts))
+            dispatch(api.node, served, request)
+
+    api.runner.run(send())
+    return [api.finish(key, version, answer) for (key, version, _), answer in zip(requests, answers, strict=True)]
+
+
+def make_topic(api) -> None:
+    api.ask(3, 8, topics=[{"name": "t"}], allow_auto_topic_creation=True, include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False)  # fmt: skip
+
+
+FETCH = (9, 7, {"group_id": "g", "topics": None, "require_stable": False})
+
+
+def test_what_arrives_in_one_turn_shares_one_append(api) -> None:
+    make_topic(api)
+    assert commit(api) == 0
+    log = coordinator_of_g(api).partition.log
+    answers = ask_in_one_turn(api, [(8, 8, commit_frame(offset)) for offset in range(20)])
+    assert [int(answer.topics[0].partitions[0].error_code) for answer in answers] == [0] * 20
+    assert [header.record_count for header, _ in log.read_batches(1)] == [20]
+    assert api.ask(*FETCH[:2], **FETCH[2]).topics[0].partitions[0].committed_offset == 19
+
+
+def test_who_would_read_what_is_undecided_has_it_settled_before(api) -> None:
+    make_topic(api)
+    answers = ask_in_one_turn(api, [(8, 8, commit_frame(1)), (8, 8, commit_frame(2)), FETCH, (8, 8, commit_frame(3)), FETCH])
+    assert [answers[at].topics[0].partitions[0].committed_offset for at in (2, 4)] == [2, 3]
+    log = coordinator_of_g(api).partition.log
+    assert [header.record_count for header, _ in log.read_batches(0)] == [1, 1, 1], "the first offset makes the group"
+
+
+def test_a_failed_append_is_told_to_everybody_who_shared_it(api) -> None:
+    make_topic(api)
+    assert commit(api) == 0
+    loop = coordinator_of_g(api)
+
+    def full(_section, _count) -> None:
+        raise StorageError("the disk is full")
+
+    loop._append = full
+    answers = ask_in_one_turn(api, [(8, 8, commit_frame(offset)) for offset in (5, 6, 7)])
+    assert [int(answer.topics[0].partitions[0].error_code) for answer in answers] == [16] * 3
+    assert api.ask(*FETCH[:2], **FETCH[2]).topics[0].partitions[0].committed_offset == 1
+
+
+def test_much_is_appended_at_once(api, monkeypatch) -> None:
+    monkeypatch.setattr("ottla.broker.coordinator_loop.SHARED_BYTES_MAX", 300)
+    make_topic(api)
+    assert commit(api) == 0
+    ask_in_one_turn(api, [(8, 8, commit_frame(offset)) for offset in range(20)])
+    counts = [header.record_count for header, _ in coordinator_of_g(api).partition.log.read_batches(1)]
+    assert sum(counts) == 20
+    assert 3 < len(counts) < 20
 
 
 def test_a_session_that_ends_rings_the_loop(make_api) -> None:

@@ -13,6 +13,7 @@ from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.model import Header, Record
 from ottla.core.records.batch import decode_batch, encode_batch, read_header, seal, split_batches
 from ottla.core.records.compression import GZIP
+from ottla.core.records.record import encode_records
 from ottla.storage.files import Files, OsFiles
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog, Refused
@@ -462,3 +463,13 @@ def test_a_first_append_that_fails_halfway_can_be_tried_again(failing: int) -> N
     assert [record.offset for record in log.scan(0)] == list(range(9))
     log.close(clean=False)
     assert [record.offset for record in open_log(faulty).scan(0)] == list(range(9))
+
+
+def test_records_that_are_framed_already_are_appended_as_a_batch() -> None:
+    log = PartitionLog(MemoryFiles(), "t-0", LogSettings())
+    records = [Record(number, 5, b"k", b"v") for number in range(3)]
+    log.append_records(records, now_ms=5)
+    log.append_framed(bytes(encode_records(records, base_offset=0, base_timestamp_ms=5)), 3, now_ms=5)
+    stored = bytes(log.read(3, 10_000))
+    assert [record.offset for record in decode_batch(stored)] == [3, 4, 5]
+    assert log.log_end_offset == 6

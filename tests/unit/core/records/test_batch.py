@@ -14,12 +14,14 @@ from ottla.core.records.batch import (
     decode_batch,
     empty_batch,
     encode_batch,
+    frame_batch,
     join_batch,
     read_header,
     seal,
     split_batches,
 )
-from ottla.core.records.compression import GZIP, ZSTD
+from ottla.core.records.compression import GZIP, ZSTD, Codec
+from ottla.core.records.record import encode_records
 
 RECORDS = [
     Record(7, 1_700_000_000_000, b"key", b"value", (Header("trace", b"1"), Header("none", None))),
@@ -186,3 +188,12 @@ def test_what_a_batch_may_inflate_to_is_limited() -> None:
     assert len(decode_batch(batch, decompressed_bytes_max=20_000)) == 1
     with pytest.raises(PeerError, match="more than"):
         decode_batch(batch, decompressed_bytes_max=5_000)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_records_that_are_framed_already_make_the_same_batch(codec: Codec) -> None:
+    records = [Record(number, 1_700_000_000_000, b"key", b"value" * number) for number in range(100)]
+    section = bytes(encode_records(records, base_offset=0, base_timestamp_ms=1_700_000_000_000))
+    batch, header = frame_batch(section, 100, timestamp_ms=1_700_000_000_000, codec=codec)
+    assert batch == encode_batch(records, codec=codec)
+    assert header == read_header(batch)
