@@ -3,7 +3,6 @@
 import pytest
 
 from ottla.core.config import BrokerConfig
-from ottla.core.config import BrokerConfig
 from ottla.core.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
 from ottla.core.records.compression import Codec
 
