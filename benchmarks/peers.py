@@ -10,7 +10,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -107,13 +107,13 @@ class MockCluster(ServerPeer):
         self.bootstrap_servers = address.group() if address else ""
 
 
-def make_peer(name: str, directory: Path) -> Any:
-    """One peer, not yet started. Raises PeerMissing."""
+def make_peer(name: str, directory: Path, config: Mapping[str, str] | None = None) -> Any:
+    """One peer, not yet started; Ottla and Apache Kafka take settings. Raises PeerMissing."""
     try:
         if name == OTTLA:
-            return OttlaProcess(directory / "data")
+            return OttlaProcess(directory / "data", config=config)
         if name == APACHE_KAFKA:
-            return ApacheKafka(directory, cache_dir=CACHE)
+            return ApacheKafka(directory, cache_dir=CACHE, config=config)
         return Tansu(directory) if name == TANSU else MockCluster(directory)
     except ToolMissing as missing:
         raise PeerMissing(str(missing)) from None
@@ -136,13 +136,13 @@ def running_peers(names: Sequence[str]) -> Iterator[list[Any]]:
         yield peers
 
 
-def peers_in_turn(names: Sequence[str]) -> Iterator[Any]:
+def peers_in_turn(names: Sequence[str], config: Mapping[str, str] | None = None) -> Iterator[Any]:
     """Of the peers that keep their records in files each one alone, started on a directory of its own, which is removed after it."""
     for name in names:
         if name in (OTTLA, APACHE_KAFKA):
             with tempfile.TemporaryDirectory(prefix="ottla-bench-") as scratch:
                 try:
-                    peer = make_peer(name, Path(scratch) / name)
+                    peer = make_peer(name, Path(scratch) / name, config)
                 except PeerMissing as missing:
                     print(f"{name}: left out, {missing}", file=sys.stderr)
                     continue
