@@ -183,8 +183,7 @@ class PartitionLog:
     def append(self, batches: memoryview | bytearray, *, now_ms: int, from_client: bool = True) -> Appended | Refused:
         """Append a client's batch, or (not `from_client`) the broker's own whole batches; offsets are written into `batches`.
 
-        What a client sends is checked as Kafka checks it, and a batch that its producer repeats is answered with its first offsets and not
-        appended again. Raises StorageError when it cannot be written; then nothing of it is in the log.
+        A client's is checked as Kafka checks it; one that its producer repeats is answered with its first offsets and not appended again.
         """
         view = memoryview(batches)
         if not from_client:
