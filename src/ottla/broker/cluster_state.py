@@ -7,9 +7,9 @@ from contextlib import suppress
 
 from ottla.broker.catalogue_log import CatalogueLog
 from ottla.broker.clock import now_ms
+from ottla.broker.current_leader import Leader
 from ottla.broker.deletions import Deletions
 from ottla.broker.events import GroupEvents
-from ottla.broker.fetch_answer import Leader
 from ottla.broker.health_watch import HealthWatch
 from ottla.broker.leadership import Leadership
 from ottla.broker.loading_lane import LoadingLanes
@@ -21,6 +21,7 @@ from ottla.broker.offset_checkpoints import OffsetCheckpoints
 from ottla.broker.partitions import Partitions
 from ottla.broker.removals import Removals
 from ottla.broker.topics import Topics
+from ottla.broker.turn import Turn
 from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Catalogue, Refused
 from ottla.core.catalogue.records import CatalogueRecord
 from ottla.core.config import BrokerConfig
@@ -45,6 +46,7 @@ class ClusterState:
     ) -> None:
         self.config = config
         self.clock = clock
+        self.turn = Turn()
         self.cluster_id = ""
         self.catalogue = Catalogue(tuple(range(config.node_id, config.node_id + brokers)), config.text)
         checkpoints, removals = OffsetCheckpoints(files), Removals(files)

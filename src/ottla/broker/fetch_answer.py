@@ -3,16 +3,17 @@
 It decides nothing. Tests hold it to what kio writes. Source: KIP-74, KIP-98, KIP-227, KIP-392, KIP-516, KIP-595, KIP-951.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cache
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.broker.api import NO_THROTTLE_MS
+from ottla.broker.current_leader import Leader, pack_endpoints, pack_leader
 from ottla.broker.fetch_reading import Found
 from ottla.broker.fetch_request import FIRST_FLEXIBLE_VERSION, FIRST_VERSION_WITH_SESSIONS
 from ottla.broker.fetch_sessions import FetchedPartition
-from ottla.broker.pack import Packer, uvarint
+from ottla.broker.pack import Packer
 from ottla.core.errors import ErrorCode
 from ottla.core.wire import Buffer
 
@@ -26,19 +27,10 @@ _HEAD_4: Final = Struct(">ihqq")
 _HEAD: Final = Struct(">ihqqq")
 _NO_PREFERRED_REPLICA: Final = b"\xff\xff\xff\xff"
 _DIVERGING: Final = Struct(">BBiqB")
-_LEADER: Final = Struct(">BBiiB")
-_DIVERGING_TAG, _LEADER_TAG, _ENDPOINTS_TAG = 0, 1, 0
-_DIVERGING_BYTES, _LEADER_BYTES = 13, 9
+_DIVERGING_TAG, _LEADER_TAG = 0, 1
+_DIVERGING_BYTES = 13
 _ASKED_ANOTHER: Final = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _NOBODY: Final = FetchedPartition(("", 0), -1, 0, -1, 0)
-
-
-class Leader(NamedTuple):
-    """A broker that leads partitions: a client whose leader epoch is old, or who asked another broker, is told (v16+)."""
-
-    node_id: int
-    host: str
-    port: int
 
 
 def encode_fetch_answer(
@@ -76,7 +68,7 @@ def encode_fetch_answer(
             elif _pack_tagged(out, version, each) and each.part.partition is not None:
                 named.add(each.part.partition.leader)
         out.end()
-    _pack_endpoints(out, [leader for each in sorted(named) if (leader := leader_of(each)) is not None])
+    pack_endpoints(out, named, leader_of)
     pieces.append(out.data)
     return pieces
 
@@ -130,20 +122,5 @@ def _pack_tagged(out: Packer, version: int, found: Found) -> bool:
     if version < _FIRST_VERSION_WITH_LEADERS or found.part.partition is None:
         out.end()
         return False
-    out.data.append(1)
-    partition = found.part.partition
-    out.data += _LEADER.pack(_LEADER_TAG, _LEADER_BYTES, partition.leader, partition.log.leader_epoch, 0)
+    pack_leader(out, _LEADER_TAG, found.part.partition.leader, found.part.partition.log.leader_epoch)
     return True
-
-
-def _pack_endpoints(out: Packer, leaders: Sequence[Leader]) -> None:
-    """The end of the answer: where the leaders are that it names."""
-    if not leaders:
-        out.end()
-        return
-    endpoints = Packer(flexible=True).array(len(leaders))
-    for leader in leaders:
-        endpoints.int32(leader.node_id).string(leader.host).int32(leader.port).nullable_string(None).end()
-    out.data.append(1)
-    out.data.append(_ENDPOINTS_TAG)
-    out.raw(uvarint(len(endpoints.data))).raw(bytes(endpoints.data))

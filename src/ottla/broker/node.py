@@ -6,7 +6,7 @@ Several brokers of a process share one loop, one catalogue and the logs (`cluste
 import uuid
 from typing import TYPE_CHECKING
 
-from ottla.broker.fetch_answer import Leader
+from ottla.broker.current_leader import Leader
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.groups import Groups
 from ottla.broker.partition import Partition

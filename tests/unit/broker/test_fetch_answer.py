@@ -10,7 +10,8 @@ from kio.serial import entity_writer
 from kio.static.constants import EntityType
 
 from ottla.broker import messages
-from ottla.broker.fetch_answer import Leader, encode_fetch_answer
+from ottla.broker.current_leader import Leader
+from ottla.broker.fetch_answer import encode_fetch_answer
 from ottla.broker.fetch_reading import Found
 from ottla.broker.fetch_sessions import FetchedPartition
 from ottla.core.errors import ErrorCode

@@ -74,6 +74,19 @@ def test_who_asks_the_old_leader_is_told_the_new_one_with_its_address(three) -> 
     assert [(node.node_id, node.host, node.port) for node in answer.node_endpoints] == [(3, "third.example", 9094)]
 
 
+@pytest.mark.parametrize("version", range(8, 13))
+def test_a_producer_is_told_who_leads_instead(three, version) -> None:
+    three.cluster.nodes[3].host, three.cluster.nodes[3].port = "third.example", 9094
+    move(three, "t", 0, 3)
+    topic = {"name": "t", "partition_data": [{"index": 0, "records": RECORDS}]}
+    answer = three.on(1).ask(PRODUCE, version, acks=-1, timeout=1000, transactional_id=None, topic_data=[topic])
+    part = answer.responses[0].partition_responses[0]
+    assert part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if version >= 10:
+        assert (part.current_leader.leader_id, part.current_leader.leader_epoch) == (3, 1)
+        assert [(node.node_id, node.host, node.port) for node in answer.node_endpoints] == [(3, "third.example", 9094)]
+
+
 def test_who_waits_at_the_end_of_a_log_is_told_when_the_leader_moves(three) -> None:
     waiting = three.on(1).start(FETCH, 12, **fetch_fields(wait_ms=60_000))
     move(three, "t", 0, 2)

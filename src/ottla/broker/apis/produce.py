@@ -3,8 +3,9 @@
 That is where the topic is compacted (each record needs a key), where `compression.type` asks for another codec than the producer's (the
 batch is made anew), and where `message.timestamp.before.max.ms` or `.after.max.ms` limits times that the batch's head does not settle.
 Version notes: v0-2 are advertised and refused, as Kafka does, because clients conclude from them that compression works; v5+ answers with
-the log's start; v7+ takes zstd (KIP-110); v8+ answers with an error message; v9+ is flexible; v13+ names topics by id (KIP-516). acks=0
-has no answer; -1 and 1 are the same here. Where a topic's `flush.messages` asks for it, the answer waits until the records are durable.
+the log's start; v7+ takes zstd (KIP-110); v8+ answers with an error message; v9+ is flexible; v10+ tells who leads instead
+(KIP-951); v13+ names topics by id (KIP-516). acks=0 has no answer; -1 and 1 are the same. Where a topic's `flush.messages` asks for it,
+the answer waits until the records are durable.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.broker.current_leader import pack_endpoints, pack_leader
 from ottla.broker.messages import is_flexible
 from ottla.broker.pack import Packer
 from ottla.broker.partitions import Partition
@@ -34,16 +36,19 @@ if TYPE_CHECKING:
 # Refused for these, the answer says nothing of the log, not even where it begins, as in Kafka.
 _SAYS_NOTHING = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
 _NOT_HERE = "This server does not host this topic-partition."
+_FIRST_VERSION_WITH_LEADERS = 10
+_LEADER_TAG = 0
 _NOT_LED = "Another broker leads this partition: ask for metadata again."
 
 
 @dataclass(slots=True)
 class _Written:
-    """One partition's result. `log_start_offset`: -1 where nothing is said of the log."""
+    """One partition's result. `log_start_offset`: -1 where nothing is said of the log; `leader`: id and epoch of another broker."""
 
     number: int
     outcome: Appended | Refused
     log_start_offset: int = -1
+    leader: tuple[int, int] | None = None
 
 
 _Results = list[tuple[bytes | str, list[_Written]]]
@@ -71,9 +76,9 @@ def handle(node: "Node", request: Request) -> None:
     if acks == 0:
         _end_without_answer(request, results)
     elif waiting:
-        _answer_when_durable(request, results, waiting)
+        _answer_when_durable(node, request, results, waiting)
     else:
-        request.reply_body([_answer(version, flexible, results)])
+        request.reply_body([_answer(node, version, flexible, results)])
 
 
 def _end_without_answer(request: Request, results: _Results) -> None:
@@ -83,7 +88,7 @@ def _end_without_answer(request: Request, results: _Results) -> None:
     request.no_reply()
 
 
-def _answer_when_durable(request: Request, results: _Results, waiting: _Waiting) -> None:
+def _answer_when_durable(node: "Node", request: Request, results: _Results, waiting: _Waiting) -> None:
     """Answers when all the syncs that the request waits for have ended; they are shared with other requests."""
 
     def answer(outcomes: "asyncio.Future[list[BaseException | None]]") -> None:
@@ -91,7 +96,7 @@ def _answer_when_durable(request: Request, results: _Results, waiting: _Waiting)
             if error is not None:
                 code = error.code if isinstance(error, StorageError) else ErrorCode.UNKNOWN_SERVER_ERROR
                 written.outcome, written.log_start_offset = Refused(code, str(error)), -1
-        request.reply_body([_answer(request.version, is_flexible(request.key, request.version), results)])
+        request.reply_body([_answer(node, request.version, is_flexible(request.key, request.version), results)])
 
     asyncio.gather(*(durable for _, durable in waiting), return_exceptions=True).add_done_callback(request.guarded(answer))
 
@@ -107,11 +112,15 @@ def _write_topic(node: "Node", version: int, acks: int, asked: TopicRecords, wai
         refused = None
         if not 0 <= number < len(topic.leaders):
             refused = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HERE)
-        elif topic.leaders[number] != node.id:
-            refused = Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, _NOT_LED)
         elif not is_usual:
             refused = refusal_of_partition(version, acks, topic, records)
-        results.append(_write(node, acks, topic, number, records, waiting) if refused is None else _Written(number, refused))
+        if refused is not None:
+            results.append(_Written(number, refused))
+        elif topic.leaders[number] != node.id:
+            leader = (topic.leaders[number], topic.leader_epochs[number])
+            results.append(_Written(number, Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, _NOT_LED), leader=leader))
+        else:
+            results.append(_write(node, acks, topic, number, records, waiting))
     return results
 
 
@@ -136,7 +145,7 @@ def _write(node: "Node", acks: int, topic: Topic, number: int, records: memoryvi
     return written
 
 
-def _answer(version: int, flexible: bool, results: list[tuple[bytes | str, list[_Written]]]) -> bytearray:
+def _answer(node: "Node", version: int, flexible: bool, results: list[tuple[bytes | str, list[_Written]]]) -> bytearray:
     out = Packer(flexible).array(len(results))
     for key, partitions in results:
         if isinstance(key, bytes):
@@ -147,7 +156,11 @@ def _answer(version: int, flexible: bool, results: list[tuple[bytes | str, list[
         for written in partitions:
             _pack_partition(out, version, written)
         out.end()
-    return out.int32(NO_THROTTLE_MS).end().data
+    out.int32(NO_THROTTLE_MS)
+    if version < _FIRST_VERSION_WITH_LEADERS:
+        return out.end().data
+    pack_endpoints(out, [written.leader[0] for _, topic in results for written in topic if written.leader], node.cluster.endpoint)
+    return out.data
 
 
 def _pack_partition(out: Packer, version: int, written: _Written) -> None:
@@ -164,7 +177,10 @@ def _pack_partition(out: Packer, version: int, written: _Written) -> None:
     if version >= 8:
         _pack_record_errors(out, outcome)
         out.nullable_string(message)
-    out.end()
+    if version >= _FIRST_VERSION_WITH_LEADERS and written.leader is not None:
+        pack_leader(out, _LEADER_TAG, *written.leader)
+    else:
+        out.end()
 
 
 def _pack_record_errors(out: Packer, outcome: Appended | Refused) -> None:
