@@ -37,14 +37,14 @@ class CoordinatorLoop:
         clock: Callable[[], int],
         reply: Callable[[Reply], None],
         publish: Callable[[tuple[GroupEvent, ...]], None],
-        turn: Turn | None = None,
+        turn: Turn,
     ) -> None:
         self.coordinator = coordinator
         self.partition = partition
         self._clock = clock
         self._reply = reply
         self._publish = publish
-        self._turn = Turn() if turn is None else turn
+        self._turn = turn
         self._unsettled: list[Effects] = []
         self._framed: list[bytes] = []
         self._framed_bytes = 0

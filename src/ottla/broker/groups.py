@@ -82,6 +82,7 @@ class Groups:
             clock=self._node.cluster.clock,
             reply=self._deliver,
             publish=self._node.cluster.events.publish,
+            turn=self._node.cluster.turn,
         )
         return loop
 

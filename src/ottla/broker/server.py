@@ -1,7 +1,8 @@
 """Bytes in, frames out, answers back: one connection at a time takes one request at a time, as Kafka does.
 
 It moves bytes and nothing else. A large frame is read straight into its own buffer; small ones are handled where the socket put them. While
-a request waits for its answer (a parked JoinGroup, a long poll), or the peer does not read, later frames wait, up to a bound.
+a request waits for its answer (a parked JoinGroup, a long poll), or the peer does not read, later frames wait, up to a bound. Answers that
+are there by the end of what was read, or of a turn of the loop, share one write.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from ipaddress import ip_address
+from struct import Struct
 from typing import TYPE_CHECKING, cast
 
 from ottla.broker.api import Request
@@ -25,6 +27,10 @@ RECEIVE_BYTES = 256 * 1024
 """One read takes at most this much while no frame is under way; the buffer is shared by all connections of a loop."""
 WAITING_BYTES_MAX = 1024 * 1024
 """Frames that wait behind a parked request: beyond this the socket is not read."""
+OUT_BYTES_MAX = 64 * 1024
+"""So much of answers waits for those that follow; then it is written, and a peer that reads slowly is noticed."""
+
+_FRAME_SIZE = Struct(">i")
 
 
 class Server:
@@ -32,6 +38,7 @@ class Server:
 
     def __init__(self, node: "Node") -> None:
         self.node = node
+        self.turn = node.cluster.turn
         self.connections: set[Connection] = set()
         self.receive_buffer = bytearray(RECEIVE_BYTES)
         self.frame_bytes_max = node.cluster.config.number("socket.request.max.bytes")
@@ -51,6 +58,7 @@ class Server:
     def close(self) -> None:
         """Closes every connection at once; what they wait for is dropped."""
         for connection in list(self.connections):
+            connection.write_out()
             connection.transport.abort()
 
 
@@ -58,8 +66,8 @@ class Connection(asyncio.BufferedProtocol):
     """One socket: asyncio's buffered protocol, so that a frame's bytes are written once, where they stay."""
 
     __slots__ = (
-        "client_host", "closed", "filled", "frame", "handling", "parked", "read_paused", "request", "server", "transport",
-        "waiting", "waiting_bytes", "write_paused",
+        "client_host", "closed", "filled", "frame", "handling", "out", "out_bytes", "parked", "read_paused", "request", "server",
+        "transport", "waiting", "waiting_bytes", "write_paused",
     )  # fmt: skip
 
     transport: asyncio.Transport
@@ -75,8 +83,10 @@ class Connection(asyncio.BufferedProtocol):
         self.write_paused = False
         self.read_paused = False
         self.closed = False
-        self.waiting: deque[bytes] = deque()
+        self.waiting: deque[bytearray] = deque()
         self.waiting_bytes = 0
+        self.out: list[Buffer] = []
+        self.out_bytes = 0
 
     # asyncio's calls
 
@@ -95,6 +105,7 @@ class Connection(asyncio.BufferedProtocol):
         """The socket is gone: answers that come later go nowhere."""
         self.closed = True
         self.waiting.clear()
+        self.out.clear()
         self.frame = None
         self.server.connections.discard(self)
         if self.request is not None:
@@ -115,7 +126,8 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The peer has read on."""
         self.write_paused = False
-        self._take_waiting()
+        self.go_on()
+        self.write_out()
 
     def get_buffer(self, sizehint: int) -> Buffer:
         """Where the next bytes go: the rest of the frame under way, or the shared buffer behind what it holds of an unfinished size."""
@@ -136,13 +148,17 @@ class Connection(asyncio.BufferedProtocol):
                     self._frame_is_full(self.frame)
         except (PeerError, StorageError) as error:
             self._refuse(error)
+        if self.out:
+            self.write_out()
 
     # frames
 
     def _take_frames(self, data: memoryview) -> None:
         at, end = 0, len(data)
         while end - at >= 4 and not self.closed:
-            size = self._frame_size(data[at : at + 4])
+            (size,) = _FRAME_SIZE.unpack_from(data, at)
+            if not 0 < size <= self.server.frame_bytes_max:
+                raise self._impossible(size)
             if at + 4 + size > end:
                 break
             self._take_frame(data[at + 4 : at + 4 + size])
@@ -170,25 +186,29 @@ class Connection(asyncio.BufferedProtocol):
     def _frame_size(self, prefix: Buffer) -> int:
         size = int.from_bytes(prefix, "big", signed=True)
         if not 0 < size <= self.server.frame_bytes_max:
-            raise PeerError(f"a frame of {size} bytes; allowed are 1 to {self.server.frame_bytes_max} (socket.request.max.bytes)")
+            raise self._impossible(size)
         return size
+
+    def _impossible(self, size: int) -> PeerError:
+        return PeerError(f"a frame of {size} bytes; allowed are 1 to {self.server.frame_bytes_max} (socket.request.max.bytes)")
 
     def _take_frame(self, frame: memoryview) -> None:
         if not (self.parked or self.write_paused or self.waiting):
             self._handle(frame)
             return
-        self.waiting.append(bytes(frame))
+        self.waiting.append(bytearray(frame))  # a handler may write into its frame
         self.waiting_bytes += len(frame)
         if self.waiting_bytes > WAITING_BYTES_MAX and not self.read_paused:
             self.read_paused = True
             self.transport.pause_reading()
 
-    def _take_waiting(self) -> None:
+    def go_on(self) -> None:
+        """Takes the frames that wait, as far as nothing holds them back any more; what they are answered is still to be written."""
         while self.waiting and not (self.parked or self.write_paused or self.closed):
             frame = self.waiting.popleft()
             self.waiting_bytes -= len(frame)
             try:
-                self._handle(memoryview(bytearray(frame)))  # a handler may write into its frame
+                self._handle(memoryview(frame))
             except (PeerError, StorageError) as error:
                 self._refuse(error)
             except Exception as error:  # noqa: BLE001 - said in the log; nobody above would close this connection
@@ -215,19 +235,37 @@ class Connection(asyncio.BufferedProtocol):
         self.parked = False
         self.request = None
         if parts and not self.closed:
-            self.transport.writelines(parts)
+            self.out += parts
+            self.out_bytes += sum(map(len, parts))
+            if self.out_bytes > OUT_BYTES_MAX:
+                self.write_out()
         if not self.handling:  # the answer to a parked request: whoever waited behind it may go on
-            self._take_waiting()
+            self.server.turn.answered(self)
+
+    def write_out(self) -> None:
+        """Writes the answers that are there."""
+        out, self.out = self.out, []
+        if out and not self.closed:
+            if len(out) == 1:
+                self.transport.write(out[0])
+            elif self.out_bytes <= OUT_BYTES_MAX:
+                self.transport.write(b"".join(out))
+            else:
+                self.transport.writelines(out)
+        self.out_bytes = 0
 
     def _refuse(self, error: PeerError | StorageError) -> None:
         # A disk that fails where the answer has no place for it: the client tries again, as after a broker's crash.
         log.warning("closing the connection from %s: %s", self.client_host, error)
-        self.closed = True
-        self.transport.close()
+        self._close()
 
     def _fail(self, error: Exception) -> None:
         # Our own bug: a client that is told nothing would wait for ever.
         log.error("closing the connection from %s: its request failed unexpectedly", self.client_host, exc_info=error)
+        self._close()
+
+    def _close(self) -> None:
+        self.write_out()
         self.closed = True
         self.transport.close()
 
