@@ -41,6 +41,7 @@ bench: setup java
 	$(BIN)/python benchmarks/wire.py
 	$(BIN)/python benchmarks/flush.py
 	$(BIN)/python benchmarks/restart.py
+	$(BIN)/python benchmarks/load.py --rounds 1
 	$(BIN)/python benchmarks/cleaner.py
 	$(BIN)/python benchmarks/memory.py --rounds 1
 	$(BIN)/python benchmarks/groups.py --rounds 3
