@@ -353,9 +353,15 @@ class ConfigError(ValueError):
     """A setting with an unknown name or an impossible value: the message says which, and what would do."""
 
 
+OTHER_GROUP_PROTOCOLS = ("group.consumer.", "group.share.", "group.streams.", "group.coordinator.rebalance.protocols")
+"""Settings of Kafka's that would promise what is not there."""
+
+
 def _unknown(name: str) -> str:
     if name in TOPIC_SETTINGS:
         return f"{name} is a setting of topics; the broker's default for all of them is {TOPIC_SETTINGS[name].broker_name}"
+    if name.startswith(OTHER_GROUP_PROTOCOLS):
+        return f"{name} is about group protocols; this broker has Kafka's classic one and no other (docs/groups.md)"
     return f"unknown setting {name}; docs/settings.md lists them"
 
 

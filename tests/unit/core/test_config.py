@@ -25,6 +25,27 @@ def test_every_topic_setting_falls_back_to_a_broker_setting_with_the_same_defaul
         ("num.partitions", str(2**31), "Not a number of type INT"),
         ("auto.create.topics.enable", "yes", "either true or false"),
         ("no.such.setting", "1", "unknown setting no.such.setting; docs/settings.md lists them"),
+        (
+            "group.consumer.session.timeout.ms",
+            "45000",
+            "group.consumer.session.timeout.ms is about group protocols; this broker has Kafka's classic one and no other (docs/groups.md)",
+        ),
+        (
+            "group.coordinator.rebalance.protocols",
+            "classic,consumer",
+            "group.coordinator.rebalance.protocols is about group protocols; this broker has Kafka's classic one and no other (docs/groups.md)",
+        ),
+        ("offsets.retention.minutes", "0", "Invalid value 0 for configuration offsets.retention.minutes: Value must be at least 1"),
+        (
+            "group.coordinator.append.linger.ms",
+            "-2",
+            "Invalid value -2 for configuration group.coordinator.append.linger.ms: Value must be at least -1",
+        ),
+        (
+            "offsets.topic.compression.codec",
+            "5",
+            "Invalid value 5 for configuration offsets.topic.compression.codec: Value must be no more than 4",
+        ),
         ("retention.ms", "1", "retention.ms is a setting of topics; .* is log.retention.ms"),
         ("log.message.timestamp.type", "Now", "one of: CreateTime, LogAppendTime"),
         ("log.cleaner.min.cleanable.ratio", "1.5", "no more than 1"),
