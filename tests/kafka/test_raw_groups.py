@@ -103,6 +103,9 @@ def test_join_group(same_answers: Any, version: int) -> None:
         member.join(member_id="", protocols=[{"name": "other", "metadata": b""}])
         member.join(member_id="", protocols=[])
         member.join(member_id="", protocol_type="")
+        refused = new_member(talk, JOIN_GROUP, "refused")
+        refused.join(protocols=[])
+        talk.ask(DESCRIBE_GROUPS, 6, groups=[refused.group])
         if version >= 5:
             static = new_member(talk, JOIN_GROUP, "static")
             named = {"group_instance_id": "gate-1"}

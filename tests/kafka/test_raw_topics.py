@@ -224,6 +224,25 @@ def test_create_partitions(same_answers: Any, version: int) -> None:
     same_answers(conversation, version)
 
 
+SETTINGS_OF_GROUPS = [
+    "group.coordinator.append.linger.ms",
+    "group.coordinator.background.threads",
+    "group.coordinator.cached.buffer.max.bytes",
+    "group.coordinator.threads",
+    "group.max.session.timeout.ms",
+    "group.max.size",
+    "group.min.session.timeout.ms",
+    "offset.metadata.max.bytes",
+    "offsets.commit.timeout.ms",
+    "offsets.load.buffer.size",
+    "offsets.retention.check.interval.ms",
+    "offsets.retention.minutes",
+    "offsets.topic.compression.codec",
+    "offsets.topic.num.partitions",
+    "offsets.topic.segment.bytes",
+]
+
+
 @pytest.mark.parametrize("version", versions(DESCRIBE_CONFIGS))
 def test_describe_configs(same_answers: Any, version: int) -> None:
     def conversation(talk: Any) -> None:
@@ -242,6 +261,7 @@ def test_describe_configs(same_answers: Any, version: int) -> None:
         describe(TOPIC, talk.name("nowhere"), ["retention.ms"])
         describe(TOPIC, "no spaces", ["retention.ms"])
         describe(BROKER, "1", ["num.partitions"])
+        describe(BROKER, "1", SETTINGS_OF_GROUPS)
         describe(BROKER, "9", ["num.partitions"])
         describe(BROKER, "x", ["num.partitions"])
         describe(99, "1", ["num.partitions"])

@@ -333,6 +333,7 @@ BROKER_SETTINGS: Mapping[str, Setting] = {s.name: s for s in sorted(_OWN_BROKER_
 
 # What may change while the broker runs: what is read at each use.
 DYNAMIC_BROKER_SETTINGS = frozenset(s.name for s in _TOPIC_DEFAULTS) - {"min.insync.replicas"} | {
+    "group.coordinator.cached.buffer.max.bytes",
     "num.recovery.threads.per.data.dir",
     "producer.id.expiration.ms",
 }
