@@ -184,6 +184,9 @@ class KafkaPythonMember:
                 self._records.put((record.partition, record.offset, record.value))
         except IllegalStateError:
             return  # closed meanwhile
+        except RuntimeError as error:
+            if "closed" not in str(error):
+                raise
 
     def poll(self) -> list[tuple[int, int, bytes]]:
         received: list[tuple[int, int, bytes]] = []
