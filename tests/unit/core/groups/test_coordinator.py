@@ -47,14 +47,29 @@ def test_no_command_may_come_before_the_last_one_is_decided() -> None:
         coordinator.fire_timers(now_ms=5)
 
 
+@pytest.mark.conformance("GroupMetadataTest.testOffsetCommitWithAnotherPending", "GroupMetadataTest.testHasPendingNonTxnOffsets")
 def test_commands_that_read_nothing_undecided_may_come_and_are_settled_in_their_order() -> None:
     coordinator = serving()
     coordinator.replay_all(coordinator.handle(parse_command("commit g flights/0=1", 1), now_ms=5).records)
     steps = [coordinator.handle(parse_command(f"commit g flights/0={offset}", offset), now_ms=5) for offset in (2, 3)]
     assert coordinator.must_settle_before(parse_command("fetch g", 4))
     assert not coordinator.must_settle_before(parse_command("fetch h", 4))
-    for step in steps:
+    for offset, step in zip((2, 3), steps, strict=True):
+        assert coordinator.must_settle_before(parse_command("fetch g", 4))
         coordinator.replay_all(step.records)
+        assert coordinator.view().groups[0].offsets["flights"][0].offset == offset
+    assert not coordinator.must_settle_before(parse_command("fetch g", 4))
+
+
+@pytest.mark.conformance("GroupMetadataTest.testOffsetCommitFailureWithAnotherPending")
+def test_a_failed_step_leaves_the_one_behind_it_undecided() -> None:
+    coordinator = serving()
+    coordinator.replay_all(coordinator.handle(parse_command("commit g flights/0=1", 1), now_ms=5).records)
+    failing, behind = (coordinator.handle(parse_command(f"commit g flights/0={offset}", offset), now_ms=5) for offset in (2, 3))
+    coordinator.handle(AppendFailed(effects=failing, error=ErrorCode.KAFKA_STORAGE_ERROR), now_ms=5)
+    assert coordinator.must_settle_before(parse_command("fetch g", 4))
+    assert coordinator.view().groups[0].offsets["flights"][0].offset == 1
+    coordinator.replay_all(behind.records)
     assert not coordinator.must_settle_before(parse_command("fetch g", 4))
     assert coordinator.view().groups[0].offsets["flights"][0].offset == 3
 
