@@ -1,4 +1,5 @@
-"""Writes the pages that are made from the code: docs/cli.md, apis.md, settings.md, states.md. `make docs` runs it; a test compares.
+"""Writes the pages that are made from the code: docs/cli.md, apis.md, settings.md, states.md, conformance.md. `make docs` runs it; a test
+compares.
 
 python scripts/make_docs.py [DIRECTORY]
 """
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import click
 
+import conformance
 from ottla.broker.dispatch import served_apis
 from ottla.cli.main import main as cli
 from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS, Setting
@@ -88,6 +90,11 @@ def states_page() -> str:
     return "".join(parts)
 
 
+def conformance_page() -> str:
+    """Apache Kafka's tests of groups beside ours."""
+    return MADE + conformance.page()
+
+
 def _word(answer: object) -> str:
     if isinstance(answer, bool):
         return "yes" if answer else "no"
@@ -97,7 +104,14 @@ def _word(answer: object) -> str:
 def main() -> None:
     """Writes the pages into the directory, docs/ unless another is named."""
     directory = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1] / "docs"
-    for name, page in (("cli", cli_page), ("apis", apis_page), ("settings", settings_page), ("states", states_page)):
+    pages = {
+        "cli": cli_page,
+        "apis": apis_page,
+        "settings": settings_page,
+        "states": states_page,
+        "conformance": conformance_page,
+    }
+    for name, page in pages.items():
         (directory / f"{name}.md").write_text(page())
 
 

@@ -1,5 +1,6 @@
 """The docs say what the code does: every command, API, setting and pipeline is in them, and the generated pages are up to date."""
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -76,3 +77,14 @@ def test_links_inside_the_docs_lead_somewhere() -> None:
 def test_every_change_note_names_its_issue() -> None:
     for note in (ROOT / "changes").glob("*.md"):
         assert re.fullmatch(r"\d+\.(feature|fix|docs|change)\.md", note.name) or note.name == "README.md", note.name
+
+
+def test_every_test_of_apache_kafkas_is_shown_here_or_left_out_with_a_reason() -> None:
+    """And every name that a scenario or a marker says is one of them."""
+    spec = importlib.util.spec_from_file_location("conformance", ROOT / "scripts" / "conformance.py")
+    assert spec is not None
+    assert spec.loader is not None
+    conformance = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = conformance
+    spec.loader.exec_module(conformance)
+    assert conformance.load().problems == []
