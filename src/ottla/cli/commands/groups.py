@@ -1,5 +1,6 @@
 """`ottla groups`: Kafka's kafka-consumer-groups, with its options, columns, sentences and exit codes, for Ottla and Apache Kafka alike."""
 
+import io
 import sys
 import time
 from collections.abc import Sequence
@@ -104,6 +105,9 @@ def command(as_json: bool, **given: Any) -> None:
     """
     from ottla.cli.groups.run import run
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names are shown on any terminal
     outcome = run(groups_options(given), now_ms=lambda: time.time_ns() // 1_000_000, as_json=as_json)
     sys.stderr.write(outcome.err)
     sys.stdout.write(outcome.out)

@@ -45,6 +45,10 @@ class Place:
 
 def find_place(group: str, *, bootstrap_server: str | None, partitions: int | None, command_config: str | None, timeout_ms: int) -> Place:
     """The place of a group, in the cluster behind `bootstrap_server` if there is one. Raises CommandFailed."""
+    try:
+        group.encode()
+    except UnicodeEncodeError as error:
+        raise CommandFailed("the group is no text in UTF-8") from error
     if bootstrap_server is None:
         return place_of(group, partitions or PARTITIONS)
     config = read_client_config(command_config)

@@ -86,6 +86,7 @@ def parse_number(text: str, option: str) -> int:
 
 def check(options: GroupsOptions) -> Iterator[str]:
     """Gives the warnings that go before everything else; raises UsageProblem when options do not fit together."""
+    _check_texts(options)
     _check_available(options)
     if not options.has("bootstrap-server") and not options.has("validate-regex"):
         raise UsageProblem('Missing required argument "[bootstrap-server]"')
@@ -101,6 +102,15 @@ def check(options: GroupsOptions) -> Iterator[str]:
         yield from _check_reset(options)
     _check_excluded(options, "group", ("all-groups", "list"))
     _check_excluded(options, "topic", ("list", "describe"))
+
+
+def _check_texts(options: GroupsOptions) -> None:
+    """The protocol has texts in UTF-8 alone; a command line may have any bytes."""
+    for name, values in options.values.items():
+        try:
+            "".join(values).encode()
+        except UnicodeEncodeError as error:
+            raise UsageProblem(f"--{name} is no text in UTF-8") from error
 
 
 def _check_available(options: GroupsOptions) -> None:

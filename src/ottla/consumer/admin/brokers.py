@@ -45,11 +45,14 @@ T = TypeVar("T")
 
 
 class OutOfTimeError(ClientError):
-    """A question was not answered in its time; `last` is what came last instead, None when no broker was there at all."""
+    """A question was not answered in its time.
 
-    def __init__(self, call: str, attempts: int, last: str | None) -> None:
+    `last` is the answer that came last instead, None when no broker gave one; `unreachable` says why the last one could not be asked.
+    """
+
+    def __init__(self, call: str, attempts: int, last: str | None, unreachable: str | None = None) -> None:
         what = "Timed out waiting for a node assignment." if last is None else f"Timed out after {attempts} attempt(s), the last: {last}."
-        super().__init__(f"{what} Call: {call}")
+        super().__init__(f"{what} Call: {call}" + (f" ({unreachable})" if unreachable else ""))
 
 
 class Deadline:
@@ -61,21 +64,23 @@ class Deadline:
         self._pause = pause
         self._ends = clock() + timeout_ms / 1000
         self._attempts = 0
+        self._unreachable: str | None = None
 
     def left_ms(self) -> int:
         """What is left; 0 when it is over."""
         return max(0, int((self._ends - self._clock()) * 1000))
 
-    def wait(self, last: str | None) -> None:
+    def wait(self, last: str | None, error: BrokerUnavailableError | None = None) -> None:
         """Pause before another attempt. Raises OutOfTimeError with `last`, what the attempt got, when there is no time for one."""
         self._attempts += 1
+        self._unreachable = str(error) if error else None
         if self.left_ms() <= PAUSE_MS:
             raise self.over(last)
         self._pause(PAUSE_MS / 1000)
 
     def over(self, last: str | None) -> OutOfTimeError:
         """The error of a question whose time is over."""
-        return OutOfTimeError(self.call, self._attempts, last)
+        return OutOfTimeError(self.call, self._attempts, last, self._unreachable)
 
 
 class Brokers:
@@ -119,32 +124,27 @@ class Brokers:
         while True:
             try:
                 return attempt(deadline)
-            except (BrokerUnavailableError, RequestFailedError) as error:
-                if isinstance(error, RequestFailedError) and error.code not in MAY_PASS:
+            except BrokerUnavailableError as error:
+                deadline.wait(None, error)
+            except RequestFailedError as error:
+                if error.code not in MAY_PASS:
                     raise
-                deadline.wait(None if isinstance(error, BrokerUnavailableError) else str(error))
+                deadline.wait(str(error))
 
     def node(self, node: Node, deadline: Deadline) -> Connection:
         """The connection to a broker, with the time that is left. Raises BrokerUnavailableError."""
         return self._connection(Address(node.host, node.port), deadline)
 
-    def any(self, deadline: Deadline) -> Connection:
-        """A connection to whichever broker is there. Raises BrokerUnavailableError."""
+    def ask_any(self, request: Any, response_class: type[Any], deadline: Deadline) -> Any:
+        """Asks one broker after another until one answers: those that have answered before come first. Raises BrokerUnavailableError."""
         failures = []
         known = [Address(node.host, node.port) for node in self._nodes.values()]
         for address in dict.fromkeys([*self._connections, *self._bootstrap, *known]):
             try:
-                return self._connection(address, deadline)
+                return self.ask(self._connection(address, deadline), request, response_class)
             except BrokerUnavailableError as error:
                 failures.append(str(error))
         raise BrokerUnavailableError("; ".join(failures))
-
-    def ask_any(self, request: Any, response_class: type[Any], deadline: Deadline) -> Any:
-        """Asks whichever broker is there, and the others when that one is gone. Raises BrokerUnavailableError."""
-        try:
-            return self.ask(self.any(deadline), request, response_class)
-        except BrokerUnavailableError:
-            return self.ask(self.any(deadline), request, response_class)
 
     def ask(self, connection: Connection, request: Any, response_class: type[Any]) -> Any:
         """Asks one broker; a connection that fails is forgotten."""

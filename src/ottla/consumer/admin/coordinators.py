@@ -38,9 +38,9 @@ def ask_coordinators(brokers: Brokers, call: str, groups: Iterable[str], ask: As
             last = _attempt(brokers, pending, places, found, ask, deadline)
             if len(found) < len(names):
                 deadline.wait(last)
-        except BrokerUnavailableError:
+        except BrokerUnavailableError as gone:
             try:
-                deadline.wait(last)
+                deadline.wait(last, gone)
             except OutOfTimeError as error:
                 return _timed_out(names, found, error)
         except OutOfTimeError as error:

@@ -4,6 +4,7 @@ It checks nothing: whether a group may be written to is its coordinator's to say
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from kio.schema.offset_commit.v8.request import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kio.schema.offset_commit.v8.response import OffsetCommitResponse
@@ -86,13 +87,13 @@ def delete_offsets(brokers: Brokers, group: str, partitions: Iterable[TopicParti
     return ask_coordinators(brokers, "offsetDelete", [group], ask)[group]
 
 
-def _results(topics: Iterable[object]) -> PartitionResults | Failure:
+def _results(topics: Iterable[Any]) -> PartitionResults | Failure:
     """Results by partition; one that may pass stands for them all, so that all are tried again."""
     results: dict[TopicPartition, Failure | None] = {}
     for topic in topics:
-        for item in topic.partitions:  # type: ignore[attr-defined]
+        for item in topic.partitions:
             code = error_code(item.error_code)
             if code in MAY_PASS:
                 return Failure(code)
-            results[TopicPartition(topic.name, item.partition_index)] = None if code is ErrorCode.NONE else Failure(code)  # type: ignore[attr-defined]
+            results[TopicPartition(topic.name, item.partition_index)] = None if code is ErrorCode.NONE else Failure(code)
     return results

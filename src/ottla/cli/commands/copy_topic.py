@@ -1,0 +1,83 @@
+"""`ottla copy-topic SOURCE TARGET`: the messages of a topic into one with fewer partitions or more, by Spark; groups go along."""
+
+import tempfile
+from pathlib import Path
+
+import click
+
+
+@click.command("copy-topic")
+@click.argument("source")
+@click.argument("target")
+@click.option("--bootstrap-server", required=True, metavar="HOST:PORT", help="A broker, or several with commas; Ottla or Apache Kafka.")
+@click.option("--group", "groups", multiple=True, metavar="GROUP", help="Take only this group's offsets along; may be repeated.")
+@click.option("--no-groups", is_flag=True, help="Take no group's offsets along.")
+@click.option(
+    "--partitioner",
+    type=click.Choice(["murmur2", "crc32"]),
+    default="murmur2",
+    show_default=True,
+    help="How the producers of TARGET will choose partitions: murmur2 (Java, kafka-python) or crc32 (librdkafka).",
+)
+@click.option(
+    "--offset-map",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep the table of old and new offsets here, as Parquet; without it, it is thrown away.",
+)
+@click.option("--cores", default="*", show_default=True, metavar="N", help="Cores of this machine to use.")
+def command(
+    source: str,
+    target: str,
+    bootstrap_server: str,
+    groups: tuple[str, ...],
+    no_groups: bool,
+    partitioner: str,
+    offset_map: Path | None,
+    cores: str,
+) -> None:
+    """Copy the messages of SOURCE into TARGET, which exists, is empty, and may have any number of partitions.
+
+    Messages with the same key keep their order; their times and headers stay. Each group that has committed offsets for SOURCE (or each
+    --group) gets offsets for TARGET from which it misses nothing; it may read a few messages again. Stop producers and consumers first.
+    The exit status is 1 when something is in the way; then it says what.
+    """
+    if no_groups and groups:
+        raise click.UsageError("write --group or --no-groups, not both")
+    from rich.console import Console
+
+    from ottla.consumer.errors import ClientError
+    from ottla.spark.copy_topic import TopicCopy
+    from ottla.spark.copy_writer import CopyError
+    from ottla.spark.session import JavaMissingError, local_session
+
+    with tempfile.TemporaryDirectory(prefix="ottla-copy-") as scratch:
+        copy = TopicCopy(
+            bootstrap_servers=bootstrap_server,
+            source=source,
+            target=target,
+            directory=str(offset_map or scratch),
+            partitioner=partitioner,
+            groups=() if no_groups else groups or None,
+        )
+        try:
+            with Console(stderr=True).status(f"copying {source} to {target}"):
+                copied = copy.run(local_session("ottla-copy-topic", cores=cores))
+        except (ClientError, CopyError, JavaMissingError) as error:
+            raise click.ClickException(str(error)) from error
+        except Exception as error:  # Spark wraps what a worker raised
+            if "CopyError" not in str(error):
+                raise
+            raise click.ClickException(_sentence(str(error))) from error
+    click.echo(f"{copied.records} messages copied from {source} to {target}")
+    for group, offsets in sorted(copied.groups.items()):
+        click.echo(f"{group}: " + ", ".join(f"{place.partition}:{offset}" for place, offset in sorted(offsets.items())))
+
+
+def _sentence(text: str) -> str:
+    """What our own code said, out of Spark's account of it."""
+    lines = [line for line in text.splitlines() if "CopyError: " in line]
+    return lines[0].split("CopyError: ", 1)[1]
+
+
+COMMAND = command

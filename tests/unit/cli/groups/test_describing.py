@@ -1,0 +1,330 @@
+"""`ottla groups --describe` on a real broker, and what only Apache Kafka's newer groups have with an administrator who tells of such."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from ottla.cli.groups.describing import assignment_text, describe_groups
+from ottla.cli.groups.failures import CommandFailed
+from ottla.cli.groups.options import GroupsOptions
+from ottla.cli.groups.transcript import Transcript
+from ottla.consumer.admin.values import CommittedOffset, DescribedGroup, DescribedMember, DescribedTopic, Failure, Node
+from ottla.core.errors import ErrorCode
+from ottla.core.model import TopicPartition
+
+SUB_ACTIONS = ([], ["--offsets"], ["--members"], ["--members", "--verbose"], ["--state"])
+Naming = Callable[[str], str]
+
+
+class ToldAdmin:
+    """An administrator that answers as it was told, and remembers what it was asked."""
+
+    def __init__(self, groups: Mapping[str, Any], committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
+        self.groups = groups
+        self.offsets = committed
+        self.ends = ends
+        self.asked: list[Any] = []
+
+    def list_groups(self) -> list[Any]:
+        return list(self.groups.values())
+
+    def describe_groups(self, names: Any) -> Any:
+        self.asked.append(("describe", list(names)))
+        return {name: self.groups[name] for name in names}
+
+    def committed(self, names: Any) -> Any:
+        self.asked.append(("committed", list(names)))
+        return {name: {partition: CommittedOffset(offset, 3) for partition, offset in self.offsets.items()} for name in names}
+
+    def describe_topics(self, names: Any) -> Any:
+        return {name: DescribedTopic(name, {0: 1, 1: 1, 2: None}) for name in names}
+
+    def list_offsets(self, partitions: Any, timestamp: int) -> Any:
+        self.asked.append(("list_offsets", list(partitions), timestamp))
+        return {partition: self.ends[partition] for partition in partitions}
+
+
+def a_group(*members: DescribedMember, **changes: Any) -> DescribedGroup:
+    values = {"group_id": "g", "kind": "consumer", "protocol_type": "consumer", "state": "Stable", "assignor": "uniform"}
+    return DescribedGroup(**values | {"coordinator": Node(1, "host", 9092), "members": members} | changes)
+
+
+def describe(admin: ToldAdmin, *flags: str) -> Transcript:
+    transcript = Transcript()
+    options = GroupsOptions(frozenset({"describe", *flags}), {"group": tuple(admin.groups)})
+    describe_groups(admin, options, transcript)  # type: ignore[arg-type]
+    return transcript
+
+
+@pytest.mark.conformance(
+    "DescribeConsumerGroupTest.testDescribeNonExistingGroup",
+    "DescribeConsumerGroupTest.testDescribeOffsetsOfNonExistingGroup",
+    "DescribeConsumerGroupTest.testDescribeMembersOfNonExistingGroup",
+    "DescribeConsumerGroupTest.testDescribeStateOfNonExistingGroup",
+)
+@pytest.mark.parametrize("options", SUB_ACTIONS, ids=" ".join)
+def test_a_group_that_does_not_exist(groups: Any, name: Naming, options: list[str]) -> None:
+    there = groups.commit(name("g"), groups.topic(name("t")), {0: 0})
+    never = name("never")
+    sentence = (
+        f"Executing consumer group command failed due to org.apache.kafka.common.errors.GroupIdNotFoundException: Group {never} not found."
+    )
+    assert groups.run("--describe", "--group", there, "--group", never, *options) == (0, f"\nError: {sentence}\n", "")
+    assert groups.run("--describe", "--group", never, *options, "--json")[:2] == (1, f'{{\n  "errors": [\n    "{sentence}"\n  ]\n}}\n')
+
+
+@pytest.mark.conformance(
+    "DescribeConsumerGroupTest.testDescribeExistingGroupWithNoMembers",
+    "DescribeConsumerGroupTest.testDescribeOffsetsOfExistingGroupWithNoMembers",
+    "DescribeConsumerGroupTest.testDescribeMembersOfExistingGroupWithNoMembers",
+    "DescribeConsumerGroupTest.testDescribeStateOfExistingGroupWithNoMembers",
+    "DescribeConsumerGroupTest.testDescribeSimpleConsumerGroup",
+)
+def test_a_group_without_members(groups: Any, name: Naming) -> None:
+    topic = groups.topic(name("t"), partitions=2, records=5)
+    group = groups.commit(name("g"), topic, {1: 2})
+    no_members = f"\nConsumer group '{group}' has no active members.\n"
+    for options in ([], ["--offsets"]):
+        ran = groups.run("--describe", "--group", group, *options)
+        assert (ran.rows, ran.err) == ([[group, topic, "1", "2", "5", "3", "-", "-", "-"]], no_members)
+    ran = groups.run("--describe", "--group", group, "--members")
+    assert (ran.titles, ran.rows, ran.err) == (["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"], [], no_members)
+    ran = groups.run("--describe", "--group", group, "--state")
+    assert (ran.rows, ran.err) == ([[group, groups.servers, "(1)", "-", "Empty", "0"]], no_members)
+
+
+@pytest.mark.conformance(
+    "DescribeConsumerGroupTest.testDescribeWithConsumersWithoutAssignedPartitions",
+    "DescribeConsumerGroupTest.testDescribeOffsetsWithConsumersWithoutAssignedPartitions",
+    "DescribeConsumerGroupTest.testDescribeMembersWithConsumersWithoutAssignedPartitions",
+    "DescribeConsumerGroupTest.testDescribeStateWithConsumersWithoutAssignedPartitions",
+)
+def test_members_without_partitions(groups: Any, member: Any, name: Naming) -> None:
+    topic, group = groups.topic(name("t")), name("g")
+    busy, idle = groups.members(group, member("busy", {topic: [0]}), member("idle", topics=[topic]))
+    offsets = groups.run("--describe", "--group", group)
+    assert offsets.rows == [[group, topic, "0", "-", "0", "-", busy, "/127.0.0.1", "busy"]]
+    members = groups.run("--describe", "--group", group, "--members", "--verbose")
+    rows = [
+        [group, busy, "/127.0.0.1", "busy", "1", "-", f"{topic}:0", "-", "-"],
+        [group, idle, "/127.0.0.1", "idle", "0", "-", "-", "-", "-"],
+    ]
+    assert sorted(members.rows) == sorted(rows)
+    assert groups.run("--describe", "--group", group, "--state").rows == [[group, groups.servers, "(1)", "range", "Stable", "2"]]
+
+
+@pytest.mark.conformance(
+    "DescribeConsumerGroupTest.testDescribeWithMultiPartitionTopicAndMultipleConsumers",
+    "DescribeConsumerGroupTest.testDescribeOffsetsWithMultiPartitionTopicAndMultipleConsumers",
+    "DescribeConsumerGroupTest.testDescribeMembersWithMultiPartitionTopicAndMultipleConsumers",
+    "DescribeConsumerGroupTest.testDescribeStateWithMultiPartitionTopicAndMultipleConsumers",
+)
+def test_members_with_most_partitions_come_first(groups: Any, member: Any, name: Naming) -> None:
+    topic, group = groups.topic(name("t"), partitions=3, records=4), name("g")
+    few, many = groups.members(group, member("few", {topic: [1]}), member("many", {topic: [2, 0]}))
+    offsets = groups.run("--describe", "--group", group)
+    assert [row[2:3] + row[-3:] for row in offsets.rows] == [
+        ["0", many, "/127.0.0.1", "many"],
+        ["2", many, "/127.0.0.1", "many"],
+        ["1", few, "/127.0.0.1", "few"],
+    ]
+    members = groups.run("--describe", "--group", group, "--members", "--verbose")
+    assert {row[1]: row[6] for row in members.rows} == {few: f"{topic}:1", many: f"{topic}:0,2"}
+    assert groups.run("--describe", "--group", group, "--state").rows[0][-2:] == ["Stable", "2"]
+
+
+@pytest.mark.conformance(
+    "DescribeConsumerGroupTest.testDescribeGroupWithShortInitializationTimeout",
+    "DescribeConsumerGroupTest.testDescribeGroupOffsetsWithShortInitializationTimeout",
+    "DescribeConsumerGroupTest.testDescribeGroupMembersWithShortInitializationTimeout",
+    "DescribeConsumerGroupTest.testDescribeGroupStateWithShortInitializationTimeout",
+)
+@pytest.mark.parametrize("options", SUB_ACTIONS, ids=" ".join)
+def test_a_time_that_is_too_short(groups: Any, options: list[str]) -> None:
+    ran = groups.run("--describe", "--group", "g", "--timeout", "1", *options)
+    assert re.search(r"TimeoutException: Timed out waiting for a node assignment\. Call: describeConsumerGroups", ran.out)
+
+
+@pytest.mark.conformance(
+    "DescribeConsumerGroupTest.testDescribeGroupOffsets", "DescribeConsumerGroupTest.testDescribeOffsetsOfExistingGroup"
+)
+def test_offsets_of_a_group_at_work(groups: Any, member: Any, name: Naming) -> None:
+    topic, group = groups.topic(name("t"), records=9), name("g")
+    groups.commit(group, topic, {0: 4})
+    (reader,) = groups.members(group, member("reader", {topic: [0]}))
+    ran = groups.run("--describe", "--group", group)
+    assert ran.titles == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID"]
+    assert (ran.rows, ran.err) == ([[group, topic, "0", "4", "9", "5", reader, "/127.0.0.1", "reader"]], "")
+    verbose = groups.run("--describe", "--group", group, "--verbose")
+    assert verbose.titles[2:5] == ["PARTITION", "LEADER-EPOCH", "CURRENT-OFFSET"]
+    assert verbose.rows[0][2:5] == ["0", "-", "4"]
+    (row,) = groups.run("--describe", "--group", group, "--json").document["groups"][0]["partitions"]
+    assert row | {"consumer_id": ""} == {
+        "topic": topic,
+        "partition": 0,
+        "leader_epoch": None,
+        "offset": 4,
+        "log_end_offset": 9,
+        "lag": 5,
+        "consumer_id": "",
+        "host": "/127.0.0.1",
+        "client_id": "reader",
+    }
+
+
+@pytest.mark.conformance(
+    "DescribeConsumerGroupTest.testDescribeGroupMembers", "DescribeConsumerGroupTest.testDescribeMembersOfExistingGroup"
+)
+def test_members_of_a_group_at_work(groups: Any, member: Any, name: Naming) -> None:
+    topic, group = groups.topic(name("t")), name("g")
+    (reader,) = groups.members(group, member("reader", {topic: [0]}))
+    ran = groups.run("--describe", "--group", group, "--members")
+    assert ran.titles == ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
+    assert ran.rows == [[group, reader, "/127.0.0.1", "reader", "1"]]
+    (shown,) = groups.run("--describe", "--group", group, "--members", "--json").document["groups"][0]["members"]
+    assert (shown["consumer_id"], shown["assignment"]) == (reader, {topic: [0]})
+
+
+def test_static_members_have_a_column_more(groups: Any, member: Any, name: Naming) -> None:
+    topic, group = groups.topic(name("t")), name("g")
+    (reader,) = groups.members(group, member("reader", {topic: [0]}, "instance-1"))
+    ran = groups.run("--describe", "--group", group, "--members")
+    assert ran.titles == ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
+    assert ran.rows == [[group, reader, "instance-1", "/127.0.0.1", "reader", "1"]]
+
+
+@pytest.mark.conformance("DescribeConsumerGroupTest.testDescribeGroupMemberWithMigration")
+def test_members_of_a_group_on_its_way_to_the_new_protocol() -> None:
+    old = DescribedMember(
+        member_id="a", instance_id=None, client_id="c", host="/h", assigned={"t": (1,)}, target={}, epoch=4, is_upgraded=False
+    )
+    new = DescribedMember(
+        member_id="b", instance_id=None, client_id="c", host="/h", assigned={}, target={"t": (0,)}, epoch=5, is_upgraded=True
+    )
+    admin = ToldAdmin({"g": a_group(old, new, target_epoch=5, group_epoch=6)}, {}, {})
+    title, *rows = [line.split() for line in describe(admin, "members", "verbose").out if line]
+    assert title[-5:] == ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT", "UPGRADED"]
+    assert [row[-5:] for row in rows] == [["4", "t:1", "5", "-", "false"], ["5", "-", "5", "t:0", "true"]]
+    alone = ToldAdmin({"g": a_group(new, target_epoch=5)}, {}, {})
+    assert "UPGRADED" not in "".join(describe(alone, "members", "verbose").out)
+    state = describe(admin, "state", "verbose").out[-1].split()
+    assert state == ["g", "host:9092", "(1)", "uniform", "Stable", "6", "5", "2"]
+
+
+@pytest.mark.conformance(
+    "DescribeConsumerGroupTest.testDescribeGroupState",
+    "DescribeConsumerGroupTest.testDescribeStateOfExistingGroup",
+    "DescribeConsumerGroupTest.testDescribeStateOfExistingGroupWithNonDefaultAssignor",
+)
+@pytest.mark.parametrize("assignor", ["range", "roundrobin"])
+def test_state_of_a_group_at_work(groups: Any, member: Any, name: Naming, assignor: str) -> None:
+    topic, group = groups.topic(name("t")), name("g")
+    groups.members(group, member("reader", {topic: [0]}), protocol=assignor)
+    ran = groups.run("--describe", "--group", group, "--state")
+    assert ran.titles == ["GROUP", "COORDINATOR", "(ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"]
+    assert (ran.rows, ran.err) == ([[group, groups.servers, "(1)", assignor, "Stable", "1"]], "")
+    verbose = groups.run("--describe", "--group", group, "--state", "--verbose")
+    assert verbose.rows == [[group, groups.servers, "(1)", assignor, "Stable", "-", "-", "1"]]
+    (shown,) = groups.run("--describe", "--group", group, "--state", "--json").document["groups"]
+    assert (shown["state"], shown["coordinator"]["broker_id"], shown["assignment_strategy"]) == ("Stable", 1, assignor)
+
+
+def test_a_group_that_rebalances(groups: Any, member: Any, name: Naming) -> None:
+    topic, group = groups.topic(name("t")), name("g")
+    groups.members(group, member("reader", {topic: [0]}))
+    groups.rebalancing(group)
+    ran = groups.run("--describe", "--group", group, "--state")
+    assert (ran.rows[0][-2:], ran.err) == (["PreparingRebalance", "2"], f"\nWarning: Consumer group '{group}' is rebalancing.\n")
+
+
+@pytest.mark.conformance("DescribeConsumerGroupTest.testDescribeExistingGroups")
+def test_several_groups_sorted_each_once(groups: Any, member: Any, name: Naming) -> None:
+    topic = groups.topic(name("t"))
+    last, first = groups.commit("z" + name("g"), topic, {0: 0}), groups.commit("a" + name("g"), topic, {0: 0})
+    for options in SUB_ACTIONS[:2]:
+        ran = groups.run("--describe", "--group", last, "--group", first, "--group", last, *options)
+        assert [row[0] for row in ran.rows] == [first, last]
+    assert ran.out.count("GROUP ") == 2
+
+
+@pytest.mark.conformance("DescribeConsumerGroupTest.testDescribeAllExistingGroups")
+def test_all_groups(new_groups: Any, member: Any) -> None:
+    new_groups.topic("t")
+    new_groups.commit("simple", "t", {0: 0})
+    new_groups.members("stable", member("reader", {"t": [0]}))
+    new_groups.members("connect", member("worker"), protocol_type="connect")
+    for options in SUB_ACTIONS[:2] + SUB_ACTIONS[-1:]:
+        assert [row[0] for row in new_groups.run("--describe", "--all-groups", *options).rows] == ["simple", "stable"]
+    refused = new_groups.run("--describe", "--group", "connect")
+    assert "IllegalArgumentException: GroupId connect is not a consumer group (connect)." in refused.out
+
+
+@pytest.mark.conformance("DescribeConsumerGroupTest.testDescribeNonOffsetCommitGroup")
+def test_a_partition_without_a_commit(groups: Any, member: Any, name: Naming) -> None:
+    topic, group = groups.topic(name("t"), records=3), name("g")
+    groups.members(group, member("reader", {topic: [0]}))
+    (row,) = groups.run("--describe", "--group", group).rows
+    assert row[3:6] == ["-", "3", "-"]
+
+
+def test_a_topic_that_is_gone(groups: Any, name: Naming) -> None:
+    topic, kept = groups.topic(name("t")), groups.topic(name("kept"))
+    group = groups.commit(groups.commit(name("g"), topic, {0: 0}), kept, {0: 0})
+    groups.delete_topic(topic)
+    assert [row[1] for row in groups.run("--describe", "--group", group).rows] == [kept]
+
+
+@pytest.mark.conformance("DescribeConsumerGroupTest.testDescribeWithUnrecognizedNewConsumerOption")
+def test_an_option_that_is_none(groups: Any) -> None:
+    assert groups.run("--new-consumer", "--describe", "--group", "g").status == 1
+
+
+@pytest.mark.conformance("DescribeConsumerGroupTest.testPrintVersion")
+def test_the_version(groups: Any) -> None:
+    from ottla import __version__
+
+    assert groups.run("--describe", "--group", "g", "--version") == (0, f"{__version__}\n", "")
+
+
+@pytest.mark.conformance("ConsumerGroupServiceTest.testAdminRequestsForDescribeOffsets")
+def test_what_is_asked_for_offsets() -> None:
+    zero, one, two = (TopicPartition("t", number) for number in range(3))
+    reader = DescribedMember(member_id="m", instance_id=None, client_id="c", host="/h", assigned={"t": (0, 2)})
+    admin = ToldAdmin({"g": a_group(reader)}, {one: 5}, {zero: 9, one: 8})
+    rows = [line.split() for line in describe(admin, "verbose").out[2:]]
+    assert admin.asked == [("describe", ["g"]), ("committed", ["g"]), ("list_offsets", [zero, one], -1)], (
+        "each once, and no leader no question"
+    )
+    assert rows == [
+        ["g", "t", "0", "-", "-", "9", "-", "m", "/h", "c"],
+        ["g", "t", "2", "-", "-", "-", "-", "m", "/h", "c"],
+        ["g", "t", "1", "3", "5", "8", "3", "-", "-", "-"],
+    ]
+    assert two not in admin.ends
+
+
+@pytest.mark.conformance("ConsumerGroupServiceTest.testAdminRequestsForDescribeNegativeOffsets")
+def test_a_negative_offset_is_none() -> None:
+    zero = TopicPartition("t", 0)
+    admin = ToldAdmin({"g": a_group(state="Empty")}, {zero: -1}, {zero: 9})
+    assert describe(admin).out[-1].split() == ["g", "t", "0", "-", "9", "-", "-", "-", "-"]
+
+
+def test_a_dead_group_of_an_older_broker_and_a_state_that_is_none() -> None:
+    admin = ToldAdmin({"g": a_group(state="Dead")}, {}, {})
+    assert describe(admin).out == ["", "Error: Consumer group 'g' does not exist."]
+    with pytest.raises(CommandFailed, match="Expected a valid consumer group state, but found 'Odd'"):
+        describe(ToldAdmin({"g": a_group(state="Odd")}, {}, {}))
+
+
+def test_a_refusal_names_kafkas_exception() -> None:
+    admin = ToldAdmin({"g": Failure(ErrorCode.GROUP_AUTHORIZATION_FAILED)}, {}, {})
+    with pytest.raises(CommandFailed, match=r"errors\.GroupAuthorizationException: Group authorization failed\."):
+        describe(admin)
+
+
+def test_assignments_as_text() -> None:
+    assert assignment_text({"b": (2, 0, 10), "a": (1,), "none": ()}) == "a:1;b:0,2,10"
+    assert assignment_text({}) is None

@@ -1,0 +1,21 @@
+"""What a command says, by stream and as a document."""
+
+import json
+
+from ottla.cli.groups.transcript import Transcript
+
+
+def test_streams_and_document() -> None:
+    transcript = Transcript()
+    transcript.say("one", "two")
+    transcript.warn("careful")
+    transcript.tell(groups=[])
+    assert (transcript.out, transcript.err) == (["one", "two"], ["careful"])
+    assert json.loads(transcript.json_text()) == {"groups": []}
+
+
+def test_an_error_is_in_both() -> None:
+    transcript = Transcript()
+    transcript.error("it failed")
+    assert transcript.out == ["", "Error: it failed"]
+    assert json.loads(transcript.json_text()) == {"errors": ["it failed"]}
