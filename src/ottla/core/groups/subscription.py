@@ -28,17 +28,17 @@ def parse_subscription(metadata: bytes) -> Subscription:
     topics = _topics(reader)
     if version == 0:
         return Subscription(topics=topics, owned={})
-    user_data_bytes = reader.int32()
-    if user_data_bytes != -1:
-        reader.skip(user_data_bytes)
+    _skip_user_data(reader)
     return Subscription(topics=topics, owned=_partitions_by_topic(reader))
 
 
 def parse_subscribed_topics(metadata: bytes) -> tuple[str, ...]:
-    """The topics alone, from the part that every version shares, as Kafka's coordinator reads it; PeerError when there is none."""
+    """The topics, from the part that every version shares, as Kafka's coordinator reads it, user data too; PeerError when there is none."""
     reader = Reader(metadata)
     _version(reader)
-    return _topics(reader)
+    topics = _topics(reader)
+    _skip_user_data(reader)
+    return topics
 
 
 def parse_assignment(assignment: bytes) -> Mapping[str, tuple[int, ...]]:
@@ -59,6 +59,12 @@ def _version(reader: Reader) -> int:
 
 def _topics(reader: Reader) -> tuple[str, ...]:
     return tuple(reader.string() for _ in range(reader.count(2, compact=False)))
+
+
+def _skip_user_data(reader: Reader) -> None:
+    size_bytes = reader.int32()
+    if size_bytes > 0:
+        reader.skip(size_bytes)
 
 
 def _partitions_by_topic(reader: Reader) -> dict[str, tuple[int, ...]]:

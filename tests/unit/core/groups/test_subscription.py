@@ -32,6 +32,12 @@ def test_user_data_is_passed_over() -> None:
     assert parse_subscription(data).topics == ("t",)
 
 
+@pytest.mark.parametrize("data", [b"", b"\x00", V0[:6], V0[:-4], V0[:-1], V0[:-4] + b"\x00\x00\x00\x02a"])
+def test_topics_count_only_with_whole_user_data_behind_them(data: bytes) -> None:
+    with pytest.raises(PeerError):
+        parse_subscribed_topics(data)
+
+
 def test_an_assignment_and_the_empty_one() -> None:
     assert parse_assignment(bytes.fromhex("0003000000010001740000000100000003ffffffff")) == {"t": (3,)}
     assert parse_assignment(b"") == {}
