@@ -1,11 +1,10 @@
 """A scrape of two brokers with a group on them, as Prometheus makes it: what dashboards and alerts read is there, and it is true."""
 
-import pytest
-
 import urllib.request
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.broker import Cluster
