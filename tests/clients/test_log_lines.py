@@ -5,17 +5,16 @@ The same requests go to both brokers; the lines that name the group must be the 
 
 import logging
 import re
-import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from ottla.testing.raw_client import RawClient
+from ottla.testing.raw_member import RawMember
 
-FIND_COORDINATOR, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS = 10, 11, 13, 14, 15
-NONE, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 0, 27, 79
-SUBSCRIPTION = struct.pack(">hi", 0, 1) + struct.pack(">h", 7) + b"flights" + struct.pack(">i", -1)
+FIND_COORDINATOR, DESCRIBE_GROUPS = 10, 15
+NONE = 0
 
 PREFIX = "[GroupCoordinator id=1 topic=__consumer_offsets partition=P] "
 PREPARING = "Preparing to rebalance group G in state PreparingRebalance with old generation"
@@ -49,58 +48,6 @@ STATIC = [
 ]
 
 
-class Member:
-    """One member, alone in its group; each method is one request that must succeed."""
-
-    def __init__(self, client: RawClient, group: str, instance_id: str | None = None) -> None:
-        self.client = client
-        self.group = group
-        self.instance_id = instance_id
-        self.member_id = ""
-        self.generation = -1
-
-    def join(self, reason: str | None = None) -> None:
-        answer = self._join(reason)
-        if answer.error_code == MEMBER_ID_REQUIRED:
-            self.member_id = answer.member_id
-            answer = self._join(reason)
-        assert answer.error_code == NONE
-        self.member_id, self.generation = answer.member_id, answer.generation_id
-
-    def _join(self, reason: str | None) -> Any:
-        return self.client.call(
-            JOIN_GROUP,
-            9,
-            group_id=self.group,
-            session_timeout=10_000,
-            rebalance_timeout=10_000,
-            member_id=self.member_id,
-            group_instance_id=self.instance_id,
-            protocol_type="consumer",
-            protocols=[{"name": "range", "metadata": SUBSCRIPTION}],
-            reason=reason,
-        )
-
-    def sync(self) -> None:
-        answer = self.client.call(
-            SYNC_GROUP,
-            5,
-            group_id=self.group,
-            generation_id=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self.instance_id,
-            protocol_type="consumer",
-            protocol_name="range",
-            assignments=[{"member_id": self.member_id, "assignment": b"all"}],
-        )
-        assert answer.error_code == NONE
-
-    def leave(self, reason: str, *, by_instance_id: bool = False) -> None:
-        leaving = {"member_id": "" if by_instance_id else self.member_id, "group_instance_id": self.instance_id, "reason": reason}
-        answer = self.client.call(LEAVE_GROUP, 5, group_id=self.group, members=[leaving])
-        assert [int(each.error_code) for each in answer.members] == [NONE]
-
-
 @pytest.fixture
 def read_lines(kafka_broker: Any, caplog: pytest.LogCaptureFixture) -> Callable[[str, dict[str, str]], list[str]]:
     """`read_lines(group, names)` gives the coordinator's lines so far that name the group, ids replaced by `names`."""
@@ -124,47 +71,61 @@ def read_lines(kafka_broker: Any, caplog: pytest.LogCaptureFixture) -> Callable[
 
 
 @pytest.fixture
-def new_member(raw_client: RawClient, unique_name: Callable[[str], str], wait_until: Callable[..., None]) -> Callable[..., Member]:
+def new_member(
+    kafka_broker: Any, raw_client: RawClient, unique_name: Callable[[str], str], wait_until: Callable[..., None]
+) -> Iterator[Callable[..., RawMember]]:
     """`new_member(instance_id)`: the only member of a new group whose coordinator is ready; nothing is sent yet."""
+    made: list[RawMember] = []
 
-    def make(instance_id: str | None = None) -> Member:
+    def is_loaded(group: str) -> bool:
+        return bool(raw_client.call(DESCRIBE_GROUPS, 5, groups=[group]).groups[0].error_code == NONE)
+
+    def make(instance_id: str | None = None) -> RawMember:
         group = unique_name("group")
         wait_until(lambda: raw_client.call(FIND_COORDINATOR, 0, key=group).error_code == NONE, "a coordinator")
-        loaded = lambda: raw_client.call(DESCRIBE_GROUPS, 5, groups=[group]).groups[0].error_code == NONE  # noqa: E731
-        wait_until(loaded, "a loaded coordinator")
-        return Member(raw_client, group, instance_id)
+        wait_until(lambda: is_loaded(group), "a loaded coordinator")
+        made.append(RawMember(kafka_broker.bootstrap_servers, group, instance_id=instance_id))
+        return made[-1]
 
-    return make
+    yield make
+    for member in made:
+        member.close()
+
+
+def lead(member: RawMember, reason: str | None = None) -> None:
+    """Joins, alone, and brings the plan if it leads a new generation."""
+    before, answer = member.generation, member.join(reason=reason)
+    assert answer.error_code == NONE
+    if member.generation != before:
+        assert member.sync({member.member_id: b"all"}) == (NONE, b"all")
 
 
 def test_the_life_of_a_dynamic_member(
-    new_member: Callable[..., Member], read_lines: Callable[..., list[str]], wait_until: Callable[..., None]
+    new_member: Callable[..., RawMember], read_lines: Callable[..., list[str]], wait_until: Callable[..., None]
 ) -> None:
     member = new_member()
-    member.join()
-    member.sync()
-    member.join("cached metadata has changed")
-    member.sync()
-    member.leave("the consumer is being closed")
+    lead(member)
+    lead(member, "cached metadata has changed")
+    assert member.leave("the consumer is being closed") == NONE
     names = {member.member_id: "M1"}
     wait_until(lambda: any("is now empty" in line for line in read_lines(member.group, names)), "the last line")
     assert read_lines(member.group, names) == [PREFIX + line for line in DYNAMIC]
 
 
 def test_the_life_of_a_static_member(
-    new_member: Callable[..., Member],
+    new_member: Callable[..., RawMember],
     unique_name: Callable[[str], str],
     read_lines: Callable[..., list[str]],
     wait_until: Callable[..., None],
 ) -> None:
     instance_id = unique_name("instance")
     member = new_member(instance_id)
-    member.join()
-    member.sync()
+    lead(member)
     names = {member.member_id: "M1"}
     member.member_id = ""
-    member.join()
+    lead(member)
     names |= {member.member_id: "M2", instance_id: "I1"}
-    member.leave("drain", by_instance_id=True)
+    member.member_id = ""
+    assert member.leave("drain") == NONE, "an administrator removes by instance id alone"
     wait_until(lambda: any("is now empty" in line for line in read_lines(member.group, names)), "the last line")
     assert read_lines(member.group, names) == [PREFIX + line for line in STATIC]

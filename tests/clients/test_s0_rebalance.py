@@ -1,4 +1,4 @@
-"""S0.2 to S0.4 with real clients: what starts a rebalance without anybody's help, what is refused, and which partition serves a group."""
+"""S0.1 to S0.4 with real clients: who owns what, what starts a rebalance without anybody's help, what is refused, who serves a group."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +8,34 @@ import pytest
 
 def everything(topic: str, partitions: int) -> set[tuple[str, int]]:
     return {(topic, partition) for partition in range(partitions)}
+
+
+def test_s0_1_and_2_members_come_and_go_and_every_partition_has_one_owner(
+    library_on: Callable[..., Any], kafka_broker: Any, unique_name: Callable[[str], str], wait_until: Callable[..., None]
+) -> None:
+    library, group, topic = library_on(kafka_broker), unique_name("group"), unique_name("topic")
+    library.create_topic(topic, 3)
+    members: list[Any] = []
+
+    def shares() -> list[int]:
+        """How many partitions each member owns, once every partition has exactly one owner; nothing before."""
+        owned = [member.assignment() for member in members]
+        whole = sum(map(len, owned)) == 3 and set().union(*owned) == everything(topic, 3)
+        return sorted(map(len, owned)) if whole else []
+
+    def poll() -> None:
+        for member in members:
+            member.consumer.poll(0.01)
+
+    for _ in range(4):
+        members.append(library.member(group, topic, "range"))
+        expected = {1: [3], 2: [1, 2], 3: [1, 1, 1], 4: [0, 1, 1, 1]}[len(members)]
+        wait_until(lambda expected=expected: shares() == expected, f"{len(members)} members that share the partitions", poll)
+    while len(members) > 1:
+        members.pop(0).close()
+        expected = {1: [3], 2: [1, 2], 3: [1, 1, 1]}[len(members)]
+        wait_until(lambda expected=expected: shares() == expected, "those that stayed own everything", poll)
+    members.pop().close()
 
 
 def test_s0_2_more_partitions_start_a_rebalance(
