@@ -1,0 +1,69 @@
+"""The differences between Ottla and Apache Kafka in group scripts that have a reason, each matched as narrowly as it can be.
+
+This is the whole list; everything else is a failure. Two of the reasons end a script, since the brokers are then in two states.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ottla.testing.group_scripts_view import (
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    NONE,
+    REBALANCE_IN_PROGRESS,
+    SYNC_GROUP,
+    UNKNOWN_MEMBER_ID,
+    UNKNOWN_SERVER_ERROR,
+    UNREADABLE_SUBSCRIPTION,
+    Step,
+)
+
+SUPERSEDED = "a parked request is superseded by the same member's next one"
+LEFT_WHILE_SYNCING = "a member is made to leave while its SyncGroup is parked"
+ARBITRARY_LEADER = "the leader is gone and several members are left"
+UNREADABLE = "a member's subscription promises more topics than it has bytes"
+EXPLAINED: Mapping[str, str] = {
+    SUPERSEDED: "Kafka forgets the earlier request and never answers it; Ottla answers REBALANCE_IN_PROGRESS",
+    LEFT_WHILE_SYNCING: "Kafka forgets the request with the member and never answers it; Ottla answers UNKNOWN_MEMBER_ID",
+    ARBITRARY_LEADER: "Kafka takes the first member in a hash map of random ids; Ottla the one that joined first",
+    UNREADABLE: "Kafka fails with UNKNOWN_SERVER_ERROR in the middle of the round, which then hangs; Ottla takes the topics as unknown",
+}
+
+
+def explain_missing(sent: Mapping[int, Step], number: int, ours: Any, theirs: Any) -> str | None:
+    """The reason why only one broker has answered a step; None if there is none."""
+    step = sent[number]
+    if theirs is not None:
+        return None
+    later = [other for at, other in sent.items() if at > number]
+    if step.api == SYNC_GROUP and ours["error_code"] == UNKNOWN_MEMBER_ID:
+        leavers = [each for other in later if other.api == LEAVE_GROUP for each in other.values["members"]]
+        return LEFT_WHILE_SYNCING if any(_is(each, step.values["member_id"]) for each in leavers) else None
+    if step.api in (JOIN_GROUP, SYNC_GROUP) and ours["error_code"] == REBALANCE_IN_PROGRESS:
+        is_superseded = any(other.api == step.api and other.values["member_id"] == step.values["member_id"] for other in later)
+        return SUPERSEDED if is_superseded else None
+    return None
+
+
+def why_it_ends(sent: Mapping[int, Step], theirs: Mapping[int, Any], ours: Mapping[int, Any]) -> str | None:
+    """The reason why a script says nothing from here on; None if it goes on."""
+    for number, one in theirs.items():
+        if sent[number].api != JOIN_GROUP:
+            continue
+        if one["error_code"] == UNKNOWN_SERVER_ERROR and _says_the_unreadable(sent):
+            return UNREADABLE
+        other = ours.get(number)
+        if other is not None and one["error_code"] == other["error_code"] == NONE and one["leader"] != other["leader"]:
+            return ARBITRARY_LEADER
+    return None
+
+
+def _is(leaver: Mapping[str, Any], member_id: str) -> bool:
+    """Whether a line of LeaveGroup means this member: by its id, or by its instance id alone."""
+    instance_id = leaver.get("group_instance_id")
+    return leaver["member_id"] == member_id or (not leaver["member_id"] and member_id.startswith(f"{instance_id}-<"))
+
+
+def _says_the_unreadable(sent: Mapping[int, Step]) -> bool:
+    joins = [step for step in sent.values() if step.api == JOIN_GROUP and step.values["protocol_type"] == "consumer"]
+    return any(each["metadata"] == UNREADABLE_SUBSCRIPTION for step in joins for each in step.values["protocols"])

@@ -1,0 +1,131 @@
+"""Many scripts on two brokers at once: what a test needs to say, in one call, in what they differ.
+
+It makes the topics, plays the scripts in threads (their waiting overlaps), plays those again for which the machine was too slow, and
+compares the records that each script left.
+"""
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from threading import Semaphore
+from typing import Any
+
+from ottla.testing.group_scripts import TOPICS, Script
+from ottla.testing.group_scripts_duel import Duel, Outcome, TooSlow, differences
+from ottla.testing.group_scripts_masks import Masks
+from ottla.testing.group_scripts_play import Player
+from ottla.testing.group_scripts_records import SUFFIXES, comparable_records, read_group_records
+from ottla.testing.raw_client import RawClient
+
+LIST_OFFSETS, METADATA, FIND_COORDINATOR, OFFSET_FETCH, CREATE_TOPICS = 2, 3, 10, 9, 19
+ATTEMPTS_MAX = 4
+READY_SECONDS_MAX = 30
+TOPIC_ALREADY_EXISTS = 36
+
+
+class Match:
+    """Scripts on two brokers; the first one is right. `prefix` keeps the names of this match apart from all others.
+
+    As many scripts as there are threads are under way, most of them waiting; of those that need not hurry, as many as there are lanes
+    take a step at any time.
+    """
+
+    def __init__(
+        self, reference: str, ours: str, prefix: str, *, group_size_max: int | None = None, threads: int = 16, lanes: int = 3
+    ) -> None:
+        self.brokers = (reference, ours)
+        self.prefix = prefix
+        self.group_size_max = group_size_max
+        self.threads = threads
+        self.outcomes: list[Outcome] = []
+        self._lanes = Semaphore(lanes)
+        self._masks: dict[str, tuple[Masks, Masks]] = {}
+        self._topic_ids = [make_topics(broker, TOPICS) for broker in self.brokers]
+
+    def play(self, seeds: Iterable[int]) -> None:
+        """Play a script of each seed."""
+        with ThreadPoolExecutor(self.threads) as pool:
+            self.outcomes.extend(pool.map(self._play_until_quick, seeds))
+
+    def compare_records(self) -> None:
+        """Hold the records of every script that was played to the end of it; differences go to its outcome."""
+        theirs, ours = (read_group_records(broker) for broker in self.brokers)
+        for outcome in self.outcomes:
+            if outcome.differences or outcome.too_slow:
+                continue
+            for suffix in ("", *SUFFIXES):
+                group = outcome.group + suffix
+                one, other = self._masks[outcome.group]
+                found = differences(comparable_records(ours[group], other), comparable_records(theirs[group], one), f"records of {group}")
+                outcome.differences.extend(found)
+
+    @property
+    def explained(self) -> Counter[str]:
+        """How often each reason explained a difference."""
+        return sum((outcome.explained for outcome in self.outcomes), Counter())
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """How often each kind of step was taken."""
+        return sum((outcome.kinds for outcome in self.outcomes), Counter())
+
+    @property
+    def too_slow(self) -> list[str]:
+        """Scripts that say nothing, because the machine was too busy for their timers, several times."""
+        return [outcome.too_slow for outcome in self.outcomes if outcome.too_slow]
+
+    def report(self) -> str:
+        """Every unexplained difference, with its seed and its last steps; empty if there is none."""
+        lines = []
+        for outcome in self.outcomes:
+            if outcome.differences:
+                lines += [f"seed {outcome.seed}:", *outcome.steps, *outcome.differences[:6], ""]
+        return "\n".join(lines)
+
+    def _play_until_quick(self, seed: int) -> Outcome:
+        for attempt in range(ATTEMPTS_MAX):
+            group = f"{self.prefix}-{seed}-{attempt}"
+            script = Script(seed, group, group_size_max=self.group_size_max)
+            topic_ids: list[Mapping[str, uuid.UUID]] = list(self._topic_ids)
+            if script.own_topic:
+                topic_ids = [known | make_topics(broker, {script.own_topic: 2}) for broker, known in zip(self.brokers, self._topic_ids)]
+            one, other = (Masks(ids) for ids in topic_ids)
+            self._masks[group] = one, other
+            players = Player(self.brokers[0], group, one), Player(self.brokers[1], group, other)
+            duel = Duel(script, players, self._lanes)
+            try:
+                return duel.play()
+            except TooSlow as slow:
+                duel.outcome.too_slow = str(slow)
+            finally:
+                for player in players:
+                    player.close()
+        return duel.outcome
+
+
+def make_topics(bootstrap_servers: str, topics: Mapping[str, int]) -> dict[str, uuid.UUID]:
+    """Make topics, wait until they and the coordinator can be used; gives their ids."""
+    with RawClient(bootstrap_servers) as client:
+        wanted = [{"name": name, "num_partitions": count, "replication_factor": 1} for name, count in topics.items()]
+        for made in client.call(CREATE_TOPICS, 7, timeout=10_000, topics=wanted).topics:
+            assert made.error_code in (0, TOPIC_ALREADY_EXISTS), made
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while not _is_ready(client, topics):
+            assert time.monotonic() < deadline, f"{bootstrap_servers}: {list(topics)} are not ready"
+            time.sleep(0.02)
+        described = client.call(METADATA, 12, topics=[{"name": name} for name in topics], allow_auto_topic_creation=False)
+        return {topic.name: topic.topic_id for topic in described.topics}
+
+
+def _is_ready(client: RawClient, topics: Mapping[str, int]) -> bool:
+    for name, count in topics.items():
+        (seen,) = client.call(METADATA, 12, topics=[{"name": name}], allow_auto_topic_creation=False).topics
+        asked = [{"partition_index": number, "timestamp": -1} for number in range(count)]
+        listed: Any = client.call(LIST_OFFSETS, 1, replica_id=-1, topics=[{"name": name, "partitions": asked}]).topics[0].partitions
+        if seen.error_code or any(part.error_code for part in (*seen.partitions, *listed)):
+            return False
+    if client.call(FIND_COORDINATOR, 0, key="anybody").error_code:
+        return False
+    return bool(client.call(OFFSET_FETCH, 5, group_id="anybody", topics=[]).error_code == 0)

@@ -1,0 +1,147 @@
+"""One broker's side of a script: sends its steps, knows which of them have been answered, and how the group looks.
+
+After every step the deletion of a group that is not there goes through the coordinator, behind everything sent before; when it is
+answered, whatever has no answer waits for something to happen. (Apache Kafka answers it when all that was written before is kept, which
+it does not do for requests that fail as a whole.) This holds for Apache Kafka when it has one thread of each kind and one offsets
+partition. No step is judged here.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from select import select
+from typing import Any
+
+from ottla.testing.group_scripts_masks import Masks
+from ottla.testing.group_scripts_view import OFFSET_COMMIT, Picture, Step
+from ottla.testing.raw_client import RawClient, build_request
+
+CONFIG = {
+    "offsets.topic.num.partitions": "1",
+    "group.min.session.timeout.ms": "100",
+}
+"""What both brokers need: one queue for all groups, and sessions that run out while one watches."""
+KAFKA_CONFIG = CONFIG | {
+    "num.network.threads": "1",
+    "num.io.threads": "1",
+    "group.coordinator.threads": "1",
+    "group.coordinator.append.linger.ms": "0",
+    "auto.create.topics.enable": "false",
+}
+METADATA, OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS, API_VERSIONS, DELETE_GROUPS = 3, 9, 15, 16, 18, 42
+UNKNOWN_TOPIC_OR_PARTITION = 3
+POLL_SECONDS = 0.015
+FLUSH = "-flush"
+SCRIPT_ENDS_AT = 999
+"""The offset that the group of flushes commits when a script is over."""
+GONE_SECONDS_MAX = 15
+
+
+class Player:
+    """A script's connections to one broker, and what came of them."""
+
+    def __init__(self, bootstrap_servers: str, group: str, masks: Masks) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.masks = masks
+        self.picture: Any = None
+        """The group as DescribeGroups shows it, masked."""
+        self._group = group
+        self._free: list[RawClient] = []
+        self._waiting: dict[int, tuple[RawClient, Any]] = {}
+        self._probe = RawClient(bootstrap_servers, client_id="probe")
+        self._barrier = build_request(DELETE_GROUPS, 0, {"groups_names": [f"{group}-not-there"]})
+        part = {"partition_index": 0, "committed_offset": 0, "committed_metadata": ""}
+        topics = [{"name": "flights", "partitions": [part]}]
+        self._commit = build_request(OFFSET_COMMIT, 2, {"group_id": group + FLUSH, "generation_id_or_member_epoch": -1, "topics": topics})
+        part["committed_offset"] = SCRIPT_ENDS_AT
+        self._end = build_request(OFFSET_COMMIT, 2, {"group_id": group + FLUSH, "generation_id_or_member_epoch": -1, "topics": topics})
+        self._describe = build_request(DESCRIBE_GROUPS, 4, {"groups": [group]})
+
+    def send(self, number: int, step: Step) -> None:
+        """Send a step on a connection of its own for as long as it has no answer."""
+        assert step.api is not None, f"{step} is not a request"
+        client = self._free.pop() if self._free else self._connect()
+        client.client_id = step.client_id
+        request = build_request(step.api, step.version, self.masks.real(step.values))
+        client.send(request)
+        self._waiting[number] = (client, request)
+
+    def _connect(self) -> RawClient:
+        # Until a broker has taken the connection in, what is sent on another one overtakes it.
+        client = RawClient(self.bootstrap_servers)
+        client.call(API_VERSIONS, 0)
+        return client
+
+    def flush(self) -> None:
+        """Let the coordinator write something: what a request changed without a record is shown by Apache Kafka from then on."""
+        self._probe.ask(self._commit)
+
+    def end(self) -> None:
+        """Mark the end of the script among the records that it left: what comes later came of itself."""
+        self._probe.ask(self._end)
+
+    def settle(self) -> dict[int, Any]:
+        """Wait until everything that was sent has been dealt with; gives the answers that have come, masked, by step."""
+        self._probe.ask(self._barrier)
+        described = self._probe.ask(self._describe)
+        answers = self._arrived()
+        (group,) = described.groups
+        self.picture = self.masks.masked(group)
+        return answers
+
+    def settle_until(self, condition: Callable[[dict[int, Any]], bool], seconds_max: float) -> dict[int, Any]:
+        """Settle again and again until the condition holds for the answers so far, or the time is over."""
+        deadline = time.monotonic() + seconds_max
+        answers = self.settle()
+        while not condition(answers) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+            answers |= self.settle()
+        return answers
+
+    def wait_for_topics_gone(self, topics: list[str]) -> None:
+        """Wait until the broker knows that topics are deleted and has taken their offsets away."""
+        asked = [{"name": topic, "partition_indexes": list(range(2))} for topic in topics]
+        request = build_request(OFFSET_FETCH, 5, {"group_id": self._group, "topics": asked})
+        metadata = build_request(METADATA, 12, {"topics": [{"name": topic} for topic in topics], "allow_auto_topic_creation": False})
+        deadline = time.monotonic() + GONE_SECONDS_MAX
+        while time.monotonic() < deadline:
+            known = any(topic.error_code != UNKNOWN_TOPIC_OR_PARTITION for topic in self._probe.ask(metadata).topics)
+            kept = any(part.committed_offset >= 0 for topic in self._probe.ask(request).topics for part in topic.partitions)
+            if not known and not kept:
+                return
+            time.sleep(POLL_SECONDS)
+        raise TimeoutError(f"{topics} are still there")
+
+    def close(self) -> None:
+        """Close every connection; groups do not notice."""
+        for client in [self._probe, *self._free, *(client for client, _ in self._waiting.values())]:
+            client.close()
+
+    def _arrived(self) -> dict[int, Any]:
+        if not self._waiting:
+            return {}
+        readable, _, _ = select([client for client, _ in self._waiting.values()], [], [], 0)
+        raw: dict[int, Any] = {}
+        for number, (client, request) in sorted(self._waiting.items()):
+            if client in readable:
+                raw[number] = client.receive(request)
+                del self._waiting[number]
+                self._free.append(client)
+        # Whoever is told its own id is named first: lists of members have no order.
+        for answer in raw.values():
+            if isinstance(getattr(answer, "member_id", None), str):
+                self.masks.name_member(answer.member_id)
+        return {number: self._comparable(answer) for number, answer in raw.items()}
+
+    def _comparable(self, answer: Any) -> Any:
+        masked = self.masks.masked(answer)
+        api = int(answer.__api_key__)
+        if api == LIST_GROUPS:
+            own = [group for group in masked["groups"] if group["group_id"].startswith(self._group)]
+            masked["groups"] = sorted(own, key=lambda group: str(group["group_id"]))
+        return masked
+
+
+def picture_of(described: Mapping[str, Any]) -> Picture:
+    """What a script needs to know of a described group."""
+    members = {each["member_id"]: each["group_instance_id"] for each in described["members"]}
+    return Picture(state=described["group_state"], protocol=described["protocol_data"], members=members)

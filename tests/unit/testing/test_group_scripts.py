@@ -1,0 +1,54 @@
+"""Scripts are the same for the same seed, end, and try everything that is to be compared, also when nobody ever answers."""
+
+from collections import Counter
+
+import pytest
+
+from ottla.testing.group_scripts import STEPS_MAX, Script
+from ottla.testing.group_scripts_view import JOIN_GROUP, Need, Picture
+
+
+def steps_of(seed: int, **options: int) -> list[str]:
+    script = Script(seed, "g", **options)
+    steps = []
+    while (step := script.next()) is not None:
+        steps.append(str(step))
+    return steps
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_seed_is_a_script(seed: int) -> None:
+    steps = steps_of(seed)
+    assert steps == steps_of(seed)
+    assert 0 < len(steps) <= 3 * STEPS_MAX
+
+
+def test_seeds_differ() -> None:
+    assert len({tuple(steps_of(seed)) for seed in range(20)}) == 20
+
+
+def test_small_groups_get_more_members_than_they_have_room_for() -> None:
+    usual = [len(Script(seed, "g").view.actors) for seed in range(20)]
+    assert [len(Script(seed, "g", group_size_max=3).view.actors) for seed in range(20)] == [count + 2 for count in usual]
+
+
+def test_a_script_that_is_over_says_so() -> None:
+    script = Script(1, "g")
+    script.view.is_over = True
+    assert script.next() is None
+
+
+def test_hurried_scripts_end_a_round_before_anything_else() -> None:
+    script = next(script for seed in range(100) if (script := Script(seed, "g")).style.hurried)
+    actor = script.view.actors[0]
+    actor.member_id, actor.need = "m", Need.SYNC
+    script.view.picture = Picture(state="CompletingRebalance", protocol="range", members={"m": actor.instance_id})
+    assert script.is_hurried_now
+    step = script.next()
+    assert step is not None
+    assert step.kind.startswith(("sync-", "join-")), step
+
+
+def test_most_first_steps_of_members_are_joins() -> None:
+    first = Counter(step.api for seed in range(200) if (step := Script(seed, "g").next()) is not None)
+    assert first.most_common(1)[0][0] == JOIN_GROUP

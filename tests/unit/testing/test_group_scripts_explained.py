@@ -1,0 +1,49 @@
+"""Explained differences are matched narrowly: the same difference elsewhere has no reason."""
+
+from typing import Any
+
+from ottla.testing.group_scripts_explained import (
+    ARBITRARY_LEADER,
+    LEFT_WHILE_SYNCING,
+    SUPERSEDED,
+    UNREADABLE,
+    explain_missing,
+    why_it_ends,
+)
+from ottla.testing.group_scripts_view import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, UNREADABLE_SUBSCRIPTION, Step
+
+
+def step(api: int, **values: Any) -> Step:
+    return Step(kind="x", api=api, values=values)
+
+
+def join(member_id: str = "m", metadata: bytes = b"") -> Step:
+    return step(JOIN_GROUP, member_id=member_id, protocol_type="consumer", protocols=[{"name": "range", "metadata": metadata}])
+
+
+def test_a_parked_request_that_is_superseded() -> None:
+    busy = {"error_code": 27}
+    assert explain_missing({1: join(), 2: join()}, 1, busy, None) == SUPERSEDED
+    assert explain_missing({1: join(), 2: join("other")}, 1, busy, None) is None
+    assert explain_missing({1: join(), 2: join()}, 2, busy, None) is None
+    assert explain_missing({1: join(), 2: join()}, 1, {"error_code": 25}, None) is None
+    assert explain_missing({1: join(), 2: join()}, 1, None, busy) is None
+
+
+def test_a_member_that_leaves_while_it_syncs() -> None:
+    unknown = {"error_code": 25}
+    sync = step(SYNC_GROUP, member_id="static-1-<2>")
+    for line in ({"member_id": "static-1-<2>"}, {"member_id": "", "group_instance_id": "static-1"}):
+        assert explain_missing({1: sync, 2: step(LEAVE_GROUP, members=[line])}, 1, unknown, None) == LEFT_WHILE_SYNCING
+    for line in ({"member_id": "other"}, {"member_id": "", "group_instance_id": "static-10"}):
+        assert explain_missing({1: sync, 2: step(LEAVE_GROUP, members=[line])}, 1, unknown, None) is None
+    assert explain_missing({1: step(HEARTBEAT, member_id="m")}, 1, unknown, None) is None
+
+
+def test_what_ends_a_script() -> None:
+    ours, theirs = {"error_code": 0, "leader": "a"}, {"error_code": 0, "leader": "b"}
+    assert why_it_ends({1: join()}, {1: theirs}, {1: ours}) == ARBITRARY_LEADER
+    assert why_it_ends({1: join()}, {1: theirs}, {1: theirs}) is None
+    failed = {"error_code": -1, "leader": ""}
+    assert why_it_ends({1: join(metadata=UNREADABLE_SUBSCRIPTION)}, {1: failed}, {1: ours}) == UNREADABLE
+    assert why_it_ends({1: join()}, {1: failed}, {1: ours}) is None
