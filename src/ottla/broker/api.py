@@ -3,6 +3,7 @@
 import datetime
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.messages import API_VERSIONS, is_flexible, response_encoder
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NO_THROTTLE_MS = 0
+# Size, correlation id, and in flexible versions an empty section of tagged fields.
+_SIZE_BYTES = 4
+_HEAD = Struct(">ii")
+_FLEXIBLE_HEAD = Struct(">iix")
 OPERATIONS_NOT_ASKED_FOR = -(2**31)
 
 
@@ -58,6 +63,11 @@ class Request:
 
         return guard
 
+    @property
+    def data(self) -> bytes:
+        """All bytes of the request, header and all: a copy, for who reads small things one by one."""
+        return bytes(self.buffer)
+
     def reply(self, values: Mapping[str, Any]) -> None:
         """Answers with the fields of all versions as nested dicts; those that this version lacks are left out."""
         self.reply_body([response_encoder(self.key, self.version)(values)])
@@ -68,6 +78,11 @@ class Request:
         flexible_header = self.key != API_VERSIONS and is_flexible(self.key, self.version)  # ApiVersions: header v0 for ever (KIP-511)
         head = (size + flexible_header).to_bytes(4, "big") + self.correlation_id.to_bytes(4, "big", signed=True)
         self.send([head + b"\0" if flexible_header else head, *body])
+
+    def reply_bytes(self, body: bytes | bytearray) -> None:
+        """As `reply_body`, for an answer that is small, in one piece, and none of ApiVersions."""
+        head = _FLEXIBLE_HEAD if is_flexible(self.key, self.version) else _HEAD
+        self.send([head.pack(head.size - _SIZE_BYTES + len(body), self.correlation_id) + body])
 
     def no_reply(self) -> None:
         """Nothing is sent (Produce with acks=0): the connection's next request may go on."""

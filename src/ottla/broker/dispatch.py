@@ -4,6 +4,7 @@ Anything wrong raises PeerError, for which the server closes that connection: Ka
 """
 
 from functools import cache
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from ottla.broker import apis
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from ottla.broker.node import Node
 
 
+# Key, version, correlation id, length of the client id.
+_HEADER = Struct(">hhih")
+
+
 @cache
 def served_apis() -> dict[int, Api]:
     """Every API file's API, by key."""
@@ -25,9 +30,10 @@ def served_apis() -> dict[int, Api]:
 
 def read_request(frame: memoryview, client_host: str) -> tuple[Api, Request]:
     """The API and the request of a frame (without its size). Raises PeerError."""
-    read = Reader(frame)
-    key, version, correlation_id = read.int16(), read.int16(), read.int32()
-    client_id = read.nullable_string()
+    if len(frame) < _HEADER.size:
+        raise PeerError(f"{len(frame)} bytes are no request")
+    key, version, correlation_id, length = _HEADER.unpack_from(frame)
+    client_id, at = _client_id(frame, length) if length >= 0 else _no_client_id(length)
     api = served_apis().get(key)
     if api is None:
         raise PeerError(f"API {key} is not served")
@@ -38,18 +44,35 @@ def read_request(frame: memoryview, client_host: str) -> tuple[Api, Request]:
         client_id=client_id,
         client_host=client_host,
         buffer=frame,
-        body_at=read.at,
+        body_at=at,
     )
     if version not in api.versions or version in api.refused:
         if key != API_VERSIONS:
             raise PeerError(f"API {key} is not served in version {version}")
         return api, request  # its handler answers in version 0 that this version is not known
     if is_flexible(key, version):
+        read = Reader(frame, at)
         read.tagged_fields()
         request.body_at = read.at
     if not api.decodes_itself:
-        request.message = request_decoder(key, version)(frame, read.at)
+        request.message = request_decoder(key, version)(frame, request.body_at)
     return api, request
+
+
+def _client_id(frame: memoryview, length: int) -> tuple[str, int]:
+    end = _HEADER.size + length
+    if end > len(frame):
+        raise PeerError(f"a client id of {length} bytes in a request of {len(frame)}")
+    try:
+        return str(frame[_HEADER.size : end], "utf-8"), end
+    except UnicodeDecodeError as error:
+        raise PeerError("a client id that is not UTF-8") from error
+
+
+def _no_client_id(length: int) -> tuple[None, int]:
+    if length != -1:
+        raise PeerError(f"a client id of {length} bytes")
+    return None, _HEADER.size
 
 
 def dispatch(node: "Node", api: Api, request: Request) -> None:

@@ -138,6 +138,12 @@ class Groups:
         self._waiting[self._last_token] = answer
         return self._last_token
 
+    def beat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ErrorCode | None:
+        """The answer to a Heartbeat, or None: then the coordinator must be asked."""
+        number = self.partition_of(group_id)
+        loop = self._loops.get(number) if isinstance(number, int) else None
+        return None if loop is None else loop.beat(group_id, generation, member_id, instance_id)
+
     def ask(self, group_id: str, command: Command) -> None:
         """Hands a command to the group's coordinator; answers itself when that is another broker, or cannot be.
 

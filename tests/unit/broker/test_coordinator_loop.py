@@ -249,7 +249,7 @@ def test_a_pass_over_many_offsets_lets_requests_in_between(make_api, monkeypatch
 
     api.now_ms += 60_000
     api.runner.run(watch())
-    assert len(seen) > 5, "steps of a pass come one after the other, in turns of the loop"
+    assert len(seen) >= 5, "steps of a pass come one after the other, in turns of the loop"
     assert not loop.coordinator.registry.groups
 
 

@@ -5,11 +5,13 @@ Version notes: v0 has no rebalance timeout (the session's is used); v4+ tells a 
 """
 
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request, milliseconds
+from ottla.broker.api import NO_THROTTLE_MS, Api, Request
 from ottla.broker.messages import is_flexible
 from ottla.broker.pack import Packer
+from ottla.broker.requests.join_group import read_join_group
 from ottla.core.groups.commands import JoinGroup
 from ottla.core.groups.effects import JoinResult, Result
 
@@ -19,27 +21,26 @@ if TYPE_CHECKING:
 
 def handle(node: "Node", request: Request) -> None:
     """Asks the group's coordinator."""
-    message = request.message
-    session_timeout_ms = milliseconds(message.session_timeout)
-    instance_id = getattr(message, "group_instance_id", None)
+    version = request.version
+    asked = read_join_group(request.data, request.body_at, version)
     client_id = request.client_id or ""
     command = JoinGroup(
-        reply_to=node.groups.wait_for(lambda result: _answer(request, result)),
-        group_id=message.group_id,
-        member_id=message.member_id,
-        instance_id=instance_id,
+        reply_to=node.groups.wait_for(partial(_answer, request)),
+        group_id=asked.group_id,
+        member_id=asked.member_id,
+        instance_id=asked.instance_id,
         client_id=client_id,
         client_host=request.client_host,
-        session_timeout_ms=session_timeout_ms,
-        rebalance_timeout_ms=milliseconds(message.rebalance_timeout) if request.version >= 1 else session_timeout_ms,
-        protocol_type=message.protocol_type,
-        protocols=tuple((protocol.name, protocol.metadata) for protocol in message.protocols),
-        reason=getattr(message, "reason", None),
-        require_known_member_id=request.version >= 4,
-        supports_skip_assignment=request.version >= 9,
-        new_member_id=f"{client_id if instance_id is None else instance_id}-{uuid.uuid4()}",
+        session_timeout_ms=asked.session_timeout_ms,
+        rebalance_timeout_ms=asked.rebalance_timeout_ms,
+        protocol_type=asked.protocol_type,
+        protocols=asked.protocols,
+        reason=asked.reason,
+        require_known_member_id=version >= 4,
+        supports_skip_assignment=version >= 9,
+        new_member_id="" if asked.member_id else f"{client_id if asked.instance_id is None else asked.instance_id}-{uuid.uuid4()}",
     )
-    node.groups.ask(message.group_id, command)
+    node.groups.ask(asked.group_id, command)
 
 
 def _answer(request: Request, result: Result) -> None:
@@ -62,7 +63,7 @@ def _answer(request: Request, result: Result) -> None:
         if version >= 5:
             out.nullable_string(member.instance_id)
         out.octets(member.metadata).end()
-    request.reply_body([out.end().data])
+    request.reply_bytes(out.end().data)
 
 
-API = Api(key=11, versions=range(10), handle=handle)
+API = Api(key=11, versions=range(10), handle=handle, decodes_itself=True)

@@ -4,98 +4,125 @@ Version notes: v2-4 may carry a retention of their own; v6+ the leader epoch; v7
 v10+ names topics by id (KIP-516).
 """
 
-import uuid
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import compress
+from struct import Struct
+from typing import TYPE_CHECKING, Final
 
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request, milliseconds
-from ottla.broker.messages import is_flexible
+from ottla.broker.api import NO_THROTTLE_MS, Api, Request
 from ottla.broker.pack import Packer
+from ottla.broker.requests.offset_commit import (
+    FIRST_FLEXIBLE_VERSION,
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    AskedTopic,
+    read_offset_commit,
+)
+from ottla.core.catalogue.catalogue import Topic
 from ottla.core.errors import ErrorCode
-from ottla.core.groups.commands import OffsetCommit, OffsetToCommit
+from ottla.core.groups.commands import OffsetCommit, OffsetsToCommit
+from ottla.core.groups.committed import TopicOffsets
 from ottla.core.groups.effects import CommitResult, Result
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
 
+_KNOWS_GROUP_ERRORS: Final = 9
+_PARTITION: Final = Struct(">ih")
+_FLEXIBLE_PARTITION: Final = Struct(">ihx")
+_AT_ONCE_MAX: Final = 1024
+"""So many partitions without an error are packed by one call."""
 
-@dataclass(slots=True)
-class _Topic:
-    """One topic of the answer: its name (or id, v10+), its partitions, and their errors; None until the coordinator has answered."""
-
-    key: str | uuid.UUID
-    partitions: list[int]
-    errors: list[ErrorCode | None]
+_Errors = Sequence[ErrorCode | None] | None
+"""By partition of a topic: an error that was found here, None for the coordinator to say; all are the coordinator's if None itself."""
 
 
 def handle(node: "Node", request: Request) -> None:
     """Answers for partitions that do not exist itself, and asks the group's coordinator for the rest."""
-    message = request.message
-    topics: list[_Topic] = []
-    offsets: list[OffsetToCommit] = []
-    for asked in message.topics:
-        topics.append(_take(node, request.version, asked, offsets))
-    if not offsets:
-        _answer(request, topics, CommitResult(errors=()))
+    version = request.version
+    asked = read_offset_commit(request.data, request.body_at, version)
+    by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+    topics: Mapping[str, Topic] | Mapping[bytes, Topic] = node.cluster.catalogue.topics_by_id if by_id else node.cluster.catalogue.topics
+    missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    taken: list[tuple[AskedTopic, _Errors]] = []
+    wanted: list[TopicOffsets] = []
+    for each in asked.topics:
+        topic: Topic | None = topics.get(each.key)  # type: ignore[arg-type]
+        taken.append((each, _take(each, topic, missing, wanted)))
+    if not wanted:
+        _answer(request, taken, CommitResult(errors=()))
         return
     command = OffsetCommit(
-        reply_to=node.groups.wait_for(lambda result: _answer(request, topics, result)),
-        group_id=message.group_id,
-        generation=message.generation_id_or_member_epoch,
-        member_id=message.member_id,
-        instance_id=getattr(message, "group_instance_id", None),
-        retention_ms=milliseconds(message.retention_time) if request.version <= 4 else -1,
-        knows_group_errors=request.version >= 9,
-        offsets=tuple(offsets),
+        reply_to=node.groups.wait_for(partial(_answer, request, taken)),
+        group_id=asked.group_id,
+        generation=asked.generation,
+        member_id=asked.member_id,
+        instance_id=asked.instance_id,
+        retention_ms=asked.retention_ms,
+        knows_group_errors=version >= _KNOWS_GROUP_ERRORS,
+        offsets=OffsetsToCommit(tuple(wanted)),
     )
-    node.groups.ask(message.group_id, command)
+    node.groups.ask(asked.group_id, command)
 
 
-def _take(node: "Node", version: int, asked: Any, offsets: list[OffsetToCommit]) -> _Topic:
-    if version >= 10:
-        topic_id = asked.topic_id or uuid.UUID(int=0)
-        topic, missing = node.cluster.catalogue.topics_by_id.get(topic_id.bytes), ErrorCode.UNKNOWN_TOPIC_ID
-        taken = _Topic(topic_id, [], [])
-    else:
-        topic, missing = node.cluster.catalogue.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        taken = _Topic(asked.name, [], [])
-    for part in asked.partitions:
-        number = part.partition_index
-        taken.partitions.append(number)
-        if topic is None or not 0 <= number < len(topic.leaders):
-            taken.errors.append(missing if topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            continue
-        taken.errors.append(None)
-        offsets.append(
-            OffsetToCommit(
-                topic=topic.name,
-                partition=number,
-                offset=part.committed_offset,
-                leader_epoch=getattr(part, "committed_leader_epoch", -1),
-                metadata=part.committed_metadata,
-                topic_id=topic.topic_id,
-            )
-        )
-    return taken
+def _take(asked: AskedTopic, topic: Topic | None, missing: ErrorCode, wanted: list[TopicOffsets]) -> _Errors:
+    """Adds what exists to `wanted`, and says what does not."""
+    _, partitions, offsets, epochs, metadata = asked
+    if topic is None:
+        return [missing] * len(partitions)
+    if not partitions:
+        return None
+    count = len(topic.leaders)
+    if min(partitions) >= 0 and max(partitions) < count:
+        wanted.append(TopicOffsets(topic.name, topic.topic_id, partitions, offsets, epochs, metadata))
+        return None
+    exists = [0 <= number < count for number in partitions]
+    if any(exists):
+        kept = [list(compress(column, exists)) for column in (partitions, offsets, epochs)]
+        texts = None if metadata is None else list(compress(metadata, exists))
+        wanted.append(TopicOffsets(topic.name, topic.topic_id, kept[0], kept[1], kept[2], texts))
+    return [None if exist else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for exist in exists]
 
 
-def _answer(request: Request, topics: list[_Topic], result: Result) -> None:
+def _answer(request: Request, taken: list[tuple[AskedTopic, _Errors]], result: Result) -> None:
     assert isinstance(result, CommitResult)
-    decided = iter(result.errors)
-    out = Packer(is_flexible(request.key, request.version))
+    flexible = request.version >= FIRST_FLEXIBLE_VERSION
+    decided = None if result.errors.count(ErrorCode.NONE) == len(result.errors) else iter(result.errors)
+    out = Packer(flexible)
     if request.version >= 3:
         out.int32(NO_THROTTLE_MS)
-    out.array(len(topics))
-    for topic in topics:
-        if isinstance(topic.key, uuid.UUID):
-            out.raw(topic.key.bytes)
+    out.array(len(taken))
+    for asked, errors in taken:
+        if isinstance(asked.key, bytes):
+            out.raw(asked.key)
         else:
-            out.string(topic.key)
-        out.array(len(topic.partitions))
-        for number, error in zip(topic.partitions, topic.errors, strict=True):
-            out.int32(number).int16(next(decided) if error is None else error).end()
+            out.string(asked.key)
+        out.array(len(asked.partitions))
+        if errors is None and decided is None:
+            out.raw(_all_well(asked.partitions, flexible))
+        else:
+            out.raw(_each(asked.partitions, errors, decided, flexible))
         out.end()
-    request.reply_body([out.end().data])
+    request.reply_bytes(out.end().data)
 
 
-API = Api(key=8, versions=range(2, 11), handle=handle)
+def _all_well(partitions: Sequence[int], flexible: bool) -> bytes:
+    if len(partitions) <= _AT_ONCE_MAX:
+        return _without_errors(len(partitions), flexible).pack(*partitions)
+    return _each(partitions, None, None, flexible)
+
+
+@lru_cache(maxsize=256)
+def _without_errors(count: int, flexible: bool) -> Struct:
+    """Numbers, each with two zero bytes of no error, and one of no tags."""
+    return Struct(">" + ("i3x" if flexible else "i2x") * count)
+
+
+def _each(partitions: Sequence[int], errors: _Errors, decided: Iterator[ErrorCode] | None, flexible: bool) -> bytes:
+    pack = (_FLEXIBLE_PARTITION if flexible else _PARTITION).pack
+    own: Sequence[ErrorCode | None] = [None] * len(partitions) if errors is None else errors
+    codes = [error if error is not None else ErrorCode.NONE if decided is None else next(decided) for error in own]
+    return b"".join(map(pack, partitions, codes))
+
+
+API = Api(key=8, versions=range(2, 11), handle=handle, decodes_itself=True)

@@ -3,11 +3,13 @@
 Version notes: v3+ static members; v5+ names the protocol, which must be the group's (KIP-559): without it, INCONSISTENT_GROUP_PROTOCOL.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
 from ottla.broker.messages import is_flexible
 from ottla.broker.pack import Packer
+from ottla.broker.requests.sync_group import read_sync_group
 from ottla.core.errors import ErrorCode
 from ottla.core.groups.commands import SyncGroup
 from ottla.core.groups.effects import Result, SyncResult
@@ -18,23 +20,21 @@ if TYPE_CHECKING:
 
 def handle(node: "Node", request: Request) -> None:
     """Asks the group's coordinator."""
-    message = request.message
-    protocol_type = getattr(message, "protocol_type", None)
-    protocol_name = getattr(message, "protocol_name", None)
-    if request.version >= 5 and (protocol_type is None or protocol_name is None):
+    asked = read_sync_group(request.data, request.body_at, request.version)
+    if request.version >= 5 and (asked.protocol_type is None or asked.protocol_name is None):
         _answer(request, SyncResult(error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         return
     command = SyncGroup(
-        reply_to=node.groups.wait_for(lambda result: _answer(request, result)),
-        group_id=message.group_id,
-        generation=message.generation_id,
-        member_id=message.member_id,
-        instance_id=getattr(message, "group_instance_id", None),
-        protocol_type=protocol_type,
-        protocol_name=protocol_name,
-        assignments=tuple((part.member_id, part.assignment) for part in message.assignments),
+        reply_to=node.groups.wait_for(partial(_answer, request)),
+        group_id=asked.group_id,
+        generation=asked.generation,
+        member_id=asked.member_id,
+        instance_id=asked.instance_id,
+        protocol_type=asked.protocol_type,
+        protocol_name=asked.protocol_name,
+        assignments=asked.assignments,
     )
-    node.groups.ask(message.group_id, command)
+    node.groups.ask(asked.group_id, command)
 
 
 def _answer(request: Request, result: Result) -> None:
@@ -45,7 +45,7 @@ def _answer(request: Request, result: Result) -> None:
     out.int16(result.error)
     if request.version >= 5:
         out.nullable_string(result.protocol_type).nullable_string(result.protocol_name)
-    request.reply_body([out.octets(result.assignment).end().data])
+    request.reply_bytes(out.octets(result.assignment).end().data)
 
 
-API = Api(key=14, versions=range(6), handle=handle)
+API = Api(key=14, versions=range(6), handle=handle, decodes_itself=True)

@@ -3,6 +3,8 @@
 It never knows how many partitions the offsets topic has: callers pass the topic's actual count (S2.2: no hard-coded 50).
 """
 
+from functools import lru_cache
+
 JAVA_INT_MIN = -(2**31)
 
 
@@ -20,6 +22,7 @@ def java_order(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
+@lru_cache(maxsize=16_384)
 def coordinator_partition(group_id: str, partitions: int) -> int:
     """The partition of the offsets topic whose leader coordinates `group_id`; `partitions` is that topic's own count.
 

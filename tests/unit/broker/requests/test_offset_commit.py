@@ -1,0 +1,48 @@
+"""An OffsetCommit from its bytes; kio's reader agrees (tests/properties/test_group_requests.py)."""
+
+from struct import pack
+
+import pytest
+
+from ottla.broker.requests.offset_commit import AskedTopic, read_offset_commit
+from ottla.core.errors import PeerError
+
+HEAD = b"\2g" + b"\0\0\0\7" + b"\2m" + b"\0" + b"\2"
+
+
+def flexible(*texts: bytes) -> bytes:
+    rows = [pack(">iqi", number, 100 + number, 5) + text + b"\0" for number, text in enumerate(texts)]
+    return HEAD + b"\2t" + bytes([len(rows) + 1]) + b"".join(rows) + b"\0" + b"\0"
+
+
+def test_partitions_without_metadata_are_read_as_columns() -> None:
+    for texts in ([b"\1"], [b"\1", b"\0", b"\1"]):
+        numbers = tuple(range(len(texts)))
+        (topic,) = read_offset_commit(flexible(*texts), 0, 9).topics
+        assert topic == AskedTopic("t", numbers, tuple(100 + number for number in numbers), (5,) * len(texts), None)
+
+
+@pytest.mark.parametrize("texts", [[b"\3ab"], [b"\1", b"\3ab"], [b"\3ab", b"\1"], [b"\3ab", b"\3cd"]])
+def test_one_partition_with_metadata_and_all_are_read_one_by_one(texts: list[bytes]) -> None:
+    (topic,) = read_offset_commit(flexible(*texts), 0, 9).topics
+    assert topic.metadata == ["" if text == b"\1" else text[1:].decode() for text in texts]
+    assert list(topic.offsets) == [100 + number for number in range(len(texts))]
+
+
+def test_versions_2_to_5_have_no_epoch_and_up_to_4_a_retention() -> None:
+    body = b"\0\1g\0\0\0\7\0\1m" + pack(">q", 500) + b"\0\0\0\1\0\1t\0\0\0\1" + pack(">iqh", 3, 9, -1)
+    asked = read_offset_commit(body, 0, 2)
+    assert (asked.retention_ms, asked.topics) == (500, [AskedTopic("t", (3,), (9,), (-1,), None)])
+
+
+def test_topics_by_id() -> None:
+    topic_id = bytes(range(16))
+    body = HEAD + topic_id + b"\1" + b"\0" + b"\0"
+    assert read_offset_commit(body, 0, 10).topics == [AskedTopic(topic_id, [], [], [], None)]
+
+
+def test_half_a_one_is_refused() -> None:
+    body = flexible(b"\1", b"\3ab", b"\1")
+    for end in range(len(body)):
+        with pytest.raises(PeerError):
+            read_offset_commit(body[:end], 0, 9)
