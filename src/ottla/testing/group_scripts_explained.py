@@ -47,13 +47,14 @@ def explain_missing(sent: Mapping[int, Step], number: int, ours: Any, theirs: An
 
 def why_it_ends(sent: Mapping[int, Step], theirs: Mapping[int, Any], ours: Mapping[int, Any]) -> str | None:
     """The reason why a script says nothing from here on; None if it goes on."""
-    for number, one in theirs.items():
-        if sent[number].api != JOIN_GROUP:
-            continue
-        if one["error_code"] == UNKNOWN_SERVER_ERROR and _says_the_unreadable(sent):
+    joins = [number for number in theirs.keys() | ours.keys() if sent[number].api == JOIN_GROUP]
+    for number in joins:
+        one, other = theirs.get(number), ours.get(number)
+        # In the first round of a group it is a timer that fails, so that nobody is told anything.
+        has_failed = other is not None and other["error_code"] == NONE if one is None else one["error_code"] == UNKNOWN_SERVER_ERROR
+        if has_failed and _says_the_unreadable(sent):
             return UNREADABLE
-        other = ours.get(number)
-        if other is not None and one["error_code"] == other["error_code"] == NONE and one["leader"] != other["leader"]:
+        if one is not None and other is not None and one["error_code"] == other["error_code"] == NONE and one["leader"] != other["leader"]:
             return ARBITRARY_LEADER
     return None
 

@@ -47,3 +47,5 @@ def test_what_ends_a_script() -> None:
     failed = {"error_code": -1, "leader": ""}
     assert why_it_ends({1: join(metadata=UNREADABLE_SUBSCRIPTION)}, {1: failed}, {1: ours}) == UNREADABLE
     assert why_it_ends({1: join()}, {1: failed}, {1: ours}) is None
+    assert why_it_ends({1: join(metadata=UNREADABLE_SUBSCRIPTION)}, {}, {1: ours}) == UNREADABLE
+    assert why_it_ends({1: join()}, {}, {1: ours}) is None
