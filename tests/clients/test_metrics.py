@@ -65,6 +65,7 @@ def test_a_scrape_tells_of_a_groups_lag_and_of_each_rebalances_cause(
         assert of_group(samples, "ottla_group_lag", group) == {f"0,{topic}": 0, f"1,{topic}": 4}
         assert of_group(samples, "ottla_group_rebalances_total", group) == {"JOIN_NEW,true": 1}
         assert of_group(samples, "ottla_group_state", group)["Stable"] == 1
+        assert of_group(samples, "ottla_group_offset_commits_total", group) == {"": 2}
         coordinator = cluster.coordinator(group).broker_id
         assert of_group(samples, "ottla_group_info", group) == {f"{coordinator},range,consumer": 1}
         assert sum(value for labels, value in samples["kafka_coordinator_group_groupmetadatamanager_numgroupsstable"]) == 1

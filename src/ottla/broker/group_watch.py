@@ -21,7 +21,7 @@ from ottla.core.diagnosis.burrow import Status, group_status
 from ottla.core.errors import StorageError
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.gate import CoordinatorStatus
-from ottla.core.groups.glances import GroupGlance, MemberPlan, committed_offsets, glance, group_ids, plan
+from ottla.core.groups.glances import GroupGlance, MemberPlan, committed_offsets, glance, group_ids, offsets_committed, plan
 from ottla.core.groups.records import OffsetValue
 from ottla.core.groups.states import GroupState
 from ottla.core.model import GroupEvent, TopicPartition
@@ -136,6 +136,8 @@ class GroupWatch:
         self._plans: dict[str, _Plan] = {}
         self._ends: dict[str, dict[int, int]] = {}
         self._openings_left = 0
+        self._commits: dict[int, int] = {}
+        self._commits_seen: dict[tuple[int, int], int] = {}
         self._task: asyncio.Task[None] | None = None
         self.picture = GroupsPicture(at_ms=clock(), cluster_id=cluster_id)
 
@@ -175,6 +177,7 @@ class GroupWatch:
                 continue
             sums = brokers.setdefault(broker_id, _BrokerSums())
             sums.coordinators[coordinator.status.value] += 1
+            self._add_commits(broker_id, coordinator)
             for group_id in group_ids(coordinator):
                 await turns.breathe()
                 seen = await self._see(broker_id, coordinator, group_id, sums, turns)
@@ -196,12 +199,19 @@ class GroupWatch:
             at_ms=self._clock(),
             took_s=turns.busy_s,
             cluster_id=self._cluster_id,
-            brokers=tuple(sums.row(broker_id) for broker_id, sums in sorted(brokers.items())),
+            brokers=tuple(sums.row(broker_id, self._commits[broker_id]) for broker_id, sums in sorted(brokers.items())),
             groups=tuple(rows),
             groups_left_out=count - len(rows),
             counts=self._counts.all.copy(),
             topics=tuple((name, len(topic.leaders)) for name, topic in islice(self._topics().items(), TOPICS_MAX)),
         )
+
+    def _add_commits(self, broker_id: int, coordinator: Coordinator) -> None:
+        """Adds what was committed since the last look: a coordinator that comes back begins to count anew, its broker does not."""
+        name, count = (broker_id, coordinator.partition), offsets_committed(coordinator)
+        last = self._commits_seen.get(name, 0)
+        self._commits_seen[name] = count
+        self._commits[broker_id] = self._commits.get(broker_id, 0) + (count - last if count >= last else count)
 
     async def _see(self, broker_id: int, coordinator: Coordinator, group_id: str, sums: "_BrokerSums", turns: "_Turns") -> _Seen | None:
         glanced = glance(coordinator, group_id)
@@ -253,7 +263,7 @@ class GroupWatch:
             empty_members=own.empty_members,
             lag_sum=seen.lag_sum,
             lag_max=seen.lag_max,
-            offset_commits=0,
+            offset_commits=seen.glance.offset_commits,
             offsets=tuple(offsets),
             offsets_left_out=count - len(offsets),
             by_topic=by_topic,
@@ -304,14 +314,14 @@ class _BrokerSums:
         self.by_state = {state.value: 0 for state in GroupState}
         self.coordinators = {CoordinatorStatus.LOADING.value: 0, CoordinatorStatus.ACTIVE.value: 0}
 
-    def row(self, broker_id: int) -> BrokerRow:
+    def row(self, broker_id: int, offset_commits: int) -> BrokerRow:
         return BrokerRow(
             broker_id=broker_id,
             groups=sum(self.by_state.values()),
             offsets=self.offsets,
             by_state=self.by_state,
             coordinators=self.coordinators,
-            offset_commits=0,
+            offset_commits=offset_commits,
         )
 
 

@@ -142,6 +142,16 @@ def test_a_coordinator_that_resigned_counts_no_more() -> None:
     assert not seen.groups
 
 
+def test_commits_are_counted_on_when_a_coordinator_begins_anew() -> None:
+    process = Process().do("commit g flights/0=1 flights/1=1")
+    seen = process.look()
+    assert (seen.groups[0].offset_commits, seen.brokers[0].offset_commits) == (2, 2)
+    process.shells[0].restart(NOW)
+    process.do("commit g flights/0=2")
+    seen = process.look()
+    assert (seen.groups[0].offset_commits, [broker.offset_commits for broker in seen.brokers]) == (1, [3, 0])
+
+
 def test_events_are_counted_for_the_group() -> None:
     process = Process().do("join g - new=m1", "join g m1")
     seen = process.look()

@@ -12,7 +12,10 @@ from ottla.core.groups.states import GroupState
 
 
 class GroupGlance(NamedTuple):
-    """One group: how it is, and how many of everything. `pending`: member ids that were handed out and have not joined yet."""
+    """One group: how it is, and how many of everything. `pending`: member ids that were handed out and have not joined yet.
+
+    `offset_commits`: offsets that were committed since this coordinator began.
+    """
 
     group_id: str
     state: str
@@ -22,6 +25,7 @@ class GroupGlance(NamedTuple):
     members: int
     static_members: int
     pending: int
+    offset_commits: int
 
 
 class MemberPlan(NamedTuple):
@@ -52,7 +56,13 @@ def glance(coordinator: Coordinator, group_id: str) -> GroupGlance | None:
         members=len(group.members),
         static_members=len(group.static_members),
         pending=len(group.pending),
+        offset_commits=coordinator.registry.commit_counts.get(group_id, 0),
     )
+
+
+def offsets_committed(coordinator: Coordinator) -> int:
+    """How many offsets were committed since this coordinator began, over all its groups, those that are gone too."""
+    return coordinator.registry.offsets_committed
 
 
 def committed_offsets(coordinator: Coordinator, group_id: str) -> list[tuple[str, list[int], list[OffsetValue]]]:

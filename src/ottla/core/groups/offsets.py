@@ -43,6 +43,7 @@ def commit_offsets(step: Step, command: OffsetCommit) -> None:
         errors = (ErrorCode.NONE,) * len(command.offsets)
     if topics:
         step.commit = CommittedOffsets(command.group_id, topics, commit_timestamp_ms=step.now_ms, expire_timestamp_ms=expire_timestamp_ms)
+        step.registry.count_commits(command.group_id, sum([len(topic.partitions) for topic in topics]))
     elif group is None:
         # As in Kafka, a commit of which nothing is kept leaves an empty group all the same, until its offsets are next looked at.
         step.registry.groups[command.group_id] = ClassicGroup(command.group_id, now_ms=step.now_ms)

@@ -28,7 +28,7 @@ class Pass:
 class Registry:
     """Everything that a coordinator holds: what is durable, the groups as they are now, and their deadlines."""
 
-    __slots__ = ("durable", "expiry", "groups", "settings", "timers")
+    __slots__ = ("commit_counts", "durable", "expiry", "groups", "offsets_committed", "settings", "timers")
 
     def __init__(self, settings: GroupSettings) -> None:
         self.settings = settings
@@ -36,6 +36,14 @@ class Registry:
         self.groups: dict[str, ClassicGroup] = {}
         self.timers = Timers()
         self.expiry: Pass | None = None
+        self.commit_counts: dict[str, int] = {}
+        """How many offsets were committed since this coordinator began, by group; for those who only look."""
+        self.offsets_committed = 0
+
+    def count_commits(self, group_id: str, count: int) -> None:
+        """Offsets are being committed: counted when decided, as Kafka's `offset-commit-count` is."""
+        self.commit_counts[group_id] = self.commit_counts.get(group_id, 0) + count
+        self.offsets_committed += count
 
     def drop(self, group: ClassicGroup) -> None:
         """Let go of a group that is no more, with its deadlines."""
@@ -44,6 +52,7 @@ class Registry:
         for member in group.members.values():
             self.timers.cancel(member.session)
         self.groups.pop(group.group_id, None)
+        self.commit_counts.pop(group.group_id, None)
 
 
 class Step:

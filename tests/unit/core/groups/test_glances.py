@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from ottla.core.groups.glances import GroupGlance, MemberPlan, committed_offsets, glance, group_ids, plan
+from ottla.core.groups.glances import GroupGlance, MemberPlan, committed_offsets, glance, group_ids, offsets_committed, plan
 
 
 def test_a_glance_counts(driver: Any) -> None:
     driver.in_state("Stable").given("join g - new=s1 instance=i1", "join g - new=p1")
     coordinator = driver.shell.coordinator
     assert group_ids(coordinator) == ["g"]
-    assert glance(coordinator, "g") == GroupGlance("g", "PreparingRebalance", 2, "consumer", "range", 3, 1, 1)
+    assert glance(coordinator, "g") == GroupGlance("g", "PreparingRebalance", 2, "consumer", "range", 3, 1, 1, 0)
     assert glance(coordinator, "h") is None
 
 
@@ -18,6 +18,16 @@ def test_what_is_committed(driver: Any) -> None:
     ((topic, partitions, values),) = committed_offsets(driver.shell.coordinator, "g")
     assert (topic, partitions, [value.offset for value in values]) == ("flights", [0, 1], [7, 9])
     assert not committed_offsets(driver.shell.coordinator, "h")
+
+
+def test_commits_are_counted(driver: Any) -> None:
+    driver.in_state("Stable").given("commit g m1 gen=2 flights/0=7 flights/1=9", "commit g m1 gen=1 flights/0=8", "commit h flights/0=1")
+    coordinator = driver.shell.coordinator
+    counts = [each.offset_commits for group_id in "gh" if (each := glance(coordinator, group_id)) is not None]
+    assert (counts, offsets_committed(coordinator)) == ([2, 1], 3), "a commit that is refused does not count"
+    driver.given("delete h")
+    assert glance(coordinator, "h") is None
+    assert offsets_committed(coordinator) == 3
 
 
 def test_a_plan_is_there_while_the_group_is_stable(driver: Any) -> None:
