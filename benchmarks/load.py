@@ -29,6 +29,7 @@ from ottla.testing.raw_client import RawClient
 
 OFFSET_FETCH, OFFSET_FETCH_VERSION = 9, 7
 OFFSETS_PARTITIONS = 50
+TARGET, IS_MET = "<= 2 s", at_most(2)
 TOPICS, PARTITIONS = 2, 100
 IN_FLIGHT = 20
 PLAIN_LANE = "ottla, plain lane"
@@ -130,7 +131,7 @@ def seconds_in_log(said: str) -> float:
 
 
 def measure(report: Report, peer: Any, shape: Shape, codec: str) -> None:
-    loaded = Metric(f"{shape.name}, {codec}, loaded", "s", "<= 2 s", at_most(2))
+    loaded = Metric(f"{shape.name}, {codec}, loaded", "s", TARGET, IS_MET)
     answers = Metric(f"{shape.name}, {codec}, start until it answers", "s")
     peer.stop()
     said_before = len(peer.log_path.read_text()) if peer.kind == APACHE_KAFKA else 0

@@ -16,8 +16,8 @@ from ottla.core.groups.log_fold import Lane, PlainFold
 
 log = logging.getLogger("ottla.broker.groups")
 
-COLUMNAR_BYTES_MIN: Final = 16 << 20
-"""Less is read by the plain lane before the compiled code is only loaded."""
+COLUMNAR_BYTES_MIN: Final = 4 << 20
+"""Less is read by the plain lane before the compiled code is only loaded: it may be 300,000 commits, where they are compressed."""
 
 _WARM_UP: Final = """\
 import os
