@@ -82,7 +82,7 @@ def read_all() -> Iterator[Callable[[Any, str], list[tuple[int, bytes, bytes | N
         consumer.close()
 
 
-def test_the_last_message_of_each_key_stays_at_its_offset(
+def test_s2_4_the_last_message_of_each_key_stays_at_its_offset(
     new_broker: Callable[..., Any], unique_name: Callable[[str], str], wait_until: Callable[..., None], read_all: Callable[..., Any]
 ) -> None:
     broker, topic = new_broker(QUICK_CLEANER), unique_name("compacted")
@@ -119,7 +119,7 @@ def facts_of(report: dict[str, Any], topic: str) -> dict[str, Any]:
     return dict(found)
 
 
-def test_a_thousand_commits_leave_one_message(
+def test_s2_4_a_thousand_commits_leave_one_message(
     new_broker: Callable[..., Any], unique_name: Callable[[str], str], wait_until: Callable[..., None], read_all: Callable[..., Any]
 ) -> None:
     from confluent_kafka import Consumer, TopicPartition
