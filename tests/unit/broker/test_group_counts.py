@@ -40,12 +40,6 @@ def test_a_rebalance_is_counted_by_what_began_it() -> None:
     assert counts.of("h").rebalances == {}
 
 
-def test_durations_fall_into_buckets() -> None:
-    took = Durations().plus(0.05).plus(3.0).plus(1_000)
-    assert (took.times, took.sum_s) == (3, 1_003.05)
-    assert took.up_to == (1, 1, 1, 2, 2, 2, 2, 2, 2)
-
-
 @pytest.mark.parametrize(
     ("events", "outcomes"),
     [
@@ -80,10 +74,3 @@ def test_groups_that_are_gone_or_silent_are_forgotten_and_sums_are_not(monkeypat
     counts.note(event("deleted", group="a"))
     assert counts.of("a").rebalances == {}
     assert counts.all.rebalances == {"LEAVE": 4}
-
-
-def test_a_copy_counts_no_more() -> None:
-    counts = counted(*ROUND)
-    copy = counts.of("g").copy()
-    counts.note(ROUND[0])
-    assert copy.rebalances == {"JOIN_NEW": 1}
