@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from ottla.core.groups.glances import GroupGlance, MemberPlan, committed_offsets, glance, group_ids, offsets_committed, plan
 
 
@@ -20,6 +22,7 @@ def test_what_is_committed(driver: Any) -> None:
     assert not committed_offsets(driver.shell.coordinator, "h")
 
 
+@pytest.mark.conformance("OffsetMetadataManagerTest.testOffsetCommitsSensor")
 def test_commits_are_counted(driver: Any) -> None:
     driver.in_state("Stable").given("commit g m1 gen=2 flights/0=7 flights/1=9", "commit g m1 gen=1 flights/0=8", "commit h flights/0=1")
     coordinator = driver.shell.coordinator
