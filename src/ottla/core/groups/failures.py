@@ -20,6 +20,7 @@ from ottla.core.groups.events import Cause, Trigger
 from ottla.core.groups.rebalance import release_syncs, trigger_rebalance
 from ottla.core.groups.records import GroupMetadataRecord, GroupMetadataValue
 from ottla.core.groups.step import Step
+from ottla.core.groups.sync import SENDING_NOTHING
 
 _E = ErrorCode
 ANSWER_TO_APPEND_ERROR = {
@@ -73,7 +74,7 @@ def failed_result(result: Result, error: ErrorCode) -> Result:
 def _drop_staged(step: Step, group: ClassicGroup, command: AppendFailed, error: ErrorCode) -> None:
     staged, group.staged = group.staged, None
     assert staged is not None, f"{group.group_id} has nothing staged"
-    step.log_lines.extend(command.effects.log_lines)
+    step.log_lines.extend(line for line in command.effects.log_lines if not line.startswith(SENDING_NOTHING))
     if staged.member is not None:
         # The static member's old incarnation was never touched: it simply stays.
         step.cancel(staged.member.session)

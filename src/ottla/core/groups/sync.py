@@ -14,6 +14,9 @@ from ottla.core.groups.records import GroupMetadataValue
 from ottla.core.groups.states import ANSWERS, PARK, GroupState
 from ottla.core.groups.step import Step
 
+SENDING_NOTHING = "Sending empty assignment to member"
+"""How Kafka begins its warning that a plan, once it is kept, has nothing for a member: not even an empty list."""
+
 
 def sync_group(step: Step, command: SyncGroup) -> None:
     """Answer a SyncGroup, or park it until the leader's plan is kept. The order of checks is S3's."""
@@ -99,8 +102,11 @@ def _store_plan(step: Step, group: ClassicGroup, leader: Member, plan: dict[str,
     step.records.append(registration(group, members, leader=group.leader))
     group.staged = Staged(at_ms=step.now_ms)
     for member in group.members.values():
+        part = plan.get(member.member_id, b"")
+        if not part:
+            step.log(f"{SENDING_NOTHING} {member.member_id} of {group.group_id} for generation {group.generation} with no errors")
         if member.awaiting_sync is not None:
-            step.reply(member.awaiting_sync, _part(group, plan.get(member.member_id, b"")))
+            step.reply(member.awaiting_sync, _part(group, part))
             step.saw(member)
     tell_change(
         step,
