@@ -149,12 +149,14 @@ def measure(report: Report, peer: Any, shape: Shape, codec: str) -> None:
 
 
 def main() -> None:
-    wanted = arguments(__doc__)
+    wanted = arguments(__doc__, only=True)
     shapes = (Shape(50, 1), Shape(5, 10)) if wanted.small else (Shape(5_000, 1), Shape(50, 100))
     subprocess.run([sys.executable, "-c", "from ottla.columnar.group_loading import warm_up; warm_up()"], check=True)
     report = Report("Load")
     for shape in shapes:
         for codec, number in CODECS.items():
+            if wanted.only not in f"{shape.name}, {codec}":
+                continue
             for peer in peers_in_turn(wanted.peers, {"offsets.topic.compression.codec": number}):
                 fill(peer, shape)
                 for _ in range(wanted.rounds):
