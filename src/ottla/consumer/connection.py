@@ -45,7 +45,8 @@ class Connection:
         self._waiting: deque[tuple[int, bool]] = deque()
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout_ms / 1000)
-        except OSError as error:
+        except (OSError, ValueError, OverflowError) as error:
+            # Names and ports that are none come from other brokers' answers, too.
             raise BrokerUnavailableError(f"no connection to broker {self.name}: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:

@@ -115,3 +115,18 @@ def test_versions_that_the_broker_does_not_speak_are_not_sent(canned_broker: Any
 def test_a_broker_that_cannot_say_what_it_speaks(canned_broker: Any, versions_body: bytes, error: type[Exception]):
     with pytest.raises(error):
         _connect(canned_broker(lambda key, correlation: b"", versions_body=versions_body))
+
+
+@pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("127.0.0.1", -1), ("a\0b", 9092), ("a" * 300, 9092), ("", 1)])
+def test_an_address_that_is_none_is_a_broker_that_is_not_there(host: str, port: int):
+    with pytest.raises(BrokerUnavailableError, match="no connection to broker"):
+        Connection(host, port, client_id="tester", timeout_ms=500)
+
+
+def test_a_request_without_tagged_fields(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    broker = canned_broker(lambda key, correlation: frame(correlation, b"answer"))
+    with _connect(broker) as connection:
+        connection.send(FETCH, 11, b"body", is_flexible=False)
+        assert bytes(connection.receive()) == b"answer"
+        assert [connection.speaks(*asked) for asked in ((FETCH, 11), (FETCH, 12), (METADATA, 14), (999, 0))] == [True, True, False, False]
+    assert broker.requests[1] == struct.pack(">hhi", 1, 11, 2) + b"\x00\x06testerbody"

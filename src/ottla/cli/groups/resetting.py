@@ -39,7 +39,7 @@ def reset_offsets(admin: AdminClient, options: GroupsOptions, transcript: Transc
             plans[name] = {}
             continue
         plans[name] = resetter.plan(name)
-        if not options.is_dry_run:
+        if plans[name] and not options.is_dry_run:
             resetter.execute(name, plans[name])
     transcript.tell(
         executed=not options.is_dry_run,

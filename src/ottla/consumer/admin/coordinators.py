@@ -3,8 +3,8 @@
 A coordinator that moved, loads or is gone is looked up again for the groups that it did not answer; what a broker refuses stays refused.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar, Union
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeVar, Union
 
 from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
@@ -16,7 +16,9 @@ from ottla.consumer.connection import Connection
 from ottla.consumer.errors import BrokerUnavailableError, error_code
 from ottla.core.errors import ErrorCode
 
-GROUP_KEY = 0
+GROUP_KEY: Final = 0
+GROUPS_MAX: Final = 1_000
+"""Groups in one request: more come in several, so that no answer is huge."""
 
 T = TypeVar("T")
 Answer = Union[T, Failure]  # noqa: UP007 - not "T | Failure": it has to be generic while it is evaluated
@@ -61,35 +63,38 @@ def _attempt(
     by_node: dict[Node, list[str]] = {}
     for name in pending:
         if name in places:
-            by_node.setdefault(places[name], []).append(name)
+            by_node.setdefault(places.pop(name), []).append(name)  # unless it answers, it is looked up again
     for node, members in by_node.items():
-        for name in members:
-            del places[name]  # unless it answers, it is looked up again
-        answers = ask(brokers.node(node, deadline), node, members)
-        for name, answer in answers.items():
-            if isinstance(answer, Failure) and answer.code in MAY_PASS:
+        for chunk in _chunks(members):
+            answers = ask(brokers.node(node, deadline), node, chunk)
+            for name in chunk:
+                answer = answers.get(name, Failure(ErrorCode.UNKNOWN_SERVER_ERROR, f"the coordinator did not answer for {name}"))
+                if not isinstance(answer, Failure) or answer.code not in MAY_PASS:
+                    found[name] = answer
+                    continue
                 last = answer.code.name
                 if answer.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                     places[name] = node
-            else:
-                found[name] = answer
-        missing = [name for name in members if name not in answers]
-        found.update({name: Failure(ErrorCode.UNKNOWN_SERVER_ERROR, f"the coordinator did not answer for {name}") for name in missing})
     return last
 
 
 def _find(brokers: Brokers, names: list[str], places: dict[str, Node], found: dict[str, Answer[T]], deadline: Deadline) -> str | None:
-    if not names:
-        return None
     last = None
-    request = FindCoordinatorRequest(key_type=i8(GROUP_KEY), coordinator_keys=tuple(names))
-    answer = brokers.ask_any(request, FindCoordinatorResponse, deadline)
-    for item in answer.coordinators:
-        code = error_code(item.error_code)
-        if code is ErrorCode.NONE:
-            places[item.key] = Node(item.node_id, item.host, item.port)
-        elif code in MAY_PASS:
-            last = code.name
-        elif item.key in names:
-            found[item.key] = Failure(code)
+    for chunk in _chunks(names):
+        request = FindCoordinatorRequest(key_type=i8(GROUP_KEY), coordinator_keys=tuple(chunk))
+        for item in brokers.ask_any(request, FindCoordinatorResponse, deadline).coordinators:
+            code = error_code(item.error_code)
+            if item.key not in chunk:
+                continue
+            if code is ErrorCode.NONE:
+                places[item.key] = Node(item.node_id, item.host, item.port)
+            elif code in MAY_PASS:
+                last = code.name
+            else:
+                found[item.key] = Failure(code)
     return last
+
+
+def _chunks(names: list[str]) -> Iterator[list[str]]:
+    for at in range(0, len(names), GROUPS_MAX):
+        yield names[at : at + GROUPS_MAX]

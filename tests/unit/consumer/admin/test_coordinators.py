@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ottla.consumer.admin.coordinators import ask_coordinators
+from ottla.consumer.admin.coordinators import GROUPS_MAX, ask_coordinators
 from ottla.consumer.admin.values import Failure, Node
 from ottla.consumer.errors import BrokerUnavailableError
 from ottla.core.errors import ErrorCode
@@ -112,3 +112,16 @@ def test_a_group_that_the_coordinator_leaves_out(told: Any) -> None:
     Cluster(told, {"g": 1})
     (failure,) = ask_coordinators(told.brokers(), "describes", ["g"], lambda *_: {}).values()
     assert failure == Failure(ErrorCode.UNKNOWN_SERVER_ERROR, "the coordinator did not answer for g")
+
+
+def test_very_many_groups_are_asked_for_in_several_requests(told: Any) -> None:
+    names = [f"g{number}" for number in range(2 * GROUPS_MAX + 1)]
+    cluster = Cluster(told, dict.fromkeys(names, 1))
+    sizes = []
+
+    def ask(connection: Any, node: Node, chunk: list[str]) -> dict[str, Any]:
+        sizes.append(len(chunk))
+        return dict.fromkeys([*chunk, "nobody asked for this one"], 1)
+
+    assert ask_coordinators(told.brokers(), "describes", names, ask) == dict.fromkeys(names, 1)
+    assert sizes == [len(lookup) for lookup in cluster.lookups] == [GROUPS_MAX, GROUPS_MAX, 1]
