@@ -102,13 +102,12 @@ def _two_bytes(number: int) -> int:
 
 @lru_cache(maxsize=_KEPT)
 def _shape(group_id: str, topic: str, topic_id: bytes) -> _Shape:
-    has_id = topic_id != NO_TOPIC_ID
     key = Writer().int16(1).string(group_id).string(topic).to_bytes()
-    before_time = b"\x01" if has_id else b"\0\0"  # no metadata: a compact string, and one with a 16-bit length
-    tail = b"\x01\0" + bytes([len(topic_id)]) + topic_id if has_id else b""
+    before_time = b"\x01"  # no metadata, as a compact string
+    tail = b"\0" if topic_id == NO_TOPIC_ID else b"\x01\0" + bytes([len(topic_id)]) + topic_id
     value_bytes = 2 + 8 + 4 + len(before_time) + 8 + len(tail)
     key = _varint(len(key) + 4) + key
-    value = _varint(value_bytes) + (b"\0\x04" if has_id else b"\0\x03")
+    value = _varint(value_bytes) + b"\0\x04"
     tail += b"\0"  # no headers
     structs, heads = [], []
     for width, code in ((1, "B"), (2, "H")):

@@ -140,11 +140,10 @@ def _encode_offset(value: OffsetValue) -> bytes:
         # Only version 1 can say when an offset expires; it has no leader epoch.
         old = Writer().int16(1).int64(value.offset).string(value.metadata)
         return old.int64(value.commit_timestamp_ms).int64(value.expire_timestamp_ms).to_bytes()
-    has_topic_id = value.topic_id != NO_TOPIC_ID
-    out = Writer().int16(4 if has_topic_id else 3).int64(value.offset).int32(value.leader_epoch)
-    if not has_topic_id:
-        return out.string(value.metadata).int64(value.commit_timestamp_ms).to_bytes()
+    out = Writer().int16(4).int64(value.offset).int32(value.leader_epoch)
     out.compact_string(value.metadata).int64(value.commit_timestamp_ms)
+    if value.topic_id == NO_TOPIC_ID:
+        return out.uvarint(0).to_bytes()
     return out.uvarint(1).uvarint(TOPIC_ID_TAG).uvarint(len(value.topic_id)).raw(value.topic_id).to_bytes()
 
 

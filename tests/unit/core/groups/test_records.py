@@ -68,7 +68,7 @@ GOLDEN: list[tuple[GroupRecord, str, str | None]] = [
     (
         offset_record(offset_value()),
         "000100016700017400000003",
-        "0003000000000000002a0000000500016d0000018bcfe56800",
+        "0004000000000000002a00000005026d0000018bcfe5680000",
     ),
     (
         offset_record(offset_value(topic_id=TOPIC_ID)),
@@ -118,6 +118,8 @@ def test_older_offset_values_are_read() -> None:
     assert decode(b"\x00\x00" + key[2:], struct.pack(">hq", 0, 42) + text + stamp) == expected
     without_expiry = struct.pack(">hq", 1, 42) + text + stamp + struct.pack(">q", -1)
     assert decode(key, without_expiry) == expected
+    version_3 = bytes.fromhex("0003000000000000002a0000000500016d0000018bcfe56800")  # what Kafka 2.1 to 4.0 wrote
+    assert decode(key, version_3) == offset_record(offset_value())
 
 
 @pytest.mark.conformance(
