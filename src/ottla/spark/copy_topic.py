@@ -1,0 +1,107 @@
+"""Copies a topic into a new one with another number of partitions, and takes the groups along (S0.3): the shell around `copying`.
+
+A topic's partitions cannot become fewer; people make a new topic and copy. Before anything is written, it checks that the target is empty
+and that no group is at work. Producers must have stopped: what is written to the source meanwhile is not copied.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from ottla.consumer.admin.client import AdminClient
+from ottla.consumer.admin.values import DescribedGroup, DescribedTopic, Failure
+from ottla.consumer.cluster import EARLIEST, LATEST
+from ottla.core.model import TopicPartition
+from ottla.spark.copy_writer import CopyError, CopyWriter
+from ottla.spark.copying import MURMUR2, OFFSET_MAP, ROUTED, commits_frame, in_copying_order, route, time_so_far, translate
+from ottla.spark.tables import Tables
+
+OFFSET_MAP_TABLE = "offset_map"
+AT_REST = ("Empty", "Dead")
+
+Commits = Mapping[str, Mapping[TopicPartition, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a copy did: records, and the offsets that were committed for each group in the target."""
+
+    records: int
+    groups: Commits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCopy:
+    """`source` into `target`, which exists. `groups` None: every group that has committed offsets for the source.
+
+    The map of offsets is kept as a Parquet table under `directory`. Raises CopyError, with a sentence that says what to do, and ClientError
+    when no broker answers.
+    """
+
+    bootstrap_servers: str
+    source: str
+    target: str
+    directory: str
+    partitioner: str = MURMUR2
+    groups: tuple[str, ...] | None = None
+
+    def run(self, spark: SparkSession) -> Copied:
+        """Copies the records, then commits for the groups."""
+        with AdminClient(self.bootstrap_servers) as admin:
+            partitions = self._check_target(admin)
+            commits = self._commits(admin)
+        tables = Tables(spark, self.directory)
+        options = {"kafka.bootstrap.servers": self.bootstrap_servers, "subscribe": self.source, "includeHeaders": "true"}
+        records = spark.read.format("ottla").options(**options).load()
+        ordered = in_copying_order(route(time_so_far(records), partitions, self.partitioner)).select(ROUTED.fieldNames())
+        written = ordered.mapInArrow(CopyWriter(self.bootstrap_servers, self.target), OFFSET_MAP)
+        # Kept at once: were the table computed twice, the records would be written twice.
+        offset_map = tables.write(OFFSET_MAP_TABLE, written, OFFSET_MAP)
+        plain = {group: [(each.partition, offset) for each, offset in offsets.items()] for group, offsets in commits.items()}
+        moved: dict[str, dict[TopicPartition, int]] = {}
+        if plain:
+            for row in translate(commits_frame(offset_map, plain), offset_map, partitions).collect():
+                moved.setdefault(row["group"], {})[TopicPartition(self.target, row["target_partition"])] = row["target_offset"]
+        with AdminClient(self.bootstrap_servers) as admin:
+            for group, offsets in moved.items():
+                _commit(admin, group, offsets)
+        return Copied(offset_map.count(), moved)
+
+    def _check_target(self, admin: AdminClient) -> int:
+        described = admin.describe_topics([self.source, self.target])
+        for name in (self.source, self.target):
+            if not isinstance(described[name], DescribedTopic):
+                raise CopyError(f"there is no topic {name}: make it first")
+        target = described[self.target]
+        assert isinstance(target, DescribedTopic)
+        places = [TopicPartition(self.target, number) for number in target.leaders]
+        if admin.list_offsets(places, EARLIEST) != admin.list_offsets(places, LATEST):
+            raise CopyError(f"{self.target} has records already: copy into an empty topic")
+        return len(places)
+
+    def _commits(self, admin: AdminClient) -> dict[str, dict[TopicPartition, int]]:
+        """The groups' offsets for the source; every group must be at rest, since its members would go on committing for the source."""
+        names = self.groups if self.groups is not None else tuple(group.group_id for group in admin.list_groups())
+        found: dict[str, dict[TopicPartition, int]] = {}
+        for group, offsets in admin.committed(names).items():
+            if isinstance(offsets, Failure):
+                raise CopyError(f"the offsets of group {group} cannot be read: {offsets.message or offsets.code.name}")
+            mine = {place: each.offset for place, each in offsets.items() if place.topic == self.source and each.offset >= 0}
+            if mine:
+                found[group] = mine
+        _check_at_rest(admin, found)
+        return found
+
+
+def _check_at_rest(admin: AdminClient, groups: Iterable[str]) -> None:
+    for group, described in admin.describe_groups(groups).items():
+        if isinstance(described, DescribedGroup) and described.state not in AT_REST:
+            raise CopyError(f"group {group} is {described.state}: stop its consumers first")
+
+
+def _commit(admin: AdminClient, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    results = admin.commit(group, offsets)
+    failures = [results] if isinstance(results, Failure) else [each for each in results.values() if each is not None]
+    if failures:
+        raise CopyError(f"the records are copied, but the offsets of group {group} are not: {failures[0].message or failures[0].code.name}")

@@ -1,0 +1,55 @@
+"""`ottla copy-topic`: what it says when it cannot; a copy that works is in tests/spark/test_copy_topic.py."""
+
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ottla.cli.main import main
+from ottla.spark import copy_topic, session
+from ottla.spark.copy_writer import CopyError
+from ottla.spark.copying import PARTITIONERS
+
+ARGUMENTS = ["copy-topic", "wide", "narrow", "--bootstrap-server", "h:1"]
+
+
+class SparkError(Exception):
+    """As Spark tells what a worker raised."""
+
+
+def failing(error: Exception) -> Any:
+    def run(_copy: Any, _spark: Any) -> None:
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (CopyError("there is no topic wide: make it first"), "Error: there is no topic wide: make it first\n"),
+        (SparkError("Job aborted\nottla.spark.copy_writer.CopyError: cannot write\n at x"), "Error: cannot write\n"),
+    ],
+)
+def test_what_is_in_the_way_is_one_sentence(monkeypatch: pytest.MonkeyPatch, error: Exception, words: str) -> None:
+    monkeypatch.setattr(session, "local_session", lambda *_arguments, **_options: None)
+    monkeypatch.setattr(copy_topic.TopicCopy, "run", failing(error))
+    done = CliRunner().invoke(main, ARGUMENTS)
+    assert (done.exit_code, done.output) == (1, words)
+
+
+def test_any_other_failure_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "local_session", lambda *_arguments, **_options: None)
+    monkeypatch.setattr(copy_topic.TopicCopy, "run", failing(SparkError("out of memory")))
+    assert isinstance(CliRunner().invoke(main, ARGUMENTS).exception, SparkError)
+
+
+def test_options_that_contradict_each_other() -> None:
+    done = CliRunner().invoke(main, [*ARGUMENTS, "--group", "g", "--no-groups"])
+    assert done.exit_code == 2
+    assert "--group or --no-groups, not both" in done.output
+
+
+def test_it_offers_the_partitioners_that_there_are() -> None:
+    done = CliRunner().invoke(main, ["copy-topic", "--help"])
+    assert f"[{'|'.join(PARTITIONERS)}]" in done.output
