@@ -222,7 +222,10 @@ class GroupWatch:
             ends = self._ends.setdefault(topic, {})
             sums.offsets += len(partitions)
             for at, (partition, value) in enumerate(zip(partitions, values, strict=True), 1):
-                end = ends[partition] if partition in ends else self._look_up(topic, partition)
+                if partition not in ends:
+                    self._look_up(topic, partition)
+                    await turns.breathe()
+                end = ends[partition]
                 if end > value.offset:
                     lag_sum += end - value.offset
                     lag_max = max(lag_max, end - value.offset)
@@ -242,7 +245,10 @@ class GroupWatch:
             count += len(partitions)
             offset_sum = lag_sum = 0
             for at, (partition, value) in enumerate(zip(partitions, values, strict=True), 1):
-                end = ends[partition] if partition in ends else self._look_up(topic, partition)
+                if partition not in ends:
+                    self._look_up(topic, partition)
+                    await turns.breathe()
+                end = ends[partition]
                 offset_sum += value.offset
                 lag_sum += max(0, end - value.offset) if end != _UNKNOWN else 0
                 if len(offsets) < offsets_max:
@@ -293,8 +299,8 @@ class GroupWatch:
         status = self._history.status(group_id, topic, partition, value, end, self._clock())
         return OffsetRow(topic, partition, value.offset, found.log.log_start_offset, end, max(0, end - value.offset), owner, status)
 
-    def _look_up(self, topic: str, partition: int) -> int:
-        """Where a partition's log ends, the same throughout a look; _UNKNOWN when it is not there or not open."""
+    def _look_up(self, topic: str, partition: int) -> None:
+        """Remembers where a partition's log ends, for this look; _UNKNOWN when it is not there or not open."""
         found = self._partitions.in_use(TopicPartition(topic, partition))
         if found is None and self._openings_left > 0:
             self._openings_left -= 1
@@ -302,8 +308,7 @@ class GroupWatch:
                 found = self._partitions.by_name(topic, partition)
             except StorageError:
                 found = None  # it is offline: the health says so
-        end = self._ends[topic][partition] = _UNKNOWN if found is None else found.log.log_end_offset
-        return end
+        self._ends[topic][partition] = _UNKNOWN if found is None else found.log.log_end_offset
 
 
 class _BrokerSums:
