@@ -1,4 +1,4 @@
-"""The four requests of the hot path: what our own readers read is what kio's reads, in every version, and any other bytes are PeerErrors."""
+"""The four requests of the hot path: what our readers read is what kio's reads, in every version, and other bytes are PeerErrors."""
 
 import io
 from collections.abc import Callable

@@ -5,10 +5,10 @@ group: a full disk costs events, with a log line.
 """
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable
 
+from ottla.broker.event_json import event_json
 from ottla.broker.partitions import Partitions
 from ottla.broker.topics import Topics
 from ottla.core.catalogue.catalogue import GROUP_EVENTS, Refused
@@ -58,9 +58,7 @@ class GroupEvents:
         assert not isinstance(topic, Refused)
         partition = self._partitions.get(topic, 0)
         assert partition is not None
-        records = [
-            Record(0, event.at_ms, event.group.encode(), json.dumps(event.to_dict(), separators=(",", ":")).encode()) for event in events
-        ]
+        records = [Record(0, event.at_ms, event.group.encode(), event_json(event)) for event in events]
         partition.log.append_records(records, now_ms=self._clock())
         partition.grew()
 

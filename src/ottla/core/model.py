@@ -4,7 +4,7 @@ Nothing here decides; it only names things.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 
@@ -76,9 +76,9 @@ class GroupEvent:
     client_reason: str | None = None
     protocol: str | None = None
     leader: str | None = None
-    members: tuple[EventMember, ...] = ()
+    members: Sequence[EventMember] = ()
     evidence: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The event as JSON-ready values: the record that is published."""
-        return asdict(self)
+        return asdict(replace(self, members=tuple(self.members)))

@@ -4,16 +4,15 @@ One event per thing that happens, also where Kafka lets it pass in silence becau
 never changes a group.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ottla.core.errors import PeerError
 from ottla.core.groups.classic_group import ClassicGroup, Member
+from ottla.core.groups.event_members import EventMembers
 from ottla.core.groups.records import MemberValue
 from ottla.core.groups.states import GroupState, can_rebalance
 from ottla.core.groups.step import Step
-from ottla.core.groups.subscription import CONSUMER_PROTOCOL_TYPE, parse_assignment
 from ottla.core.model import EventMember, GroupEvent
 
 NO_REASON = "not provided"
@@ -104,7 +103,7 @@ def tell_change(
     state_from: GroupState,
     state_to: GroupState,
     *,
-    members: tuple[EventMember, ...] = (),
+    members: Sequence[EventMember] = (),
     evidence: Mapping[str, int] | None = None,
     reason: str | None = None,
 ) -> None:
@@ -135,7 +134,7 @@ def tell_static(
     *,
     reason: str,
     evidence: Mapping[str, int],
-    members: tuple[EventMember, ...] = (),
+    members: Sequence[EventMember] = (),
 ) -> None:
     """Publish what happened to a static member without a rebalance: `static_replaced` or `static_fenced`."""
     step.events.append(
@@ -160,42 +159,35 @@ def tell_static(
     )
 
 
-def joined_members(group: ClassicGroup) -> tuple[EventMember, ...]:
+def joined_members(group: ClassicGroup) -> Sequence[EventMember]:
     """All members of a new generation, before anybody has a plan."""
-    return tuple(
-        EventMember(
-            member_id=member.member_id,
-            instance_id=member.instance_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            session_timeout_ms=member.session_timeout_ms,
-            rebalance_timeout_ms=member.rebalance_timeout_ms,
+    rows = [
+        (
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.session_timeout_ms,
+            member.rebalance_timeout_ms,
+            b"",
         )
         for member in group.members.values()
-    )
+    ]
+    return EventMembers(None, rows)
 
 
-def assigned_members(protocol_type: str | None, members: tuple[MemberValue, ...]) -> tuple[EventMember, ...]:
+def assigned_members(protocol_type: str | None, members: tuple[MemberValue, ...]) -> Sequence[EventMember]:
     """All members with their part of the plan, as far as its bytes can be read: only the consumer protocol is known here."""
-    return tuple(
-        EventMember(
-            member_id=member.member_id,
-            instance_id=member.instance_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            session_timeout_ms=member.session_timeout_ms,
-            rebalance_timeout_ms=member.rebalance_timeout_ms,
-            assignment=readable_assignment(protocol_type, member.assignment),
+    rows = [
+        (
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.session_timeout_ms,
+            member.rebalance_timeout_ms,
+            member.assignment,
         )
         for member in members
-    )
-
-
-def readable_assignment(protocol_type: str | None, assignment: bytes) -> Mapping[str, tuple[int, ...]]:
-    """Partitions by topic; empty where the bytes belong to another protocol or to none."""
-    if protocol_type != CONSUMER_PROTOCOL_TYPE:
-        return {}
-    try:
-        return parse_assignment(assignment)
-    except PeerError:
-        return {}
+    ]
+    return EventMembers(protocol_type, rows)

@@ -6,7 +6,7 @@ A glance is a copy, as a view is (views.py); it holds counts where a view holds 
 from typing import NamedTuple
 
 from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.events import readable_assignment
+from ottla.core.groups.event_members import readable_assignment
 from ottla.core.groups.records import OffsetValue
 from ottla.core.groups.states import GroupState
 

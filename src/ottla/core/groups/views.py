@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ottla.core.groups.classic_group import ClassicGroup, Member
 from ottla.core.groups.durable import OffsetsByTopic
-from ottla.core.groups.events import readable_assignment
+from ottla.core.groups.event_members import readable_assignment
 from ottla.core.groups.records import GroupMetadataValue, OffsetValue
 from ottla.core.groups.step import Registry
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ottla.core.groups.events import Cause, readable_assignment, reason_or_default
+from ottla.core.groups.event_members import readable_assignment
+from ottla.core.groups.events import Cause, reason_or_default
 from ottla.testing.sim_protocol import encode_assignment
 
 
