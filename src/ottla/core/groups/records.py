@@ -84,9 +84,10 @@ _STRING_CHARS_SAFE = STRING_BYTES_MAX // 4
 """UTF-8 takes at most four bytes a character: no shorter string needs to be encoded to be measured."""
 
 
-_COMMON_VALUE = Struct(">hqihq")
-_COMMON_VALUE_BEGIN = b"\0\3"
-"""Version 3 without metadata: as nearly all commits are, and a log may hold millions."""
+_COMMON_VALUE = Struct(">hqiBq3s16s")
+_COMMON_VALUE_BEGIN = b"\0\4"
+_COMMON_TAGS = bytes([1, TOPIC_ID_TAG, 16])
+"""Version 4 without metadata and with a topic id: as nearly all commits are, and a log may hold millions."""
 
 
 def refuse_long_strings(*texts: str | None) -> None:
@@ -150,9 +151,9 @@ def _encode_offset(value: OffsetValue) -> bytes:
 def decode_offset_value(data: bytes) -> OffsetValue:
     """The value of an offset record, of any version. Raises PeerError."""
     if len(data) == _COMMON_VALUE.size and data.startswith(_COMMON_VALUE_BEGIN):
-        _, offset, leader_epoch, metadata_bytes, commit_timestamp_ms = _COMMON_VALUE.unpack(data)
-        if metadata_bytes == 0:
-            return OffsetValue(offset, leader_epoch, "", commit_timestamp_ms)
+        _, offset, leader_epoch, metadata_bytes, commit_timestamp_ms, tags, topic_id = _COMMON_VALUE.unpack(data)
+        if metadata_bytes == 1 and tags == _COMMON_TAGS:
+            return OffsetValue(offset, leader_epoch, "", commit_timestamp_ms, None, topic_id)
     reader = Reader(data)
     version = reader.int16()
     if not 0 <= version <= 4:

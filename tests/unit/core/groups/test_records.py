@@ -221,3 +221,23 @@ def test_strings_that_no_record_can_hold_are_refused() -> None:
     for text in ("x" * (STRING_BYTES_MAX + 1), "é" * 16_384):
         with pytest.raises(PeerError):
             refuse_long_strings("g", text)
+
+
+@pytest.mark.parametrize("metadata", ["", "m"])
+@pytest.mark.parametrize("topic_id", [TOPIC_ID, bytes(16)])
+def test_the_short_cut_for_the_common_value_reads_what_the_long_way_reads(metadata: str, topic_id: bytes) -> None:
+    record = offset_record(offset_value(metadata=metadata, topic_id=topic_id))
+    assert decode(encode_key(record), encode_value(record)) == record
+
+
+def test_a_value_of_the_common_size_that_is_none_of_the_common_ones() -> None:
+    key = encode_key(offset_record(None))
+    # As long as version 4 with a topic id and no metadata: one unknown tag in place of the id, and metadata in place of the tags.
+    head = struct.pack(">hqi", 4, 42, 5)
+    other_tag = head + b"\1" + struct.pack(">q", TS_MS) + bytes([1, 7, 16]) + TOPIC_ID
+    long_metadata = head + bytes([20]) + b"m" * 19 + struct.pack(">q", TS_MS) + b"\0"
+    assert len(other_tag) == 42
+    assert decode(key, other_tag) == offset_record(offset_value(metadata=""))
+    assert len(long_metadata) == 43
+    assert decode(key, long_metadata) == offset_record(offset_value(metadata="m" * 19))
+    assert decode(key, head + bytes([19]) + b"m" * 18 + struct.pack(">q", TS_MS) + b"\0") == offset_record(offset_value(metadata="m" * 18))
