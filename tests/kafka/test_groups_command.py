@@ -76,6 +76,12 @@ LOOK = """
 --describe --group P-empty --group P-never
 --describe --all-groups --state
 --describe --group P-connect
+--describe --group=
+--delete --group=
+--delete-offsets --group= --topic P-one:0
+--reset-offsets --group= --topic P-one --to-latest --dry-run
+--list --state= --type=
+--describe --group P-stable --bootstrap-server nonsense
 """
 
 MISTAKES = """
@@ -468,6 +474,9 @@ def test_mistakes_on_the_command_line(same_output: Callable[..., None]) -> None:
     same_output(MISTAKES)
 
 
+@pytest.mark.conformance(
+    "ListConsumerGroupTest.testListConsumerGroupsWithTypesConsumerProtocol", "ListConsumerGroupTest.testListGroupCommandConsumerProtocol"
+)
 def test_groups_of_the_new_protocol(same_output: Callable[..., None]) -> None:
     same_output(MODERN, ["apache-kafka"])
 
