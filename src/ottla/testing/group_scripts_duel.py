@@ -35,6 +35,7 @@ class Outcome:
     steps: list[str] = field(default_factory=list)
     kinds: Counter[str] = field(default_factory=Counter)
     answers: int = 0
+    errors: Counter[int] = field(default_factory=Counter)
     explained: Counter[str] = field(default_factory=Counter)
     differences: list[str] = field(default_factory=list)
     too_slow: str = ""
@@ -173,6 +174,7 @@ class Duel:
         for number, answer in sorted(theirs.items()):
             view.parked.pop(number, None)
             view.heard(self._sent[number], answer)
+            outcome.errors[answer.get("error_code", 0)] += 1
         outcome.answers += len(theirs)
         view.picture = picture_of(described[0])
 

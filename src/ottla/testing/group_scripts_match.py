@@ -7,7 +7,7 @@ compares the records that each script left.
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from threading import Semaphore
 from typing import Any
@@ -45,9 +45,10 @@ class Match:
         self._topic_ids = [make_topics(broker, TOPICS) for broker in self.brokers]
 
     def play(self, seeds: Iterable[int]) -> None:
-        """Play a script of each seed."""
+        """Play a script of each seed, those first that wait most."""
+        in_order = sorted(seeds, key=lambda seed: not Script(seed, "").style.hurried)
         with ThreadPoolExecutor(self.threads) as pool:
-            self.outcomes.extend(pool.map(self._play_until_quick, seeds))
+            self.outcomes.extend(pool.map(self._play_until_quick, in_order))
 
     def compare_records(self) -> None:
         """Hold the records of every script that was played to the end of it; differences go to its outcome."""
@@ -76,11 +77,16 @@ class Match:
         """Scripts that say nothing, because the machine was too busy for their timers, several times."""
         return [outcome.too_slow for outcome in self.outcomes if outcome.too_slow]
 
-    def report(self) -> str:
-        """Every unexplained difference, with its seed and its last steps; empty if there is none."""
+    @property
+    def errors(self) -> Counter[int]:
+        """How often each error code was the answer of both."""
+        return sum((outcome.errors for outcome in self.outcomes), Counter())
+
+    def report(self, seeds: Container[int] | None = None) -> str:
+        """Every unexplained difference of these seeds (None: of all), with the steps that led there; empty if there is none."""
         lines = []
         for outcome in self.outcomes:
-            if outcome.differences:
+            if outcome.differences and (seeds is None or outcome.seed in seeds):
                 lines += [f"seed {outcome.seed}:", *outcome.steps, *outcome.differences[:6], ""]
         return "\n".join(lines)
 

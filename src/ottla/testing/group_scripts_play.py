@@ -48,13 +48,16 @@ class Player:
         self._free: list[RawClient] = []
         self._waiting: dict[int, tuple[RawClient, Any]] = {}
         self._probe = RawClient(bootstrap_servers, client_id="probe")
-        self._barrier = build_request(DELETE_GROUPS, 0, {"groups_names": [f"{group}-not-there"]})
+        # Sent after every step, and therefore not built anew each time; nor is an answer read that is the same as before.
+        self._barrier = self._probe.encode(build_request(DELETE_GROUPS, 0, {"groups_names": [f"{group}-not-there"]}))
         part = {"partition_index": 0, "committed_offset": 0, "committed_metadata": ""}
         topics = [{"name": "flights", "partitions": [part]}]
         self._commit = build_request(OFFSET_COMMIT, 2, {"group_id": group + FLUSH, "generation_id_or_member_epoch": -1, "topics": topics})
         part["committed_offset"] = SCRIPT_ENDS_AT
         self._end = build_request(OFFSET_COMMIT, 2, {"group_id": group + FLUSH, "generation_id_or_member_epoch": -1, "topics": topics})
-        self._describe = build_request(DESCRIBE_GROUPS, 4, {"groups": [group]})
+        self._describe_request = build_request(DESCRIBE_GROUPS, 4, {"groups": [group]})
+        self._describe = self._probe.encode(self._describe_request)
+        self._described = b""
 
     def send(self, number: int, step: Step) -> None:
         """Send a step on a connection of its own for as long as it has no answer."""
@@ -81,11 +84,14 @@ class Player:
 
     def settle(self) -> dict[int, Any]:
         """Wait until everything that was sent has been dealt with; gives the answers that have come, masked, by step."""
-        self._probe.ask(self._barrier)
-        described = self._probe.ask(self._describe)
+        self._probe.send_frame(self._barrier)
+        self._probe.receive_frame()
+        self._probe.send_frame(self._describe)
+        described = self._probe.receive_frame()
         answers = self._arrived()
-        (group,) = described.groups
-        self.picture = self.masks.masked(group)
+        if described != self._described:
+            (group,) = self._probe.decode(self._describe_request, described).groups
+            self._described, self.picture = described, self.masks.masked(group)
         return answers
 
     def settle_until(self, condition: Callable[[dict[int, Any]], bool], seconds_max: float) -> dict[int, Any]:

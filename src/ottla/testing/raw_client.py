@@ -146,6 +146,10 @@ class RawClient:
 
     def send(self, request: Any) -> None:
         """Send one request without waiting."""
+        self.send_frame(self.encode(request))
+
+    def encode(self, request: Any) -> bytes:
+        """The frame of one request with the next number: `send_frame` sends it, again and again where that is wanted."""
         self._correlation_id += 1
         body = io.BytesIO()
         header = request.__header_schema__(
@@ -156,13 +160,17 @@ class RawClient:
         )
         entity_writer(type(header))(body, header)
         entity_writer(type(request))(body, request)
-        self.send_frame(body.getvalue())
+        return body.getvalue()
 
     def receive(self, request: Any) -> Any:
         """Wait for the answer to `request`; answers come in the order of the requests."""
+        return self.decode(request, self.receive_frame())
+
+    @staticmethod
+    def decode(request: Any, frame: bytes) -> Any:
+        """The answer to `request` that a frame holds."""
         response_class: Any = load_response_schema(int(request.__api_key__), int(request.__version__))
         header_class: Any = response_class.__header_schema__
-        frame = self.receive_frame()
         _, header_bytes = entity_reader(header_class)(frame, 0)
         response, used = entity_reader(response_class)(frame, header_bytes)
         assert header_bytes + used == len(frame), f"{len(frame) - header_bytes - used} bytes after the answer"
