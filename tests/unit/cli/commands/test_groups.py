@@ -25,8 +25,10 @@ def test_options_by_their_names() -> None:
     options = groups_options(context.params)
     assert options.flags == {"list"}
     assert {name: values for name, values in options.values.items() if values} == {
-        "state": ("",), "group": ("a", "b"),
-        "shift-by": ("-5",), "type": ("x",),
+        "state": ("",),
+        "group": ("a", "b"),
+        "shift-by": ("-5",),
+        "type": ("x",),
     }
 
 
