@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import pytest
 
-from ottla.broker.messages import entity_of, fitter
+from ottla.broker.messages import fitter
 from ottla.consumer.admin.brokers import Brokers
 from ottla.consumer.errors import BrokerUnavailableError, UnsupportedBrokerError
 
@@ -73,5 +73,4 @@ class Told:
 @pytest.fixture
 def told() -> Told:
     """Brokers that answer as they are told, and a clock that only pauses move."""
-    assert entity_of is not None
     return Told()
