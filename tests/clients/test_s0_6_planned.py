@@ -13,7 +13,7 @@ from ottla.core.model import GroupEvent
 CONSUMER = """
 import sys
 from confluent_kafka import Consumer
-consumer = Consumer({"bootstrap.servers": sys.argv[1], "group.id": "g", "client.id": "w2", "session.timeout.ms": 1000,
+consumer = Consumer({"bootstrap.servers": sys.argv[1], "group.id": "g", "client.id": "w2", "session.timeout.ms": 2000,
                      "heartbeat.interval.ms": 200, "topic.metadata.refresh.interval.ms": 200})
 consumer.subscribe(["flights"])
 while True:
@@ -35,7 +35,7 @@ def test_s0_6_scaling_out_and_in_and_more_partitions_are_planned_and_a_killed_me
     with Broker(config=CONFIG, on_group_event=events.append) as broker:
         library = library_on(broker)
         library.create_topic("flights", 2)
-        member = library.member("g", "flights", "range", session_ms=1_000, metadata_age_ms=200)
+        member = library.member("g", "flights", "range", session_ms=2_000, metadata_age_ms=200)
 
         def wait_for(what: str, condition: Callable[[Rebalance], bool]) -> Rebalance:
             def is_there() -> bool:

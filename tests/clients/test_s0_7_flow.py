@@ -101,7 +101,7 @@ def test_s0_7_the_coordinator_waits_up_to_the_rebalance_timeout(
     assert silent.heartbeat() == 25, "which is no member any more"
 
 
-@pytest.mark.parametrize("heartbeat_ms", [200, 2_000])
+@pytest.mark.parametrize("heartbeat_ms", [200, 1_200])
 def test_s0_5_the_heartbeat_interval_bounds_the_notice(
     new_member: Callable[[str], RawMember],
     library_on: Callable[..., Any],
@@ -123,8 +123,8 @@ def test_s0_5_the_heartbeat_interval_bounds_the_notice(
     wait_until(joining.done, "the member has heard of the newcomer", lambda: member.consumer.poll(0.01))
     heard_after_s = time.monotonic() - began
     assert joining.result().error_code == NONE
-    assert heard_after_s < heartbeat_ms / 1000 + 1
-    if heartbeat_ms == 2_000:
-        assert heard_after_s > 0.5, "it joined anew a moment ago and beats again only when the interval is over"
+    assert heard_after_s < heartbeat_ms / 1000 + 2
+    if heartbeat_ms == 1_200:
+        assert heard_after_s > 0.4, "it joined anew a moment ago and beats again only when the interval is over"
     newcomer.leave()
     member.close()

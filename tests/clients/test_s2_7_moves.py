@@ -45,7 +45,7 @@ def test_s2_7_one_of_ten_members_leaves(
         for member in members if client == "confluent-kafka" else ():
             member.consumer.poll(0)  # librdkafka gives partitions up only while it is polled
 
-    with Broker(config={"group.initial.rebalance.delay.ms": "1000"}, on_group_event=events.append) as broker:
+    with Broker(config={"group.initial.rebalance.delay.ms": "400"}, on_group_event=events.append) as broker:
         library = library_on(broker, client)
         library.create_topic("flights", MEMBERS * EACH)
         try:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.broker.groups")
 
-INTERVAL_S: Final = 2.0
+INTERVAL_S: Final = 1.0
 BUSY_SHARE_MAX: Final = 0.05
 """Of the loop's time: a look that takes longer is followed by a longer pause."""
 
