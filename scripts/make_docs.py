@@ -56,7 +56,9 @@ def settings_page() -> str:
         MADE,
         "# Settings\n\n",
         "Names, types, defaults and meanings are Kafka's, but for `group.initial.rebalance.delay.ms`, which is 0 here. A topic setting "
-        "is given with CreateTopics or changed with IncrementalAlterConfigs; a broker setting with `--config` or `Broker(config=...)`.\n",
+        "is given with CreateTopics or changed with IncrementalAlterConfigs; a broker setting with `--config` or `Broker(config=...)`. "
+        "A setting that is not in these lists is refused; which of Kafka's are not, and why: [skipped.md](skipped.md), "
+        "[groups.md](groups.md).\n",
     ]
     for title, settings in (("Broker", BROKER_SETTINGS), ("Topic", TOPIC_SETTINGS)):
         parts.append(f"\n## {title}\n\n| setting | type | default | meaning |\n|---|---|---|---|\n")
