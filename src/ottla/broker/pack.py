@@ -56,7 +56,12 @@ class Packer:
         return self
 
     def _length(self, value: int, width: struct.Struct) -> None:
-        self.data += uvarint(value + 1) if self.flexible else width.pack(value)
+        if not self.flexible:
+            self.data += width.pack(value)
+        elif value < 0x7F:
+            self.data.append(value + 1)
+        else:
+            self.data += uvarint(value + 1)
 
     def string(self, text: str) -> Self:
         """A string that is never null."""

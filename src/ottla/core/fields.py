@@ -133,7 +133,7 @@ def _tags(data: bytes, at: int) -> int:
 
 
 class Fields(NamedTuple):
-    """One way of writing what has no fixed size. Only what is called nullable may be null; `length` is an array's, `end` passes over tags."""
+    """One way of writing what has no fixed size. Only what is called nullable may be null. `length`: an array's; `end`: over tags."""
 
     text: Callable[[bytes, int], tuple[str, int]]
     nullable_text: Callable[[bytes, int], tuple[str | None, int]]

@@ -5,7 +5,7 @@ Version notes: v0 has no rebalance timeout (the session's is used); v4+ tells a 
 """
 
 import uuid
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
@@ -46,17 +46,9 @@ def handle(node: "Node", request: Request) -> None:
 def _answer(request: Request, result: Result) -> None:
     assert isinstance(result, JoinResult)
     version = request.version
+    names = result.protocol_type, result.protocol_name, result.leader
     out = Packer(is_flexible(request.key, version))
-    if version >= 2:
-        out.int32(NO_THROTTLE_MS)
-    out.int16(result.error).int32(result.generation)
-    if version >= 7:
-        out.nullable_string(result.protocol_type).nullable_string(result.protocol_name)
-    else:
-        out.string(result.protocol_name or "")
-    out.string(result.leader)
-    if version >= 9:
-        out.boolean(result.skip_assignment)
+    out.raw(_head(version, result.error, result.generation, *names, result.skip_assignment))
     out.string(result.member_id).array(len(result.members))
     for member in result.members:
         out.string(member.member_id)
@@ -64,6 +56,25 @@ def _answer(request: Request, result: Result) -> None:
             out.nullable_string(member.instance_id)
         out.octets(member.metadata).end()
     request.reply_bytes(out.end().data)
+
+
+@lru_cache(maxsize=64)
+def _head(
+    version: int, error: int, generation: int, protocol_type: str | None, protocol_name: str | None, leader: str, skips: bool
+) -> bytes:
+    """What all members of a generation are told alike."""
+    out = Packer(is_flexible(11, version))
+    if version >= 2:
+        out.int32(NO_THROTTLE_MS)
+    out.int16(error).int32(generation)
+    if version >= 7:
+        out.nullable_string(protocol_type).nullable_string(protocol_name)
+    else:
+        out.string(protocol_name or "")
+    out.string(leader)
+    if version >= 9:
+        out.boolean(skips)
+    return bytes(out.data)
 
 
 API = Api(key=11, versions=range(10), handle=handle, decodes_itself=True)

@@ -3,7 +3,7 @@
 Version notes: v3+ static members; v5+ names the protocol, which must be the group's (KIP-559): without it, INCONSISTENT_GROUP_PROTOCOL.
 """
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
@@ -40,12 +40,20 @@ def handle(node: "Node", request: Request) -> None:
 def _answer(request: Request, result: Result) -> None:
     assert isinstance(result, SyncResult)
     out = Packer(is_flexible(request.key, request.version))
-    if request.version >= 1:
-        out.int32(NO_THROTTLE_MS)
-    out.int16(result.error)
-    if request.version >= 5:
-        out.nullable_string(result.protocol_type).nullable_string(result.protocol_name)
+    out.raw(_head(request.version, result.error, result.protocol_type, result.protocol_name))
     request.reply_bytes(out.octets(result.assignment).end().data)
+
+
+@lru_cache(maxsize=64)
+def _head(version: int, error: int, protocol_type: str | None, protocol_name: str | None) -> bytes:
+    """What all members of a generation are told alike."""
+    out = Packer(is_flexible(14, version))
+    if version >= 1:
+        out.int32(NO_THROTTLE_MS)
+    out.int16(error)
+    if version >= 5:
+        out.nullable_string(protocol_type).nullable_string(protocol_name)
+    return bytes(out.data)
 
 
 API = Api(key=14, versions=range(6), handle=handle, decodes_itself=True)

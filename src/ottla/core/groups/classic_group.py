@@ -221,10 +221,11 @@ class ClassicGroup:
 
     def update(self, member: Member, protocols: Protocols, session_timeout_ms: int, rebalance_timeout_ms: int) -> None:
         """A member joins again with what it says now."""
-        self._count_protocols(member, -1)
-        member.protocols = protocols
         member.is_loaded = False
-        self._count_protocols(member, 1)
+        if member.protocols != protocols:
+            self._count_protocols(member, -1)
+            member.protocols = protocols
+            self._count_protocols(member, 1)
         member.session_timeout_ms = session_timeout_ms
         member.rebalance_timeout_ms = rebalance_timeout_ms
 
@@ -273,8 +274,10 @@ class ClassicGroup:
         """Whether someone with these protocols can be in it: one of them must be known to every member."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
+        if protocol_type != self.protocol_type:
+            return False
         size = len(self.members)
-        return protocol_type == self.protocol_type and any(self._supported.get(name, 0) == size for name, _ in protocols)
+        return any([self._supported.get(name, 0) == size for name, _ in protocols])  # noqa: C419 - a list is made faster than a generator
 
     def select_protocol(self) -> str:
         """The protocol that most members vote for among those that all support; of equals, the one that Java's hash map has first."""
@@ -311,8 +314,9 @@ class ClassicGroup:
             return None
         topics: set[str] = set()
         try:
-            for member in self.members.values():
-                topics.update(parse_subscribed_topics(member.metadata(self.protocol)))
+            # Most members say the same.
+            for metadata in {member.metadata(self.protocol) for member in self.members.values()}:
+                topics.update(parse_subscribed_topics(metadata))
         except PeerError:
             return None
         return frozenset(topics)

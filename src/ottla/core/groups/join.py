@@ -189,7 +189,8 @@ def _join_existing(step: Step, group: ClassicGroup, command: JoinGroup) -> None:
             text = f"Member {member.member_id} is joining group during PreparingRebalance"
         else:
             text = f"Updating metadata for member {member.member_id} during {group.state.value}"
-        _update(step, group, member, command, _cause_of_change(member, command.protocols), text)
+        cause = _cause_of_change(member, command.protocols) if changed else Cause.METADATA_UPDATE
+        _update(step, group, member, command, cause, text)
     else:
         # The answer was lost: the same member says the same again, and gets the same generation.
         member.last_seen_ms = step.now_ms
@@ -200,14 +201,15 @@ def _update(step: Step, group: ClassicGroup, member: Member, command: JoinGroup,
     answers_the_call = group.state is GroupState.PREPARING_REBALANCE
     change = _subscription_change(member.protocols, command.protocols)
     says_more = cause is Cause.ASSIGNOR_CHANGE or bool(change.get("topics_added") or change.get("topics_removed"))
-    evidence = {**silence_of(step, member), **change}
+    is_told = says_more or not answers_the_call
+    evidence = {**silence_of(step, member), **change} if is_told else {}
     group.update(member, command.protocols, command.session_timeout_ms, command.rebalance_timeout_ms)
     member.last_seen_ms = step.now_ms
     superseded = group.park_join(member, command.reply_to)
     if superseded is not None:
         # Kafka forgets the earlier request; here it is answered, so that no request is left open for ever.
         step.reply(superseded, JoinResult(error=ErrorCode.REBALANCE_IN_PROGRESS, member_id=command.member_id))
-    if answers_the_call and not says_more:
+    if not is_told:
         complete_if_all_joined(step, group)
         return
     trigger = Trigger(

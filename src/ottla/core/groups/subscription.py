@@ -6,11 +6,14 @@ Members may use any protocol, so nothing here decides about them: bytes that do 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ottla.core.errors import PeerError
 from ottla.core.wire import Reader
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
+KEPT_BYTES_MAX = 512
+"""A larger subscription is read each time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +26,11 @@ class Subscription:
 
 def parse_subscription(metadata: bytes) -> Subscription:
     """Topics and owned partitions of a subscription of any version; PeerError when it is none."""
+    # Members say the same again and again, and those of one group mostly the same.
+    return _parse_and_keep(metadata) if len(metadata) <= KEPT_BYTES_MAX else _parse(metadata)
+
+
+def _parse(metadata: bytes) -> Subscription:
     reader = Reader(metadata)
     version = _version(reader)
     topics = _topics(reader)
@@ -30,6 +38,9 @@ def parse_subscription(metadata: bytes) -> Subscription:
         return Subscription(topics=topics, owned={})
     _skip_user_data(reader)
     return Subscription(topics=topics, owned=_partitions_by_topic(reader))
+
+
+_parse_and_keep = lru_cache(maxsize=4096)(_parse)
 
 
 def parse_subscribed_topics(metadata: bytes) -> tuple[str, ...]:

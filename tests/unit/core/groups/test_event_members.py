@@ -5,14 +5,7 @@ from ottla.core.model import EventMember
 from ottla.testing.sim_protocol import encode_assignment
 
 ROW = ("m1", "i1", "c1", "/h", 10, 20, encode_assignment({"flights": [1, 2]}))
-MEMBER = {
-    "member_id": "m1",
-    "instance_id": "i1",
-    "client_id": "c1",
-    "client_host": "/h",
-    "session_timeout_ms": 10,
-    "rebalance_timeout_ms": 20,
-}
+NAMES = {"member_id": "m1", "instance_id": "i1", "client_id": "c1", "client_host": "/h"}
 
 
 def test_a_row_is_a_member_with_its_plan() -> None:
