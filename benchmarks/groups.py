@@ -47,6 +47,7 @@ class Size:
     seconds: float
     memory: tuple[tuple[int, int], ...]  # groups, members of each
     settle_seconds: float
+    heartbeat_ms: int
 
 
 LARGE = Size(
@@ -57,8 +58,18 @@ LARGE = Size(
     seconds=4,
     memory=((5, 1_000), (1, 5_000)),
     settle_seconds=2,
+    heartbeat_ms=HEARTBEAT_MS,
 )
-SMALL = Size(members=(2, 5, 20), rejoins=(3, 3, 3), forms=1, partitions=10, seconds=0.1, memory=((2, 300), (1, 600)), settle_seconds=0.1)
+SMALL = Size(
+    members=(2, 5, 20),
+    rejoins=(3, 3, 3),
+    forms=1,
+    partitions=10,
+    seconds=0.1,
+    memory=((2, 300),),
+    settle_seconds=0.1,
+    heartbeat_ms=300,
+)
 
 
 class Asides:
@@ -142,7 +153,7 @@ def form(bench: Bench, peer: Any, driver: GroupDriver, group: str, when: str) ->
 def large_group(bench: Bench, peer: Any) -> None:
     """The largest group: formed and joined again right after the start, then warm."""
     members, rejoins = bench.size.members[-1], bench.size.rejoins[-1]
-    with GroupDriver(peer.bootstrap_servers, members) as driver:
+    with GroupDriver(peer.bootstrap_servers, members, heartbeat_ms=bench.size.heartbeat_ms) as driver:
         driver.wait_for_coordinator("first")
         form(bench, peer, driver, "first", "right after start")
         bench.add_spent(rejoined(members, "first after start"), f"{members:,} members rejoin", peer, driver.rejoin())
