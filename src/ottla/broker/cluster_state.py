@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from ottla.broker.catalogue_log import CatalogueLog
@@ -62,6 +63,8 @@ class ClusterState:
         self.events = GroupEvents(self.topics, self.partitions, clock, on_group_event)
         self.leadership = Leadership(self)
         self.loading_lanes = LoadingLanes()
+        # One thread: several would only take turns, and the loop would wait for each of them.
+        self.loading_executor = ThreadPoolExecutor(1, thread_name_prefix="ottla-loading")
         self.nodes = {node_id: Node(node_id, self) for node_id in self.catalogue.broker_ids}
         self._producer_id = self._producer_ids_end = 0
 
@@ -85,6 +88,7 @@ class ClusterState:
         for node in self.nodes.values():
             node.groups.drop()
         self.loading_lanes.close()
+        self.loading_executor.shutdown(wait=True, cancel_futures=True)
         self.events.flush()
         self.log_manager.close()
         self._catalogue_log.close()

@@ -88,7 +88,7 @@ class Groups:
 
     async def _load(self, number: int, loop: CoordinatorLoop, log_bytes: int) -> None:
         try:
-            loaded = await asyncio.get_running_loop().run_in_executor(None, self._read, loop, log_bytes)
+            loaded = await asyncio.get_running_loop().run_in_executor(self._node.cluster.loading_executor, self._read, loop, log_bytes)
         except StorageError as error:
             if self._loops.get(number) is loop:
                 del self._loops[number]

@@ -1,0 +1,88 @@
+"""`ottla advise`: whether a consumer's settings will make it leave its group, before they do (S0.6, S1.7)."""
+
+import json
+import re
+from pathlib import Path
+
+import click
+
+from ottla.core.diagnosis.advice import Advice, ConsumerSettings, advise, idle_or_uneven, record_budget_ms
+
+SETTINGS = {
+    "session.timeout.ms": "session_timeout_ms",
+    "heartbeat.interval.ms": "heartbeat_interval_ms",
+    "max.poll.interval.ms": "max_poll_interval_ms",
+    "max.poll.records": "max_poll_records",
+}
+"""What it judges; a file may hold other settings too."""
+UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
+
+
+class Duration(click.ParamType[int]):
+    """`6m`, `90s`, `250ms`, in milliseconds."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The milliseconds of a text."""
+        match = _DURATION.fullmatch(str(value).strip())
+        if match is None or match[2] not in UNITS_MS:
+            self.fail(f"{value!r}: write a number with ms, s, m or h, for example 6m", param, ctx)
+        return round(float(match[1]) * UNITS_MS[match[2]])
+
+
+@click.command("advise")
+@click.option("--properties", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE", help="A consumer.properties.")
+@click.option("--set", "given", multiple=True, metavar="K=V", help="A consumer setting by its Kafka name; goes before the file's.")
+@click.option("--work-per-poll", type=Duration(), metavar="TIME", help="How long the work on one poll takes at most: 6m, 90s, 250ms.")
+@click.option("--partitions", type=click.IntRange(1), metavar="N", help="Partitions that the group reads; with --members.")
+@click.option("--members", type=click.IntRange(1), metavar="N", help="Members of the group; with --partitions.")
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def command(
+    properties: Path | None, given: tuple[str, ...], work_per_poll: int | None, partitions: int | None, members: int | None, as_json: bool
+) -> None:
+    """Say whether a consumer's settings will make it leave its group, with the value to set.
+
+    What is not given has the default of Kafka's Java client. The exit status is 1 when a setting is to be changed, else 0.
+    """
+    if (partitions is None) != (members is None):
+        raise click.UsageError("--partitions and --members go together")
+    settings = _settings(properties, given)
+    found = advise(settings, work_per_poll_ms=work_per_poll)
+    uneven = idle_or_uneven(partitions, members) if partitions and members else None
+    budget_ms = record_budget_ms(settings)
+    if as_json:
+        click.echo(json.dumps({"advice": [_to_json(each) for each in found], "record_budget_ms": budget_ms, "uneven": uneven}, indent=2))
+    else:
+        for each in found:
+            click.echo(each.sentence)
+        click.echo(
+            f"{settings.max_poll_interval_ms} ms / {settings.max_poll_records} records: "
+            f"{budget_ms} ms a record before a full poll makes the member leave."
+        )
+        if uneven is not None:
+            click.echo(uneven)
+    if found:
+        raise SystemExit(1)
+
+
+def _settings(properties: Path | None, given: tuple[str, ...]) -> ConsumerSettings:
+    values: dict[str, int] = {}
+    lines = properties.read_text(errors="replace").splitlines() if properties else []
+    for line in (*lines, *given):
+        name, equals, text = (part.strip() for part in line.partition("="))
+        if line in given and (not equals or name not in SETTINGS):
+            raise click.BadParameter(f"{line!r}: write one of {', '.join(SETTINGS)} as NAME=VALUE", param_hint="--set")
+        if name in SETTINGS:
+            if not text.isascii() or not text.isdigit() or int(text) == 0:
+                raise click.BadParameter(f"{name}={text}: the value is a whole number above 0", param_hint="--set or --properties")
+            values[SETTINGS[name]] = int(text)
+    return ConsumerSettings(**values)
+
+
+def _to_json(advice: Advice) -> dict[str, object]:
+    return {"setting": advice.setting, "value": advice.value, "suggested": advice.suggested, "why": advice.sentence}
+
+
+COMMAND = command
