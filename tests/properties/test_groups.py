@@ -224,3 +224,54 @@ def test_whatever_is_asked_in_whatever_order_the_invariants_hold(story: list[Any
     # Whoever still waits hears in the end.
     life.wait(3_600_000)
     assert life.oracle.unanswered() == []
+
+
+together = st.lists(
+    st.tuples(
+        st.sampled_from("abc"), st.sampled_from(["commit", "commit", "commit", "join", "heartbeat", "fetch", "sync"]), st.integers(0, 3)
+    ),
+    max_size=20,
+)
+
+
+def lines_of(asked: list[tuple[str, str, int]], known: dict[str, list[str]], prefix: str) -> list[str]:
+    """Requests of members, pending members and strangers of a few groups, and of consumers without one."""
+    lines = []
+    for number, (group, verb, who) in enumerate(asked):
+        members = known.get(group, [])
+        member = members[who % len(members)] if members else "stranger"
+        lines.append(
+            {
+                "commit": f"commit {group} {member if who else '-'} gen={1 if who else -1} t/{who}={number}",
+                "join": f"join {group} {member if who else '-'} new={prefix}{number} old=yes",
+                "heartbeat": f"heartbeat {group} {member} gen=1",
+                "sync": f"sync {group} {member} gen=1 plan={member}:t/{number}",
+            }.get(verb, f"{verb} {group}")
+        )
+    return lines
+
+
+@settings(max_examples=200, deadline=None)
+@given(together, together, st.booleans())
+def test_what_is_decided_in_one_turn_is_answered_and_kept_as_one_by_one(
+    before: list[tuple[str, str, int]], asked: list[tuple[str, str, int]], fails: bool
+) -> None:
+    shells = [CoordinatorShell(lambda: Coordinator(GroupSettings())) for _ in range(2)]
+    for shell in shells:
+        shell.run(FinishLoading(), 0)
+        for number, line in enumerate(lines_of(before, {}, "m")):
+            shell.run(parse_command(line, number), 0)
+    alone, shared = shells
+    known = {group_id: list(group.members) for group_id, group in alone.coordinator.registry.groups.items()}
+    told: list[list[Effects]] = [[], []]
+    for number, line in enumerate(lines_of(asked, known, "n"), 100):
+        alone.fail_next_append = shared.fail_next_append = ErrorCode.NOT_ENOUGH_REPLICAS if fails else None
+        told[0].append(alone.run(parse_command(line, number), 5))
+        told[1] += [effects for _, effects in shared.decide(parse_command(line, number), 5)]
+    shared.fail_next_append = ErrorCode.NOT_ENOUGH_REPLICAS if fails else None
+    told[1] += [effects for _, effects in shared.settle(5)]
+    answers = [sorted((reply.to, repr(reply.result)) for effects in each for reply in effects.replies) for each in told]
+    assert answers[0] == answers[1]
+    assert [key for key, _ in alone.log] == [key for key, _ in shared.log]
+    assert alone.stored == shared.stored
+    assert alone.coordinator.view() == shared.coordinator.view()

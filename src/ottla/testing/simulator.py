@@ -82,6 +82,7 @@ class Simulation:
         settings = GroupSettings(
             group_initial_rebalance_delay_ms=self._dice.choice((0, 0, 500)), offsets_retention_ms=self._dice.choice(RETENTIONS_MS)
         )
+        self._shares_appends = self._dice.random() < 0.5
         self._shell = CoordinatorShell(lambda: make(settings))
         self._oracle = Oracle(self._shell)
         self._tell = tell
@@ -336,17 +337,32 @@ class Simulation:
     def _step(self, command: Command) -> None:
         if self._chance(0.02):
             self._shell.fail_next_append = self._dice.choice(APPEND_ERRORS)
-        self._took(self._shell.run(command, self.now_ms), command)
+        if self._shell.coordinator.must_settle_before(command):
+            self._settle()
+        for asked, effects in self._shell.decide(command, self.now_ms):
+            self._took(effects, asked)
+        if not self._shares_appends:
+            self._settle()
+            self._shell.fail_next_append = None
+        elif len(self._shell.unsettled) == 1:
+            # Whatever arrives until then shares the append.
+            self.later(self._dice.randrange(10), self._settle)
+        self._set_alarm()
+
+    def _settle(self) -> None:
+        if self._up:
+            for asked, effects in self._shell.settle(self.now_ms):
+                self._took(effects, asked)
 
     def _ring(self) -> None:
         self._alarm_at_ms = None
+        self._settle()
         while self._up and (effects := self._shell.fire_timers(self.now_ms)) is not None:
             self._took(effects, None)
         self._set_alarm()
 
     def _took(self, effects: Effects, command: Command | None) -> None:
         self._steps += 1
-        self._shell.fail_next_append = None
         self._note(effects, command)
         if isinstance(command, ExpireOffsets):
             self._expirations += len(effects.records)
