@@ -45,7 +45,7 @@ def test_batches_records_and_control_records(log: Path) -> None:
 def test_records_of_the_offsets_topic(offsets_log: Path) -> None:
     *_, commit, tombstone, unknown, version, damaged, summary = objects(offsets_log, Contents.OFFSETS)
     assert commit["key"] == {"type": "1", "data": {"group": "g", "topic": "t", "partition": 3}}
-    assert (commit["value"]["version"], commit["value"]["data"]["offset"]) == ("3", 42)
+    assert (commit["value"]["version"], commit["value"]["data"]["offset"]) == ("4", 42)
     assert tombstone["value"] is None
     assert [each["error"].split(", ")[0] for each in (unknown, version, damaged)] == [
         "Unknown record type 99 at offset 2",

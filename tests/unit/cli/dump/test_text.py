@@ -53,7 +53,7 @@ def test_records_of_the_offsets_topic(offsets_log: Path) -> None:
     out, err, status = printed(offsets_log, Contents.OFFSETS)
     contents = [line.split("headerKeys: [] ")[1] for line in out.splitlines() if line.startswith("|")]
     assert contents[:4] == [
-        'key: {"type":"1","data":{"group":"g","topic":"t","partition":3}} payload: {"version":"3","data":{"offset":42,"leaderEpoch":5,'
+        'key: {"type":"1","data":{"group":"g","topic":"t","partition":3}} payload: {"version":"4","data":{"offset":42,"leaderEpoch":5,'
         '"metadata":"m","commitTimestamp":1000}}',
         'key: {"type":"2","data":{"group":"g"}} payload: <DELETE>',
         "key: Unknown record type 99 at offset 2, skipping.",
