@@ -1,6 +1,7 @@
 """`ottla broker`: runs a broker in the foreground until SIGTERM or SIGINT."""
 
 import asyncio
+import gc
 import logging
 import signal
 import sys
@@ -13,6 +14,8 @@ from ottla.cli.broker_verbs import read_verbs
 
 if TYPE_CHECKING:
     from ottla.broker.task import BrokerTask
+
+ALLOCATIONS_PER_COLLECTION = 50_000
 
 
 @click.command("broker")
@@ -68,6 +71,7 @@ def _serve(listen: str, data: Path | None, config: dict[str, str], brokers: int,
 async def _until_signal(task: "BrokerTask", *, takes_verbs: bool) -> None:
     """Starts, says so, and stops on a signal: all in one run of the loop, which hears no signal while it stands still."""
     await task.start()
+    _collect_rarely()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -78,6 +82,16 @@ async def _until_signal(task: "BrokerTask", *, takes_verbs: bool) -> None:
         read_verbs(task, sys.__stdin__.fileno() if sys.__stdin__ else -1)
     await stopped.wait()
     await task.stop()
+
+
+def _collect_rarely() -> None:
+    """What is loaded by now stays, and requests leave no cycles behind: a process that is a broker looks for garbage now and then.
+
+    A group of a thousand that rejoins would otherwise spend a fifth of its time on that. An embedded broker leaves it to its process.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(ALLOCATIONS_PER_COLLECTION, 10, 10)
 
 
 COMMAND = command

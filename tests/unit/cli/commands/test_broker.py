@@ -77,3 +77,17 @@ def test_a_taken_port() -> None:
         result = CliRunner().invoke(main, ["broker", "--listen", f"127.0.0.1:{taken.getsockname()[1]}"])
     assert result.exit_code == 1
     assert "cannot start" in result.output
+
+
+def test_a_broker_of_its_own_process_looks_for_garbage_now_and_then() -> None:
+    script = (
+        "import gc, os, signal, threading\n"
+        "from ottla.cli.commands.broker import ALLOCATIONS_PER_COLLECTION\n"
+        "from ottla.cli.main import main\n"
+        "def look():\n"
+        "    while gc.get_threshold()[0] != ALLOCATIONS_PER_COLLECTION or not gc.get_freeze_count(): pass\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "threading.Thread(target=look, daemon=True).start()\n"
+        "main(['broker', '--listen', '127.0.0.1:0'])\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script], timeout=20, check=False, capture_output=True).returncode == 0
