@@ -36,6 +36,7 @@ class CoordinatorLoop:
         *,
         clock: Callable[[], int],
         reply: Callable[[Reply], None],
+        fail: Callable[[int, Exception], None],
         publish: Callable[[tuple[GroupEvent, ...]], None],
         turn: Turn,
     ) -> None:
@@ -43,6 +44,7 @@ class CoordinatorLoop:
         self.partition = partition
         self._clock = clock
         self._reply = reply
+        self._fail = fail
         self._publish = publish
         self._turn = turn
         self._unsettled: list[Effects] = []
@@ -76,10 +78,12 @@ class CoordinatorLoop:
         """
         if self.coordinator.must_settle_before(command):
             self.settle()
-        self._take(self.coordinator.handle(command, now_ms=self._clock()))
+        effects = self.coordinator.handle(command, now_ms=self._clock())
+        self._take(effects)
         if type(command) in NOTICES:
             self.settle()
-        self._set_alarm()
+        if effects.timers:
+            self._set_alarm()
 
     def beat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ErrorCode | None:
         """The answer to a Heartbeat, or None: then it must be `run`."""
@@ -93,6 +97,15 @@ class CoordinatorLoop:
         steps, self._unsettled = self._unsettled, []
         if not steps:
             return
+        try:
+            self._settle(steps)
+        except Exception as error:
+            # Nobody else would ever answer those who wait.
+            for reply in [reply for step in steps for reply in step.replies]:
+                self._fail(reply.to, error)
+            raise
+
+    def _settle(self, steps: list[Effects]) -> None:
         section, count = b"".join(self._framed), self._framed_count
         self._framed, self._framed_bytes, self._framed_count = [], 0, 0
         try:

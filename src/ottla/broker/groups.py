@@ -9,12 +9,14 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from ottla.broker.api import Request
 from ottla.broker.coordinator_loop import CoordinatorLoop
 from ottla.broker.group_loading import load_groups
 from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Refused
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import ErrorCode, PeerError, StorageError
-from ottla.core.groups.commands import Command, ForgetTopics, Request
+from ottla.core.groups.commands import Command, ForgetTopics
+from ottla.core.groups.commands import Request as GroupRequest
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import Reply, Result
 from ottla.core.groups.gate import CoordinatorStatus, error_result, refusal
@@ -36,13 +38,14 @@ class Groups:
 
     def __init__(self, node: "Node") -> None:
         self._node = node
+        self._topics = node.cluster.catalogue.topics
         self._settings = group_settings(node.cluster.config)
         self._loops: dict[int, CoordinatorLoop] = {}
         self._loading: dict[int, asyncio.Task[None]] = {}
         self._deleted_meanwhile: dict[int, list[str]] = {}
         """Topics that were deleted while a coordinator was loading: their offsets go when it has."""
         self._retry_at_ms: dict[int, int] = {}
-        self._waiting: dict[int, Callable[[Result], None]] = {}
+        self._waiting: dict[int, tuple[Callable[[Result], None], Request | None]] = {}
         self._last_token = 0
 
     def load(self) -> None:
@@ -52,7 +55,7 @@ class Groups:
 
     def partition_of(self, group_id: str) -> int | Refused:
         """The offsets partition whose leader coordinates the group; the topic is made if this is its first use (S2.2)."""
-        topic = self._node.cluster.topics.ensure(CONSUMER_OFFSETS)
+        topic = self._topics.get(CONSUMER_OFFSETS) or self._node.cluster.topics.ensure(CONSUMER_OFFSETS)
         return topic if isinstance(topic, Refused) else coordinator_partition(group_id, len(topic.leaders))
 
     def take(self, numbers: Sequence[int]) -> None:
@@ -81,6 +84,7 @@ class Groups:
             partition,
             clock=self._node.cluster.clock,
             reply=self._deliver,
+            fail=self._fail,
             publish=self._node.cluster.events.publish,
             turn=self._node.cluster.turn,
         )
@@ -132,10 +136,10 @@ class Groups:
         """Every coordinator of this broker."""
         return list(self._loops.values())
 
-    def wait_for(self, answer: Callable[[Result], None]) -> int:
-        """A `reply_to` whose reply goes to `answer`."""
+    def wait_for(self, answer: Callable[[Result], None], request: Request | None = None) -> int:
+        """A `reply_to` whose reply goes to `answer`; `request` is what ends if there will never be one, for a mistake of ours."""
         self._last_token += 1
-        self._waiting[self._last_token] = answer
+        self._waiting[self._last_token] = answer, request
         return self._last_token
 
     def beat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ErrorCode | None:
@@ -156,7 +160,7 @@ class Groups:
             if loop is not None:
                 loop.run(command)
             else:
-                assert isinstance(command, Request), "the broker's own notices go to its own coordinators"
+                assert isinstance(command, GroupRequest), "the broker's own notices go to its own coordinators"
                 self._refuse(command, leads=self._leads(number))
         except (PeerError, StorageError):
             self._waiting.pop(getattr(command, "reply_to", 0), None)
@@ -179,7 +183,7 @@ class Groups:
         topic = self._node.cluster.topics.get(CONSUMER_OFFSETS)
         return topic is not None and self._node.leads(topic, number)
 
-    def _refuse(self, command: Request, *, leads: bool) -> None:
+    def _refuse(self, command: GroupRequest, *, leads: bool) -> None:
         if leads:
             result: Result | None = error_result(command, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
@@ -196,7 +200,12 @@ class Groups:
         return f"[GroupCoordinator id={self._node.id}] "
 
     def _deliver(self, reply: Reply) -> None:
-        self._waiting.pop(reply.to)(reply.result)
+        self._waiting.pop(reply.to)[0](reply.result)
+
+    def _fail(self, reply_to: int, error: Exception) -> None:
+        _, request = self._waiting.pop(reply_to, (None, None))
+        if request is not None:
+            request.fail(error)
 
 
 def group_settings(config: BrokerConfig) -> GroupSettings:

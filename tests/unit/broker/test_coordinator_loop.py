@@ -130,6 +130,27 @@ def test_a_failed_append_is_told_to_everybody_who_shared_it(api) -> None:
     assert api.ask(*FETCH[:2], **FETCH[2]).topics[0].partitions[0].committed_offset == 1
 
 
+def test_a_mistake_of_ours_ends_the_connections_of_those_who_wait(api, caplog) -> None:
+    make_topic(api)
+    assert commit(api) == 0
+    loop = coordinator_of_g(api)
+    working, loop._append = loop._append, lambda section, count: 1 / 0
+    failed: list[Exception] = []
+
+    async def send() -> None:
+        for offset in (1, 2):
+            served, request = read_request(memoryview(api.encode(8, 8, commit_frame(offset))), "/127.0.0.1")
+            request.fail = failed.append
+            dispatch(api.node, served, request)
+
+    api.runner.run(send())
+    assert [type(error) for error in failed] == [ZeroDivisionError] * 2
+    assert api.node.groups._waiting == {}
+    assert "failed unexpectedly" in caplog.text
+    loop._append = working
+    loop.coordinator._undecided.remove(2)
+
+
 def test_much_is_appended_at_once(api, monkeypatch) -> None:
     monkeypatch.setattr("ottla.broker.coordinator_loop.SHARED_BYTES_MAX", 300)
     make_topic(api)

@@ -25,7 +25,7 @@ def handle(node: "Node", request: Request) -> None:
             request.reply({"throttle_time": NO_THROTTLE_MS, "results": results})
 
     for number, group_id in enumerate(group_ids):
-        node.groups.ask(group_id, DeleteGroup(reply_to=node.groups.wait_for(partial(take, number)), group_id=group_id))
+        node.groups.ask(group_id, DeleteGroup(reply_to=node.groups.wait_for(partial(take, number), request), group_id=group_id))
     if not group_ids:
         request.reply({"throttle_time": NO_THROTTLE_MS, "results": []})
 

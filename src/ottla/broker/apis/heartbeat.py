@@ -26,7 +26,7 @@ def handle(node: "Node", request: Request) -> None:
         request.reply_bytes(_ANSWERS[request.version][error])
         return
     command = Heartbeat(
-        reply_to=node.groups.wait_for(partial(_answer, request)),
+        reply_to=node.groups.wait_for(partial(_answer, request), request),
         group_id=asked.group_id,
         generation=asked.generation,
         member_id=asked.member_id,

@@ -25,7 +25,7 @@ def handle(node: "Node", request: Request) -> None:
     asked = read_join_group(request.data, request.body_at, version)
     client_id = request.client_id or ""
     command = JoinGroup(
-        reply_to=node.groups.wait_for(partial(_answer, request)),
+        reply_to=node.groups.wait_for(partial(_answer, request), request),
         group_id=asked.group_id,
         member_id=asked.member_id,
         instance_id=asked.instance_id,

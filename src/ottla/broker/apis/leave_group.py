@@ -21,7 +21,9 @@ def handle(node: "Node", request: Request) -> None:
         members = tuple(_leaving(member) for member in message.members)
     else:
         members = (LeavingMember(member_id=message.member_id, instance_id=None, reason=None),)
-    command = LeaveGroup(reply_to=node.groups.wait_for(lambda result: _answer(request, result)), group_id=message.group_id, members=members)
+    command = LeaveGroup(
+        reply_to=node.groups.wait_for(lambda result: _answer(request, result), request), group_id=message.group_id, members=members
+    )
     node.groups.ask(message.group_id, command)
 
 

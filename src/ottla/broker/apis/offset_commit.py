@@ -53,7 +53,7 @@ def handle(node: "Node", request: Request) -> None:
         _answer(request, taken, CommitResult(errors=()))
         return
     command = OffsetCommit(
-        reply_to=node.groups.wait_for(partial(_answer, request, taken)),
+        reply_to=node.groups.wait_for(partial(_answer, request, taken), request),
         group_id=asked.group_id,
         generation=asked.generation,
         member_id=asked.member_id,

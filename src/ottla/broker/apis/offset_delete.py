@@ -21,7 +21,7 @@ def handle(node: "Node", request: Request) -> None:
         if _exists(node, topic.name, part.partition_index)
     ]
     command = OffsetDelete(
-        reply_to=node.groups.wait_for(lambda result: _answer(request, known, result)),
+        reply_to=node.groups.wait_for(lambda result: _answer(request, known, result), request),
         group_id=message.group_id,
         partitions=tuple(known),
     )

@@ -25,7 +25,7 @@ def handle(node: "Node", request: Request) -> None:
         _answer(request, SyncResult(error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         return
     command = SyncGroup(
-        reply_to=node.groups.wait_for(partial(_answer, request)),
+        reply_to=node.groups.wait_for(partial(_answer, request), request),
         group_id=asked.group_id,
         generation=asked.generation,
         member_id=asked.member_id,

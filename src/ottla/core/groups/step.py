@@ -55,6 +55,10 @@ class Registry:
         self.commit_counts.pop(group.group_id, None)
 
 
+NOTHING = Effects()
+"""What is asked of the shell for a request that is parked."""
+
+
 class Step:
     """Collects `Effects`; `now_ms` is the time of the whole step."""
 
@@ -105,6 +109,8 @@ class Step:
     def effects(self) -> Effects:
         """What the shell is asked to do."""
         assert self.commit is None or not self.records, "a commit stores offsets and nothing else"
+        if not (self.replies or self.records or self._armed or self.events or self.log_lines or self.commit is not None):
+            return NOTHING
         return Effects(
             records=tuple(self.records) if self.commit is None else self.commit,
             replies=tuple(self.replies),
