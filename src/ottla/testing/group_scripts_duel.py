@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.testing.group_scripts import Script
-from ottla.testing.group_scripts_explained import explain_missing, why_it_ends
+from ottla.testing.group_scripts_explained import Led, explain_missing, why_it_ends
 from ottla.testing.group_scripts_play import POLL_SECONDS, Player, picture_of
 from ottla.testing.group_scripts_view import JOIN_GROUP, OFFSET_COMMIT, Step
 
@@ -52,6 +52,7 @@ class Duel:
         self._number = 0
         self._deadline: float | None = None
         self._calm_at = time.monotonic()
+        self._led = Led()
         self._sent: dict[int, Step] = {}
 
     def play(self) -> Outcome:
@@ -162,7 +163,8 @@ class Duel:
                 outcome.differences.extend(found)
             elif reason is not None:
                 outcome.explained[reason] += 1
-        end = why_it_ends(self._sent, theirs, ours)
+        end = why_it_ends(self._sent, theirs, ours, self._led, picture_of(self.players[0].picture).members)
+        self._led.learn(theirs)
         if end is not None:
             outcome.differences.clear()
             outcome.explained[end] += 1

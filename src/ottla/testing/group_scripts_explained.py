@@ -4,6 +4,7 @@ This is the whole list; everything else is a failure. Two of the reasons end a s
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ottla.testing.group_scripts_view import (
@@ -45,8 +46,24 @@ def explain_missing(sent: Mapping[int, Step], number: int, ours: Any, theirs: An
     return None
 
 
-def why_it_ends(sent: Mapping[int, Step], theirs: Mapping[int, Any], ours: Mapping[int, Any]) -> str | None:
-    """The reason why a script says nothing from here on; None if it goes on."""
+@dataclass(slots=True)
+class Led:
+    """The last generation that Apache Kafka formed, and who led it."""
+
+    generation: int = -1
+    leader: str = ""
+
+    def learn(self, answers: Mapping[int, Any]) -> None:
+        """Take over what answers to JoinGroup say of a newer generation."""
+        for answer in answers.values():
+            if answer.get("error_code") == NONE and answer.get("generation_id", -1) > self.generation:
+                self.generation, self.leader = answer["generation_id"], answer["leader"]
+
+
+def why_it_ends(
+    sent: Mapping[int, Step], theirs: Mapping[int, Any], ours: Mapping[int, Any], led: Led, members: Mapping[str, str | None]
+) -> str | None:
+    """The reason why a script says nothing from here on; None if it goes on. `members`: instance ids by member id, after the step."""
     joins = [number for number in theirs.keys() | ours.keys() if sent[number].api == JOIN_GROUP]
     for number in joins:
         one, other = theirs.get(number), ours.get(number)
@@ -54,9 +71,18 @@ def why_it_ends(sent: Mapping[int, Step], theirs: Mapping[int, Any], ours: Mappi
         has_failed = other is not None and other["error_code"] == NONE if one is None else one["error_code"] == UNKNOWN_SERVER_ERROR
         if has_failed and _says_the_unreadable(sent):
             return UNREADABLE
-        if one is not None and other is not None and one["error_code"] == other["error_code"] == NONE and one["leader"] != other["leader"]:
+        if one is not None and other is not None and _elect_differently(one, other, led, members):
             return ARBITRARY_LEADER
     return None
+
+
+def _elect_differently(one: Any, other: Any, led: Led, members: Mapping[str, str | None]) -> bool:
+    """Whether a new generation has two leaders, both of them members, since the old leader is gone, or static and late."""
+    if not one["error_code"] == other["error_code"] == NONE or one["generation_id"] <= led.generation:
+        return False
+    leaders = {one["leader"], other["leader"]}
+    old_leader_stays = led.leader in leaders or members.get(led.leader, "gone") is None
+    return len(leaders) == 2 and leaders <= members.keys() and bool(led.leader) and not old_leader_stays
 
 
 def _is(leaver: Mapping[str, Any], member_id: str) -> bool:

@@ -68,7 +68,10 @@ def honest_sync(rng: Random, view: View, actor: Actor) -> Step:
     """SyncGroup: with the plan if the member leads."""
     if not actor.leads:
         return sync(rng, view, actor, "sync-follower", {})
-    return sync(rng, view, actor, "sync-leader", plan_of(view, actor))
+    plan = plan_of(view, actor)
+    if rng.random() < 0.1:
+        return sync(rng, view, actor, "sync-partial-plan", dict(rng.sample(sorted(plan.items()), len(plan) // 2)))
+    return sync(rng, view, actor, "sync-leader", plan)
 
 
 def plan_of(view: View, leader: Actor) -> dict[str, bytes]:
@@ -124,7 +127,8 @@ def _static_bounce(rng: Random, view: View) -> Step | None:
     if rng.random() < 0.2:
         actor.protocols = actor.protocols[::-1]
         kind += "-changed"
-    return join(rng, view, actor, kind, member_id="")
+    # Half of them by the version that can be told to skip the assignment (KIP-814).
+    return join(rng, view, actor, kind, member_id="", lowest=rng.choice([5, 9]))
 
 
 def _join_wrong(rng: Random, view: View) -> Step | None:

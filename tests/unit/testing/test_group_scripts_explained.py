@@ -7,6 +7,7 @@ from ottla.testing.group_scripts_explained import (
     LEFT_WHILE_SYNCING,
     SUPERSEDED,
     UNREADABLE,
+    Led,
     explain_missing,
     why_it_ends,
 )
@@ -41,11 +42,27 @@ def test_a_member_that_leaves_while_it_syncs() -> None:
 
 
 def test_what_ends_a_script() -> None:
-    ours, theirs = {"error_code": 0, "leader": "a"}, {"error_code": 0, "leader": "b"}
-    assert why_it_ends({1: join()}, {1: theirs}, {1: ours}) == ARBITRARY_LEADER
-    assert why_it_ends({1: join()}, {1: theirs}, {1: theirs}) is None
-    failed = {"error_code": -1, "leader": ""}
-    assert why_it_ends({1: join(metadata=UNREADABLE_SUBSCRIPTION)}, {1: failed}, {1: ours}) == UNREADABLE
-    assert why_it_ends({1: join()}, {1: failed}, {1: ours}) is None
-    assert why_it_ends({1: join(metadata=UNREADABLE_SUBSCRIPTION)}, {}, {1: ours}) == UNREADABLE
-    assert why_it_ends({1: join()}, {}, {1: ours}) is None
+    ours, theirs = ({"error_code": 0, "generation_id": 4, "leader": leader} for leader in "ab")
+    gone, members = Led(generation=3, leader="c"), {"a": None, "b": None}
+
+    def ends(ours: Any, theirs: Any, led: Led = gone, members: Any = members) -> str | None:
+        return why_it_ends({1: join()}, {1: theirs}, {1: ours}, led, members)
+
+    assert ends(ours, theirs) == ARBITRARY_LEADER
+    assert ends(ours, theirs, members=members | {"c": "late and static"}) == ARBITRARY_LEADER
+    assert ends(theirs, theirs) is None
+    assert ends(ours, theirs, Led(generation=4, leader="c")) is None
+    assert ends(ours, theirs, Led(generation=3, leader="b")) is None
+    assert ends(ours, theirs, Led()) is None
+    assert ends(ours, theirs, members={"b": None}) is None
+    assert ends(ours, theirs, members=members | {"c": None}) is None
+
+
+def test_what_a_round_hangs_on() -> None:
+    led, members = Led(), {"a": None}
+    ours = {"error_code": 0, "generation_id": 1, "leader": "a"}
+    failed = {"error_code": -1, "generation_id": -1, "leader": ""}
+    assert why_it_ends({1: join(metadata=UNREADABLE_SUBSCRIPTION)}, {1: failed}, {1: ours}, led, members) == UNREADABLE
+    assert why_it_ends({1: join()}, {1: failed}, {1: ours}, led, members) is None
+    assert why_it_ends({1: join(metadata=UNREADABLE_SUBSCRIPTION)}, {}, {1: ours}, led, members) == UNREADABLE
+    assert why_it_ends({1: join()}, {}, {1: ours}, led, members) is None
