@@ -32,8 +32,8 @@ def session_timeout_is_allowed(settings: GroupSettings, session_timeout_ms: int)
 
 def join_group(step: Step, command: JoinGroup) -> None:
     """Answer a JoinGroup, or park it."""
-    refuse_long_strings(command.group_id, command.instance_id, command.client_id, command.client_host)
-    refuse_long_strings(command.protocol_type, command.new_member_id, *(name for name, _ in command.protocols))
+    texts = [command.group_id, command.instance_id, command.client_id, command.client_host, command.protocol_type, command.new_member_id]
+    refuse_long_strings(*texts, *[name for name, _ in command.protocols])
     if not session_timeout_is_allowed(step.settings, command.session_timeout_ms):
         _refuse(step, command, ErrorCode.INVALID_SESSION_TIMEOUT)
         return
