@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 
 from ottla.core.errors import ErrorCode, PeerError
 from ottla.core.groups.commands import Command, FinishLoading, ForgetTopics, Resign
+from ottla.core.groups.committed import CommittedOffsets, TopicOffsets
 from ottla.core.groups.coordinator import Coordinator
+from ottla.core.groups.durable import DurableState
 from ottla.core.groups.effects import Effects
+from ottla.core.groups.offset_frames import frame_records
 from ottla.core.groups.placement import coordinator_partition, java_hash
 from ottla.core.groups.records import (
     GroupMetadataRecord,
@@ -23,6 +26,8 @@ from ottla.core.groups.records import (
 )
 from ottla.core.groups.settings import GroupSettings
 from ottla.core.groups.subscription import parse_assignment, parse_subscribed_topics, parse_subscription
+from ottla.core.model import Record
+from ottla.core.records.record import encode_records
 from ottla.testing.scenario_commands import parse_command
 from ottla.testing.sim_oracle import Oracle
 from ottla.testing.sim_protocol import encode_assignment, encode_subscription
@@ -275,3 +280,47 @@ def test_what_is_decided_in_one_turn_is_answered_and_kept_as_one_by_one(
     assert [key for key, _ in alone.log] == [key for key, _ in shared.log]
     assert alone.stored == shared.stored
     assert alone.coordinator.view() == shared.coordinator.view()
+
+
+rows = st.lists(st.tuples(int32, int64, int32, st.just("") | text), min_size=1, max_size=6)
+columns = st.builds(
+    lambda topic, topic_id, rows: TopicOffsets(
+        topic,
+        topic_id,
+        [row[0] for row in rows],
+        [row[1] for row in rows],
+        [row[2] for row in rows],
+        [row[3] for row in rows] if any(row[3] for row in rows) else None,
+    ),
+    topic=text,
+    topic_id=topic_ids | st.just(bytes(16)),
+    rows=rows,
+)
+commits = st.builds(
+    CommittedOffsets,
+    group_id=text,
+    topics=st.lists(columns, min_size=1, max_size=3).map(tuple),
+    commit_timestamp_ms=int64,
+    expire_timestamp_ms=st.none() | st.none() | positive64,
+)
+
+
+@given(st.lists(commits | group_records.map(lambda record: (record,)), min_size=1, max_size=4), st.sampled_from([0, 50, 8_180, 10**6]))
+def test_s2_1_records_framed_together_are_those_of_one_by_one(steps: list[Any], first: int) -> None:
+    section, number, one_by_one = b"", first, []
+    for step in steps:
+        section += frame_records(step, number)
+        number += len(step)
+        one_by_one += [(encode_key(record), encode_value(record)) for record in step]
+    records = [Record(first + at, 7, key, value) for at, (key, value) in enumerate(one_by_one)]
+    assert section == encode_records(records, base_offset=0, base_timestamp_ms=7)
+
+
+@given(st.lists(commits, max_size=4))
+def test_commits_applied_as_a_whole_are_their_records_one_by_one(steps: list[CommittedOffsets]) -> None:
+    together, alone = DurableState(), DurableState()
+    for step in steps:
+        together.apply_all(step)
+        for record in step:
+            alone.apply(record)
+    assert together == alone
