@@ -14,6 +14,7 @@ from typing import Any
 
 from ottla.testing.group_scripts import TOPICS, Script
 from ottla.testing.group_scripts_duel import Duel, Outcome, TooSlow, differences
+from ottla.testing.group_scripts_explained import UNREADABLE
 from ottla.testing.group_scripts_masks import Masks
 from ottla.testing.group_scripts_play import Player
 from ottla.testing.group_scripts_records import SUFFIXES, comparable_records, read_group_records
@@ -54,7 +55,8 @@ class Match:
         """Hold the records of every script that was played to the end of it; differences go to its outcome."""
         theirs, ours = (read_group_records(broker) for broker in self.brokers)
         for outcome in self.outcomes:
-            if outcome.differences or outcome.too_slow:
+            # A round that hangs on one broker goes on, by its timers, on the other.
+            if outcome.differences or outcome.too_slow or UNREADABLE in outcome.explained:
                 continue
             for suffix in ("", *SUFFIXES):
                 group = outcome.group + suffix
