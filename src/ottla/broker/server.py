@@ -32,6 +32,7 @@ OUT_BYTES_MAX = 64 * 1024
 
 _FRAME_SIZE = Struct(">i")
 
+_NO_BUFFER = memoryview(b"")
 
 class Server:
     """The connections of one listener."""
@@ -229,6 +230,7 @@ class Connection(asyncio.BufferedProtocol):
             dispatch(self.server.node, api, request)
         finally:
             self.handling = False
+            request.buffer = _NO_BUFFER  # thousands may be parked
 
     def _answer(self, parts: list[Buffer]) -> None:
         assert self.parked, "a request was answered twice"

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 ALLOCATIONS_PER_COLLECTION = 50_000
 
+SWITCH_INTERVAL_S = 0.0005
+"""How long another thread (the cleaner, a load) may keep the interpreter from the loop that answers; Python's own 5 ms are many answers."""
+
 
 @click.command("broker")
 @click.option(
@@ -58,6 +61,7 @@ def _serve(listen: str, data: Path | None, config: dict[str, str], brokers: int,
         task = BrokerTask(data, config, listen, metrics=metrics, brokers=brokers)
     except (ConfigError, StorageError) as error:
         raise click.ClickException(str(error)) from error
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:
