@@ -1,7 +1,7 @@
 """The same seeded scripts for groups on Ottla and on Apache Kafka: every field of every answer, the group after every step, every record.
 
 300 scripts a run; `OTTLA_GROUP_SCRIPTS=5000` plays more. The differences that have a reason are EXPLAINED in
-ottla.testing.group_scripts_explained, all of them; each occurs here.
+ottla.testing.group_scripts.explained, all of them; each of which is no matter of chance occurs here.
 """
 
 import os
@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ottla.testing.group_scripts_explained import EXPLAINED
-from ottla.testing.group_scripts_match import Match
-from ottla.testing.group_scripts_play import CONFIG, KAFKA_CONFIG
+from ottla.testing.group_scripts.explained import ARBITRARY_LEADER, EXPLAINED
+from ottla.testing.group_scripts.match import Match
+from ottla.testing.group_scripts.play import CONFIG, KAFKA_CONFIG
 from ottla.testing.ottla_process import OttlaProcess
 
 pytestmark = pytest.mark.kafka
@@ -76,7 +76,8 @@ def test_groups_of_limited_size(small_match: Match) -> None:
 
 
 def test_every_explained_difference_occurs(match: Match, small_match: Match) -> None:
-    assert (match.explained + small_match.explained).keys() == EXPLAINED.keys()
+    """But that of leaders may not: whether Apache Kafka takes the same one is up to the ids that it drew."""
+    assert (match.explained + small_match.explained).keys() | {ARBITRARY_LEADER} == EXPLAINED.keys()
 
 
 def test_nearly_every_script_is_played_to_its_end(match: Match, small_match: Match) -> None:

@@ -125,7 +125,7 @@ class RawClient:
         self.close()
 
     def fileno(self) -> int:
-        """The socket's number: `select` can wait for the answers of many clients."""
+        """The socket's number: `select.poll` can wait for the answers of many clients."""
         return self._socket.fileno()
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""What two answers differ in, in words; duels themselves are played in test_group_scripts_match and with Apache Kafka."""
+"""What two answers differ in, in words; duels themselves are played in test_match and with Apache Kafka."""
 
-from ottla.testing.group_scripts_duel import differences
+from ottla.testing.group_scripts.duel import differences
 
 
 def test_the_same_is_the_same() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from ottla.broker import Broker
-from ottla.testing import group_scripts_match
-from ottla.testing.group_scripts import Script
-from ottla.testing.group_scripts_match import Match, make_topics
-from ottla.testing.group_scripts_play import CONFIG, Player
+from ottla.testing.group_scripts import match as match_module
+from ottla.testing.group_scripts.match import Match, make_topics
+from ottla.testing.group_scripts.play import CONFIG, Player
+from ottla.testing.group_scripts.script import Script
 
 SEEDS = (3, 5, 8)
 
@@ -61,7 +61,7 @@ def test_a_lie_is_found_with_its_step(brokers: tuple[str, str], lies: Any) -> No
 def test_records_that_differ_are_found(brokers: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     match = Match(*brokers, "records", threads=3)
     match.play(SEEDS)
-    read = group_scripts_match.read_group_records
+    read = match_module.read_group_records
 
     def read_without_the_last(bootstrap_servers: str) -> Any:
         found = read(bootstrap_servers)
@@ -69,7 +69,7 @@ def test_records_that_differ_are_found(brokers: tuple[str, str], monkeypatch: py
             found["records-3-0"].pop()
         return found
 
-    monkeypatch.setattr(group_scripts_match, "read_group_records", read_without_the_last)
+    monkeypatch.setattr(match_module, "read_group_records", read_without_the_last)
     match.compare_records()
     assert "records of records-3-0" in match.report()
     assert [outcome.seed for outcome in match.outcomes if outcome.differences] == [3]

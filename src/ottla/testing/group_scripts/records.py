@@ -13,8 +13,8 @@ from typing import Any
 
 from ottla.core.groups.records import GroupMetadataRecord, GroupMetadataValue, OffsetRecord, OffsetValue, decode
 from ottla.core.records.batch import decode_batch, split_batches
-from ottla.testing.group_scripts_masks import Masks
-from ottla.testing.group_scripts_play import FLUSH, SCRIPT_ENDS_AT
+from ottla.testing.group_scripts.masks import Masks
+from ottla.testing.group_scripts.play import FLUSH, SCRIPT_ENDS_AT
 from ottla.testing.raw_client import RawClient
 
 FETCH = 1

@@ -2,7 +2,7 @@
 
 `Script.next(view)` is pure: the same seed and the same answers give the same steps. Half of the steps are what clients would do next, so
 that groups form, rebalance and commit; the others are whatever an operator, a confused client or a race could send. Playing them is
-group_scripts_play's.
+the players' (play, duel).
 """
 
 from collections import deque
@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from ottla.testing.group_scripts_moves import MOVES, honest_moves
-from ottla.testing.group_scripts_timers import SESSION_SHORT_MS, TIMER_MOVES, is_calm, lazy_members
-from ottla.testing.group_scripts_view import UNREADABLE_SUBSCRIPTION, Actor, Step, View
+from ottla.testing.group_scripts.moves import MOVES, honest_moves
+from ottla.testing.group_scripts.timers import SESSION_SHORT_MS, TIMER_MOVES, is_calm, lazy_members
+from ottla.testing.group_scripts.view import UNREADABLE_SUBSCRIPTION, Actor, Step, View
 from ottla.testing.sim_protocol import encode_subscription
 
 STEPS_MAX = 45

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.broker import Broker
-from ottla.testing.group_scripts import TOPICS
-from ottla.testing.group_scripts_masks import Masks
-from ottla.testing.group_scripts_match import make_topics
-from ottla.testing.group_scripts_play import CONFIG, Player, picture_of
-from ottla.testing.group_scripts_records import comparable_records, read_group_records
-from ottla.testing.group_scripts_view import JOIN_GROUP, SYNC_GROUP, Picture, Step
+from ottla.testing.group_scripts.masks import Masks
+from ottla.testing.group_scripts.match import make_topics
+from ottla.testing.group_scripts.play import CONFIG, Player, picture_of
+from ottla.testing.group_scripts.records import comparable_records, read_group_records
+from ottla.testing.group_scripts.script import TOPICS
+from ottla.testing.group_scripts.view import JOIN_GROUP, SYNC_GROUP, Picture, Step
 
 FETCH_ALL = Step(kind="fetch-all", api=9, version=2, values={"group_id": "g", "topics": None})
 
@@ -77,7 +77,7 @@ def test_what_comes_after_the_end_is_not_the_scripts(player: Player, bootstrap_s
 
 
 def test_a_topic_that_stays_is_waited_for_in_vain(player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.testing.group_scripts_play.GONE_SECONDS_MAX", 0.1)
+    monkeypatch.setattr("ottla.testing.group_scripts.play.GONE_SECONDS_MAX", 0.1)
     with pytest.raises(TimeoutError, match="flights"):
         player.wait_for_topics_gone(["flights"])
     player.wait_for_topics_gone(["no-such-topic"])

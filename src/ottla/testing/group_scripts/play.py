@@ -8,11 +8,11 @@ partition. No step is judged here.
 
 import time
 from collections.abc import Callable, Mapping
-from select import select
+from select import POLLIN, poll
 from typing import Any
 
-from ottla.testing.group_scripts_masks import Masks
-from ottla.testing.group_scripts_view import OFFSET_COMMIT, Picture, Step
+from ottla.testing.group_scripts.masks import Masks
+from ottla.testing.group_scripts.view import OFFSET_COMMIT, Picture, Step
 from ottla.testing.raw_client import RawClient, build_request
 
 CONFIG = {
@@ -125,10 +125,13 @@ class Player:
     def _arrived(self) -> dict[int, Any]:
         if not self._waiting:
             return {}
-        readable, _, _ = select([client for client, _ in self._waiting.values()], [], [], 0)
+        readiness = poll()  # select.select ends at 1,024 descriptors
+        for client, _ in self._waiting.values():
+            readiness.register(client, POLLIN)
+        readable = {fd for fd, _ in readiness.poll(0)}
         raw: dict[int, Any] = {}
         for number, (client, request) in sorted(self._waiting.items()):
-            if client in readable:
+            if client.fileno() in readable:
                 raw[number] = client.receive(request)
                 del self._waiting[number]
                 self._free.append(client)

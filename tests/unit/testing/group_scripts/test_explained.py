@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ottla.testing.group_scripts_explained import (
+from ottla.testing.group_scripts.explained import (
     ARBITRARY_LEADER,
     LEFT_WHILE_SYNCING,
     SUPERSEDED,
@@ -11,7 +11,7 @@ from ottla.testing.group_scripts_explained import (
     explain_missing,
     why_it_ends,
 )
-from ottla.testing.group_scripts_view import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, UNREADABLE_SUBSCRIPTION, Step
+from ottla.testing.group_scripts.view import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, UNREADABLE_SUBSCRIPTION, Step
 
 
 def step(api: int, **values: Any) -> Step:

@@ -2,9 +2,9 @@
 
 from random import Random
 
-from ottla.testing.group_scripts import Script
-from ottla.testing.group_scripts_moves import MOVES, honest_moves, honest_step, plan_of
-from ottla.testing.group_scripts_view import HEARTBEAT, JOIN_GROUP, SYNC_GROUP, Need, Picture, Step, View
+from ottla.testing.group_scripts.moves import MOVES, honest_moves, honest_step, plan_of
+from ottla.testing.group_scripts.script import Script
+from ottla.testing.group_scripts.view import HEARTBEAT, JOIN_GROUP, SYNC_GROUP, Need, Picture, Step, View
 from ottla.testing.raw_client import build_request
 
 

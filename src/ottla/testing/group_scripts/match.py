@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Semaphore
 from typing import Any
 
-from ottla.testing.group_scripts import TOPICS, Script
-from ottla.testing.group_scripts_duel import Duel, Outcome, TooSlow, differences
-from ottla.testing.group_scripts_explained import UNREADABLE
-from ottla.testing.group_scripts_masks import Masks
-from ottla.testing.group_scripts_play import Player
-from ottla.testing.group_scripts_records import SUFFIXES, comparable_records, read_group_records
+from ottla.testing.group_scripts.duel import Duel, Outcome, TooSlow, differences
+from ottla.testing.group_scripts.explained import UNREADABLE
+from ottla.testing.group_scripts.masks import Masks
+from ottla.testing.group_scripts.play import Player
+from ottla.testing.group_scripts.records import SUFFIXES, comparable_records, read_group_records
+from ottla.testing.group_scripts.script import TOPICS, Script
 from ottla.testing.raw_client import RawClient
 
 LIST_OFFSETS, METADATA, FIND_COORDINATOR, OFFSET_FETCH, CREATE_TOPICS = 2, 3, 10, 9, 19

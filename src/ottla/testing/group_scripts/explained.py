@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.testing.group_scripts_view import (
+from ottla.testing.group_scripts.view import (
     JOIN_GROUP,
     LEAVE_GROUP,
     NONE,

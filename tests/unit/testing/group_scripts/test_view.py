@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.testing.group_scripts import Script
-from ottla.testing.group_scripts_view import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Actor, Need, Step, View
+from ottla.testing.group_scripts.script import Script
+from ottla.testing.group_scripts.view import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Actor, Need, Step, View
 
 
 def told(api: int, answer: dict[str, object], *, member_id: str = "m1") -> Actor:

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from ottla.testing.group_scripts import STEPS_MAX, Script
-from ottla.testing.group_scripts_view import JOIN_GROUP, Need, Picture
+from ottla.testing.group_scripts.script import STEPS_MAX, Script
+from ottla.testing.group_scripts.view import JOIN_GROUP, Need, Picture
 
 
 def steps_of(seed: int, **options: int) -> list[str]:

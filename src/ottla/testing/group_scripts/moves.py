@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from ottla.testing.group_scripts_requests import (
+from ottla.testing.group_scripts.requests import (
     IDENTITIES,
     METADATA_BYTES_MAX,
     STRANGER,
@@ -22,7 +22,7 @@ from ottla.testing.group_scripts_requests import (
     version_of,
     wrong_identity,
 )
-from ottla.testing.group_scripts_view import Actor, Need, Step, View
+from ottla.testing.group_scripts.view import Actor, Need, Step, View
 
 OFFSET_FETCH, FIND_COORDINATOR, DESCRIBE_GROUPS, LIST_GROUPS, DELETE_TOPICS, DELETE_GROUPS, OFFSET_DELETE = 9, 10, 15, 16, 20, 42, 47
 DAY_MS = 86_400_000

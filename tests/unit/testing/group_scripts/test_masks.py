@@ -4,7 +4,7 @@ import uuid
 
 from kio.index import load_response_schema
 
-from ottla.testing.group_scripts_masks import Masks
+from ottla.testing.group_scripts.masks import Masks
 
 IDS = [f"c1-{uuid.UUID(int=number)}" for number in range(3)]
 TOPIC_ID = uuid.UUID(int=77)

@@ -3,8 +3,8 @@
 import uuid
 
 from ottla.core.groups.records import GroupMetadataRecord, GroupMetadataValue, MemberValue, OffsetRecord, OffsetValue
-from ottla.testing.group_scripts_masks import Masks
-from ottla.testing.group_scripts_records import comparable_records
+from ottla.testing.group_scripts.masks import Masks
+from ottla.testing.group_scripts.records import comparable_records
 
 TOPIC_ID = uuid.UUID(int=77)
 

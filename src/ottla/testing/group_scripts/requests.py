@@ -1,13 +1,13 @@
 """The requests of a scripted group's members, right and wrong ones, from what the members know.
 
 A right request is what a client would send; a wrong one differs from it in one thing, which gives the step its kind. Whether and when a
-step is taken is decided in group_scripts.
+step is taken is decided in moves, timers and script.
 """
 
 from random import Random
 from typing import Any
 
-from ottla.testing.group_scripts_view import (
+from ottla.testing.group_scripts.view import (
     HEARTBEAT,
     JOIN_GROUP,
     LEAVE_GROUP,

@@ -2,7 +2,7 @@
 
 The first broker is the one to which the second is held. Every answer, the set of requests that still wait, and the described group are
 compared after every step; a difference that has a reason is counted under it, any other ends the script. Records of the offsets topic
-are compared in group_scripts_records.
+are compared in records.
 """
 
 import time
@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.testing.group_scripts import Script
-from ottla.testing.group_scripts_explained import Led, explain_missing, why_it_ends
-from ottla.testing.group_scripts_play import POLL_SECONDS, Player, picture_of
-from ottla.testing.group_scripts_view import JOIN_GROUP, OFFSET_COMMIT, Step
+from ottla.testing.group_scripts.explained import Led, explain_missing, why_it_ends
+from ottla.testing.group_scripts.play import POLL_SECONDS, Player, picture_of
+from ottla.testing.group_scripts.script import Script
+from ottla.testing.group_scripts.view import JOIN_GROUP, OFFSET_COMMIT, Step
 
 ANSWER_SECONDS_MAX = 10.0
 LAG_SECONDS_MAX = 3.0

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from ottla.testing.group_scripts_requests import IDENTITIES, VERSIONS, heartbeat, join, leave, version_of, wrong_identity
-from ottla.testing.group_scripts_view import Actor, View
+from ottla.testing.group_scripts.requests import IDENTITIES, VERSIONS, heartbeat, join, leave, version_of, wrong_identity
+from ottla.testing.group_scripts.view import Actor, View
 from ottla.testing.raw_client import build_request, kio_versions
 
 

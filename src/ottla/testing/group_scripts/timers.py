@@ -7,9 +7,9 @@ makers of steps, each asked when its turn comes; who plays it sees to it that no
 from collections.abc import Callable
 from random import Random
 
-from ottla.testing.group_scripts_moves import honest_join, honest_sync
-from ottla.testing.group_scripts_requests import heartbeat, join
-from ottla.testing.group_scripts_view import Need, Step, View
+from ottla.testing.group_scripts.moves import honest_join, honest_sync
+from ottla.testing.group_scripts.requests import heartbeat, join
+from ottla.testing.group_scripts.view import Need, Step, View
 
 SESSION_SHORT_MS = 400
 PAUSE_MS = 900

@@ -2,8 +2,8 @@
 
 from random import Random
 
-from ottla.testing.group_scripts import Script
-from ottla.testing.group_scripts_timers import (
+from ottla.testing.group_scripts.script import Script
+from ottla.testing.group_scripts.timers import (
     SESSION_SHORT_MS,
     TIMER_MOVES,
     is_calm,
@@ -12,7 +12,7 @@ from ottla.testing.group_scripts_timers import (
     pending_id_runs_out,
     static_member_runs_out,
 )
-from ottla.testing.group_scripts_view import Actor, Need, Picture, Step, View
+from ottla.testing.group_scripts.view import Actor, Need, Picture, Step, View
 
 
 def view_of(count: int, *, static: bool = False, state: str = "Stable") -> View:
