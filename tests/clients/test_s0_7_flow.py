@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.testing.raw_client import RawClient
-from ottla.testing.raw_member import RawMember, subscription
+from ottla.testing.raw_member import RawMember
+from ottla.testing.sim_protocol import encode_subscription
 
 FIND_COORDINATOR, DESCRIBE_GROUPS = 10, 15
 NONE, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS = 0, 22, 27
@@ -60,19 +61,19 @@ def test_s0_7_from_notice_to_work(
     assert first.join().error_code == NONE
     assert first.sync({first.member_id: b"all"}) == (NONE, b"all")
 
-    joining = background(second.join, [("range", subscription("arrivals"))])
+    joining = background(second.join, [("range", encode_subscription(["arrivals"]))])
     wait_until(lambda: is_in(raw_client, group, "PreparingRebalance"), "the second member asks to join")
     assert first.heartbeat() == REBALANCE_IN_PROGRESS, "the notice"
     assert first.commit(topic, 0, 41) == NONE, "on notice it commits what it has done"
     assert not joining.done(), "the coordinator waits for the first"
 
-    led = first.join([("range", subscription("departures"))])
+    led = first.join([("range", encode_subscription(["departures"]))])
     answer = joining.result(10)
     assert (first.generation, second.generation) == (2, 2)
     assert led.leader == answer.leader == first.member_id, "who joined the group first leads"
     assert {each.member_id: bytes(each.metadata) for each in led.members} == {
-        first.member_id: subscription("departures"),
-        second.member_id: subscription("arrivals"),
+        first.member_id: encode_subscription(["departures"]),
+        second.member_id: encode_subscription(["arrivals"]),
     }, "the leader gets all subscriptions"
     assert not answer.members, "nobody else does"
 
@@ -119,7 +120,7 @@ def test_s0_5_the_heartbeat_interval_bounds_the_notice(
     wait_until(member.assignment, "a member that reads", member.poll)
     newcomer = new_member(group)
     began = time.monotonic()
-    joining = background(newcomer.join, [("range", subscription(topic))])
+    joining = background(newcomer.join, [("range", encode_subscription([topic]))])
     wait_until(joining.done, "the member has heard of the newcomer", lambda: member.consumer.poll(0.01))
     heard_after_s = time.monotonic() - began
     assert joining.result().error_code == NONE

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ottla.testing.raw_client import RawClient
-from ottla.testing.raw_member import RawMember, subscription
+from ottla.testing.raw_member import RawMember
+from ottla.testing.sim_protocol import encode_subscription
 
 FIND_COORDINATOR, SYNC_GROUP, DESCRIBE_GROUPS = 10, 14, 15
 NONE, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, INVALID_GROUP_ID, UNKNOWN_MEMBER_ID = 0, 22, 23, 24, 25
@@ -110,7 +111,7 @@ def test_s3_consumers_and_connect_workers(
 ) -> None:
     group = unique_name("group")
     worker = new_member(group)
-    protocol, metadata = ("range", subscription("flights")) if protocol_type == "consumer" else ("sessioned", b"\0\1 of its own")
+    protocol, metadata = ("range", encode_subscription(["flights"])) if protocol_type == "consumer" else ("sessioned", b"\0\1 of its own")
     assert worker.join([(protocol, metadata)], protocol_type=protocol_type).error_code == NONE
     plan = {worker.member_id: b"\0\1tasks"}
     assert worker.sync(plan, protocol_type=protocol_type, protocol=protocol) == (NONE, b"\0\1tasks")

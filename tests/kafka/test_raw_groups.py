@@ -1,22 +1,17 @@
 """Every version of the APIs about groups and their offsets, with both brokers: members live through the same life in each version."""
 
-import struct
 import uuid
 from typing import Any
 
 import pytest
+
+from ottla.testing.sim_protocol import encode_subscription
 
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 9, 10, 11, 12, 13, 14
 DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS, OFFSET_DELETE = 15, 16, 42, 47
 UNKNOWN_ID = uuid.UUID(int=12345)
 
 pytestmark = pytest.mark.kafka
-
-
-def subscription(*topics: str) -> bytes:
-    """A consumer's subscription, version 0."""
-    names = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
-    return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", -1)
 
 
 class Member:
@@ -36,7 +31,7 @@ class Member:
             "rebalance_timeout": 10_000,
             "member_id": self.member_id,
             "protocol_type": "consumer",
-            "protocols": [{"name": "range", "metadata": subscription("flights")}],
+            "protocols": [{"name": "range", "metadata": encode_subscription(["flights"])}],
         }
         answer = self.talk.ask(JOIN_GROUP, self._version(JOIN_GROUP, otherwise), **(base | values))
         if answer.error_code in (0, 79) and values.get("member_id", self.member_id) == self.member_id:
@@ -348,7 +343,7 @@ def test_offset_delete(same_answers: Any) -> None:
         delete(partition=9)
         delete(name=talk.name("nowhere"))
         delete(group="")
-        member.join(protocols=[{"name": "range", "metadata": subscription(topic)}])
+        member.join(protocols=[{"name": "range", "metadata": encode_subscription([topic])}])
         delete()
         member.sync()
         delete()

@@ -18,6 +18,7 @@ from typing import NamedTuple, Self
 
 from ottla.testing.group_frames import Joined, error_of, heartbeat_frame, join_frame, read_joined, sync_frame
 from ottla.testing.raw_client import RawClient, host_and_port
+from ottla.testing.sim_protocol import encode_assignment, encode_subscription
 
 FIND_COORDINATOR, DESCRIBE_GROUPS = 10, 15
 SESSION_TIMEOUT_MS = 1_800_000
@@ -27,8 +28,9 @@ READ_BYTES = 1 << 18
 WAIT_SECONDS_MAX = 120
 NOT_YET = frozenset((14, 15, 16))  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 22, 27, 79
-ASSIGNMENT = struct.pack(">hihcii", 0, 1, 1, b"t", 1, 0) + struct.pack(">i", -1)  # partition 0 of topic t
-SUBSCRIPTION = struct.pack(">hihc", 0, 1, 1, b"t")
+ASSIGNMENT = encode_assignment({"t": [0]})
+SUBSCRIPTION_HEAD = encode_subscription(["t"])[:-4]
+"""All of it but the user data, which end it."""
 
 
 class UnexpectedAnswer(Exception):
@@ -62,7 +64,7 @@ class Group:
 
     def join_frame(self, member_id: bytes) -> bytes:
         """Metadata differ from round to round: the first member that joins again starts the rebalance, whoever it is."""
-        metadata = SUBSCRIPTION + struct.pack(">ii", 4, self.round)
+        metadata = SUBSCRIPTION_HEAD + struct.pack(">ii", 4, self.round)
         return join_frame(self.name, member_id, metadata, SESSION_TIMEOUT_MS)
 
 

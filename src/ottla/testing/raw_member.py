@@ -3,20 +3,14 @@
 It remembers the member id and the generation that it was given, and says them in its next request. Any broker will do.
 """
 
-import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ottla.testing.raw_client import RawClient
+from ottla.testing.sim_protocol import encode_subscription
 
 OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 11, 12, 13, 14
 MEMBER_ID_REQUIRED = 79
-
-
-def subscription(*topics: str) -> bytes:
-    """What a consumer says when it joins (ConsumerProtocolSubscription, version 0)."""
-    named = b"".join(struct.pack(">h", len(topic.encode())) + topic.encode() for topic in topics)
-    return struct.pack(">hi", 0, len(topics)) + named + struct.pack(">i", -1)
 
 
 class RawMember:
@@ -31,7 +25,7 @@ class RawMember:
 
     def join(
         self,
-        protocols: Sequence[tuple[str, bytes]] = (("range", subscription("flights")),),
+        protocols: Sequence[tuple[str, bytes]] = (("range", encode_subscription(["flights"])),),
         *,
         protocol_type: str = "consumer",
         session_timeout_ms: int = 10_000,

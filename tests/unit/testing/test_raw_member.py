@@ -1,7 +1,7 @@
 """A member as bare requests, through its life."""
 
 from ottla.broker import Broker
-from ottla.testing.raw_member import RawMember, subscription
+from ottla.testing.raw_member import RawMember
 
 
 def test_the_life_of_a_member() -> None:
@@ -15,7 +15,3 @@ def test_the_life_of_a_member() -> None:
         assert member.leave() == 0
         assert member.heartbeat() == 25
         member.close()
-
-
-def test_a_subscription() -> None:
-    assert subscription("ab", "é") == b"\0\0\0\0\0\2\0\2ab\0\2\xc3\xa9\xff\xff\xff\xff"
