@@ -3,9 +3,9 @@
 It finds leaders, asks for offsets, and forgets what turned out to be wrong; trying again is for whoever asks (see `patience`).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from kio.schema.list_offsets.v6.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kio.schema.list_offsets.v6.response import ListOffsetsResponse
@@ -110,7 +110,7 @@ class Cluster:
             by_leader.setdefault(id(connection), (connection, []))[1].append(partition)
         found: dict[TopicPartition, int] = {}
         for connection, asked in by_leader.values():
-            answer = connection.ask(_list_offsets(asked, timestamp), ListOffsetsResponse)
+            answer = connection.ask(list_offsets_request(asked, timestamp), ListOffsetsResponse)
             for topic in answer.topics:
                 for item in topic.partitions:
                     self._raise_for(item.error_code, f"partition {item.partition_index} of topic {topic.name}")
@@ -155,10 +155,11 @@ def parse_addresses(bootstrap_servers: str) -> list[Address]:
     return addresses
 
 
-def _list_offsets(partitions: list[TopicPartition], timestamp: int) -> Any:
-    topics: Mapping[str, list[ListOffsetsPartition]] = {partition.topic: [] for partition in partitions}
+def list_offsets_request(partitions: Iterable[TopicPartition], timestamp: int) -> ListOffsetsRequest:
+    """ListOffsets 6 for partitions of one leader; `timestamp` is in ms since 1970, or EARLIEST or LATEST."""
+    topics: dict[str, list[ListOffsetsPartition]] = {}
     for topic, partition in partitions:
-        topics[topic].append(ListOffsetsPartition(partition_index=i32(partition), timestamp=i64(timestamp)))
+        topics.setdefault(topic, []).append(ListOffsetsPartition(partition_index=i32(partition), timestamp=i64(timestamp)))
     return ListOffsetsRequest(
         replica_id=BrokerId(-1),
         isolation_level=i8(0),

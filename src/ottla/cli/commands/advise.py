@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ottla.cli.properties import parse_properties
 from ottla.core.diagnosis.advice import Advice, ConsumerSettings, advise, idle_or_uneven, record_budget_ms
 
 SETTINGS = {
@@ -68,16 +69,18 @@ def command(
 
 
 def _settings(properties: Path | None, given: tuple[str, ...]) -> ConsumerSettings:
+    texts = parse_properties(properties.read_text("latin-1")) if properties else {}
+    for setting in given:
+        name, equals, text = (part.strip() for part in setting.partition("="))
+        if not equals or name not in SETTINGS:
+            raise click.BadParameter(f"{setting!r}: write one of {', '.join(SETTINGS)} as NAME=VALUE", param_hint="--set")
+        texts[name] = text
     values: dict[str, int] = {}
-    lines = properties.read_text(errors="replace").splitlines() if properties else []
-    for line in (*lines, *given):
-        name, equals, text = (part.strip() for part in line.partition("="))
-        if line in given and (not equals or name not in SETTINGS):
-            raise click.BadParameter(f"{line!r}: write one of {', '.join(SETTINGS)} as NAME=VALUE", param_hint="--set")
-        if name in SETTINGS:
-            if not text.isascii() or not text.isdigit() or int(text) == 0:
-                raise click.BadParameter(f"{name}={text}: the value is a whole number above 0", param_hint="--set or --properties")
-            values[SETTINGS[name]] = int(text)
+    for name in SETTINGS.keys() & texts.keys():
+        text = texts[name].strip()
+        if not text.isascii() or not text.isdigit() or int(text) == 0:
+            raise click.BadParameter(f"{name}={text}: the value is a whole number above 0", param_hint="--set or --properties")
+        values[SETTINGS[name]] = int(text)
     return ConsumerSettings(**values)
 
 

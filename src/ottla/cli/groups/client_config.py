@@ -1,4 +1,4 @@
-"""The file of `--command-config`: Java properties as Kafka's tools take them, as far as they mean something here.
+"""The file of `--command-config`: a client's settings as Kafka's tools take them, as far as they mean something here.
 
 Connections are plain. Whatever asks for security is refused by its name, so that nobody believes in a protection that is not there.
 """
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from ottla.cli.groups.failures import CommandFailed
+from ottla.cli.properties import parse_properties
 
 PLAINTEXT: Final = "PLAINTEXT"
 CLIENT_ID: Final = "client.id"
 _SECURITY: Final = re.compile(r"(sasl|ssl|security)\.")
-_LINE: Final = re.compile(r"((?:\\.|[^\\=:\s])+)(?:\s*[=:]\s*|\s+|$)(.*)", re.DOTALL)
 
 
 def read_client_config(path: str | None) -> dict[str, str]:
@@ -38,25 +38,3 @@ def check_plaintext(settings: Mapping[str, str], path: str) -> None:
             continue
         if _SECURITY.match(name):
             raise CommandFailed(f"{path} sets {name}={value}, but Ottla connects without security only (security.protocol=PLAINTEXT)")
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    """Names and values of a Java properties text: comments, "=", ":" or blanks between them, lines that go on behind a backslash."""
-    settings = {}
-    for line in re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t\f]*", r"\1", text).splitlines():
-        stripped = line.lstrip(" \t\f")
-        if not stripped or stripped[0] in "#!":
-            continue
-        found = _LINE.match(stripped)
-        if found is not None:
-            settings[_unescaped(found[1])] = _unescaped(found[2])
-    return settings
-
-
-def _unescaped(text: str) -> str:
-    letters = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-
-    def letter(found: re.Match[str]) -> str:
-        return chr(int(found[1], 16)) if found[1] else letters.get(found[2], found[2])
-
-    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", letter, text)

@@ -4,19 +4,17 @@ The partition is arithmetic; only its count and its leader are asked for. Asking
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from ottla.cli.groups.client_config import CLIENT_ID, read_client_config
 from ottla.cli.groups.failures import CommandFailed, message, of_error
 from ottla.consumer.admin.client import AdminClient
 from ottla.consumer.admin.values import Failure, Node
 from ottla.consumer.errors import ClientError
+from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS
+from ottla.core.config import BROKER_SETTINGS
 from ottla.core.errors import ErrorCode, PeerError
 from ottla.core.groups.placement import coordinator_partition, java_hash
-
-OFFSETS_TOPIC: Final = "__consumer_offsets"
-PARTITIONS: Final = 50
-"""What offsets.topic.num.partitions is unless it is set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +33,7 @@ class Place:
         found: dict[str, Any] = {
             "group": self.group,
             "hash": self.hash,
-            "topic": OFFSETS_TOPIC,
+            "topic": CONSUMER_OFFSETS,
             "partition": self.partition,
             "partitions": self.partitions,
             "coordinator": self.node._asdict() if self.node else None,
@@ -50,7 +48,7 @@ def find_place(group: str, *, bootstrap_server: str | None, partitions: int | No
     except UnicodeEncodeError as error:
         raise CommandFailed("the group is no text in UTF-8") from error
     if bootstrap_server is None:
-        return place_of(group, partitions or PARTITIONS)
+        return place_of(group, partitions or _partitions_by_default())
     config = read_client_config(command_config)
     try:
         with AdminClient(bootstrap_server, client_id=config.get(CLIENT_ID, "ottla-coordinator"), timeout_ms=timeout_ms) as admin:
@@ -67,22 +65,26 @@ def place_of(group: str, partitions: int, *, node: Node | None = None, note: str
     return Place(group=group, hash=java_hash(group), partition=partition, partitions=partitions, node=node, note=note)
 
 
+def _partitions_by_default() -> int:
+    return int(BROKER_SETTINGS["offsets.topic.num.partitions"].default)
+
+
 def _in_cluster(admin: AdminClient, group: str, partitions: int | None) -> Place:
-    topic = admin.describe_topics([OFFSETS_TOPIC])[OFFSETS_TOPIC]
+    topic = admin.describe_topics([CONSUMER_OFFSETS])[CONSUMER_OFFSETS]
     if isinstance(topic, Failure):
         if topic.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise CommandFailed(f"{OFFSETS_TOPIC}: {message(topic)}")
-        note = f"{OFFSETS_TOPIC} does not exist yet: the first group that needs it makes it"
-        return place_of(group, partitions or PARTITIONS, note=note)
+            raise CommandFailed(f"{CONSUMER_OFFSETS}: {message(topic)}")
+        note = f"{CONSUMER_OFFSETS} does not exist yet: the first group that needs it makes it"
+        return place_of(group, partitions or _partitions_by_default(), note=note)
     count = partitions or max(topic.leaders) + 1
     partition = coordinator_partition(group, count)
     if partition not in topic.leaders:
         raise CommandFailed(
-            f"{OFFSETS_TOPIC} has {len(topic.leaders)} partitions here, and no partition {partition}: leave --partitions out"
+            f"{CONSUMER_OFFSETS} has {len(topic.leaders)} partitions here, and no partition {partition}: leave --partitions out"
         )
     leader = topic.leaders[partition]
     if leader is None:
-        return place_of(group, count, note=f"{OFFSETS_TOPIC}-{partition} has no leader")
+        return place_of(group, count, note=f"{CONSUMER_OFFSETS}-{partition} has no leader")
     return place_of(group, count, node=admin.broker(leader))
 
 
@@ -91,7 +93,7 @@ def lines_of(place: Place) -> list[str]:
     lines = [
         f"group      {place.group}",
         f"hash       {place.hash}",
-        f"partition  {OFFSETS_TOPIC}-{place.partition} (of {place.partitions})",
+        f"partition  {CONSUMER_OFFSETS}-{place.partition} (of {place.partitions})",
     ]
     if place.node is not None:
         lines.append(f"broker     {place.node.broker_id} at {place.node.host}:{place.node.port}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ottla.cli.groups.failures import CommandFailed, UsageProblem, message, named
-from ottla.cli.groups.options import SCENARIOS, GroupsOptions
+from ottla.cli.groups.options import SCENARIOS, GroupsOptions, parse_number
 from ottla.cli.groups.plan import Offsets, clamp, parse_topic, shift, shown
 from ottla.cli.groups.plan_file import read_plan, write_plan
 from ottla.cli.groups.tables import Column, table
@@ -117,7 +117,7 @@ class Resetter:
         options = self._options
         if options.has("to-offset"):
             # Of several Kafka's tool takes the first, here alone.
-            offset = GroupsOptions(frozenset(), {"to-offset": options.all("to-offset")[:1]}).number("to-offset") or 0
+            offset = parse_number(options.all("to-offset")[0], "to-offset")
             return self._clamped(dict.fromkeys(partitions, offset))
         if options.has("to-earliest"):
             return self._admin.list_offsets(partitions, EARLIEST)

@@ -6,13 +6,11 @@ Nothing is created by asking.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from kio.schema.list_offsets.v6.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kio.schema.list_offsets.v6.response import ListOffsetsResponse
-from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import i8, i32, i64
 
 from ottla.consumer.admin.brokers import MAY_PASS, Brokers, Deadline, raise_for
 from ottla.consumer.admin.values import DescribedTopic, Failure, Node
+from ottla.consumer.cluster import list_offsets_request
 from ottla.consumer.errors import RequestFailedError, error_code
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
@@ -67,7 +65,7 @@ def list_offsets(brokers: Brokers, partitions: Iterable[TopicPartition], timesta
         missing = [partition for partition in wanted if partition not in found]
         for broker_id, asked in _by_leader(brokers, missing, deadline).items():
             connection = brokers.node(brokers.known(broker_id), deadline)
-            for topic in brokers.ask(connection, _list_offsets(asked, timestamp), ListOffsetsResponse).topics:
+            for topic in brokers.ask(connection, list_offsets_request(asked, timestamp), ListOffsetsResponse).topics:
                 for item in topic.partitions:
                     raise_for(item.error_code, f"partition {item.partition_index} of topic {topic.name}")
                     found[TopicPartition(topic.name, item.partition_index)] = int(item.offset)
@@ -88,14 +86,3 @@ def _by_leader(brokers: Brokers, partitions: list[TopicPartition], deadline: Dea
             raise RequestFailedError(f"{partition.topic}-{partition.partition} has no leader", ErrorCode.LEADER_NOT_AVAILABLE)
         by_leader.setdefault(leaders[partition], []).append(partition)
     return by_leader
-
-
-def _list_offsets(partitions: list[TopicPartition], timestamp: int) -> ListOffsetsRequest:
-    topics: dict[str, list[ListOffsetsPartition]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(ListOffsetsPartition(partition_index=i32(partition), timestamp=i64(timestamp)))
-    return ListOffsetsRequest(
-        replica_id=BrokerId(-1),
-        isolation_level=i8(0),
-        topics=tuple(ListOffsetsTopic(name=TopicName(name), partitions=tuple(items)) for name, items in topics.items()),
-    )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
+from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS
 from ottla.core.groups.records import GroupMetadataRecord, GroupMetadataValue, OffsetRecord, OffsetValue, decode
 from ottla.core.records.batch import decode_batch, split_batches
 from ottla.testing.group_scripts.masks import Masks
@@ -18,7 +19,6 @@ from ottla.testing.group_scripts.play import FLUSH, SCRIPT_ENDS_AT
 from ottla.testing.raw_client import RawClient
 
 FETCH = 1
-OFFSETS_TOPIC = "__consumer_offsets"
 SUFFIXES = ("-simple", "-none")
 """A script has a group without members and one that is never made, beside the one of its own name."""
 PARTITION_BYTES_MAX = 16 * 1024 * 1024
@@ -64,7 +64,7 @@ def _is_over(group_id: str, found: Mapping[str, list[tuple[int | None, Any]]]) -
 def _fetch(client: RawClient, at: int) -> Any:
     wanted = [{"partition": 0, "current_leader_epoch": -1, "fetch_offset": at, "partition_max_bytes": PARTITION_BYTES_MAX}]
     values = {"replica_id": -1, "max_wait": 100, "max_bytes": PARTITION_BYTES_MAX, "session_epoch": -1}
-    answer = client.call(FETCH, 11, topics=[{"topic": OFFSETS_TOPIC, "partitions": wanted}], **values)
+    answer = client.call(FETCH, 11, topics=[{"topic": CONSUMER_OFFSETS, "partitions": wanted}], **values)
     (part,) = answer.responses[0].partitions
     assert part.error_code == 0, part
     return part

@@ -37,7 +37,7 @@ def test_s1_7_the_arithmetic_of_a_record_and_of_partitions() -> None:
 
 def test_a_file_of_properties_counts_and_the_command_line_goes_before_it(tmp_path: Path) -> None:
     file = tmp_path / "consumer.properties"
-    file.write_text("# a consumer\ngroup.id=g\nmax.poll.records = 100\nmax.poll.interval.ms=60000\n")
+    file.write_text("# a consumer\ngroup.id=g\nmax.poll.records = 100\nmax.poll.interval.ms: 60000\n")
     assert run("--properties", str(file), "--work-per-poll", "90s")[0] == 1
     assert run("--properties", str(file), "--set", "max.poll.interval.ms=120000", "--work-per-poll", "90s")[0] == 0
 

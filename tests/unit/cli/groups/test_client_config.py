@@ -4,13 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.groups.client_config import parse_properties, read_client_config
+from ottla.cli.groups.client_config import read_client_config
 from ottla.cli.groups.failures import CommandFailed
-
-
-def test_properties_as_java_reads_them() -> None:
-    text = "# comment\n! too\n\n a = b \nc:d\ne f\ng\nlong=one, \\\n   two\nk\\=ey=v\\u0041\\tx\\\\\n"
-    assert parse_properties(text) == {"a": "b ", "c": "d", "e": "f", "g": "", "long": "one, two", "k=ey": "vA\tx\\"}
 
 
 def test_a_plain_connection(tmp_path: Path) -> None:
