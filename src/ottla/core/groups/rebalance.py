@@ -12,6 +12,9 @@ from ottla.core.groups.states import GroupState, can_rebalance
 from ottla.core.groups.step import Step
 from ottla.core.groups.subscription import CONSUMER_PROTOCOL_TYPE
 
+SILENT_ROUND_MS_MIN = 100
+"""A round that nobody joins is tried again no sooner, whatever rebalance timeout its members gave: with 0 it would never end."""
+
 
 def trigger_rebalance(step: Step, group: ClassicGroup, trigger: Trigger) -> None:
     """Start a round, or, where one is under way, see whether this completes it. The trigger is told either way."""
@@ -82,7 +85,7 @@ def complete_join(step: Step, group: ClassicGroup) -> None:
     _drop_late_members(step, group)
     if group.members and not _elect_joined_leader(step, group):
         step.log(f"Group {group.group_id} could not complete rebalance because no members rejoined.")
-        step.arm(group.join_timer, group.rebalance_timeout_ms)
+        step.arm(group.join_timer, max(group.rebalance_timeout_ms, SILENT_ROUND_MS_MIN))
         return
     group.generation += 1
     group.pending_sync.clear()

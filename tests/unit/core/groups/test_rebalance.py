@@ -104,3 +104,15 @@ def test_the_empty_group_is_written_down(driver: Any) -> None:
     record = driver.in_state("Stable").do("leave g m1 m2").records[0]
     value = record.value
     assert (value.generation, value.protocol, value.leader, value.members, value.protocol_type) == (3, None, None, (), "consumer")
+
+
+def test_silent_static_members_without_a_rebalance_timeout_do_not_keep_the_coordinator_busy(driver: Any) -> None:
+    driver.given("join g - new=m1 rebalance=60s", "join g m1", "join g - new=s1 instance=i1 rebalance=0", "wait 3000")
+    driver.given("sync g s1 instance=i1 gen=1", "sync g m1 gen=1 plan=s1:flights/0", "leave g m1")
+    fired = []
+    while driver.shell.coordinator.next_deadline_ms() <= driver.now_ms:
+        fired.append(driver.shell.fire_timers(driver.now_ms))
+        assert len(fired) < 10, "the same moment brings another round for ever"
+    assert driver.group().state is GroupState.PREPARING_REBALANCE
+    driver.wait(10_000)
+    assert driver.group().state is GroupState.EMPTY, "the static member's session ends it"
