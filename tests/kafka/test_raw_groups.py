@@ -249,7 +249,20 @@ def test_offset_fetch(same_answers: Any, version: int) -> None:
             fetch(group, [{"name": topic, "topic_id": topic_id, "partition_indexes": [0]}], require_stable=True)
         if version >= 8:
             topics = [{"name": topic, "topic_id": topic_id, "partition_indexes": [2]}]
-            talk.ask(OFFSET_FETCH, groups=[{"group_id": name, "topics": topics} for name in (group, talk.name("nobody"))])
+            other, second = talk.name("other-group"), talk.name("second-topic")
+            second_id = talk.make_topic(second, 2)
+            of_second = [{"name": second, "partitions": [{"partition_index": 1, "committed_offset": 11, "committed_metadata": "eleven"}]}]
+            talk.quietly(OFFSET_COMMIT, 8, group_id=other, generation_id_or_member_epoch=-1, topics=[*commit["topics"], *of_second])
+            both = [*topics, {"name": second, "topic_id": second_id, "partition_indexes": [0, 1]}]
+            talk.ask(
+                OFFSET_FETCH,
+                groups=[
+                    {"group_id": group, "topics": topics},
+                    {"group_id": other, "topics": both},
+                    {"group_id": other, "topics": None},
+                    {"group_id": talk.name("nobody"), "topics": topics},
+                ],
+            )
             talk.ask(OFFSET_FETCH, groups=[])
         if version >= 9:
             talk.ask(OFFSET_FETCH, groups=[{"group_id": group, "topics": topics, "member_id": "nobody", "member_epoch": 3}])

@@ -187,15 +187,19 @@ def test_all_groups(new_groups: Any, scope: list[str]) -> None:
 )
 def test_topics_and_partitions(groups: Any, name: Naming) -> None:
     one, two = groups.topic("a" + name("t"), partitions=3), groups.topic("b" + name("t"), partitions=2)
-    group = groups.commit(groups.commit(name("g"), one, {0: 0, 1: 0, 2: 0}), two, {0: 0, 1: 0})
+    every = [(one, 0), (one, 1), (one, 2), (two, 0), (two, 1)]
+    group = name("g")
 
     def planned(*scope: str) -> list[tuple[str, int]]:
+        groups.commit(groups.commit(group, one, {0: 7, 1: 7, 2: 7}), two, {0: 7, 1: 7})
         ran = groups.run("--reset-offsets", "--group", group, "--to-earliest", "--execute", *scope)
-        return [(row[1], int(row[2])) for row in ran.rows]
+        plan = [(row[1], int(row[2])) for row in ran.rows]
+        assert groups.committed(group) == {partition: 0 if partition in plan else 7 for partition in every}
+        return plan
 
     assert planned("--topic", one) == [(one, 0), (one, 1), (one, 2)]
     assert planned("--topic", f"{one}:1") == [(one, 1)]
-    assert planned("--topic", two, "--topic", one) == [(one, 0), (one, 1), (one, 2), (two, 0), (two, 1)]
+    assert planned("--topic", two, "--topic", one) == every
     assert planned("--topic", f"{one}:2,0", "--topic", f"{two}:1") == [(one, 0), (one, 2), (two, 1)]
     assert planned("--topic", f"{two}:1", "--topic", two) == [(two, 0), (two, 1)], "each once, where Kafka's tool gives up"
 
@@ -263,7 +267,8 @@ def test_a_plan_that_knows_no_such_group_and_one_that_is_not_there(reset: Reset,
 
 @pytest.mark.conformance("ResetConsumerGroupOffsetTest.testResetWithUnrecognizedNewConsumerOption")
 def test_an_option_that_is_none(reset: Reset) -> None:
-    assert reset("--new-consumer", "--to-offset", "2", "--execute").status == 1
+    ran = reset("--new-consumer", "--to-offset", "2", "--execute")
+    assert (ran.status, "--new-consumer" in ran.err) == (1, True)
 
 
 def test_scope_and_scenario_are_needed(reset: Reset) -> None:
