@@ -66,6 +66,8 @@ class ClusterState:
         # One thread: several would only take turns, and the loop would wait for each of them.
         self.loading_executor = ThreadPoolExecutor(1, thread_name_prefix="ottla-loading")
         self.nodes = {node_id: Node(node_id, self) for node_id in self.catalogue.broker_ids}
+        self.deleted_unserved: dict[int, set[str]] = {}
+        """By offsets partition, topics that were deleted while nobody served its groups: their offsets go when somebody does."""
         self._producer_id = self._producer_ids_end = 0
 
     def open(self) -> None:
@@ -107,9 +109,17 @@ class ClusterState:
         self.partitions.delete(topic)
         self.cleaner.topic_deleted(name)
         self.deletions.note(name)
-        for node in self.nodes.values():
-            node.groups.forget_topics((name,))
+        self._forget_offsets(name)
         return None
+
+    def _forget_offsets(self, name: str) -> None:
+        if name == CONSUMER_OFFSETS:
+            self.deleted_unserved.clear()
+        topic = self.catalogue.topics.get(CONSUMER_OFFSETS)
+        served = {number for node in self.nodes.values() for number in node.groups.forget_topics((name,))}
+        for number in range(len(topic.leaders)) if topic else ():
+            if number not in served:
+                self.deleted_unserved.setdefault(number, set()).add(name)
 
     @property
     def controller_id(self) -> int:

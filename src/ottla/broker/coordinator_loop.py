@@ -6,16 +6,15 @@ What the commands of one turn of the event loop store shares one append, unless 
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from ottla.broker.group_loading import load_groups
 from ottla.broker.partitions import Partition
 from ottla.broker.turn import Turn
-from ottla.core.errors import ErrorCode, StorageError
+from ottla.core.errors import ErrorCode, PeerError, StorageError
 from ottla.core.groups.commands import AppendFailed, Command, ExpireOffsets, FinishLoading, ForgetTopics, Resign
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import Effects, Reply
-from ottla.core.groups.log_fold import Lane, LoadedGroups, PlainFold
+from ottla.core.groups.log_fold import LoadedGroups
 from ottla.core.groups.offset_frames import frame_records
 from ottla.core.model import GroupEvent
 
@@ -37,6 +36,7 @@ class CoordinatorLoop:
         clock: Callable[[], int],
         reply: Callable[[Reply], None],
         fail: Callable[[int, Exception], None],
+        broken: "Callable[[CoordinatorLoop, Exception], None]",
         publish: Callable[[tuple[GroupEvent, ...]], None],
         turn: Turn,
     ) -> None:
@@ -45,6 +45,7 @@ class CoordinatorLoop:
         self._clock = clock
         self._reply = reply
         self._fail = fail
+        self._broken = broken
         self._publish = publish
         self._turn = turn
         self._unsettled: list[Effects] = []
@@ -55,10 +56,6 @@ class CoordinatorLoop:
         self._alarm_at_ms = 0
         self._settings = coordinator.registry.settings
         self._next_expiry: asyncio.TimerHandle | None = None
-
-    def load(self, lane: Lane = PlainFold) -> None:
-        """Reads the partition from its start, here and now, then serves. Raises StorageError when its log cannot be read."""
-        self.begin(load_groups(self.partition.log, lane))
 
     def begin(self, loaded: LoadedGroups) -> None:
         """Serves with what the log came to, which may have been read on another thread. What of it means nothing here is logged."""
@@ -76,14 +73,20 @@ class CoordinatorLoop:
         What the broker itself says is done when this returns, since whoever says so counts on it.
         Parked members are answered by a later command or timer. Raises PeerError for a command that no record could hold.
         """
-        if self.coordinator.must_settle_before(command):
-            self.settle()
-        effects = self.coordinator.handle(command, now_ms=self._clock())
-        self._take(effects)
-        if type(command) in NOTICES:
-            self.settle()
-        if effects.timers:
-            self._set_alarm()
+        try:
+            if self.coordinator.must_settle_before(command):
+                self.settle()
+            effects = self.coordinator.handle(command, now_ms=self._clock())
+            self._take(effects)
+            if type(command) in NOTICES:
+                self.settle()
+            if effects.timers:
+                self._set_alarm()
+        except PeerError:
+            raise
+        except Exception as error:
+            self._give_up(error)
+            raise
 
     def beat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ErrorCode | None:
         """The answer to a Heartbeat, or None: then it must be `run`."""
@@ -100,9 +103,7 @@ class CoordinatorLoop:
         try:
             self._settle(steps)
         except Exception as error:
-            # Nobody else would ever answer those who wait.
-            for reply in [reply for step in steps for reply in step.replies]:
-                self._fail(reply.to, error)
+            self._give_up(error, steps)
             raise
 
     def _settle(self, steps: list[Effects]) -> None:
@@ -125,6 +126,20 @@ class CoordinatorLoop:
     def close(self) -> None:
         """Stops: parked members are told to look elsewhere."""
         self.run(Resign())
+        self._stop_clocks()
+
+    def _give_up(self, error: Exception, settling: Sequence[Effects] = ()) -> None:
+        """After a mistake of ours nobody knows what is true here: ends the connections of all who wait, since nobody else would."""
+        self._stop_clocks()
+        waiting = [reply.to for step in (*settling, *self._unsettled) for reply in step.replies]
+        for group in self.coordinator.registry.groups.values():
+            waiting += [to for member in group.members.values() for to in (member.awaiting_join, member.awaiting_sync) if to is not None]
+        self._unsettled, self._framed, self._framed_bytes, self._framed_count = [], [], 0, 0
+        for reply_to in waiting:
+            self._fail(reply_to, error)
+        self._broken(self, error)
+
+    def _stop_clocks(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
@@ -185,7 +200,11 @@ class CoordinatorLoop:
 
     def _ring(self) -> None:
         self._alarm = None
-        while (due := self.coordinator.next_deadline_ms()) is not None and due <= self._clock():
-            self.settle()
-            self._take(self.coordinator.fire_timers(now_ms=self._clock()))
+        try:
+            while (due := self.coordinator.next_deadline_ms()) is not None and due <= self._clock():
+                self.settle()
+                self._take(self.coordinator.fire_timers(now_ms=self._clock()))
+        except Exception as error:
+            self._give_up(error)
+            raise
         self._set_alarm()

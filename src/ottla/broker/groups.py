@@ -14,13 +14,13 @@ from ottla.broker.coordinator_loop import CoordinatorLoop
 from ottla.broker.group_loading import load_groups
 from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Refused
 from ottla.core.config import BrokerConfig
-from ottla.core.errors import ErrorCode, PeerError, StorageError
+from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.groups.commands import Command, ForgetTopics
 from ottla.core.groups.commands import Request as GroupRequest
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import Reply, Result
 from ottla.core.groups.gate import CoordinatorStatus, error_result, refusal
-from ottla.core.groups.log_fold import LoadedGroups
+from ottla.core.groups.log_fold import LoadedGroups, PlainFold
 from ottla.core.groups.placement import coordinator_partition
 from ottla.core.groups.settings import GroupSettings
 
@@ -42,8 +42,6 @@ class Groups:
         self._settings = group_settings(node.cluster.config)
         self._loops: dict[int, CoordinatorLoop] = {}
         self._loading: dict[int, asyncio.Task[None]] = {}
-        self._deleted_meanwhile: dict[int, list[str]] = {}
-        """Topics that were deleted while a coordinator was loading: their offsets go when it has."""
         self._retry_at_ms: dict[int, int] = {}
         self._waiting: dict[int, tuple[Callable[[Result], None], Request | None]] = {}
         self._last_token = 0
@@ -64,7 +62,7 @@ class Groups:
         log_bytes = sum(loop.partition.log.size_bytes for loop in taken)
         for loop in taken:
             if loop.partition.log.size_bytes == 0:
-                loop.load()
+                self._begin(loop, PlainFold().finish())
             else:
                 number = loop.coordinator.partition
                 self._loading[number] = asyncio.get_running_loop().create_task(self._load(number, loop, log_bytes))
@@ -85,6 +83,7 @@ class Groups:
             clock=self._node.cluster.clock,
             reply=self._deliver,
             fail=self._fail,
+            broken=self._is_broken,
             publish=self._node.cluster.events.publish,
             turn=self._node.cluster.turn,
         )
@@ -93,19 +92,23 @@ class Groups:
     async def _load(self, number: int, loop: CoordinatorLoop, log_bytes: int) -> None:
         try:
             loaded = await asyncio.get_running_loop().run_in_executor(self._node.cluster.loading_executor, self._read, loop, log_bytes)
-        except StorageError as error:
-            if self._loops.get(number) is loop:
-                del self._loops[number]
-                self._cannot_serve(number, error)
+        except Exception as error:  # noqa: BLE001 - said in the log; it must not say for ever that it loads
+            self._is_broken(loop, error)
             return
         finally:
             if self._loading.get(number) is asyncio.current_task():
                 del self._loading[number]
         if self._loops.get(number) is loop:
+            self._begin(loop, loaded)
+
+    def _begin(self, loop: CoordinatorLoop, loaded: LoadedGroups) -> None:
+        try:
             loop.begin(loaded)
-            deleted = self._deleted_meanwhile.pop(number, None)
+            deleted = self._node.cluster.deleted_unserved.pop(loop.coordinator.partition, ())
             if deleted:
                 loop.run(ForgetTopics(topics=tuple(deleted)))
+        except Exception as error:  # noqa: BLE001 - said in the log
+            self._is_broken(loop, error)
 
     def _read(self, loop: CoordinatorLoop, log_bytes: int) -> LoadedGroups:
         """Runs in a worker thread."""
@@ -119,7 +122,6 @@ class Groups:
     def resign(self, number: int) -> None:
         """Coordinates the groups of an offsets partition no more: whoever waits is told to look for another coordinator."""
         loop = self._loops.pop(number, None)
-        self._deleted_meanwhile.pop(number, None)
         if loop is not None:
             log.info("%sResigned as the group coordinator for partition %d.", self._log_prefix, number)
             loop.close()
@@ -162,17 +164,16 @@ class Groups:
             else:
                 assert isinstance(command, GroupRequest), "the broker's own notices go to its own coordinators"
                 self._refuse(command, leads=self._leads(number))
-        except (PeerError, StorageError):
+        except Exception:
             self._waiting.pop(getattr(command, "reply_to", 0), None)
             raise
 
-    def forget_topics(self, names: tuple[str, ...]) -> None:
-        """Topics were deleted: their committed offsets go with them."""
-        for number, loop in self._loops.items():
-            if number in self._loading:
-                self._deleted_meanwhile.setdefault(number, []).extend(names)
-            else:
-                loop.run(ForgetTopics(topics=names))
+    def forget_topics(self, names: tuple[str, ...]) -> set[int]:
+        """Topics were deleted: their committed offsets go with them. Returns the offsets partitions in which they have gone."""
+        served = {number: loop for number, loop in self._loops.items() if loop.coordinator.status is CoordinatorStatus.ACTIVE}
+        for loop in served.values():
+            loop.run(ForgetTopics(topics=names))
+        return set(served)
 
     def drop(self) -> None:
         """The broker stops, or the offsets topic itself was deleted: every coordinator resigns."""
@@ -191,16 +192,30 @@ class Groups:
         assert result is not None, "who has resigned refuses everything"
         self._deliver(Reply(to=command.reply_to, result=result))
 
-    def _cannot_serve(self, number: int, error: StorageError) -> None:
+    def _is_broken(self, loop: CoordinatorLoop, error: Exception) -> None:
+        """Nobody knows what this coordinator knows, if it knows anything: its log is read again when somebody asks a while later."""
+        number = loop.coordinator.partition
+        if self._loops.get(number) is loop:
+            del self._loops[number]
+            self._cannot_serve(number, error)
+
+    def _cannot_serve(self, number: int, error: Exception) -> None:
         self._retry_at_ms[number] = self._node.cluster.clock() + RETRY_MS
-        log.error("%s-%d: its groups are not served: %s", CONSUMER_OFFSETS, number, error)
+        mistake = None if isinstance(error, StorageError) else error
+        log.error("%s-%d: its groups are not served: %s", CONSUMER_OFFSETS, number, error, exc_info=mistake)
 
     @property
     def _log_prefix(self) -> str:
         return f"[GroupCoordinator id={self._node.id}] "
 
     def _deliver(self, reply: Reply) -> None:
-        self._waiting.pop(reply.to)[0](reply.result)
+        answer, request = self._waiting.pop(reply.to)
+        try:
+            answer(reply.result)
+        except Exception as error:
+            if request is None:
+                raise
+            request.fail(error)  # one answer that cannot be given must not keep the others from theirs
 
     def _fail(self, reply_to: int, error: Exception) -> None:
         _, request = self._waiting.pop(reply_to, (None, None))

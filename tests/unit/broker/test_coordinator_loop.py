@@ -7,6 +7,7 @@ import pytest
 
 from ottla.broker.coordinator_loop import CoordinatorLoop
 from ottla.broker.dispatch import dispatch, read_request
+from ottla.broker.groups import RETRY_MS
 from ottla.core.errors import PeerError, StorageError
 from ottla.core.model import Record
 
@@ -130,25 +131,60 @@ def test_a_failed_append_is_told_to_everybody_who_shared_it(api) -> None:
     assert api.ask(*FETCH[:2], **FETCH[2]).topics[0].partitions[0].committed_offset == 1
 
 
-def test_a_mistake_of_ours_ends_the_connections_of_those_who_wait(api, caplog) -> None:
-    make_topic(api)
-    assert commit(api) == 0
-    loop = coordinator_of_g(api)
-    working, loop._append = loop._append, lambda section, count: 1 / 0
+def failing_in_one_turn(api, requests: list[tuple[int, int, dict[str, Any]]]) -> list[Exception]:
+    """With what the connections of requests end that arrive in one turn of the loop, or that wait for what happens in it."""
     failed: list[Exception] = []
 
     async def send() -> None:
-        for offset in (1, 2):
-            served, request = read_request(memoryview(api.encode(8, 8, commit_frame(offset))), "/127.0.0.1")
+        for key, version, fields in requests:
+            served, request = read_request(memoryview(api.encode(key, version, fields)), "/127.0.0.1")
             request.fail = failed.append
             dispatch(api.node, served, request)
 
     api.runner.run(send())
-    assert [type(error) for error in failed] == [ZeroDivisionError] * 2
+    return failed
+
+
+def test_a_mistake_of_ours_ends_the_connections_of_those_who_wait_and_the_log_is_read_again(api, caplog) -> None:
+    make_topic(api)
+    assert commit(api) == 0
+    loop = coordinator_of_g(api)
+    loop._append = lambda section, count: 1 / 0
+    join = {"group_id": "h", "session_timeout": 10000, "rebalance_timeout": 10000, "member_id": "", "group_instance_id": "i",
+            "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b""}], "reason": None}  # fmt: skip
+    join["group_id"] = next(name for name in map(str, range(1000)) if api.node.groups.partition_of(name) == loop.coordinator.partition)
+    failed = failing_in_one_turn(api, [(11, 9, join), *((8, 8, commit_frame(offset)) for offset in (1, 2))])
+    assert [type(error) for error in failed] == [ZeroDivisionError] * 3
     assert api.node.groups._waiting == {}
-    assert "failed unexpectedly" in caplog.text
-    loop._append = working
-    loop.coordinator._undecided.remove(2)
+    assert "its groups are not served: division by zero" in caplog.text
+    assert loop._alarm is None
+    assert commit(api) == 15, "COORDINATOR_NOT_AVAILABLE, for a while"
+    api.now_ms += RETRY_MS
+    commit(api)
+    api.settle()
+    assert api.ask(*FETCH[:2], **FETCH[2]).topics[0].partitions[0].committed_offset == 1
+    assert commit(api) == 0
+
+
+def test_a_timer_that_fails_unexpectedly_leaves_nobody_waiting(make_api, monkeypatch) -> None:
+    api = make_api({"group.initial.rebalance.delay.ms": "1"})
+    loop = coordinator_of_g(api)
+    monkeypatch.setattr(type(loop.coordinator), "fire_timers", lambda _coordinator, now_ms: 1 / 0)
+    failed: list[Exception] = []
+    join = {"group_id": "g", "session_timeout": 10000, "rebalance_timeout": 10000, "member_id": "", "group_instance_id": "i",
+            "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b""}], "reason": None}  # fmt: skip
+
+    async def wait() -> None:
+        served, request = read_request(memoryview(api.encode(11, 9, join)), "/127.0.0.1")
+        request.fail = failed.append
+        dispatch(api.node, served, request)
+        api.now_ms += 10
+        while not failed:
+            await asyncio.sleep(0.001)
+
+    api.runner.run(asyncio.wait_for(wait(), 5))
+    assert [type(error) for error in failed] == [ZeroDivisionError]
+    assert loop not in api.node.groups.loops()
 
 
 def test_much_is_appended_at_once(api, monkeypatch) -> None:

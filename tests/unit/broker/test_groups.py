@@ -54,6 +54,18 @@ def test_answers_find_the_one_who_waits_and_only_once(api) -> None:
     assert list(groups._waiting) == [first]
 
 
+def test_an_answer_that_cannot_be_given_keeps_nobody_else_from_theirs(api) -> None:
+    failed: list[Exception] = []
+
+    class Asked:
+        fail = failed.append
+
+    waiting = api.node.groups.wait_for(lambda _result: 1 / 0, Asked)
+    api.node.groups._deliver(Reply(to=waiting, result=DeleteResult(error=ErrorCode.NONE)))
+    assert [type(error) for error in failed] == [ZeroDivisionError]
+    assert api.node.groups._waiting == {}
+
+
 def test_a_disk_that_fails_leaves_nobody_waiting(api, monkeypatch) -> None:
     def full(*_args, **_kwargs) -> None:
         raise StorageError("the disk is full")
@@ -152,6 +164,37 @@ def test_a_topic_deleted_while_a_coordinator_loads_takes_its_offsets_along(slow_
     release.set()
     api.runner.run(api.node.groups.loaded())
     assert committed(api, "g") == {"u": 5}
+
+
+def test_a_topic_deleted_while_a_coordinator_loads_is_known_to_the_next_one(slow_loading) -> None:
+    api, release = slow_loading
+
+    async def move() -> None:
+        api.cluster.delete_topic("t")
+        api.node.groups.resign(0)
+        api.node.groups.take([0])
+        release.set()
+        await api.node.groups.loaded()
+
+    api.runner.run(move())
+    assert committed(api, "g") == {"u": 5}
+    assert api.cluster.deleted_unserved == {}
+
+
+@pytest.mark.parametrize("place", ["load_groups", "begin"])
+def test_a_coordinator_that_fails_unexpectedly_while_it_loads_does_not_load_for_ever(make_api, monkeypatch, caplog, place) -> None:
+    first = make_api({"offsets.topic.num.partitions": "1"})
+    first.cluster.topics.create(NewTopic(name="t", partitions=1))
+    assert commit(first, "g", "t", 5) == ErrorCode.NONE
+    with monkeypatch.context() as patch:
+        patch.setattr(*((room, place) if place == "load_groups" else (CoordinatorLoop, place)), lambda *_: 1 / 0)
+        api = make_api(files=first.files)
+    assert "__consumer_offsets-0: its groups are not served: division by zero" in caplog.text
+    assert commit(api, "g", "t", 6) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    api.now_ms += RETRY_MS
+    assert commit(api, "g", "t", 6) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    api.settle()
+    assert committed(api, "g") == {"t": 5}
 
 
 def test_a_coordinator_that_has_moved_on_forgets_what_it_was_reading(slow_loading, caplog) -> None:

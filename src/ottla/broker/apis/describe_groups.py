@@ -27,7 +27,7 @@ def handle(node: "Node", request: Request) -> None:
         described.append(_group(result, GROUP_OPERATIONS if asked else OPERATIONS_NOT_ASKED_FOR))
 
     for group_id in request.message.groups:
-        reply_to = node.groups.wait_for(take)
+        reply_to = node.groups.wait_for(take, request)
         command = DescribeGroup(reply_to=reply_to, group_id=group_id, unknown_is_error=request.version >= 6)
         node.groups.ask(group_id, command)
     request.reply({"throttle_time": NO_THROTTLE_MS, "groups": described})

@@ -37,7 +37,7 @@ def handle(node: "Node", request: Request) -> None:
     states = tuple(getattr(message, "states_filter", ()))
     types = tuple(getattr(message, "types_filter", ()))
     for loop in node.groups.loops():
-        loop.run(ListGroups(reply_to=node.groups.wait_for(take), states=states, types=types))
+        loop.run(ListGroups(reply_to=node.groups.wait_for(take, request), states=states, types=types))
     request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": errors[0] if errors else ErrorCode.NONE, "groups": groups})
 
 

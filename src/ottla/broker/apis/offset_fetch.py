@@ -42,7 +42,7 @@ def handle(node: "Node", request: Request) -> None:
         answers.append(_group_answer(node, request.version, group, result))
 
     for group in groups:
-        reply_to = node.groups.wait_for(partial(take, group))
+        reply_to = node.groups.wait_for(partial(take, group), request)
         require_stable = bool(getattr(message, "require_stable", False))
         command = OffsetFetch(
             reply_to=reply_to,
