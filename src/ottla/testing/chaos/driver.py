@@ -18,11 +18,17 @@ from ottla.testing.chaos.worker import LIBRARIES, SESSION_MS
 from ottla.testing.process import ServerProcess
 
 GROUP, TOPIC, PARTITIONS = "chaos", "ledger", 24
+SETTINGS = {
+    "default.replication.factor": "3",
+    "group.initial.rebalance.delay.ms": "500",
+    "group.min.session.timeout.ms": "1000",
+}
+"""What the cluster needs for it."""
 CONSUMERS_MAX, CONSUMERS_MIN = 12, 4
-MOVE_EVERY_S = (2.0, 5.0)
-ACT_EVERY_S = (0.3, 1.5)
+MOVE_EVERY_S = (3.0, 7.0)
+ACT_EVERY_S = (0.5, 2.0)
 RECORDS_PER_SECOND = 400
-FREEZE_S = (1.0, SESSION_MS / 1000 + 4)
+FREEZE_S = (0.5, SESSION_MS / 1000 + 3)
 DRAIN_S_MAX = 90
 
 

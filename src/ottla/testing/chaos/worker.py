@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 POLL_S = 0.2
 RECORDS_MAX = 200
-SESSION_MS = 6_000
-HEARTBEAT_MS = 500
+SESSION_MS = 2_000
+"""Shorter than the time between two moves of the coordinator: each move begins every session anew, also those of the dead."""
+HEARTBEAT_MS = 300
 
 
 class Job(NamedTuple):
