@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ottla.cli.properties import parse_properties
+from ottla.core.config import INT_MAX
 from ottla.core.diagnosis.advice import Advice, ConsumerSettings, advise, idle_or_uneven, record_budget_ms
 
 SETTINGS = {
@@ -16,6 +17,7 @@ SETTINGS = {
     "max.poll.records": "max_poll_records",
 }
 """What it judges; a file may hold other settings too."""
+WORK_MS_MAX = 7 * 24 * 3_600_000
 UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 
@@ -30,7 +32,10 @@ class Duration(click.ParamType[int]):
         match = _DURATION.fullmatch(str(value).strip())
         if match is None or match[2] not in UNITS_MS:
             self.fail(f"{value!r}: write a number with ms, s, m or h, for example 6m", param, ctx)
-        return round(float(match[1]) * UNITS_MS[match[2]])
+        milliseconds = float(match[1]) * UNITS_MS[match[2]]
+        if milliseconds > WORK_MS_MAX:
+            self.fail(f"{value!r}: write at most 168h; max.poll.interval.ms itself ends at 24 days", param, ctx)
+        return round(milliseconds)
 
 
 @click.command("advise")
@@ -78,8 +83,9 @@ def _settings(properties: Path | None, given: tuple[str, ...]) -> ConsumerSettin
     values: dict[str, int] = {}
     for name in SETTINGS.keys() & texts.keys():
         text = texts[name].strip()
-        if not text.isascii() or not text.isdigit() or int(text) == 0:
-            raise click.BadParameter(f"{name}={text}: the value is a whole number above 0", param_hint="--set or --properties")
+        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(INT_MAX))
+        if not is_number or not 0 < int(text) <= INT_MAX:
+            raise click.BadParameter(f"{name}={text}: write a whole number from 1 to {INT_MAX}", param_hint="--set or --properties")
         values[SETTINGS[name]] = int(text)
     return ConsumerSettings(**values)
 

@@ -44,6 +44,7 @@ def command(
     """
     if no_groups and groups:
         raise click.UsageError("write --group or --no-groups, not both")
+    _check_addresses(bootstrap_server)
     from rich.console import Console
 
     from ottla.consumer.errors import ClientError
@@ -72,6 +73,16 @@ def command(
     click.echo(f"{copied.records} messages copied from {source} to {target}")
     for group, offsets in sorted(copied.groups.items()):
         click.echo(f"{group}: " + ", ".join(f"{place.partition}:{offset}" for place, offset in sorted(offsets.items())))
+
+
+def _check_addresses(bootstrap_server: str) -> None:
+    """Before Spark starts, which takes its time."""
+    from ottla.consumer.cluster import parse_addresses
+
+    try:
+        parse_addresses(bootstrap_server)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}: write for example 127.0.0.1:9092", param_hint="--bootstrap-server") from error
 
 
 def _sentence(text: str) -> str:

@@ -50,6 +50,13 @@ def test_options_that_contradict_each_other() -> None:
     assert "--group or --no-groups, not both" in done.output
 
 
+def test_an_address_that_is_none_is_told_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "local_session", failing(AssertionError("Spark starts")))
+    done = CliRunner().invoke(main, ["copy-topic", "wide", "narrow", "--bootstrap-server", "nonsense"])
+    assert done.exit_code == 2
+    assert "'nonsense' is no host:port: write for example 127.0.0.1:9092" in done.output
+
+
 def test_it_offers_the_partitioners_that_there_are() -> None:
     done = CliRunner().invoke(main, ["copy-topic", "--help"])
     assert f"[{'|'.join(PARTITIONERS)}]" in done.output
