@@ -4,6 +4,7 @@ It decides nothing: the partition of each record is in its row. Records are writ
 broker that answers late makes no second copy of one.
 """
 
+import datetime
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 DELIVERY_S_MAX = 120
 _WAITING_S = 0.1
+_EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
+_MILLISECOND = datetime.timedelta(milliseconds=1)
 
 
 class CopyError(Exception):
@@ -56,7 +59,7 @@ class CopyWriter:
             "value": row["value"],
             "headers": headers,
             "partition": row["target_partition"],
-            "timestamp": int(row["timestamp"].timestamp() * 1000),
+            "timestamp": (row["timestamp"] - _EPOCH) // _MILLISECOND,  # exactly: a float would lose a millisecond now and then
             "on_delivery": delivered.note(row["partition"], row["offset"]),
         }
         while True:

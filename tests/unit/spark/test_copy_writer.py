@@ -75,6 +75,13 @@ def write(*rows: dict[str, Any]) -> list[dict[str, Any]]:
     return [row for made in CopyWriter("h:1", "narrow")(iter([batch])) for row in made.to_pylist()]
 
 
+def test_no_record_loses_a_millisecond_of_its_time(producer: type[Producer]) -> None:
+    epoch = datetime.datetime.fromtimestamp(0, datetime.UTC)
+    times_ms = range(1_073_741_824_000, 1_073_741_825_000)
+    write(*({**ROW, "timestamp": epoch + datetime.timedelta(milliseconds=each)} for each in times_ms))
+    assert [each["timestamp"] for each in producer.made[0].sent] == list(times_ms)
+
+
 def test_every_row_is_written_as_it_is_and_its_new_place_told(producer: type[Producer]) -> None:
     found = write(ROW, {**ROW, "offset": 41, "headers": None})
     assert found == [
