@@ -12,6 +12,7 @@ from ottla.core.groups.states import GroupState, can_rebalance
 from ottla.core.groups.step import Step
 from ottla.core.groups.subscription import CONSUMER_PROTOCOL_TYPE
 
+GENERATION_MAX = 2**31 - 1
 SILENT_ROUND_MS_MIN = 100
 """A round that nobody joins is tried again no sooner, whatever rebalance timeout its members gave: with 0 it would never end."""
 
@@ -87,7 +88,7 @@ def complete_join(step: Step, group: ClassicGroup) -> None:
         step.log(f"Group {group.group_id} could not complete rebalance because no members rejoined.")
         step.arm(group.join_timer, max(group.rebalance_timeout_ms, SILENT_ROUND_MS_MIN))
         return
-    group.generation += 1
+    group.generation = _next_generation(group.generation)
     group.pending_sync.clear()
     if group.members:
         _form_generation(step, group)
@@ -232,6 +233,11 @@ def _become_empty(step: Step, group: ClassicGroup) -> None:
     step.log(f"Group {group.group_id} with generation {group.generation} is now empty.")
     step.records.append(registration(group, (), leader=None))
     tell_change(step, group, "emptied", GroupState.PREPARING_REBALANCE, GroupState.EMPTY)
+
+
+def _next_generation(generation: int) -> int:
+    """The next 32-bit number, as in Java: a log may say any, and the record of the next one must have room for it."""
+    return generation + 1 if generation < GENERATION_MAX else -GENERATION_MAX - 1
 
 
 def _ids(members: list[Member]) -> str:

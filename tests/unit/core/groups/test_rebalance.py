@@ -116,3 +116,10 @@ def test_silent_static_members_without_a_rebalance_timeout_do_not_keep_the_coord
     assert driver.group().state is GroupState.PREPARING_REBALANCE
     driver.wait(10_000)
     assert driver.group().state is GroupState.EMPTY, "the static member's session ends it"
+
+
+def test_the_generation_after_the_last_one_is_a_generation(driver: Any) -> None:
+    driver.in_state("Stable").group().generation = 2**31 - 1
+    driver.given("leave g m1 m2")
+    assert driver.group().generation == -(2**31), "as in Java; a record has room for it"
+    assert driver.shell.stored.registrations["g"].generation == -(2**31)
