@@ -9,11 +9,15 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import pytest
 
+from ottla.testing.raw_member import RawMember
+
 POLL_SECONDS = 0.05
+FIND_COORDINATOR, DESCRIBE_GROUPS = 10, 15
 
 
 class Timing(NamedTuple):
@@ -423,3 +427,39 @@ def read_offsets_topic(kafka_broker: Any, wait_until: Callable[..., None]) -> Ca
         return records
 
     return read
+
+
+@pytest.fixture
+def background() -> Iterator[Callable[..., Future[Any]]]:
+    """Runs a request that waits for others in a thread."""
+    with ThreadPoolExecutor(4) as pool:
+        yield pool.submit
+
+
+@pytest.fixture
+def described(raw_client: Any) -> Callable[[str], Any]:
+    """`described(group)`: the group as DescribeGroups 5 shows it."""
+
+    def describe(group: str) -> Any:
+        (answer,) = raw_client.call(DESCRIBE_GROUPS, 5, groups=[group]).groups
+        return answer
+
+    return describe
+
+
+@pytest.fixture
+def new_member(
+    kafka_broker: Any, raw_client: Any, described: Callable[[str], Any], wait_until: Callable[..., None]
+) -> Iterator[Callable[..., RawMember]]:
+    """`new_member(group, instance_id=None)`: nothing is sent yet; the group's coordinator is ready."""
+    made: list[RawMember] = []
+
+    def make(group: str, instance_id: str | None = None) -> RawMember:
+        wait_until(lambda: raw_client.call(FIND_COORDINATOR, 0, key=group).error_code == 0, "a coordinator")
+        wait_until(lambda: described(group).error_code == 0, "a loaded coordinator")
+        made.append(RawMember(kafka_broker.bootstrap_servers, group, instance_id=instance_id))
+        return made[-1]
+
+    yield make
+    for member in made:
+        member.close()

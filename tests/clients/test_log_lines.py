@@ -5,15 +5,13 @@ The same requests go to both brokers; the lines that name the group must be the 
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ottla.testing.raw_client import RawClient
 from ottla.testing.raw_member import RawMember
 
-FIND_COORDINATOR, DESCRIBE_GROUPS = 10, 15
 NONE = 0
 
 PREFIX = "[GroupCoordinator id=1 topic=__consumer_offsets partition=P] "
@@ -71,25 +69,9 @@ def read_lines(kafka_broker: Any, caplog: pytest.LogCaptureFixture) -> Callable[
 
 
 @pytest.fixture
-def new_member(
-    kafka_broker: Any, raw_client: RawClient, unique_name: Callable[[str], str], wait_until: Callable[..., None]
-) -> Iterator[Callable[..., RawMember]]:
-    """`new_member(instance_id)`: the only member of a new group whose coordinator is ready; nothing is sent yet."""
-    made: list[RawMember] = []
-
-    def is_loaded(group: str) -> bool:
-        return bool(raw_client.call(DESCRIBE_GROUPS, 5, groups=[group]).groups[0].error_code == NONE)
-
-    def make(instance_id: str | None = None) -> RawMember:
-        group = unique_name("group")
-        wait_until(lambda: raw_client.call(FIND_COORDINATOR, 0, key=group).error_code == NONE, "a coordinator")
-        wait_until(lambda: is_loaded(group), "a loaded coordinator")
-        made.append(RawMember(kafka_broker.bootstrap_servers, group, instance_id=instance_id))
-        return made[-1]
-
-    yield make
-    for member in made:
-        member.close()
+def only_member(new_member: Callable[..., RawMember], unique_name: Callable[[str], str]) -> Callable[..., RawMember]:
+    """`only_member(instance_id=None)`: the only one of a new group; nothing is sent yet."""
+    return lambda instance_id=None: new_member(unique_name("group"), instance_id)
 
 
 def lead(member: RawMember, reason: str | None = None) -> None:
@@ -101,9 +83,9 @@ def lead(member: RawMember, reason: str | None = None) -> None:
 
 
 def test_the_life_of_a_dynamic_member(
-    new_member: Callable[..., RawMember], read_lines: Callable[..., list[str]], wait_until: Callable[..., None]
+    only_member: Callable[..., RawMember], read_lines: Callable[..., list[str]], wait_until: Callable[..., None]
 ) -> None:
-    member = new_member()
+    member = only_member()
     lead(member)
     lead(member, "cached metadata has changed")
     assert member.leave("the consumer is being closed") == NONE
@@ -113,13 +95,13 @@ def test_the_life_of_a_dynamic_member(
 
 
 def test_the_life_of_a_static_member(
-    new_member: Callable[..., RawMember],
+    only_member: Callable[..., RawMember],
     unique_name: Callable[[str], str],
     read_lines: Callable[..., list[str]],
     wait_until: Callable[..., None],
 ) -> None:
     instance_id = unique_name("instance")
-    member = new_member(instance_id)
+    member = only_member(instance_id)
     lead(member)
     names = {member.member_id: "M1"}
     member.member_id = ""

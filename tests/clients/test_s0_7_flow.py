@@ -1,56 +1,22 @@
 """S0.5 and S0.7 on the wire, on both brokers: how members hear of a rebalance, and how it goes on from there."""
 
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
-from ottla.testing.raw_client import RawClient
 from ottla.testing.raw_member import RawMember
 from ottla.testing.sim_protocol import encode_subscription
 
-FIND_COORDINATOR, DESCRIBE_GROUPS = 10, 15
 NONE, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS = 0, 22, 27
-
-
-@pytest.fixture
-def background() -> Iterator[Callable[..., Future[Any]]]:
-    """Runs a request that waits for others in a thread."""
-    with ThreadPoolExecutor(4) as pool:
-        yield pool.submit
-
-
-@pytest.fixture
-def new_member(kafka_broker: Any, raw_client: RawClient, wait_until: Callable[..., None]) -> Iterator[Callable[[str], RawMember]]:
-    """`new_member(group)`: nothing is sent yet; the group's coordinator is ready."""
-    made: list[RawMember] = []
-
-    def make(group: str) -> RawMember:
-        wait_until(lambda: raw_client.call(FIND_COORDINATOR, 0, key=group).error_code == NONE, "a coordinator")
-        wait_until(lambda: described(raw_client, group).error_code == NONE, "a loaded coordinator")
-        made.append(RawMember(kafka_broker.bootstrap_servers, group))
-        return made[-1]
-
-    yield make
-    for member in made:
-        member.close()
-
-
-def described(client: RawClient, group: str) -> Any:
-    (answer,) = client.call(DESCRIBE_GROUPS, 5, groups=[group]).groups
-    return answer
-
-
-def is_in(client: RawClient, group: str, state: str) -> bool:
-    return bool(described(client, group).group_state == state)
 
 
 def test_s0_7_from_notice_to_work(
     new_member: Callable[[str], RawMember],
     group_commit: Callable[..., int],
-    raw_client: RawClient,
+    described: Callable[[str], Any],
     background: Callable[..., Future[Any]],
     unique_name: Callable[[str], str],
     wait_until: Callable[..., None],
@@ -62,7 +28,7 @@ def test_s0_7_from_notice_to_work(
     assert first.sync({first.member_id: b"all"}) == (NONE, b"all")
 
     joining = background(second.join, [("range", encode_subscription(["arrivals"]))])
-    wait_until(lambda: is_in(raw_client, group, "PreparingRebalance"), "the second member asks to join")
+    wait_until(lambda: described(group).group_state == "PreparingRebalance", "the second member asks to join")
     assert first.heartbeat() == REBALANCE_IN_PROGRESS, "the notice"
     assert first.commit(topic, 0, 41) == NONE, "on notice it commits what it has done"
     assert not joining.done(), "the coordinator waits for the first"
@@ -78,7 +44,7 @@ def test_s0_7_from_notice_to_work(
     assert not answer.members, "nobody else does"
 
     syncing = background(second.sync)
-    wait_until(lambda: is_in(raw_client, group, "CompletingRebalance"), "no plan yet")
+    wait_until(lambda: described(group).group_state == "CompletingRebalance", "no plan yet")
     assert first.sync({first.member_id: b"departures", second.member_id: b"arrivals"}) == (NONE, b"departures")
     assert syncing.result(10) == (NONE, b"arrivals"), "everybody gets its own part"
     assert (first.heartbeat(), second.heartbeat()) == (NONE, NONE), "work resumes"
@@ -107,7 +73,7 @@ def test_s0_5_the_heartbeat_interval_bounds_the_notice(
     new_member: Callable[[str], RawMember],
     library_on: Callable[..., Any],
     kafka_broker: Any,
-    raw_client: RawClient,
+    described: Callable[[str], Any],
     background: Callable[..., Future[Any]],
     unique_name: Callable[[str], str],
     wait_until: Callable[..., None],

@@ -1,50 +1,17 @@
 """S3 on the wire, on both brokers: which answer a SyncGroup gets, in the order of the checks, and what becomes of the plan."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
-from ottla.testing.raw_client import RawClient
 from ottla.testing.raw_member import RawMember
 from ottla.testing.sim_protocol import encode_subscription
 
-FIND_COORDINATOR, SYNC_GROUP, DESCRIBE_GROUPS = 10, 14, 15
+SYNC_GROUP = 14
 NONE, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, INVALID_GROUP_ID, UNKNOWN_MEMBER_ID = 0, 22, 23, 24, 25
 REBALANCE_IN_PROGRESS, FENCED_INSTANCE_ID = 27, 82
-
-
-@pytest.fixture
-def background() -> Iterator[Callable[..., Future[Any]]]:
-    """Runs a request that waits for others in a thread."""
-    with ThreadPoolExecutor(4) as pool:
-        yield pool.submit
-
-
-@pytest.fixture
-def new_member(kafka_broker: Any, raw_client: RawClient, wait_until: Callable[..., None]) -> Iterator[Callable[..., RawMember]]:
-    """`new_member(group, instance_id=None)`: nothing is sent yet; the group's coordinator is ready."""
-    made: list[RawMember] = []
-
-    def make(group: str, instance_id: str | None = None) -> RawMember:
-        wait_until(lambda: raw_client.call(FIND_COORDINATOR, 0, key=group).error_code == NONE, "a coordinator")
-        wait_until(lambda: described(raw_client, group).error_code == NONE, "a loaded coordinator")
-        made.append(RawMember(kafka_broker.bootstrap_servers, group, instance_id=instance_id))
-        return made[-1]
-
-    yield make
-    for member in made:
-        member.close()
-
-
-def described(client: RawClient, group: str) -> Any:
-    (answer,) = client.call(DESCRIBE_GROUPS, 5, groups=[group]).groups
-    return answer
-
-
-def is_in(client: RawClient, group: str, state: str) -> bool:
-    return bool(described(client, group).group_state == state)
 
 
 def test_s3_1_and_2_the_order_of_the_checks(new_member: Callable[..., RawMember], unique_name: Callable[[str], str]) -> None:
@@ -79,7 +46,7 @@ def test_s3_1_and_2_the_order_of_the_checks(new_member: Callable[..., RawMember]
 
 def test_s3_3_and_4_by_state_and_who_is_left_out_of_the_plan(
     new_member: Callable[..., RawMember],
-    raw_client: RawClient,
+    described: Callable[[str], Any],
     background: Callable[..., Future[Any]],
     unique_name: Callable[[str], str],
     wait_until: Callable[..., None],
@@ -90,24 +57,24 @@ def test_s3_3_and_4_by_state_and_who_is_left_out_of_the_plan(
     assert first.sync({first.member_id: b"all"}) == (NONE, b"all")
     assert first.sync() == (NONE, b"all"), "Stable: the assignment at once, again"
     joining = background(second.join)
-    wait_until(lambda: is_in(raw_client, group, "PreparingRebalance"), "the second member asks to join")
+    wait_until(lambda: described(group).group_state == "PreparingRebalance", "the second member asks to join")
     assert first.sync() == (REBALANCE_IN_PROGRESS, b"")
     assert first.join().error_code == NONE
     assert joining.result(10).error_code == NONE
 
     parked = background(second.sync)
-    wait_until(lambda: is_in(raw_client, group, "CompletingRebalance"), "the plan is awaited")
+    wait_until(lambda: described(group).group_state == "CompletingRebalance", "the plan is awaited")
     assert not parked.done()
     assert first.sync({first.member_id: b"everything"}) == (NONE, b"everything")
     assert parked.result(10) == (NONE, b""), "whom the plan leaves out gets an empty part"
-    assert is_in(raw_client, group, "Stable")
+    assert described(group).group_state == "Stable"
     assert (first.leave(), second.leave()) == (NONE, NONE)
     assert second.sync() == (UNKNOWN_MEMBER_ID, b""), "Empty: nobody is a member"
 
 
 @pytest.mark.parametrize("protocol_type", ["consumer", "connect"])
 def test_s3_consumers_and_connect_workers(
-    new_member: Callable[..., RawMember], raw_client: RawClient, unique_name: Callable[[str], str], protocol_type: str
+    new_member: Callable[..., RawMember], described: Callable[[str], Any], unique_name: Callable[[str], str], protocol_type: str
 ) -> None:
     group = unique_name("group")
     worker = new_member(group)
@@ -115,5 +82,5 @@ def test_s3_consumers_and_connect_workers(
     assert worker.join([(protocol, metadata)], protocol_type=protocol_type).error_code == NONE
     plan = {worker.member_id: b"\0\1tasks"}
     assert worker.sync(plan, protocol_type=protocol_type, protocol=protocol) == (NONE, b"\0\1tasks")
-    seen = described(raw_client, group)
+    seen = described(group)
     assert (seen.group_state, seen.protocol_type, seen.protocol_data) == ("Stable", protocol_type, protocol)
