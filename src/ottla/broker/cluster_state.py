@@ -138,6 +138,11 @@ class ClusterState:
         self.nodes[node.id] = node
         return node
 
+    def remove_node(self, node: Node) -> None:
+        """Forgets a broker that could not begin to run."""
+        del self.nodes[node.id]
+        self.catalogue.broker_ids = tuple(self.nodes)
+
     def append_to_catalogue(self, records: Sequence[CatalogueRecord]) -> None:
         """Keeps changes of who leads, then applies them. Raises StorageError, with nothing applied."""
         self._catalogue_log.append(records)

@@ -181,25 +181,39 @@ class BrokerTask:
         if len(self.cluster.catalogue.live_ids) == 1:
             raise ConfigError(f"broker {broker_id} is the last one that runs: stop the whole cluster instead")
         self.cluster.leadership.gone(node)
-        server, sockets = self._servers.pop(broker_id)
-        sockets.close()
-        server.stop_reading()
-        server.close()
+        self._close_listener(node)
 
     async def start_broker(self, broker_id: int) -> None:
         """Starts one that was stopped, on its old port; it leads what nobody else could. Raises StorageError or OSError."""
         node = self._node(broker_id)
         if not node.is_alive:
-            await self._open_listener(node)
-            self.cluster.leadership.back(node)
+            await self._begin(node)
 
     async def add_broker(self) -> int:
         """One more broker; what is there stays where it is, new topics use it too. Raises ConfigError or OSError."""
         check_count(len(self.cluster.nodes) + 1, self._listen)
         node = self.cluster.add_node()
-        await self._open_listener(node)
-        self.cluster.leadership.back(node)
+        try:
+            await self._begin(node)
+        except BaseException:
+            self.cluster.remove_node(node)
+            raise
         return node.id
+
+    async def _begin(self, node: Node) -> None:
+        """All of it or nothing: a broker that leads nothing for want of a disk does not listen either."""
+        await self._open_listener(node)
+        try:
+            self.cluster.leadership.back(node)
+        except BaseException:
+            self._close_listener(node)
+            raise
+
+    def _close_listener(self, node: Node) -> None:
+        server, sockets = self._servers.pop(node.id)
+        sockets.close()
+        server.stop_reading()
+        server.close()
 
     async def move_leader(self, topic: str, partition: int, to: int) -> None:
         """Makes broker `to` the leader of a partition. Raises ConfigError when that cannot be, StorageError."""

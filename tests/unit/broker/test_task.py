@@ -1,9 +1,13 @@
-"""How many brokers may listen where; their life is in test_broker and test_cluster."""
+"""How many brokers may listen where, and brokers that cannot begin; their life is in test_broker and test_cluster."""
+
+import asyncio
 
 import pytest
 
-from ottla.broker.task import BROKERS_MAX, check_count, parse_listen
+from ottla.broker.task import BROKERS_MAX, BrokerTask, check_count, parse_listen
+from ottla.core.catalogue.catalogue import NewTopic
 from ottla.core.config import ConfigError
+from ottla.core.errors import StorageError
 
 
 @pytest.mark.parametrize(
@@ -36,3 +40,46 @@ def test_counts_that_cannot_be(brokers: int, listen: str, words: str) -> None:
 @pytest.mark.parametrize(("brokers", "listen"), [(1, "h:65535"), (BROKERS_MAX, "h:0"), (2, "h:65534")])
 def test_counts_that_can(brokers: int, listen: str) -> None:
     check_count(brokers, listen)
+
+
+def test_a_broker_that_cannot_begin_for_want_of_a_disk_can_be_started_later(monkeypatch) -> None:
+    def full(_records) -> None:
+        raise StorageError("the disk is full")
+
+    async def life() -> None:
+        task = BrokerTask(None, {}, "127.0.0.1:0", brokers=2)
+        await task.start()
+        try:
+            task.cluster.topics.create(NewTopic(name="t", partitions=2, replication_factor=1))
+            await task.stop_broker(2)
+            with monkeypatch.context() as patch:
+                patch.setattr(task.cluster._catalogue_log, "append", full)
+                with pytest.raises(StorageError):
+                    await task.start_broker(2)
+            assert not task.cluster.nodes[2].is_alive
+            await task.start_broker(2)
+            assert [await task.leader("t", number) for number in (0, 1)] == [1, 2]
+        finally:
+            await task.stop()
+
+    asyncio.run(life())
+
+
+def test_a_further_broker_whose_port_is_taken_is_none(monkeypatch) -> None:
+    async def taken(_node, _host, _port) -> None:
+        raise OSError("address already in use")
+
+    async def life() -> None:
+        task = BrokerTask(None, {}, "127.0.0.1:0")
+        await task.start()
+        try:
+            with monkeypatch.context() as patch:
+                patch.setattr("ottla.broker.task.listen", taken)
+                with pytest.raises(OSError, match="in use"):
+                    await task.add_broker()
+            assert (list(task.cluster.nodes), task.cluster.catalogue.broker_ids) == ([1], (1,))
+            assert await task.add_broker() == 2
+        finally:
+            await task.stop()
+
+    asyncio.run(life())
