@@ -34,6 +34,7 @@ _FRAME_SIZE = Struct(">i")
 
 _NO_BUFFER = memoryview(b"")
 
+
 class Server:
     """The connections of one listener."""
 
