@@ -58,6 +58,6 @@ sim: setup
 scenarios: setup
 	OTTLA_REWRITE_SCENARIOS=1 $(BIN)/python -m pytest tests/scenarios
 
-# Writes the pages that are made from the code: cli, apis, settings.
+# Writes the pages that are made from the code: cli, apis, settings, states, conformance.
 docs: setup
 	$(BIN)/python scripts/make_docs.py

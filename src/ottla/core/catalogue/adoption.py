@@ -28,15 +28,21 @@ def problem(catalogue: Catalogue, directory_id: bytes, voters: Collection[int]) 
         for number, (replicas, directories) in enumerate(topic.homes):
             if not replicas or not set(replicas).issubset(node_ids):
                 where = ", ".join(map(str, replicas)) or "no broker"
-                here = f"node {node_ids[0]} alone" if len(node_ids) == 1 else f"nodes {', '.join(map(str, node_ids))}"
+                here = f"node {node_ids[0]} alone" if len(node_ids) == 1 else f"the nodes {', '.join(map(str, node_ids))}"
                 return (
-                    f"partition {topic.name}-{number} lies on {where}, and here is {here}: a directory of several Ottla brokers opens with"
-                    " as many (--brokers); of a cluster of Apache Kafka, move every partition to this node with replication factor 1"
+                    f"partition {topic.name}-{number} lies on {where}, and this is {here}: a directory of several Ottla brokers opens with"
+                    f" as many (--brokers {_brokers_needed(catalogue)}); of a cluster of Apache Kafka, move every partition to this node with replication factor 1"
                     " (kafka-reassign-partitions) and stop the others first"
                 )
             if any(other != directory_id and int.from_bytes(other) >= _RESERVED_IDS for other in directories):
                 return f"partition {topic.name}-{number} lies in another one of the node's log.dirs: only nodes with one are opened here"
     return None
+
+
+def _brokers_needed(catalogue: Catalogue) -> int:
+    """So many brokers, from the first on, hold every partition."""
+    last = max((each for topic in catalogue.topics.values() for home in topic.homes for each in home.replicas), default=0)
+    return max(last - catalogue.broker_ids[0] + 1, 1)
 
 
 def first_records(catalogue: Catalogue) -> list[CatalogueRecord]:

@@ -29,7 +29,7 @@ def catalogue_with(*homes: tuple[tuple[int, ...], tuple[bytes, ...]], leader: in
         (((1,), (HERE,)), {1}, None),
         (((1,), ()), set(), None),
         (((1,), (bytes(15) + b"\x02",)), {1}, None),
-        (((1, 2), (HERE, HERE)), {1}, "partition t-0 lies on 1, 2, and here is node 1 alone"),
+        (((1, 2), (HERE, HERE)), {1}, "partition t-0 lies on 1, 2, and this is node 1 alone"),
         (((2,), (HERE,)), {1}, "partition t-0 lies on 2"),
         (((1,), (bytes(range(16)),)), {1}, "another one of the node's log.dirs"),
         (((1,), (HERE,)), {1, 2, 3}, "controllers are the nodes 1, 2, 3"),
