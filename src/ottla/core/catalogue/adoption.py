@@ -31,8 +31,8 @@ def problem(catalogue: Catalogue, directory_id: bytes, voters: Collection[int]) 
                 here = f"node {node_ids[0]} alone" if len(node_ids) == 1 else f"the nodes {', '.join(map(str, node_ids))}"
                 return (
                     f"partition {topic.name}-{number} lies on {where}, and this is {here}: a directory of several Ottla brokers opens with"
-                    f" as many (--brokers {_brokers_needed(catalogue)}); of a cluster of Apache Kafka, move every partition to this node with"
-                    " replication factor 1 (kafka-reassign-partitions) and stop the others first"
+                    f" as many (--brokers {_brokers_needed(catalogue)}); of a cluster of Apache Kafka, move every partition to this node"
+                    " with replication factor 1 (kafka-reassign-partitions) and stop the others first"
                 )
             if any(other != directory_id and int.from_bytes(other) >= _RESERVED_IDS for other in directories):
                 return f"partition {topic.name}-{number} lies in another one of the node's log.dirs: only nodes with one are opened here"
