@@ -49,8 +49,9 @@ class TopicCopy:
     def run(self, spark: SparkSession) -> Copied:
         """Copies the records, then commits for the groups."""
         with AdminClient(self.bootstrap_servers) as admin:
-            partitions = self._check_target(admin)
+            begins = self._check_target(admin)
             commits = self._commits(admin)
+        partitions = len(begins)
         tables = Tables(spark, self.directory)
         options = {"kafka.bootstrap.servers": self.bootstrap_servers, "subscribe": self.source, "includeHeaders": "true"}
         records = spark.read.format("ottla").options(**options).load()
@@ -58,6 +59,9 @@ class TopicCopy:
         written = ordered.mapInArrow(CopyWriter(self.bootstrap_servers, self.target), OFFSET_MAP)
         # Kept at once: were the table computed twice, the records would be written twice.
         offset_map = tables.write(OFFSET_MAP_TABLE, written, OFFSET_MAP)
+        counts = {row["target_partition"]: row["count"] for row in offset_map.groupBy("target_partition").count().collect()}
+        with AdminClient(self.bootstrap_servers) as admin:
+            _check_once(admin, begins, counts)
         plain = {group: [(each.partition, offset) for each, offset in offsets.items()] for group, offsets in commits.items()}
         moved: dict[str, dict[TopicPartition, int]] = {}
         if plain:
@@ -66,9 +70,10 @@ class TopicCopy:
         with AdminClient(self.bootstrap_servers) as admin:
             for group, offsets in moved.items():
                 _commit(admin, group, offsets)
-        return Copied(offset_map.count(), moved)
+        return Copied(sum(counts.values()), moved)
 
-    def _check_target(self, admin: AdminClient) -> int:
+    def _check_target(self, admin: AdminClient) -> Mapping[TopicPartition, int]:
+        """Where the target's partitions begin, and end."""
         described = admin.describe_topics([self.source, self.target])
         for name in (self.source, self.target):
             if not isinstance(described[name], DescribedTopic):
@@ -76,9 +81,10 @@ class TopicCopy:
         target = described[self.target]
         assert isinstance(target, DescribedTopic)
         places = [TopicPartition(self.target, number) for number in target.leaders]
-        if admin.list_offsets(places, EARLIEST) != admin.list_offsets(places, LATEST):
+        begins = admin.list_offsets(places, EARLIEST)
+        if begins != admin.list_offsets(places, LATEST):
             raise CopyError(f"{self.target} has records already: copy into an empty topic")
-        return len(places)
+        return begins
 
     def _commits(self, admin: AdminClient) -> dict[str, dict[TopicPartition, int]]:
         """The groups' offsets for the source; every group must be at rest, since its members would go on committing for the source."""
@@ -92,6 +98,17 @@ class TopicCopy:
                 found[group] = mine
         _check_at_rest(admin, found)
         return found
+
+
+def _check_once(admin: AdminClient, begins: Mapping[TopicPartition, int], counts: Mapping[int, int]) -> None:
+    """Spark may run a task again without telling it so, when machines are lost; and others may write too. Then groups would go wrong."""
+    for place, end in admin.list_offsets(list(begins), LATEST).items():
+        found, copied = end - begins[place], counts.get(place.partition, 0)
+        if found != copied:
+            raise CopyError(
+                f"{place.topic}-{place.partition} has {found} records, and {copied} were copied: a task ran twice, or somebody else writes"
+                f" there. Delete {place.topic} and copy again"
+            )
 
 
 def _check_at_rest(admin: AdminClient, groups: Iterable[str]) -> None:

@@ -88,3 +88,11 @@ def test_offsets_that_cannot_be_read_are_in_the_way(admin: Admin) -> None:
 def test_only_offsets_of_the_source_count(admin: Admin) -> None:
     assert copy()._commits(admin) == {"g": {TopicPartition("wide", 0): 5}}  # type: ignore[arg-type]
     assert copy(groups=())._commits(admin) == {}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("counts", "words"), [({0: 1}, "narrow-0 has 2 records, and 1 were copied"), ({}, "and 0 were copied")])
+def test_what_was_written_twice_is_noticed(admin: Admin, counts: dict[int, int], words: str) -> None:
+    admin.latest = 7
+    with pytest.raises(CopyError, match=words):
+        copy_topic._check_once(admin, {TopicPartition("narrow", 0): 5}, counts)
+    copy_topic._check_once(admin, {TopicPartition("narrow", 0): 5}, {0: 2})
