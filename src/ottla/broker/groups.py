@@ -7,6 +7,7 @@ that log cannot be read the answer is COORDINATOR_NOT_AVAILABLE, and it is read 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla.broker.api import Request
@@ -121,10 +122,12 @@ class Groups:
 
     def resign(self, number: int) -> None:
         """Coordinates the groups of an offsets partition no more: whoever waits is told to look for another coordinator."""
-        loop = self._loops.pop(number, None)
+        loop = self._loops.get(number)
         if loop is not None:
             log.info("%sResigned as the group coordinator for partition %d.", self._log_prefix, number)
-            loop.close()
+            with suppress(Exception):  # `_is_broken` has said it; whatever is going on here must go on
+                loop.close()
+            self._loops.pop(number, None)
 
     def loop(self, number: int) -> CoordinatorLoop | None:
         """The coordinator of an offsets partition; None when another broker leads it, or its log could not be read."""
@@ -170,10 +173,13 @@ class Groups:
 
     def forget_topics(self, names: tuple[str, ...]) -> set[int]:
         """Topics were deleted: their committed offsets go with them. Returns the offsets partitions in which they have gone."""
-        served = {number: loop for number, loop in self._loops.items() if loop.coordinator.status is CoordinatorStatus.ACTIVE}
-        for loop in served.values():
-            loop.run(ForgetTopics(topics=names))
-        return set(served)
+        done = set()
+        for number, loop in tuple(self._loops.items()):
+            if loop.coordinator.status is CoordinatorStatus.ACTIVE:
+                with suppress(Exception):  # as in `resign`
+                    loop.run(ForgetTopics(topics=names))
+                    done.add(number)
+        return done
 
     def drop(self) -> None:
         """The broker stops, or the offsets topic itself was deleted: every coordinator resigns."""

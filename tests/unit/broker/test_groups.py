@@ -197,6 +197,29 @@ def test_a_coordinator_that_fails_unexpectedly_while_it_loads_does_not_load_for_
     assert committed(api, "g") == {"t": 5}
 
 
+def test_a_mistake_in_one_coordinator_keeps_nothing_else_from_going_on(make_api, caplog) -> None:
+    api = make_api({"offsets.topic.num.partitions": "2"})
+    api.cluster.topics.create(NewTopic(name="t", partitions=1))
+    one, other = group_in(0, 2), group_in(1, 2)
+    for group in (one, other):
+        assert commit(api, group, "t", 5) == ErrorCode.NONE
+    api.node.groups.loop(0)._append = lambda *_: 1 / 0
+    api.ask(20, 5, timeout=1000, topic_names=["t"])
+    assert committed(api, other) == {}
+    assert "__consumer_offsets-0: its groups are not served: division by zero" in caplog.text
+    api.now_ms += RETRY_MS
+    api.runner.run(_take_and_load(api))
+    assert committed(api, one) == {}, "it is done when the log is read again"
+    api.node.groups.loop(1)._clock = lambda: 1 / 0
+    api.node.groups.drop()
+    assert api.node.groups.loops() == []
+
+
+async def _take_and_load(api) -> None:
+    api.node.groups.loop(0)
+    await api.node.groups.loaded()
+
+
 def test_a_coordinator_that_has_moved_on_forgets_what_it_was_reading(slow_loading, caplog) -> None:
     api, release = slow_loading
 
