@@ -1,6 +1,7 @@
 """S0.3: a topic's messages into one with fewer partitions: each key's order kept, and every group goes on without missing anything."""
 
 import random
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,11 +64,12 @@ def servers() -> Iterator[str]:
         make(broker.bootstrap_servers, "narrow", TARGET_PARTITIONS)
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "partitioner": "murmur2_random"})
         dice = random.Random(7)
+        began_ms = int(time.time() * 1000)  # records of long ago would be retention's, if Spark took its time
         for number in range(RECORDS):
             key = None if number % 10 == 0 else b"key-%d" % dice.randrange(60)
             where = {"partition": dice.randrange(SOURCE_PARTITIONS)} if key is None else {}
             value = None if number % 50 == 0 else b"%d" % number
-            stamp = 1_700_000_000_000 + number - dice.randrange(20)  # times run backwards now and then
+            stamp = began_ms + number - dice.randrange(20)  # times run backwards now and then
             producer.produce("wide", value, key, timestamp=stamp, headers=[("number", b"%d" % number)], **where)
         assert producer.flush(20) == 0
         yield broker.bootstrap_servers
