@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 from click.testing import CliRunner
 
+from ottla.broker import Broker
 from ottla.cli.main import main
 from ottla.consumer.admin.client import AdminClient
 from ottla.consumer.admin.values import DescribedGroup
@@ -344,9 +345,13 @@ def plans(tmp_path_factory: pytest.TempPathFactory, prefixes: Mapping[str, str])
 
 
 @pytest.fixture(scope="module")
-def prepared(reference: Any, our_broker: str, prefixes: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
-    """Both brokers' addresses, with two equal sets of topics and groups on each."""
-    servers = {"apache-kafka": reference.shared().bootstrap_servers, "ottla": our_broker}
+def prepared(reference: Any, prefixes: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+    """Both brokers' addresses, with two equal sets of topics and groups on each.
+
+    They are nobody else's: Kafka's tool gives up on all groups where one of them has an assignment that it cannot read.
+    """
+    ours = Broker().start()
+    servers = {"apache-kafka": reference.own({}).bootstrap_servers, "ottla": ours.bootstrap_servers}
     members = {kind: Members(address) for kind, address in servers.items()}
     try:
         with ThreadPoolExecutor(4) as pool:
@@ -358,6 +363,8 @@ def prepared(reference: Any, our_broker: str, prefixes: Mapping[str, str]) -> It
     finally:
         for each in members.values():
             each.close()
+        reference.end_own()
+        ours.stop()
 
 
 def command_lines(text: str, prefix: str, plans: Path, servers: str) -> list[list[str]]:

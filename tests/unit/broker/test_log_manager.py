@@ -306,7 +306,7 @@ def test_work_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> Non
         files.replace = fail  # type: ignore[method-assign]
         cluster.log_manager.begin()
         async with asyncio.timeout(5):
-            while not files.exists("replication-offset-checkpoint"):
+            while not files.exists("replication-offset-checkpoint") or "it is tried again" not in caplog.text:
                 await asyncio.sleep(0.002)
         cluster.close()
 
