@@ -422,6 +422,8 @@ MASKS = (
     (r"^(Invalid (?:state|types) list .* are:) (.*)$", lambda found: f"{found[1]} {sorted(found[2].split(', '))}"),
     (r"^(Option .* takes .* options: )(.*)$", lambda found: f"{found[1]} {sorted(found[2].split(', '))}"),
     (r"^Error: No such option.*$", "an option that is none"),
+    # How far it had come when no time was left depends on the machine.
+    (r"Timed out waiting (?:for a node assignment|to send the call)", "Timed out"),
     (r"^((?:Deletion of requested|These consumer) .*?)('.*')", lambda found: f"{found[1]} {sorted(found[2].split(', '))}"),
 )
 
