@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ottla.core.records.batch import split_batches
+from ottla.testing.group_scripts.duel import differences
 from ottla.testing.raw_client import Disconnected, RawClient
 
 CLIENT_ID = "differential"
@@ -129,18 +130,6 @@ class Talk:
         if isinstance(value, datetime.datetime) and value.year > 2000:
             return "<now>"
         return int(value) if isinstance(value, int) else value
-
-
-def differences(ours: Any, theirs: Any, where: str) -> Iterator[str]:
-    """Every place where two answers differ, with both values."""
-    if isinstance(ours, dict) and isinstance(theirs, dict) and ours.keys() == theirs.keys():
-        for name in ours:
-            yield from differences(ours[name], theirs[name], f"{where}.{name}")
-    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
-        for number, pair in enumerate(zip(ours, theirs)):
-            yield from differences(*pair, f"{where}[{number}]")
-    elif ours != theirs:
-        yield f"{where}: {ours!r} != {theirs!r}"
 
 
 @pytest.fixture(scope="session")

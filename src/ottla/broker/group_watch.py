@@ -16,6 +16,7 @@ from ottla.broker.group_counts import GroupCounts
 from ottla.broker.group_history import GroupHistory
 from ottla.broker.group_picture import BrokerRow, GroupRow, GroupsPicture, OffsetRow, TopicRow
 from ottla.broker.partitions import Partitions
+from ottla.broker.watch import Watch
 from ottla.core.catalogue.catalogue import Topic
 from ottla.core.diagnosis.burrow import Status, group_status
 from ottla.core.errors import StorageError
@@ -115,8 +116,10 @@ class _Turns:
         self.busy_s += time.perf_counter() - self._began
 
 
-class GroupWatch:
-    """`note` takes every group event; `begin` when the broker serves, `stop` before its logs are closed; `picture` from any thread."""
+class GroupWatch(Watch):
+    """`note` takes every group event; `picture` from any thread."""
+
+    what = "the picture of the groups"
 
     def __init__(
         self,
@@ -126,6 +129,7 @@ class GroupWatch:
         cluster_id: str,
         clock: Callable[[], int],
     ) -> None:
+        super().__init__()
         self._coordinators = coordinators
         self._partitions = partitions
         self._topics = topics
@@ -138,31 +142,15 @@ class GroupWatch:
         self._openings_left = 0
         self._commits: dict[int, int] = {}
         self._commits_seen: dict[tuple[int, int], int] = {}
-        self._task: asyncio.Task[None] | None = None
         self.picture = GroupsPicture(at_ms=clock(), cluster_id=cluster_id)
 
     def note(self, event: GroupEvent) -> None:
         """Counts an event."""
         self._counts.note(event)
 
-    def begin(self) -> None:
-        """Begins to watch, on the running loop."""
-        self._task = asyncio.get_running_loop().create_task(self._watch())
-
-    async def stop(self) -> None:
-        """Ends the watch; `picture` stays what it was."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
-
-    async def _watch(self) -> None:
-        while True:
-            try:
-                await self.look()
-            except Exception:
-                log.exception("the picture of the groups could not be drawn; it is tried again")
-            await asyncio.sleep(max(INTERVAL_S, self.picture.took_s / BUSY_SHARE_MAX))
+    def pause_s(self) -> float:
+        """Longer after a look that took long."""
+        return max(INTERVAL_S, self.picture.took_s / BUSY_SHARE_MAX)
 
     async def look(self) -> None:
         """Draws the picture anew."""

@@ -12,6 +12,7 @@ from ottla.broker.growth import Growth, PartitionSize
 from ottla.broker.health import CleanerView, HealthView, PartitionView, picture
 from ottla.broker.log_cleaner import LogCleaner
 from ottla.broker.partitions import Partitions
+from ottla.broker.watch import Watch
 from ottla.core.cleaning.health import Finding, PartitionFault
 from ottla.core.model import TopicPartition
 
@@ -21,10 +22,13 @@ INTERVAL_S: Final = 5
 _PER_TURN: Final = 64
 
 
-class HealthWatch:
-    """`begin` when the broker serves, `stop` before its logs are closed. `log_directory`: what the picture calls the data."""
+class HealthWatch(Watch):
+    """`view` from any thread. `log_directory`: what the picture calls the data."""
+
+    what = "the health picture"
 
     def __init__(self, partitions: Partitions, cleaner: LogCleaner, log_directory: str, clock: Callable[[], int]) -> None:
+        super().__init__()
         self._partitions = partitions
         self._cleaner = cleaner
         self._log_directory = log_directory
@@ -32,27 +36,11 @@ class HealthWatch:
         self._growth = Growth()
         self._offline_since_ms: dict[TopicPartition, int] = {}
         self._ill: dict[str, Finding] = {}
-        self._task: asyncio.Task[None] | None = None
         self.view: HealthView = self._drawn(cleaner.view(), [], {})
 
-    def begin(self) -> None:
-        """Begins to watch, on the running loop."""
-        self._task = asyncio.get_running_loop().create_task(self._watch())
-
-    async def stop(self) -> None:
-        """Ends the watch; `view` stays what it was."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
-
-    async def _watch(self) -> None:
-        while True:
-            try:
-                await self.look()
-            except Exception:
-                log.exception("the health picture could not be drawn; it is tried again")
-            await asyncio.sleep(INTERVAL_S)
+    def pause_s(self) -> float:
+        """The same after each look."""
+        return INTERVAL_S
 
     async def look(self) -> None:
         """Draws the picture anew."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from ottla.core.errors import PeerError
+from ottla.core.fields import uvarint
 from ottla.core.wire import Buffer
 
 Walk = Callable[[Buffer, int, int], int]
@@ -19,7 +20,6 @@ _FIXED_BYTES = {
     "int64": 8, "timedelta_i64": 8, "datetime_i64": 8, "float64": 8, "uuid": 16,
 }  # fmt: skip
 _LENGTH_BYTES = {"string": 2, "bytes": 4, "records": 4}
-_VARINT_BYTES_MAX = 5
 
 
 _WALKERS: dict[type[Any], Walk] = {}
@@ -91,24 +91,10 @@ def _is_array(annotation: Any) -> bool:
     return any(getattr(part, "__origin__", None) is tuple for part in _parts(annotation))
 
 
-def _uvarint(buffer: Buffer, at: int) -> tuple[int, int]:
-    byte = buffer[at]
-    if byte < 0x80:
-        return byte, at + 1
-    value, shift = byte & 0x7F, 7
-    for position in range(at + 1, at + _VARINT_BYTES_MAX):
-        byte = buffer[position]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position + 1
-        shift += 7
-    raise PeerError("a varint of more than 5 bytes")
-
-
 def _length(buffer: Buffer, at: int, length_bytes: int) -> tuple[int, int]:
     """A length and the position behind it: a varint of one more (`length_bytes` 0), or a signed number; -1 is null."""
     if length_bytes == 0:
-        length, at = _uvarint(buffer, at)
+        length, at = uvarint(buffer, at)
         return length - 1, at
     return int.from_bytes(buffer[at : at + length_bytes], "big", signed=True), at + length_bytes
 
@@ -145,10 +131,10 @@ def _array(flexible: bool, item: Walk, nullable: bool) -> Walk:
 
 
 def _tagged_fields(buffer: Buffer, at: int, end: int) -> int:
-    count, at = _uvarint(buffer, at)
+    count, at = uvarint(buffer, at)
     for _ in range(count):
-        _, at = _uvarint(buffer, at)
-        size, at = _uvarint(buffer, at)
+        _, at = uvarint(buffer, at)
+        size, at = uvarint(buffer, at)
         at += size
         if at > end:
             raise PeerError("a tagged field that is longer than its message")

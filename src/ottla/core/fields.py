@@ -32,8 +32,8 @@ def int64(data: bytes, at: int) -> tuple[int, int]:
     return _INT64(data, at)[0], at + 8
 
 
-def uvarint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned varint of at most 5 bytes."""
+def uvarint(data: bytes | bytearray | memoryview, at: int) -> tuple[int, int]:
+    """An unsigned varint of at most 5 bytes. Raises IndexError when the bytes are too few."""
     byte = data[at]
     if byte < 0x80:
         return byte, at + 1
