@@ -1,4 +1,5 @@
-"""The tables that Spark sees here, with their types written out: what comes from Kafka, group events, and what the pipelines make of them.
+"""The tables that Spark sees here, with their types written out: what comes from Kafka, group events, group records, and what the pipelines
+make of them.
 
 Only names and types; how a table is read or computed is said elsewhere. Times are UTC; units are last in the names.
 """
@@ -9,6 +10,7 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     BooleanType,
+    DataType,
     IntegerType,
     LongType,
     MapType,
@@ -19,6 +21,7 @@ from pyspark.sql.types import (
 )
 
 GROUP_EVENTS_TOPIC: Final = "__ottla_group_events"
+OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 KAFKA: Final = StructType(
     [
@@ -101,3 +104,155 @@ REBALANCES: Final = StructType(
     ]
 )
 """One row a rebalance; ottla.core.diagnosis.rebalances.Rebalance says what each column means (there the start is in ms)."""
+
+
+def _columns(**types: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in types.items()])
+
+
+_TEXTS: Final = ArrayType(StringType())
+_PLACE: Final = {"partition": IntegerType(), "offset": LongType(), "timestamp": TimestampType()}
+"""Of a record in the offsets topic; the timestamp is the broker's, when it wrote the record."""
+
+GROUP_MEMBER: Final = _columns(
+    member_id=StringType(),
+    group_instance_id=StringType(),
+    client_id=StringType(),
+    client_host=StringType(),
+    rebalance_timeout=IntegerType(),
+    session_timeout=IntegerType(),
+    subscribed_topics=_TEXTS,
+    assignment=MapType(StringType(), ArrayType(IntegerType())),
+)
+"""A member in a classic group's record. Timeouts in ms; what a client embedded is null where it is not what a consumer sends."""
+
+GROUP_RECORDS: Final = _columns(
+    **_PLACE,
+    record_type=IntegerType(),
+    is_known=BooleanType(),
+    is_tombstone=BooleanType(),
+    group=StringType(),
+    topic=StringType(),
+    topic_partition=IntegerType(),
+    committed_offset=LongType(),
+    leader_epoch=IntegerType(),
+    metadata=StringType(),
+    commit_timestamp=TimestampType(),
+    expire_timestamp=TimestampType(),
+    topic_id=StringType(),
+    value_version=IntegerType(),
+    protocol_type=StringType(),
+    generation=IntegerType(),
+    protocol=StringType(),
+    leader=StringType(),
+    state_timestamp=TimestampType(),
+    members=ArrayType(GROUP_MEMBER),
+    record=StringType(),
+)
+"""One row a record of the offsets topic, decoded by the source (`decode=group_records`); what a record does not have is null.
+
+record_type: the version in the key (0, 1 offset commit; 2 group metadata; 3 and more: KIP-848, share and streams groups, in `record` as JSON);
+is_known: its type and the version of its value are known here. ottla.columnar.group_records has the same columns as Arrow types.
+"""
+
+OFFSET_COMMITS: Final = _columns(
+    **_PLACE,
+    group=StringType(),
+    topic=StringType(),
+    topic_partition=IntegerType(),
+    is_tombstone=BooleanType(),
+    committed_offset=LongType(),
+    leader_epoch=IntegerType(),
+    metadata=StringType(),
+    commit_timestamp=TimestampType(),
+    expire_timestamp=TimestampType(),
+    topic_id=StringType(),
+    record_type=IntegerType(),
+    value_version=IntegerType(),
+)
+"""One row a commit, and one a tombstone, with which an offset was deleted or expired; its columns from committed_offset to topic_id are null."""
+
+GROUP_RECORD_COUNTS: Final = _columns(
+    partition=IntegerType(),
+    record_type=IntegerType(),
+    value_version=IntegerType(),
+    is_known=BooleanType(),
+    is_tombstone=BooleanType(),
+    records=LongType(),
+    first_offset=LongType(),
+    last_offset=LongType(),
+)
+"""How many records of each kind were read, known or not; a stream adds rows with each micro-batch: sum them up."""
+
+GROUP_GENERATIONS: Final = _columns(
+    **_PLACE,
+    group=StringType(),
+    is_tombstone=BooleanType(),
+    generation=IntegerType(),
+    protocol_type=StringType(),
+    protocol=StringType(),
+    leader=StringType(),
+    state_timestamp=TimestampType(),
+    sync_ms=LongType(),
+    changes=_TEXTS,
+    generations_skipped=IntegerType(),
+    joined=_TEXTS,
+    left=_TEXTS,
+    replaced=_TEXTS,
+    partitions_assigned=IntegerType(),
+    partitions_moved=IntegerType(),
+    partitions_new=IntegerType(),
+    members=ArrayType(GROUP_MEMBER),
+    value_version=IntegerType(),
+)
+"""One row a record of a classic group: its state at one generation, and what differs from its record before. docs/pipelines.md has the columns."""
+
+GROUP_EPOCHS: Final = _columns(
+    **_PLACE,
+    group=StringType(),
+    record_type=IntegerType(),
+    is_tombstone=BooleanType(),
+    member_id=StringType(),
+    epoch=IntegerType(),
+    previous_epoch=IntegerType(),
+    state=IntegerType(),
+    metadata_hash=LongType(),
+)
+"""One row a record that carries an epoch of a group (KIP-848; share and streams groups too): the group's, its target assignment's, a member's."""
+
+END_OFFSETS: Final = _columns(
+    topic=StringType(),
+    partition=IntegerType(),
+    start_offset=LongType(),
+    end_offset=LongType(),
+    measured_at=TimestampType(),
+)
+"""Where a topic's partition began (null: not asked) and ended (the offset of its next record) at a time; any number of rows a partition."""
+
+LAG: Final = _columns(
+    group=StringType(),
+    topic=StringType(),
+    partition=IntegerType(),
+    committed_offset=LongType(),
+    start_offset=LongType(),
+    end_offset=LongType(),
+    lag=LongType(),
+    is_beyond_end=BooleanType(),
+    is_before_start=BooleanType(),
+    committed_at=TimestampType(),
+    measured_at=TimestampType(),
+)
+"""The lag of each group in each partition by the latest commits and end offsets; lag in messages (offsets), never below 0."""
+
+LAG_HISTORY: Final = _columns(
+    group=StringType(),
+    topic=StringType(),
+    partition=IntegerType(),
+    at=TimestampType(),
+    event=StringType(),
+    committed_offset=LongType(),
+    end_offset=LongType(),
+    lag=LongType(),
+    is_beyond_end=BooleanType(),
+)
+"""The lag at each commit (`event` "commit") and at each measured end offset ("end"), null before the first of the other kind."""
