@@ -89,14 +89,20 @@ class Reference:
 
 
 @pytest.fixture(scope="session")
-def reference(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Reference]:
-    """This test process's Apache Kafka, not yet started."""
+def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Says something to whoever runs the tests, now: that it fetches jars, for instance, which takes minutes."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
 
-    def tell(message: str) -> None:
+    def write(message: str) -> None:
         with capture.global_and_fixture_disabled():
             os.write(2, f"\n{message}\n".encode())
 
+    return write
+
+
+@pytest.fixture(scope="session")
+def reference(tmp_path_factory: pytest.TempPathFactory, tell: Callable[[str], None]) -> Iterator[Reference]:
+    """This test process's Apache Kafka, not yet started."""
     holder = Reference(tmp_path_factory.mktemp("apache-kafka"), tell)
     yield holder
     holder.close()

@@ -1,22 +1,61 @@
-"""One Spark session for all tests that need one: it takes longer to start than most of them take to run."""
+"""One Spark session for all tests that need one: it takes longer to start than most of them take to run.
 
-from collections.abc import Iterator
+It has the JVM connector (format "kafka") beside ours where its jars can be had; a test that needs it asks for `jvm_format`.
+"""
+
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from ottla.testing.java import ToolMissing, find_java
+from ottla.testing.spark_connector import fetch_connector
+
+HERE = Path(__file__).parent
+CHECKOUT = HERE.parent.parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test of this folder starts Spark."""
+    """Every test of this folder has to do with Spark; those that share the session share a worker of the test run, so that few start one.
+
+    Two workers at most: the contract suite is about as long as all others together.
+    """
     for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.spark)
+        if HERE not in item.path.parents:
+            continue
+        item.add_marker(pytest.mark.spark)
+        if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group("spark-contract" if HERE / "contract" in item.path.parents else "spark"))
+
+
+class Connector:
+    """The JVM connector's jars, or why there are none."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.jars: list[Path] = []
+        self.missing: str | None = None
+        try:
+            self.jars = fetch_connector(CHECKOUT / ".cache", tell=tell)
+        except ToolMissing as missing:
+            self.missing = str(missing)
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+def connector(tell: Callable[[str], None]) -> Connector:
+    """The JVM connector as far as it can be had here."""
+    return Connector(tell)
+
+
+@pytest.fixture
+def jvm_format(connector: Connector) -> str:
+    """The format of the JVM connector, "kafka", which the session knows; where it cannot be had, the test is skipped with the reason."""
+    if connector.missing is not None:
+        pytest.skip(f"Spark's Kafka connector {connector.missing}")
+    return "kafka"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector) -> Iterator[object]:
     """The session of ottla.spark.session, made small."""
     try:
         java = find_java()
@@ -30,6 +69,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         # The tests' tables are tiny; the rest of the machine belongs to brokers and other tests.
         "spark.driver.memory": "1g",
+        "spark.jars": ",".join(str(jar) for jar in connector.jars),
     }
     with pytest.MonkeyPatch.context() as environment:
         # Spark's own scripts look in fewer places than we do.

@@ -31,11 +31,13 @@ def say(message: str) -> None:
     print(message, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def fetch_jars(artifacts: Sequence[str], directory: Path, *, what: str, tell: Callable[[str], None] = say) -> list[Path]:
-    """The jars of `artifacts` ("group:name:version") and of all they depend on, in `directory`, sorted by name.
+def fetch_jars(
+    artifacts: Sequence[str], directory: Path, *, what: str, are_alone: bool = False, tell: Callable[[str], None] = say
+) -> list[Path]:
+    """The jars of `artifacts` ("group:name:version") and, unless `are_alone`, of all they depend on, in `directory`, sorted by name.
 
-    The first call runs Maven (minutes on a slow line) and tells so; later calls only look. `what` names it for people.
-    Raises ToolMissing (no Maven, no Java) and FetchFailed.
+    The first call runs Maven (minutes on a slow line) and tells so; later calls only look. `what` names it for people. Alone is for jars
+    that join others, such as a plug-in's: its host has the rest already. Raises ToolMissing (no Maven, no Java) and FetchFailed.
     """
     contents = "".join(f"{artifact}\n" for artifact in artifacts)
     if not _is_whole(directory, contents):
@@ -43,7 +45,7 @@ def fetch_jars(artifacts: Sequence[str], directory: Path, *, what: str, tell: Ca
         with open(directory.parent / f".{directory.name}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not _is_whole(directory, contents):
-                _fetch(contents, directory, what, tell)
+                _fetch(contents, directory, what, are_alone, tell)
     return sorted(directory.glob("*.jar"))
 
 
@@ -54,7 +56,7 @@ def _is_whole(directory: Path, contents: str) -> bool:
         return False
 
 
-def _fetch(contents: str, directory: Path, what: str, tell: Callable[[str], None]) -> None:
+def _fetch(contents: str, directory: Path, what: str, are_alone: bool, tell: Callable[[str], None]) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise ToolMissing("needs Maven to fetch its jars once, found no mvn in PATH: install it (Debian: maven)")
@@ -62,7 +64,7 @@ def _fetch(contents: str, directory: Path, what: str, tell: Callable[[str], None
     with tempfile.TemporaryDirectory(prefix=f".{directory.name}.", dir=directory.parent) as scratch:
         jars = Path(scratch) / "jars"
         jars.mkdir()
-        (Path(scratch) / "pom.xml").write_text(_pom(contents.split()))
+        (Path(scratch) / "pom.xml").write_text(_pom(contents.split(), are_alone))
         tell(f"Fetching {what} with Maven into {directory} (once) ...")
         _run_maven(maven, Path(scratch), jars, java_home, what, tell)
         count = sum(1 for _ in jars.glob("*.jar"))
@@ -77,7 +79,7 @@ def _fetch(contents: str, directory: Path, what: str, tell: Callable[[str], None
 
 def _run_maven(maven: str, scratch: Path, jars: Path, java_home: Path, what: str, tell: Callable[[str], None]) -> None:
     """Run Maven in `scratch`, telling every 50 files how far it is; its repository lines are kept for the error only."""
-    command = [maven, "-B", "-f", str(scratch / "pom.xml"), "dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+    command = [maven, "-B", "-f", str(scratch / "pom.xml"), "dependency:copy-dependencies", f"-DoutputDirectory={jars.absolute()}"]
     last_lines: deque[str] = deque(maxlen=15)
     environment = os.environ | {"JAVA_HOME": str(java_home)}
     with subprocess.Popen(
@@ -104,13 +106,14 @@ def _run_maven(maven: str, scratch: Path, jars: Path, java_home: Path, what: str
         raise FetchFailed(f"could not fetch {what} (Maven ended with {process.returncode}):\n{''.join(last_lines)}")
 
 
-def _pom(artifacts: Sequence[str]) -> str:
+def _pom(artifacts: Sequence[str], are_alone: bool) -> str:
+    # Excluded in the project, not when copying: so Maven does not even ask for what would be left out.
+    others = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>" if are_alone else ""
     dependencies = []
     for artifact in artifacts:
         group, name, version = (escape(part) for part in artifact.split(":"))
-        dependencies.append(
-            f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
-        )
+        coordinates = f"<groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
+        dependencies.append(f"<dependency>{coordinates}{others}</dependency>")
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
         "<groupId>ottla</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>"

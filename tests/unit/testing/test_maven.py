@@ -55,6 +55,13 @@ def test_jars_are_fetched_once(mvn: Path, tmp_path: Path) -> None:
     assert told[-1] == "Fetched Thing: 2 jars."
     pom = jars[0].read_text()
     assert "<groupId>org.example</groupId><artifactId>thing</artifactId><version>1.0</version>" in pom
+    assert "exclusion" not in pom
+
+
+def test_jars_alone_leave_out_what_they_depend_on(mvn: Path, tmp_path: Path) -> None:
+    artifacts = ["org.example:thing:1.0", "org.example:other:2.0"]
+    pom = fetch_jars(artifacts, tmp_path / "cache" / "thing", what="Thing", are_alone=True, tell=lambda _: None)[0].read_text()
+    assert pom.count("<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>") == len(artifacts)
 
 
 def test_many_at_once_fetch_once(mvn: Path, tmp_path: Path) -> None:
