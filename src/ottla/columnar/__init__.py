@@ -10,6 +10,8 @@ _HOMES = {
     "COLUMNS": "decoder",
     "COLUMN_TYPES": "decoder",
     "RecordBatchDecoder": "decoder",
+    "GROUP_RECORD_TYPES": "group_records",
+    "GroupRecordDecoder": "group_records",
     "Batches": "batches",
     "scan": "batches",
 }

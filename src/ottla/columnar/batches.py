@@ -12,6 +12,7 @@ import crc32c
 import numpy as np
 
 from ottla.columnar import kernels
+from ottla.columnar.transactions import Aborted, without_aborted
 from ottla.core.errors import PeerError
 from ottla.core.records.batch import ATTRIBUTES_AT, CODEC_MASK, CONTROL_BIT, DECOMPRESSED_BYTES_MAX, HEADER_BYTES
 from ottla.core.records.compression import Codec, decompress
@@ -65,7 +66,7 @@ def scan(buffer: bytes | bytearray | memoryview) -> Batches:
     return Batches(view, table[:count])
 
 
-def groups(batches: Batches, bounds: tuple[int, int], rows_max: int) -> Iterator[Group]:
+def groups(batches: Batches, bounds: tuple[int, int], rows_max: int, aborted: Aborted = ()) -> Iterator[Group]:
     """The batches that hold offsets inside `bounds` (first, end exclusive), in groups of at most `rows_max` records and GROUP_BYTES_MAX
     bytes; a batch that is larger stands alone.
 
@@ -75,10 +76,13 @@ def groups(batches: Batches, bounds: tuple[int, int], rows_max: int) -> Iterator
     pending: list[int] = []
     expanded: dict[int, bytes] = {}
     rows = size = 0
+    stays = without_aborted(batches.buffer, batches.table, aborted).tolist() if aborted else None
     # Plain lists: reading single numbers out of a NumPy array costs more than checking the checksum.
     for index, batch in enumerate(batches.table.tolist()):
         base = batch[kernels.BASE_OFFSET]
         if batch[kernels.ATTRIBUTES] & CONTROL_BIT or base >= bounds[1] or base + batch[kernels.LAST_OFFSET_DELTA] < bounds[0]:
+            continue
+        if stays is not None and not stays[index]:
             continue
         plain = _check(batches.buffer, batch)
         count, batch_bytes = batch[kernels.RECORD_COUNT], len(plain)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ottla.columnar import kernels
 from ottla.columnar.batches import Array, Batches, Group, groups, scan
+from ottla.columnar.transactions import Aborted
 from ottla.core.errors import PeerError
 
 HEADER_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -52,16 +53,22 @@ class RecordBatchDecoder:
         self._constants = {name: pa.repeat(value, rows_max) for name, value in constants.items() if name in columns}
 
     def decode(
-        self, records: bytes | bytearray | memoryview | Batches, *, offset_start: int = 0, offset_end: int = OFFSET_END_MAX
+        self,
+        records: bytes | bytearray | memoryview | Batches,
+        *,
+        offset_start: int = 0,
+        offset_end: int = OFFSET_END_MAX,
+        aborted: Aborted = (),
     ) -> Iterator[pa.RecordBatch]:
-        """The records with offset_start <= offset < offset_end, as Arrow batches of at most `rows_max` rows; control records are left out.
+        """The records with offset_start <= offset < offset_end, as Arrow batches of at most `rows_max` rows; control records are left out,
+        and so are the records of `aborted` transactions (producer id and first offset, as the Fetch answer with these bytes has them).
 
         Raises PeerError on bytes that are no record batches, a wrong CRC-32C or bad compressed data; batches before the bad one have
         been given out by then.
         """
         batches = records if isinstance(records, Batches) else scan(records)
         bounds = (offset_start, offset_end)
-        for group in groups(batches, bounds, self.rows_max):
+        for group in groups(batches, bounds, self.rows_max, aborted):
             yield from self._decode_group(group, bounds)
 
     def _decode_group(self, group: Group, bounds: tuple[int, int]) -> Iterator[pa.RecordBatch]:

@@ -25,8 +25,8 @@ from ottla.core.records.batch import (
 )
 
 # Columns of the batch table: one row of 64-bit numbers a batch.
-POSITION, END, BASE_OFFSET, LAST_OFFSET_DELTA, BASE_TIMESTAMP_MS, MAX_TIMESTAMP_MS, RECORD_COUNT, ATTRIBUTES, CRC = range(9)
-TABLE_COLUMNS = 9
+POSITION, END, BASE_OFFSET, LAST_OFFSET_DELTA, BASE_TIMESTAMP_MS, MAX_TIMESTAMP_MS, RECORD_COUNT, ATTRIBUTES, CRC, PRODUCER_ID = range(10)
+TABLE_COLUMNS = 10
 
 # Where `parse_records` stopped, so that the next call goes on there.
 CURSOR_BATCH, CURSOR_POSITION, CURSOR_RECORDS_LEFT = range(3)
@@ -137,6 +137,7 @@ def scan_headers(buffer: Array, table: Array) -> tuple[Int, Int, Int]:
             row[RECORD_COUNT] = record_count
             row[ATTRIBUTES] = _big_endian(buffer, at + ATTRIBUTES_AT, 2)
             row[CRC] = _big_endian(buffer, at + CRC_AT, 4) & 0xFFFFFFFF
+            row[PRODUCER_ID] = _big_endian(buffer, at + 43, 8)
         next_offset = base + last_delta + 1
         batches += 1
         at = end
