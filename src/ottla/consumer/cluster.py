@@ -5,7 +5,7 @@ It finds leaders, asks for offsets, and forgets what turned out to be wrong; try
 
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Self
 
 from kio.schema.list_offsets.v6.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kio.schema.list_offsets.v6.response import ListOffsetsResponse
@@ -14,20 +14,14 @@ from kio.schema.metadata.v9.response import MetadataResponse
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i64
 
+from ottla.consumer.addresses import Address, parse_addresses
+from ottla.consumer.admin.values import EARLIEST, LATEST
 from ottla.consumer.connection import Connection
 from ottla.consumer.errors import BrokerUnavailableError, ClientError, RequestFailedError, UnknownTopicError, error_code
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
 
-EARLIEST: Final = -2
-LATEST: Final = -1
-
-
-class Address(NamedTuple):
-    """Where a broker listens."""
-
-    host: str
-    port: int
+__all__ = ["EARLIEST", "LATEST", "Address", "Cluster", "list_offsets_request", "parse_addresses"]
 
 
 class Cluster:
@@ -142,17 +136,6 @@ class Cluster:
             connection = self._connect(*address, client_id=self._client_id, timeout_ms=self._timeout_ms)
             self._connections[address] = connection
         return connection
-
-
-def parse_addresses(bootstrap_servers: str) -> list[Address]:
-    """The addresses of a bootstrap list, "host:port,[::1]:port". Raises ValueError, naming the part that is none."""
-    addresses = []
-    for part in bootstrap_servers.split(","):
-        host, colon, port = part.strip().rpartition(":")
-        if not (host and colon and port.isascii() and port.isdigit() and int(port) < 65536):
-            raise ValueError(f"{part.strip()!r} is no host:port")
-        addresses.append(Address(host.strip("[]"), int(port)))
-    return addresses
 
 
 def list_offsets_request(partitions: Iterable[TopicPartition], timestamp: int) -> ListOffsetsRequest:

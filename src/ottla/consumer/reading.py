@@ -99,13 +99,11 @@ class PartitionReader:
     def _answer(self, connection: Connection, position: int, end: int) -> Fetched:
         fetched = decode_fetch(connection.receive(), *self._partition)
         if fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise OffsetOutOfRangeError(f"offset {position} of {self._name} is outside what the broker holds")
+            raise OffsetOutOfRangeError(self._partition, position, fetched.log_start_offset, fetched.high_watermark)
         if fetched.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise UnknownTopicError(f"{self._name} does not exist any more")
         if fetched.error is not ErrorCode.NONE:
             raise RequestFailedError(f"{self._name}: {fetched.error.name}", fetched.error)
         if not fetched.records and fetched.high_watermark < end:
-            raise OffsetOutOfRangeError(
-                f"{self._name} ends at offset {fetched.high_watermark}, but records up to {end} were expected: it was cut or made anew"
-            )
+            raise OffsetOutOfRangeError(self._partition, position, fetched.log_start_offset, fetched.high_watermark)
         return fetched

@@ -9,7 +9,8 @@ from typing import Final, Self
 
 from ottla.consumer.admin import groups, offsets, topics
 from ottla.consumer.admin.brokers import Brokers
-from ottla.consumer.admin.values import CommittedOffset, DescribedGroup, DescribedTopic, Failure, ListedGroup, Node
+from ottla.consumer.admin.values import CommittedOffset, DescribedGroup, DescribedTopic, Failure, ListedGroup, ListedOffset, Node
+from ottla.consumer.settings import ClientSettings
 from ottla.core.model import TopicPartition
 
 TIMEOUT_MS: Final = 30_000
@@ -23,8 +24,14 @@ class AdminClient:
     UnsupportedBrokerError when it is too old, PeerError when it makes no sense.
     """
 
-    def __init__(self, bootstrap_servers: str, *, client_id: str = "ottla-admin", timeout_ms: int = TIMEOUT_MS) -> None:
-        self._brokers = Brokers(bootstrap_servers, client_id=client_id, timeout_ms=timeout_ms)
+    def __init__(self, settings: ClientSettings | str, *, client_id: str | None = None, timeout_ms: int | None = None) -> None:
+        given = (
+            ClientSettings(bootstrap_servers=settings, client_id="ottla-admin", default_api_timeout_ms=TIMEOUT_MS)
+            if isinstance(settings, str)
+            else settings
+        )
+        timeout = given.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        self._brokers = Brokers(given.bootstrap_servers, client_id=client_id or given.client_id, timeout_ms=timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -61,12 +68,23 @@ class AdminClient:
         return offsets.delete_offsets(self._brokers, group_id, partitions)
 
     def describe_topics(self, names: Iterable[str]) -> dict[str, DescribedTopic | Failure]:
-        """Each topic's partitions and leaders, or why not."""
+        """Each topic's partitions, leaders and id, or why not."""
         return topics.describe_topics(self._brokers, names)
+
+    def list_topics(self) -> dict[str, DescribedTopic]:
+        """Every topic that the client may see, internal ones included."""
+        return topics.list_topics(self._brokers)
 
     def list_offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         """The first offset at or after `timestamp` (-1: the end, -2: the start), -1 where there is none."""
         return topics.list_offsets(self._brokers, partitions, timestamp)
+
+    def offsets_for_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+        """The first record at or after each partition's own timestamp (EARLIEST and LATEST among them), offset -1 where there is none.
+
+        LATEST is the end that readers of this client's isolation level see: the last stable offset where only committed records are read.
+        """
+        return topics.offsets_for_times(self._brokers, timestamps)
 
     def broker(self, broker_id: int) -> Node:
         """Where a broker of the cluster listens."""

@@ -9,7 +9,7 @@ from typing import Final
 from kio.schema.list_offsets.v6.response import ListOffsetsResponse
 
 from ottla.consumer.admin.brokers import MAY_PASS, Brokers, Deadline, raise_for
-from ottla.consumer.admin.values import DescribedTopic, Failure, Node
+from ottla.consumer.admin.values import DescribedTopic, Failure, ListedOffset, Node
 from ottla.consumer.cluster import list_offsets_request
 from ottla.consumer.errors import RequestFailedError, error_code
 from ottla.core.errors import ErrorCode
@@ -41,6 +41,20 @@ def describe_topics(brokers: Brokers, topics: Iterable[str]) -> dict[str, Descri
         return {name: found.get(name, Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)) for name in names}
 
     return brokers.persist("describeTopics", attempt) if names else {}
+
+
+def list_topics(brokers: Brokers) -> dict[str, DescribedTopic]:
+    """Every topic that may be seen. Raises OutOfTimeError."""
+    raise NotImplementedError
+
+
+def offsets_for_times(brokers: Brokers, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+    """The first record at or after each partition's own timestamp. Raises as `list_offsets` does."""
+    found: dict[TopicPartition, ListedOffset] = {}
+    for timestamp in set(timestamps.values()):
+        asked = [partition for partition, each in timestamps.items() if each == timestamp]
+        found.update({partition: ListedOffset(offset) for partition, offset in list_offsets(brokers, asked, timestamp).items()})
+    return {partition: found[partition] for partition in timestamps}
 
 
 def broker_of(brokers: Brokers, broker_id: int) -> Node:

@@ -5,9 +5,13 @@ Assignments of classic members stay the bytes that they are: their meaning belon
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.core.errors import ErrorCode
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+"""Timestamps that stand for a partition's start and end (ListOffsets)."""
 
 
 class Node(NamedTuple):
@@ -70,14 +74,31 @@ class DescribedGroup:
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset (-1: none) and the leader epoch that was committed with it (-1: none)."""
+    """A committed offset (-1: none), and what was committed with it: the leader epoch (-1: none) and a text."""
 
     offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class ListedOffset(NamedTuple):
+    """The offset that answers a question by timestamp, and the record's own timestamp (milliseconds since 1970); -1 where there is none.
+
+    The timestamp is -1 for EARLIEST and LATEST, too. `leader_epoch`: of the record, -1 where it is not known.
+    """
+
+    offset: int
+    timestamp_ms: int = -1
     leader_epoch: int = -1
 
 
 class DescribedTopic(NamedTuple):
-    """A topic's partitions with the broker ids of their leaders; None while a partition has none."""
+    """A topic's partitions with the broker ids of their leaders (None while a partition has none), and its id as 22 letters of base64.
+
+    `topic_id` is "" where the broker is too old to have any (KIP-516: 2.8); `is_internal`: Kafka's own, as __consumer_offsets.
+    """
 
     name: str
     leaders: Mapping[int, int | None]
+    topic_id: str = ""
+    is_internal: bool = False
