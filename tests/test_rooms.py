@@ -22,6 +22,8 @@ def test_imports_go_only_where_they_may() -> None:
         ("ottla.broker", ["numpy", "numba", "pyarrow", "pyspark", "rich", "prometheus_client"]),
         ("ottla.columnar", ["numba"]),
         ("ottla.cli.main", ["kio", "numba", "pyarrow", "pyspark"]),
+        ("ottla.spark", ["kio", "numpy", "numba", "pyarrow", "pyspark"]),
+        ("pyspark_ottla", ["kio", "numpy", "numba", "pyarrow", "ottla.consumer", "ottla.columnar"]),
         ("ottla.testing.pytest_plugin", ["kio", "numba", "pyarrow", "pyspark"]),
     ],
 )

@@ -56,12 +56,13 @@ def jvm_format(connector: Connector) -> str:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector) -> Iterator[object]:
-    """The session of ottla.spark.session, made small."""
+    """The session of ottla.spark.session(), made small."""
     try:
         java = find_java()
     except ToolMissing as missing:
         pytest.skip(f"Spark {missing}")
-    from ottla.spark.session import SMALL, local_session
+    import ottla.spark
+    from ottla.spark.sessions import SMALL
 
     settings = {
         **SMALL,
@@ -74,6 +75,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector) -> Ite
     with pytest.MonkeyPatch.context() as environment:
         # Spark's own scripts look in fewer places than we do.
         environment.setenv("JAVA_HOME", str(java.resolve().parent.parent))
-        session = local_session("ottla-tests", cores="2", settings=settings)
+        session = ottla.spark.session("ottla-tests", master="local[2]", settings=settings)
     yield session
     session.stop()

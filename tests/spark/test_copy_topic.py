@@ -147,7 +147,7 @@ def test_what_is_in_the_way_is_said_before_anything_is_written(spark, servers: s
 
 
 def test_the_command_copies_and_says_where_groups_go_on(spark, servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.spark.session.local_session", lambda *_args, **_options: spark)
+    monkeypatch.setattr("ottla.spark.sessions.session", lambda *_args, **_options: spark)
     commit(servers, "mine", "wide", {0: 0})
     arguments = ["copy-topic", "wide", "narrow", "--bootstrap-server", servers, "--group", "mine"]
     done = CliRunner().invoke(main, arguments)

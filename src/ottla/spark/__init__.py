@@ -1,0 +1,17 @@
+"""Kafka topics in Spark: a source and a sink called "ottla", group offsets, and pipelines.
+
+`ottla.spark.session()` starts a session. Nothing is loaded by importing this package.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.spark.sessions import session as session
+
+
+def __getattr__(name: str) -> Any:
+    if name != "session":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ottla.spark.sessions import session
+
+    return session

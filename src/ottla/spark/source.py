@@ -2,17 +2,16 @@
 
 It only says who does what: options are checked in `options`, ranges planned by the readers, records fetched and decoded by `task_reading`.
 Spark prunes no columns for Python sources: whoever needs two columns says so with `.schema("offset bigint, value binary")`, and only these
-are built.
+are built. Spark loads this file in every session, with or without our queries: what is heavy is imported by the methods.
 """
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from ottla.spark.batch_reader import BatchReader
-from ottla.spark.options import parse_options
-from ottla.spark.schemas import KAFKA, KAFKA_WITH_HEADERS
+if TYPE_CHECKING:
+    from ottla.spark.batch_reader import BatchReader
 
 
 class OttlaDataSource(DataSource):
@@ -27,8 +26,14 @@ class OttlaDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The Kafka source's columns. Raises OptionError."""
+        from ottla.spark.options import parse_options
+        from ottla.spark.schemas import KAFKA, KAFKA_WITH_HEADERS
+
         return KAFKA_WITH_HEADERS if parse_options(self.options).include_headers else KAFKA
 
-    def reader(self, schema: StructType) -> BatchReader:
+    def reader(self, schema: StructType) -> "BatchReader":
         """A reader of the columns of `schema`. Raises OptionError."""
+        from ottla.spark.batch_reader import BatchReader
+        from ottla.spark.options import parse_options
+
         return BatchReader(parse_options(self.options), schema, tasks_max=self.tasks_max)

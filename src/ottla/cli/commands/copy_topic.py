@@ -50,7 +50,7 @@ def command(
     from ottla.consumer.errors import ClientError
     from ottla.spark.copy_topic import TopicCopy
     from ottla.spark.copy_writer import CopyError
-    from ottla.spark.session import JavaMissingError, local_session
+    from ottla.spark.sessions import JavaMissingError, session
 
     with tempfile.TemporaryDirectory(prefix="ottla-copy-") as scratch:
         copy = TopicCopy(
@@ -63,7 +63,7 @@ def command(
         )
         try:
             with Console(stderr=True).status(f"copying {source} to {target}"):
-                copied = copy.run(local_session("ottla-copy-topic", cores=cores))
+                copied = copy.run(session("ottla-copy-topic", master=f"local[{cores},1]"))
         except (ClientError, CopyError, JavaMissingError) as error:
             raise click.ClickException(str(error)) from error
         except Exception as error:  # Spark wraps what a worker raised

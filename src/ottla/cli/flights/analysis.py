@@ -64,10 +64,10 @@ def _start_spark(log: Path) -> Any:
     with warnings.catch_warnings():
         # PySpark warns of pandas 3 when it is imported; nothing here uses pandas.
         warnings.simplefilter("ignore", FutureWarning)
-        from ottla.spark.session import SMALL, JavaMissingError, local_session
+        from ottla.spark.sessions import SMALL, JavaMissingError, session
     try:
         with _stderr_into(log):
-            return local_session("ottla demo", settings=SMALL)
+            return session("ottla demo", settings=SMALL)
     except JavaMissingError as error:
         raise DemoFailedError(f"{error} (Spark's own words are in {log})") from error
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.cli.main import main
-from ottla.spark import copy_topic, session
+from ottla.spark import copy_topic, sessions
 from ottla.spark.copy_writer import CopyError
 from ottla.spark.copying import PARTITIONERS
 
@@ -32,14 +32,14 @@ def failing(error: Exception) -> Any:
     ],
 )
 def test_what_is_in_the_way_is_one_sentence(monkeypatch: pytest.MonkeyPatch, error: Exception, words: str) -> None:
-    monkeypatch.setattr(session, "local_session", lambda *_arguments, **_options: None)
+    monkeypatch.setattr(sessions, "session", lambda *_arguments, **_options: None)
     monkeypatch.setattr(copy_topic.TopicCopy, "run", failing(error))
     done = CliRunner().invoke(main, ARGUMENTS)
     assert (done.exit_code, done.output) == (1, words)
 
 
 def test_any_other_failure_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "local_session", lambda *_arguments, **_options: None)
+    monkeypatch.setattr(sessions, "session", lambda *_arguments, **_options: None)
     monkeypatch.setattr(copy_topic.TopicCopy, "run", failing(SparkError("out of memory")))
     assert isinstance(CliRunner().invoke(main, ARGUMENTS).exception, SparkError)
 
@@ -51,7 +51,7 @@ def test_options_that_contradict_each_other() -> None:
 
 
 def test_an_address_that_is_none_is_told_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "local_session", failing(AssertionError("Spark starts")))
+    monkeypatch.setattr(sessions, "session", failing(AssertionError("Spark starts")))
     done = CliRunner().invoke(main, ["copy-topic", "wide", "narrow", "--bootstrap-server", "nonsense"])
     assert done.exit_code == 2
     assert "'nonsense' is no host:port: write for example 127.0.0.1:9092" in done.output

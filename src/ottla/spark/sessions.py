@@ -1,0 +1,112 @@
+"""A Spark session with the settings that suit our source and pipelines; a reason beside each.
+
+It starts Spark (or joins what `spark-submit` started) and makes the format "ottla" known, and decides nothing about queries. What whoever
+starts it set already stays. Whoever has a session of their own needs none of this: Spark finds the format by itself (`pyspark_ottla`).
+"""
+
+import re
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from ottla.spark.source import OttlaDataSource
+
+SETTINGS: Final[Mapping[str, str]] = {
+    # Kafka's times are UTC; with the machine's zone the same query would print different hours elsewhere.
+    "spark.sql.session.timeZone": "UTC",
+    # Workers are forked with the decoder's kernels loaded: saves a second or two at the first read, and again after an idle minute, when
+    # Spark ends its workers.
+    "spark.python.daemon.module": "ottla.spark.daemon",
+    # Filters on partition, offset and timestamp decide what is fetched; Spark's default is to fetch everything and look afterwards.
+    "spark.sql.python.filterPushdown.enabled": "true",
+}
+
+LOCAL: Final[Mapping[str, str]] = {
+    # One machine: other machines have no business with the driver, and a host name that resolves oddly must not stop it.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # No web server, no port, for a job that ends by itself.
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""On top of SETTINGS where Spark runs on this machine alone."""
+
+SMALL: Final[Mapping[str, str]] = {
+    # Two hundred shuffle partitions (Spark's default) of a table that fits one cost more than the query.
+    "spark.sql.shuffle.partitions": "2",
+    # Replanning between stages is pure cost on tables this small.
+    "spark.sql.adaptive.enabled": "false",
+}
+"""For tables of up to some hundred thousand rows, such as group events."""
+
+LOCAL_ATTEMPTS_MAX: Final = 4
+"""Times that a task is tried on this machine, as on a cluster; Spark's own number for local masters is 1, and a lost worker the end."""
+
+
+class JavaMissingError(Exception):
+    """Spark could not start its Java process."""
+
+
+def session(app_name: str = "ottla", *, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A session that knows the format "ottla". `master` None: what spark-submit says, and all cores of this machine where it says nothing.
+
+    `settings` come on top of ours; what spark-submit or spark-defaults.conf set already is not overwritten. Raises JavaMissingError
+    where there is no Java 17 or later.
+    """
+    wanted = {**({"spark.master": master} if master else {}), **(settings or {}), "spark.app.name": app_name}
+    given = _start_java(wanted)
+    where = _with_attempts(wanted.get("spark.master") or given.get("spark.master", "local[*]"))
+    ours = {**SETTINGS, **(LOCAL if where.startswith("local") else {})}
+    builder = SparkSession.builder.master(where)
+    for name, value in {**{name: value for name, value in ours.items() if name not in given}, **wanted, "spark.master": where}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    if where.startswith("local"):
+        # The workers must be the interpreter that has our packages; Spark itself asks only the environment, which is not ours to change.
+        spark.sparkContext.pythonExec = sys.executable
+    register(spark, tasks_max=_cores(spark, where))
+    return spark
+
+
+def register(spark: SparkSession, *, tasks_max: int | None = None) -> None:
+    """Make the format "ottla" known to a session, with at most `tasks_max` tasks a query (None: one for each range of offsets).
+
+    Its workers must be Python interpreters that have ottla installed.
+    """
+    # A class of its own travels to the workers by value, and takes the number with it: they see neither the session nor its settings.
+    spark.dataSource.register(type("OttlaDataSource", (OttlaDataSource,), {"tasks_max": tasks_max}))
+
+
+def _start_java(settings: Mapping[str, str]) -> dict[str, str]:
+    """Spark's JVM as spark-submit started it, or a new one; the settings that it knows."""
+    try:
+        # As SparkSession does it, only earlier: what the JVM was started with decides what else is set.
+        SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(settings.items())))
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise JavaMissingError("Spark needs Java 17 or later: install it, or let JAVA_HOME point to it") from error
+    return dict(SparkConf().getAll())
+
+
+def _with_attempts(master: str) -> str:
+    """local[2] as local[2,4]; other masters as they are."""
+    cores = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
+    return f"local[{cores[1] or 1},{LOCAL_ATTEMPTS_MAX}]" if cores else master
+
+
+def _cores(spark: SparkSession, master: str) -> int | None:
+    """How many tasks run at once, where that is known when the session starts."""
+    if master.startswith("local["):
+        return int(spark.sparkContext.defaultParallelism)
+    conf = spark.sparkContext.getConf()
+    executors, cores = conf.get("spark.executor.instances"), conf.get("spark.executor.cores")
+    if executors and cores:
+        return int(executors) * int(cores)
+    total = conf.get("spark.cores.max")
+    return int(total) if total else None

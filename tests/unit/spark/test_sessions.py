@@ -1,0 +1,109 @@
+"""What a session is started with, and what is said where it cannot start; Spark itself is started in tests/spark."""
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from pyspark import SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+import ottla.spark
+from ottla.spark import sessions
+from ottla.spark.source import OttlaDataSource
+
+
+class Builder:
+    """Collects what a SparkSession would be built with."""
+
+    def __init__(self, session: Any) -> None:
+        self.settings: dict[str, str] = {}
+        self.session = session
+
+    def master(self, master: str) -> "Builder":
+        return self.config("spark.master", master)
+
+    def config(self, name: str, value: str) -> "Builder":
+        self.settings[name] = value
+        return self
+
+    def getOrCreate(self) -> Any:
+        return self.session
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Starts a session in which Spark knows `given`; hands back the settings that it was built with and the session."""
+
+    def start(given: dict[str, str], **arguments: Any) -> tuple[dict[str, str], Any]:
+        context = SimpleNamespace(setLogLevel=lambda level: None, pythonExec="python3", defaultParallelism=3)
+        spark = Mock(sparkContext=context)
+        builder = Builder(spark)
+        context.getConf = lambda: {**given, **builder.settings}
+        monkeypatch.setattr(SparkSession, "builder", builder)
+        monkeypatch.setattr(sessions, "_start_java", lambda settings: {**given, **settings})
+        assert ottla.spark.session("mine", **arguments) is spark
+        return builder.settings, spark
+
+    return start
+
+
+def _tasks_max(spark: Any) -> int | None:
+    (source,) = spark.dataSource.register.call_args.args
+    assert issubclass(source, OttlaDataSource)
+    assert source.name() == "ottla"
+    return source.tasks_max
+
+
+def test_on_this_machine_the_workers_are_this_interpreter_and_tasks_as_many_as_cores(started: Any):
+    settings, spark = started({"spark.master": "local[*]"}, settings={"spark.ui.enabled": "true", "x": "y"})
+    assert (settings["spark.master"], settings["spark.app.name"]) == ("local[*,4]", "mine")
+    assert settings["spark.sql.session.timeZone"] == "UTC"
+    assert (settings["spark.ui.enabled"], settings["x"]) == ("true", "y")
+    assert spark.sparkContext.pythonExec == sys.executable
+    assert _tasks_max(spark) == 3
+
+
+@pytest.mark.parametrize(("master", "ours"), [("local", "local[1,4]"), ("local[2]", "local[2,4]"), ("local[2,1]", "local[2,1]")])
+def test_a_task_on_this_machine_is_tried_again(started: Any, master: str, ours: str):
+    assert started({}, master=master)[0]["spark.master"] == ours
+
+
+def test_what_spark_submit_set_stays(started: Any):
+    given = {"spark.master": "spark://host:7077", "spark.sql.session.timeZone": "Asia/Tokyo"}
+    settings, spark = started(given)
+    assert settings["spark.master"] == "spark://host:7077"
+    assert not {"spark.sql.session.timeZone", "spark.driver.host"} & set(settings)
+    assert spark.sparkContext.pythonExec == "python3"
+    assert _tasks_max(spark) is None
+
+
+@pytest.mark.parametrize("cores", [{"spark.executor.instances": "3", "spark.executor.cores": "2"}, {"spark.cores.max": "6"}])
+def test_the_cores_of_a_cluster_where_they_are_given(started: Any, cores: dict[str, str]):
+    assert _tasks_max(started({"spark.master": "yarn", **cores})[1]) == 6
+
+
+def _fail(condition: str) -> Any:
+    def start(**_: Any) -> None:
+        raise PySparkRuntimeError(errorClass=condition, messageParameters={})
+
+    return start
+
+
+def test_a_missing_java_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", _fail("JAVA_GATEWAY_EXITED"))
+    with pytest.raises(sessions.JavaMissingError, match="Java 17 or later"):
+        sessions.session()
+
+
+def test_other_failures_are_spark_s_own(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", _fail("SESSION_OR_CONTEXT_EXISTS"))
+    with pytest.raises(PySparkRuntimeError):
+        sessions.session()
+
+
+def test_the_package_has_nothing_else():
+    with pytest.raises(AttributeError, match="no attribute 'sessions2'"):
+        _ = ottla.spark.sessions2
