@@ -126,9 +126,16 @@ class GroupCommitter:
         had_trouble = self._plan.failures_in_row > 0
         self._plan.settle(asked, failures, self._now_ms())
         if failures:
-            self._tell(failures, had_trouble)
+            partition, failure = next(iter(failures.items()))
+            text = _in_words(self.group, partition, failure)
+            self._tell(text, had_trouble and text == self._plan.last_error)
         elif had_trouble:
             log.warning("offsets are committed to the group %s again", self.group)
+
+    def decline(self, reason: str) -> None:
+        """Counts offsets that whoever would offer them must not commit, and says why."""
+        self._plan.failures += 1
+        self._tell(reason, self._plan.last_error == reason)
 
     def metrics(self) -> Mapping[str, int | str]:
         """How it went so far: commits that were granted, failures, failures in a row (0: all is well), the last error in words."""
@@ -147,12 +154,10 @@ class GroupCommitter:
             self._admin.close()
             self._admin = None
 
-    def _tell(self, failures: Mapping[TopicPartition, Failure], had_trouble: bool) -> None:
-        partition, failure = next(iter(failures.items()))
-        text = _in_words(self.group, partition, failure)
-        if not had_trouble or text != self._plan.last_error:
-            log.warning("offsets were not committed to the group %s, which the query survives: %s", self.group, text)
+    def _tell(self, text: str, is_known: bool) -> None:
         self._plan.last_error = text
+        if not is_known:
+            log.warning("offsets were not committed to the group %s, which the query survives: %s", self.group, text)
 
     def _ask(self, offsets: Offsets, timeout_ms: int) -> Results:
         if timeout_ms != COMMIT_MS_MAX:
