@@ -151,8 +151,8 @@ GROUP_RECORDS: Final = _columns(
 )
 """One row a record of the offsets topic, decoded by the source (`decode=group_records`); what a record does not have is null.
 
-record_type: the version in the key (0, 1 offset commit; 2 group metadata; 3 and more: KIP-848, share and streams groups, in `record` as JSON);
-is_known: its type and the version of its value are known here. ottla.columnar.group_records has the same columns as Arrow types.
+record_type: the version in the key (0, 1 offset commit; 2 group metadata; 3 and more: KIP-848, share and streams groups, in `record` as
+JSON); is_known: its type and the version of its value are known here. ottla.columnar.group_records has the same columns as Arrow types.
 """
 
 OFFSET_COMMITS: Final = _columns(
@@ -170,7 +170,7 @@ OFFSET_COMMITS: Final = _columns(
     record_type=IntegerType(),
     value_version=IntegerType(),
 )
-"""One row a commit, and one a tombstone, with which an offset was deleted or expired; its columns from committed_offset to topic_id are null."""
+"""One row a commit, and one a tombstone (an offset was deleted, or expired), where committed_offset to topic_id are null."""
 
 GROUP_RECORD_COUNTS: Final = _columns(
     partition=IntegerType(),
@@ -205,7 +205,7 @@ GROUP_GENERATIONS: Final = _columns(
     members=ArrayType(GROUP_MEMBER),
     value_version=IntegerType(),
 )
-"""One row a record of a classic group: its state at one generation, and what differs from its record before. docs/pipelines.md has the columns."""
+"""One row a record of a classic group: its state at one generation, and what differs from the one before. docs/pipelines.md says more."""
 
 GROUP_EPOCHS: Final = _columns(
     **_PLACE,
@@ -218,7 +218,7 @@ GROUP_EPOCHS: Final = _columns(
     state=IntegerType(),
     metadata_hash=LongType(),
 )
-"""One row a record that carries an epoch of a group (KIP-848; share and streams groups too): the group's, its target assignment's, a member's."""
+"""One row a record that carries an epoch (KIP-848, share and streams groups): the group's, its target assignment's, a member's."""
 
 END_OFFSETS: Final = _columns(
     topic=StringType(),

@@ -26,10 +26,15 @@ class Step:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """Steps in their order. `inputs` and `outputs` name tables and their schemas; `overview` makes a few text columns of the first output,
-    for people."""
+    for people.
+
+    `appended` are the tables that follow from any part of the input alone, so that a stream only adds to them; every other output is
+    made anew from all that they hold.
+    """
 
     inputs: Mapping[str, StructType]
     outputs: Mapping[str, StructType]
+    appended: Mapping[str, StructType]
     steps: tuple[Step, ...]
     overview: Callable[[DataFrame], DataFrame]
 

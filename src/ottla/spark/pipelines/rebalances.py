@@ -22,7 +22,7 @@ from ottla.core.diagnosis.rebalances import (
     TRIGGER,
 )
 from ottla.spark.pipelines import Pipeline, Step
-from ottla.spark.schemas import GROUP_EVENT, KAFKA, REBALANCES
+from ottla.spark.schemas import GROUP_EVENT, GROUP_EVENTS, KAFKA, REBALANCES
 
 ROUND = ["group", "round"]
 
@@ -238,6 +238,7 @@ def _lookup(table: Mapping[str, object], key: Column) -> Column:
 PIPELINE = Pipeline(
     inputs={"group_event_records": KAFKA},
     outputs={"rebalances": REBALANCES},
+    appended={"group_events": GROUP_EVENTS},
     steps=(
         Step(parse_group_events, ("group_event_records",), "group_events"),
         Step(number_rounds, ("group_events",), "round_events"),
