@@ -1,9 +1,8 @@
 """Commits to groups what any streaming query on Kafka has processed, Spark's own Kafka source included: a listener to add to a session.
 
 `spark.streams.addListener(GroupCommitListener("127.0.0.1:9092", "my-group"))`. It hears of a batch when the batch is done, and commits
-where each source ended. Sources are known by the topics in their offsets, never by their place in the query. Nothing is raised and nobody
-waits for long: trouble is counted and kept (`metrics`), and what was not committed is offered again by the next batch, by an idle query, and
-at its end.
+where each source ended. Sources are known by the topics in their offsets, never by their place. Nothing is raised, nobody waits for long:
+trouble is counted and kept (`metrics`), and what was not committed is offered again by the next batch, an idle query, and at the end.
 """
 
 import json
