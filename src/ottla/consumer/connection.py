@@ -5,6 +5,7 @@ broker; whatever fails closes it.
 """
 
 import io
+import select
 import socket
 import struct
 import time
@@ -41,6 +42,7 @@ class Connection:
         self.timeout_ms = timeout_ms
         self._client_id = client_id
         self._clock = clock
+        self._used_at = clock()
         self._correlation_id = 0
         self._waiting: deque[tuple[int, bool]] = deque()
         try:
@@ -64,6 +66,19 @@ class Connection:
     def close(self) -> None:
         """Close the connection; answers that are still on their way are lost."""
         self._socket.close()
+
+    def is_stale(self, idle_ms_max: int) -> bool:
+        """Whether to connect anew: it is closed, the broker hung up, or nothing was asked for `idle_ms_max` (-1: never)."""
+        if self._socket.fileno() < 0 or 0 <= idle_ms_max < (self._clock() - self._used_at) * 1000:
+            return True
+        # Where nothing is waited for, what can be read is the end.
+        return not self._waiting and self.has_answer(0)
+
+    def has_answer(self, wait_ms: float) -> bool:
+        """Whether something can be read within so many milliseconds."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(wait_ms))
 
     def speaks(self, api_key: int, version: int) -> bool:
         """Whether the broker knows this version of an API."""
@@ -140,6 +155,7 @@ class Connection:
             self.close()
             raise BrokerUnavailableError(f"lost broker {self.name}: {error}") from error
         self._waiting.append((self._correlation_id, answers_flexible))
+        self._used_at = self._clock()
 
     def _read_frame(self) -> memoryview:
         deadline = self._clock() + self.timeout_ms / 1000

@@ -73,7 +73,7 @@ def test_silence_is_bounded(canned_broker: Any):
 
 
 def test_bytes_that_trickle_in_are_bounded_too(canned_broker: Any):
-    clock = itertools.chain([0.0] * 3, [0.0, 0.0, 0.0, 61.0])  # three for ApiVersions, then: start, length, 50 of 100 bytes, and time is up
+    clock = itertools.chain([0.0] * 5, [0.0] * 4, [61.0])  # five for ApiVersions, then: sent, start, length, 50 of 100 bytes; time is up
     broker = canned_broker(lambda key, correlation: struct.pack(">i", 100) + bytes(50))
     with _connect(broker, timeout_ms=60_000, clock=lambda: next(clock)) as connection:
         connection.send(FETCH, 12, b"")

@@ -124,8 +124,8 @@ def test_a_failure_to_ask_ahead_loses_no_batch(read, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
-        (Canned(None, error=ErrorCode.OFFSET_OUT_OF_RANGE), OffsetOutOfRangeError, "offset 0 of partition 0 of topic t"),
-        (Canned(None, high_watermark=99), OffsetOutOfRangeError, "ends at offset 99, but records up to 100"),
+        (Canned(None, error=ErrorCode.OFFSET_OUT_OF_RANGE), OffsetOutOfRangeError, "partition 0 of topic t"),
+        (Canned(None, high_watermark=99), OffsetOutOfRangeError, "ends at offset 99, but more records"),
         (Canned(None, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), UnknownTopicError, "does not exist any more"),
         (Canned(None, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), RequestFailedError, "TOPIC_AUTHORIZATION_FAILED"),
         (Canned(0), PeerError, "records before it"),

@@ -5,9 +5,9 @@ A refusal is named by the exception that Kafka's clients know it by, with the br
 
 from typing import Final
 
-from ottla.consumer.admin.brokers import OutOfTimeError
 from ottla.consumer.admin.values import Failure
 from ottla.consumer.errors import ClientError, RequestFailedError
+from ottla.consumer.retrying import OutOfTimeError
 from ottla.core.errors import ErrorCode, PeerError
 
 PACKAGE: Final = "org.apache.kafka.common.errors."

@@ -4,12 +4,13 @@ It has a time for each question and keeps nothing but its connections: what a gr
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
 
 from ottla.consumer.admin import groups, offsets, topics
-from ottla.consumer.admin.brokers import Brokers
 from ottla.consumer.admin.values import CommittedOffset, DescribedGroup, DescribedTopic, Failure, ListedGroup, ListedOffset, Node
+from ottla.consumer.brokers import Brokers
 from ottla.consumer.settings import ClientSettings
 from ottla.core.model import TopicPartition
 
@@ -18,20 +19,20 @@ TIMEOUT_MS: Final = 30_000
 
 
 class AdminClient:
-    """Asks the brokers behind `bootstrap_servers` ("host:port,..."); each question has `timeout_ms` with all its attempts.
+    """Asks the brokers of `settings`, or behind a text "host:port,..." without security.
+
+    Each question has `timeout_ms` with all its attempts (else `settings.default_api_timeout_ms`; 30 s with a text).
 
     Raises ValueError for addresses that are none; later OutOfTimeError when nobody answers, RequestFailedError when a broker refuses,
     UnsupportedBrokerError when it is too old, PeerError when it makes no sense.
     """
 
     def __init__(self, settings: ClientSettings | str, *, client_id: str | None = None, timeout_ms: int | None = None) -> None:
-        given = (
-            ClientSettings(bootstrap_servers=settings, client_id="ottla-admin", default_api_timeout_ms=TIMEOUT_MS)
-            if isinstance(settings, str)
-            else settings
-        )
-        timeout = given.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        self._brokers = Brokers(given.bootstrap_servers, client_id=client_id or given.client_id, timeout_ms=timeout)
+        if isinstance(settings, str):
+            settings = ClientSettings(bootstrap_servers=settings, client_id="ottla-admin", default_api_timeout_ms=TIMEOUT_MS)
+        if client_id is not None:
+            settings = replace(settings, client_id=client_id)
+        self._brokers = Brokers(settings, timeout_ms=timeout_ms)
 
     def __enter__(self) -> Self:
         return self
@@ -59,8 +60,10 @@ class AdminClient:
         """All that each group has committed, or why that is not told."""
         return offsets.committed_offsets(self._brokers, group_ids)
 
-    def commit(self, group_id: str, new_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Failure | None] | Failure:
-        """Sets a group's offsets as no member would (generation -1)."""
+    def commit(
+        self, group_id: str, new_offsets: Mapping[TopicPartition, int | CommittedOffset]
+    ) -> Mapping[TopicPartition, Failure | None] | Failure:
+        """Sets a group's offsets as no member would (generation -1); a CommittedOffset says leader epoch and metadata, too."""
         return offsets.commit_offsets(self._brokers, group_id, new_offsets)
 
     def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Failure | None] | Failure:
@@ -76,15 +79,16 @@ class AdminClient:
         return topics.list_topics(self._brokers)
 
     def list_offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        """The first offset at or after `timestamp` (-1: the end, -2: the start), -1 where there is none."""
-        return topics.list_offsets(self._brokers, partitions, timestamp)
+        """The first offset at or after `timestamp` (LATEST: the end, EARLIEST: the start), -1 where there is none."""
+        found = topics.list_offsets(self._brokers, dict.fromkeys(partitions, timestamp))
+        return {partition: listed.offset for partition, listed in found.items()}
 
     def offsets_for_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
         """The first record at or after each partition's own timestamp (EARLIEST and LATEST among them), offset -1 where there is none.
 
         LATEST is the end that readers of this client's isolation level see: the last stable offset where only committed records are read.
         """
-        return topics.offsets_for_times(self._brokers, timestamps)
+        return topics.list_offsets(self._brokers, timestamps)
 
     def broker(self, broker_id: int) -> Node:
         """Where a broker of the cluster listens."""

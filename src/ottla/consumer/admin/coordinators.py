@@ -10,10 +10,11 @@ from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
 from kio.static.primitive import i8
 
-from ottla.consumer.admin.brokers import MAY_PASS, Brokers, Deadline, OutOfTimeError
 from ottla.consumer.admin.values import Failure, Node
+from ottla.consumer.brokers import Brokers
 from ottla.consumer.connection import Connection
 from ottla.consumer.errors import BrokerUnavailableError, error_code
+from ottla.consumer.retrying import MAY_PASS, Deadline, OutOfTimeError
 from ottla.core.errors import ErrorCode
 
 GROUP_KEY: Final = 0

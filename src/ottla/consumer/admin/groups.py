@@ -22,11 +22,12 @@ from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.list_groups.v5.response import ListGroupsResponse
 from kio.schema.types import GroupId
 
-from ottla.consumer.admin.brokers import Brokers, Deadline, raise_for
 from ottla.consumer.admin.coordinators import ask_coordinators
 from ottla.consumer.admin.values import DescribedGroup, DescribedMember, Failure, ListedGroup, Node
+from ottla.consumer.brokers import Brokers
 from ottla.consumer.connection import Connection
 from ottla.consumer.errors import error_code
+from ottla.consumer.retrying import Deadline, raise_for
 from ottla.core.errors import ErrorCode
 
 LIST_GROUPS: Final = 16

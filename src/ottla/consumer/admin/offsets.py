@@ -15,11 +15,12 @@ from kio.schema.offset_fetch.v8.response import OffsetFetchResponse
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i64
 
-from ottla.consumer.admin.brokers import MAY_PASS, Brokers
 from ottla.consumer.admin.coordinators import ask_coordinators
 from ottla.consumer.admin.values import CommittedOffset, Failure, Node
+from ottla.consumer.brokers import Brokers
 from ottla.consumer.connection import Connection
 from ottla.consumer.errors import error_code
+from ottla.consumer.retrying import MAY_PASS
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
 
@@ -40,7 +41,9 @@ def committed_offsets(brokers: Brokers, groups: Iterable[str]) -> dict[str, Comm
                 found[group.group_id] = Failure(code)
                 continue
             found[group.group_id] = {
-                TopicPartition(topic.name, item.partition_index): CommittedOffset(item.committed_offset, item.committed_leader_epoch)
+                TopicPartition(topic.name, item.partition_index): CommittedOffset(
+                    item.committed_offset, item.committed_leader_epoch, item.metadata or ""
+                )
                 for topic in group.topics
                 for item in topic.partitions
                 if error_code(item.error_code) is ErrorCode.NONE
@@ -50,11 +53,17 @@ def committed_offsets(brokers: Brokers, groups: Iterable[str]) -> dict[str, Comm
     return ask_coordinators(brokers, "listConsumerGroupOffsets", groups, ask)
 
 
-def commit_offsets(brokers: Brokers, group: str, offsets: Mapping[TopicPartition, int]) -> PartitionResults | Failure:
+def commit_offsets(brokers: Brokers, group: str, offsets: Mapping[TopicPartition, int | CommittedOffset]) -> PartitionResults | Failure:
     """Sets a group's offsets; None for each partition that is done."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in offsets.items():
-        item = OffsetCommitRequestPartition(partition_index=i32(partition), committed_offset=i64(offset), committed_metadata="")
+        committed = CommittedOffset(offset) if isinstance(offset, int) else offset
+        item = OffsetCommitRequestPartition(
+            partition_index=i32(partition),
+            committed_offset=i64(committed.offset),
+            committed_leader_epoch=i32(committed.leader_epoch),
+            committed_metadata=committed.metadata,
+        )
         topics.setdefault(topic, []).append(item)
     request = OffsetCommitRequest(
         group_id=GroupId(group),

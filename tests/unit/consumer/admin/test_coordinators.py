@@ -64,7 +64,7 @@ def test_a_coordinator_that_loads_is_asked_again_without_a_lookup(told: Any) -> 
     cluster = Cluster(told, {"g": 1})
     answers = iter([Failure(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), Failure(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), "loaded"])
     assert ask_coordinators(told.brokers(), "describes", ["g"], lambda *_: {"g": next(answers)}) == {"g": "loaded"}
-    assert (cluster.lookups, told.waits) == ([("g",)], [0.1, 0.1])
+    assert (cluster.lookups, told.waits) == ([("g",)], [0.1, 0.2])
 
 
 def test_no_coordinator_yet(told: Any) -> None:
@@ -98,7 +98,7 @@ def test_what_has_no_answer_in_its_time_says_so_and_the_others_stay(told: Any) -
     brokers = told.brokers(timeout_ms=250)
     loading = Failure(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     found = ask_coordinators(brokers, "describes", ["g", "h"], lambda *_: {"g": loading, "h": "there"})
-    late = "Timed out after 3 attempt(s), the last: COORDINATOR_LOAD_IN_PROGRESS. Call: describes(api=FIND_COORDINATOR)"
+    late = "Timed out after 2 attempt(s), the last: COORDINATOR_LOAD_IN_PROGRESS. Call: describes(api=FIND_COORDINATOR)"
     assert found == {"g": Failure(ErrorCode.REQUEST_TIMED_OUT, late), "h": "there"}
 
 

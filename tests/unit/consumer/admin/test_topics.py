@@ -1,26 +1,36 @@
 """Topics, leaders and offsets by time: what may pass, what does not. Against real brokers: test_client.py."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from ottla.consumer.admin.brokers import OutOfTimeError
-from ottla.consumer.admin.topics import broker_of, describe_topics, list_offsets
-from ottla.consumer.admin.values import DescribedTopic, Failure, Node
+from ottla.consumer.admin.topics import broker_of, describe_topics, list_offsets, list_topics
+from ottla.consumer.admin.values import LATEST, DescribedTopic, Failure, ListedOffset, Node
 from ottla.consumer.errors import RequestFailedError
+from ottla.consumer.retrying import OutOfTimeError
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
 
 LIST_OFFSETS, METADATA = 2, 3
 ZERO = TopicPartition("t", 0)
+ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 def metadata(*leaders: int, code: int = 0) -> dict[str, Any]:
     partitions = [
-        {"error_code": 0, "partition_index": at, "leader_id": leader, "replica_nodes": (), "isr_nodes": (), "offline_replicas": ()}
+        {
+            "error_code": 0,
+            "partition_index": at,
+            "leader_id": leader,
+            "leader_epoch": 7,
+            "replica_nodes": (),
+            "isr_nodes": (),
+            "offline_replicas": (),
+        }
         for at, leader in reversed(list(enumerate(leaders)))
     ]
-    topic = {"error_code": code, "name": "t", "partitions": partitions, "topic_authorized_operations": 0}
+    topic = {"error_code": code, "name": "t", "topic_id": UUID(int=1), "partitions": partitions}
     brokers = [{"node_id": number, "host": host, "port": number, "rack": None} for number, host in ((1, "a"), (2, "b"))]
     return {"brokers": brokers, "topics": [topic], "cluster_id": None, "controller_id": 1, "cluster_authorized_operations": 0}
 
@@ -33,24 +43,23 @@ def answering(told: Any, *answers: Any) -> None:
 
 
 def offsets(*found: tuple[int, int, int]) -> dict[str, Any]:
-    return {
-        "topics": [
-            {"name": "t", "partitions": [{"partition_index": number, "error_code": code, "offset": at} for number, code, at in found]}
-        ]
-    }
+    items = [
+        {"partition_index": number, "error_code": code, "offset": at, "timestamp": 99, "leader_epoch": 3} for number, code, at in found
+    ]
+    return {"topics": [{"name": "t", "partitions": items}]}
 
 
 def test_partitions_in_order_with_their_leaders(told: Any) -> None:
     answering(told, metadata(2, -1, 1))
     topic = describe_topics(told.brokers(), ["t", "other"])
-    assert topic == {"t": DescribedTopic("t", {0: 2, 1: None, 2: 1}), "other": Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}
+    assert topic == {"t": DescribedTopic("t", {0: 2, 1: None, 2: 1}, ID), "other": Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}
     assert list(topic["t"].leaders) == [0, 1, 2]  # type: ignore[union-attr]
     assert describe_topics(told.brokers(), []) == {}
 
 
 def test_a_topic_that_is_just_being_made_and_one_that_is_refused(told: Any) -> None:
     answering(told, metadata(code=ErrorCode.LEADER_NOT_AVAILABLE), metadata(1))
-    assert describe_topics(told.brokers(), ["t"]) == {"t": DescribedTopic("t", {0: 1})}
+    assert describe_topics(told.brokers(), ["t"]) == {"t": DescribedTopic("t", {0: 1}, ID)}
     answering(told, metadata(code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     assert describe_topics(told.brokers(), ["t"]) == {"t": Failure(ErrorCode.TOPIC_AUTHORIZATION_FAILED)}
 
@@ -61,27 +70,27 @@ def test_each_leader_is_asked_for_its_own(told: Any) -> None:
     def answer(api_key: int, request: Any) -> Any:
         if api_key == METADATA:
             return metadata(1, 2, 1)
-        numbers = [item.partition_index for item in request.topics[0].partitions]
-        asked.append((numbers, request.topics[0].partitions[0].timestamp))
+        numbers = {item.partition_index: item.timestamp for item in request.topics[0].partitions}
+        asked.append((numbers, request.isolation_level))
         return offsets(*((number, 0, 10 + number) for number in numbers))
 
     told.broker("a:1", answer).broker("b:2", answer)
-    found = list_offsets(told.brokers(), [TopicPartition("t", number) for number in (2, 1, 0, 1)], 77)
-    assert found == {TopicPartition("t", number): 10 + number for number in (2, 1, 0)}
-    assert asked == [([2, 0], 77), ([1], 77)]
-    assert list_offsets(told.brokers(), [], -1) == {}
+    found = list_offsets(told.brokers(), {TopicPartition("t", number): 70 + number for number in (2, 1, 0)})
+    assert found == {TopicPartition("t", number): ListedOffset(10 + number, 99, 3) for number in (2, 1, 0)}
+    assert asked == [({2: 72, 0: 70}, 0), ({1: 71}, 0)]
+    assert list_offsets(told.brokers(), {}) == {}
 
 
 def test_a_leader_that_moved_is_looked_up_again(told: Any) -> None:
     answering(told, metadata(1), offsets((0, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)), metadata(2), offsets((0, 0, 5)))
-    assert list_offsets(told.brokers(), [ZERO], -1) == {ZERO: 5}
+    assert list_offsets(told.brokers(), {ZERO: LATEST}) == {ZERO: ListedOffset(5, 99, 3)}
     assert told.asked == [("a:1", METADATA), ("a:1", LIST_OFFSETS), ("a:1", METADATA), ("b:2", LIST_OFFSETS)]
 
 
 def test_no_leader_in_time(told: Any) -> None:
     answering(told, metadata(-1))
     with pytest.raises(OutOfTimeError, match="the last: t-0 has no leader"):
-        list_offsets(told.brokers(timeout_ms=250), [ZERO], -1)
+        list_offsets(told.brokers(timeout_ms=250), {ZERO: LATEST})
 
 
 @pytest.mark.parametrize(
@@ -90,7 +99,7 @@ def test_no_leader_in_time(told: Any) -> None:
 def test_a_refusal_and_an_answer_that_is_none(told: Any, answer: Any, sentence: str) -> None:
     answering(told, metadata(1), answer)
     with pytest.raises(RequestFailedError, match=sentence):
-        list_offsets(told.brokers(), [ZERO], -1)
+        list_offsets(told.brokers(), {ZERO: LATEST})
 
 
 def test_a_broker_by_its_id(told: Any) -> None:
@@ -98,3 +107,24 @@ def test_a_broker_by_its_id(told: Any) -> None:
     assert broker_of(told.brokers(), 2) == Node(2, "b", 2)
     with pytest.raises(OutOfTimeError, match="broker 7 is not there"):
         broker_of(told.brokers(timeout_ms=250), 7)
+
+
+def test_every_topic_but_those_that_are_just_being_made(told: Any) -> None:
+    answering(told, metadata(1), metadata(code=ErrorCode.LEADER_NOT_AVAILABLE))
+    brokers = told.brokers()
+    assert list_topics(brokers) == {"t": DescribedTopic("t", {0: 1}, ID)}
+    assert list_topics(brokers) == {}
+
+
+def test_the_end_of_committed_records(told: Any) -> None:
+    isolation = []
+
+    def answer(api_key: int, request: Any) -> Any:
+        if api_key == METADATA:
+            return metadata(1)
+        isolation.append(request.isolation_level)
+        return offsets((0, 0, 5))
+
+    told.broker("a:1", answer)
+    list_offsets(told.brokers(is_read_committed=True), {ZERO: LATEST})
+    assert isolation == [1]

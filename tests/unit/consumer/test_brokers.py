@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from ottla.consumer.admin.brokers import Deadline, OutOfTimeError, raise_for
 from ottla.consumer.admin.values import Node
 from ottla.consumer.errors import BrokerUnavailableError, RequestFailedError
+from ottla.consumer.retrying import Deadline, OutOfTimeError, raise_for
 from ottla.core.errors import ErrorCode
 
 METADATA = 3
@@ -42,7 +42,7 @@ def lost(key: int, request: Any) -> Any:
 
 
 def test_what_may_pass_is_tried_again_until_the_time_is_over(told: Any) -> None:
-    brokers = told.brokers(timeout_ms=350)
+    brokers = told.brokers(timeout_ms=750)
     attempts = []
 
     def attempt(deadline: Deadline) -> int:
@@ -54,7 +54,7 @@ def test_what_may_pass_is_tried_again_until_the_time_is_over(told: Any) -> None:
         OutOfTimeError, match=r"Timed out after 4 attempt\(s\), the last: partition 0: NOT_LEADER_OR_FOLLOWER\. Call: lists"
     ):
         brokers.persist("lists", attempt)
-    assert (len(attempts), told.waits) == (4, [0.1, 0.1, 0.1])
+    assert (len(attempts), told.waits) == (4, [0.1, 0.2, 0.4])
 
 
 def test_a_refusal_is_not_tried_again(told: Any) -> None:
@@ -70,7 +70,7 @@ def test_a_refusal_is_not_tried_again(told: Any) -> None:
 
 
 def test_nobody_there(told: Any) -> None:
-    brokers = told.brokers(timeout_ms=300)
+    brokers = told.brokers(timeout_ms=350)
     with pytest.raises(OutOfTimeError) as raised:
         brokers.persist("lists", brokers.nodes)
     assert str(raised.value) == "Timed out waiting for a node assignment. Call: lists (no connection to broker a:1)"
@@ -92,6 +92,23 @@ def test_a_result_after_a_failure(told: Any) -> None:
 def test_addresses_that_are_none(told: Any) -> None:
     with pytest.raises(ValueError, match="'x' is no host:port"):
         told.brokers("x")
+
+
+def test_a_connection_that_the_broker_ended_is_made_anew(told: Any) -> None:
+    told.broker("a:1", lambda key, request: metadata())
+    brokers = told.brokers()
+    first = brokers.node(Node(1, "a", 1), brokers.deadline("x"))
+    assert brokers.node(Node(1, "a", 1), brokers.deadline("x")) is first
+    first.is_hung_up = True  # type: ignore[attr-defined]
+    assert brokers.node(Node(1, "a", 1), brokers.deadline("x")) is not first
+    assert told.connected == ["a:1", "a:1"]
+    assert first.is_closed  # type: ignore[attr-defined]
+
+
+def test_a_broker_that_an_answer_named_is_known(told: Any) -> None:
+    brokers = told.brokers()
+    brokers.learn(Node(9, "i", 9))
+    assert brokers.known(9) == Node(9, "i", 9)
 
 
 def test_closing_closes_every_connection(told: Any) -> None:

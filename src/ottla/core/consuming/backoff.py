@@ -1,0 +1,17 @@
+"""How long to wait before another try: longer each time, up to a limit, and never the same for two clients. Source: KIP-580."""
+
+from typing import Final
+
+_JITTER: Final = 0.2
+
+
+def backoff_ms(failures: int, first_ms: int, max_ms: int, dice: float) -> float:
+    """The wait after `failures` tries in a row (the first is 1); `dice` is a number from 0 to 1, and moves the wait by a fifth at most.
+
+    Where `first_ms` is above `max_ms`, the wait is always `max_ms`.
+    """
+    if first_ms >= max_ms:
+        return float(max_ms)
+    doublings = min(max(failures - 1, 0), 62)
+    jitter = 1 - _JITTER + 2 * _JITTER * dice
+    return min((first_ms << doublings) * jitter, float(max_ms))
