@@ -3,26 +3,24 @@
 It runs in Spark's planner and fetches no records; what a task does is task_reading.
 """
 
-import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ottla.consumer.cluster import EARLIEST, LATEST, Cluster
-from ottla.consumer.patience import patiently
-from ottla.core.model import TopicPartition
 from ottla.spark import task_reading
-from ottla.spark.options import OptionError, SourceOptions
-from ottla.spark.planning import plan_ranges
+from ottla.spark.columns import checked_columns
+from ottla.spark.offset_options import EARLIEST, LATEST, Edge
+from ottla.spark.offset_reader import OffsetReader
+from ottla.spark.option_values import OptionError
+from ottla.spark.options import SourceOptions
+from ottla.spark.planning import plan_batch, report
 from ottla.spark.ranges import OffsetRange, ReadTask, group_into_tasks
-from ottla.spark.schemas import KAFKA_WITH_HEADERS
+from ottla.spark.splitting import split
 
 if TYPE_CHECKING:
     import pyarrow
-
-log = logging.getLogger("ottla.spark")
 
 
 class BatchReader(DataSourceReader):
@@ -30,38 +28,40 @@ class BatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions, schema: StructType, *, tasks_max: int | None = None) -> None:
         self._options = options
-        self._columns = _checked_columns(schema)
+        self._settings = options.read_settings(checked_columns(schema, options))
         self._tasks_max = tasks_max
 
     def partitions(self) -> list[InputPartition]:
-        """One task for each partition that has records to read. Raises ClientError, DataLossError or OptionError."""
-        options = self._options
-        with Cluster(options.bootstrap_servers, client_id=options.client_id, timeout_ms=options.request_timeout_ms) as cluster:
-            earliest, latest = patiently(cluster, lambda: _limits(cluster, options.topics))
-        planned = plan_ranges(options.starting, options.ending, earliest, latest, fail_on_data_loss=options.fail_on_data_loss)
-        for warning in planned.warnings:
-            log.warning(warning)
-        ranges = [OffsetRange(*partition, start, end) for partition, start, end in planned.ranges]
-        return list(group_into_tasks(ranges, self._tasks_max))
+        """The tasks: none empty. Raises ClientError, DataLossError or OptionError."""
+        return list(into_tasks(self.ranges(), self._options, self._tasks_max))
+
+    def ranges(self) -> list[OffsetRange]:
+        """What is to be read, one range a partition. Raises as `partitions` does."""
+        options, reader = self._options, OffsetReader(self._options)
+        try:
+            starts, _ = reader.resolve(options.starting, is_start=True)
+            ends, _ = reader.resolve(options.ending, is_start=False)
+            if set(starts.by_partition) != set(ends.by_partition):
+                raise OptionError("The topics got or lost partitions while the query was planned: run it again.")
+            earliest = starts if options.starting is Edge.EARLIEST else reader.at_edge(EARLIEST, starts)
+            latest = ends if options.ending is Edge.LATEST else reader.at_edge(LATEST, starts)
+        finally:
+            reader.close()
+        planned = plan_batch(starts.by_partition, ends.by_partition, earliest, latest.by_partition)
+        report(planned.losses, fail_on_data_loss=options.fail_on_data_loss)
+        return planned.ranges
 
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
         """The records of a task. Raises as task_reading.read does."""
         if not isinstance(partition, ReadTask):
             return iter(())  # Spark's stand-in where there are no partitions at all
-        return task_reading.read(task_reading.ReadSettings(self._options, self._columns), partition)
+        return task_reading.read(self._settings, partition)
 
 
-def _limits(cluster: Cluster, topics: tuple[str, ...]) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    partitions = [TopicPartition(topic, number) for topic, numbers in cluster.partitions(topics).items() for number in numbers]
-    return cluster.offsets(partitions, EARLIEST), cluster.offsets(partitions, LATEST)
-
-
-def _checked_columns(schema: StructType) -> tuple[str, ...]:
-    types: dict[str, Any] = {field.name: field.dataType for field in KAFKA_WITH_HEADERS.fields}
-    for field in schema.fields:
-        if not field.nullable:
-            raise OptionError(f"The column {field.name} cannot be declared NOT NULL: Spark would believe it, and no record is checked.")
-        if types.get(field.name) != field.dataType:
-            columns = ", ".join(f"{name} {kind.simpleString()}" for name, kind in types.items())
-            raise OptionError(f"There is no column {field.name} {field.dataType.simpleString()}; the columns are {columns}.")
-    return tuple(schema.fieldNames())
+def into_tasks(ranges: list[OffsetRange], options: SourceOptions, tasks_max: int | None) -> list[ReadTask]:
+    """Ranges as tasks: split where options say so, and then as many tasks as these are; otherwise at most `tasks_max`, or `maxTasks`."""
+    divided = split(ranges, records_max=options.task_records_max, partitions_min=options.partitions_min)
+    if options.tasks_max is not None:
+        return group_into_tasks(divided, options.tasks_max)
+    wants_more = options.task_records_max is not None or options.partitions_min is not None
+    return group_into_tasks(divided, None if wants_more else tasks_max)

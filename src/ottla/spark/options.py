@@ -1,166 +1,192 @@
-"""The options of `spark.read.format("ottla")`: names and meanings of Spark's own Kafka source, checked before a broker is asked.
+"""The options of `format("ottla")` as a source: names and meanings of Spark's own Kafka source, checked before a broker is asked.
 
-An option that is unknown, refused or not supported yet is an error that says what to do; nothing is silently ignored. It opens no
-connection.
+An option that is unknown or refused is an error that says what to do; nothing is silently ignored. It opens no connection; what the values
+of one kind of option look like is in `option_values`, `offset_options`, `subscription` and `kafka_settings`.
 """
 
-import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
-from ottla.consumer.cluster import EARLIEST, LATEST, parse_addresses
-from ottla.core.model import TopicPartition
+from ottla.consumer.settings import ClientSettings
+from ottla.spark.kafka_settings import GROUP_ID, PREFIX, parse_kafka_options, warn_of_group_id
+from ottla.spark.offset_options import Edge, GroupOffsets, Position, check_batch, position, starting_position
+from ottla.spark.option_values import LONG_MAX, OptionError, flag, milliseconds, positive, whole_number
+from ottla.spark.subscription import Subscription, parse_subscription
 
-Offsets = int | Mapping[TopicPartition, int]
-"""EARLIEST or LATEST for all partitions, or an offset for each, where -2 is earliest and -1 latest."""
+__all__ = ["OptionError", "Query", "ReadSettings", "SourceOptions", "parse_options"]
+
+RECORDS, GROUP_RECORDS = "records", "group_records"
+ERROR, LATEST = "error", "latest"
 
 SUPPORTED: Final = (
-    "kafka.bootstrap.servers",
-    "subscribe",
-    "startingOffsets",
-    "endingOffsets",
-    "includeHeaders",
-    "failOnDataLoss",
-    "kafka.client.id",
-    "kafka.request.timeout.ms",
-    "kafka.fetch.max.wait.ms",
-    "kafka.max.partition.fetch.bytes",
-    "kafka.isolation.level",
-    "kafka.security.protocol",
-)
+    "assign", "subscribe", "subscribePattern",
+    "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets", "startingOffsetsByTimestampStrategy",
+    "endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets",
+    "failOnDataLoss", "includeHeaders", "decode",
+    "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
+    "minPartitions", "maxRecordsPerPartition", "maxTasks",
+    "groupIdPrefix", "group.id",
+)  # fmt: skip
+"""Besides these every option that begins with "kafka."."""
 
-_REFUSED: Final[Mapping[str, str]] = {
-    "path": 'load() takes no path here: name topics with the option "subscribe".',
-    "assign": 'The option "assign" is not supported yet: use "subscribe", and give "startingOffsets" and "endingOffsets" per partition.',
-    "subscribepattern": 'The option "subscribePattern" is not supported yet: list the topics in "subscribe".',
-    "kafka.auto.offset.reset": 'The Kafka option "auto.offset.reset" is not supported: use the option "startingOffsets".',
-    "kafka.enable.auto.commit": 'The Kafka option "enable.auto.commit" is not supported: a batch query commits no offsets.',
-    "kafka.group.id": 'The Kafka option "group.id" is not supported: a batch query reads without a group.',
-    "kafka.interceptor.classes": 'The Kafka option "interceptor.classes" is not supported: there are no Java classes here.',
-    "kafka.key.deserializer": 'The Kafka option "key.deserializer" is not supported: keys come as binary; cast or parse the column.',
-    "kafka.value.deserializer": 'The Kafka option "value.deserializer" is not supported: values come as binary; cast or parse the column.',
+_ENDS: Final = {
+    "endingoffsets": "ending offset not valid in streaming queries",
+    "endingoffsetsbytimestamp": "ending timestamp not valid in streaming queries",
+    "endingtimestamp": "ending timestamp not valid in streaming queries",
 }
+_STREAMS_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_INT_MAX: Final = 2**31 - 1
 
-_JSON_EXAMPLE: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
-_BYTES_MAX: Final = 64 * 1024 * 1024
-_MS_MAX: Final = 10 * 60 * 1000
+log = logging.getLogger("ottla.spark")
 
 
-class OptionError(ValueError):
-    """An option that cannot be: the message says which, and what would do."""
+class Query(Enum):
+    """Which kind of query the options are for; what is of no use in one of them is said only when that is known."""
+
+    ANY = "any"
+    BATCH = "batch"
+    STREAM = "stream"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSettings:
+    """What every task of a query needs to know; it is pickled.
+
+    `decode` is RECORDS or GROUP_RECORDS; `poll_timeout_ms`: how long a task waits for one record before it fails; `rows_max`: most rows of
+    an Arrow batch.
+    """
+
+    client: ClientSettings
+    columns: tuple[str, ...]
+    fail_on_data_loss: bool = True
+    decode: str = RECORDS
+    poll_timeout_ms: int = 120_000
+    rows_max: int = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What was asked for, checked. Sizes and times are Kafka's settings of the same names."""
+    """What was asked for, checked. None: no such limit, or no such group.
 
-    bootstrap_servers: str
-    topics: tuple[str, ...]
-    starting: Offsets
-    ending: Offsets
-    include_headers: bool
+    `offset_attempts_max`, `offset_retry_ms`: how often the driver asks for offsets, and how long it waits in between. `group_id`: the
+    group that a stream commits its progress to.
+    """
+
+    client: ClientSettings
+    subscription: Subscription
+    starting: Position
+    ending: Position
+    unmatched_start: str
     fail_on_data_loss: bool
-    client_id: str
-    request_timeout_ms: int
-    fetch_max_wait_ms: int
-    partition_fetch_bytes_max: int
+    include_headers: bool
+    decode: str
+    poll_timeout_ms: int
+    offset_attempts_max: int
+    offset_retry_ms: int
+    trigger_offsets_max: int | None
+    trigger_offsets_min: int | None
+    trigger_delay_ms_max: int
+    partitions_min: int | None
+    task_records_max: int | None
+    tasks_max: int | None
+    group_id: str | None
+
+    def read_settings(self, columns: tuple[str, ...]) -> ReadSettings:
+        """What the tasks need of it."""
+        return ReadSettings(
+            client=self.client,
+            columns=columns,
+            fail_on_data_loss=self.fail_on_data_loss,
+            decode=self.decode,
+            poll_timeout_ms=self.poll_timeout_ms,
+        )
 
 
-def parse_options(given: Mapping[str, str]) -> SourceOptions:
+def parse_options(given: Mapping[str, str], query: Query = Query.ANY) -> SourceOptions:
     """Options by name, in any case of letters, to checked values. Raises OptionError."""
     options = {name.lower(): value for name, value in given.items()}
     _refuse_others(options)
-    servers = _required(options, "kafka.bootstrap.servers")
-    try:
-        parse_addresses(servers)
-    except ValueError as error:
-        raise OptionError(f'The option "kafka.bootstrap.servers" is wrong: {error}.') from error
-    topics = tuple(dict.fromkeys(name for name in (part.strip() for part in _required(options, "subscribe").split(",")) if name))
-    if not topics:
-        raise OptionError('The option "subscribe" names no topic.')
-    starting = _offsets(options, "startingOffsets", EARLIEST)
-    ending = _offsets(options, "endingOffsets", LATEST)
-    _refuse_limits(starting, LATEST, "starting offset", "latest")
-    _refuse_limits(ending, EARLIEST, "ending offset", "earliest")
+    if query is Query.STREAM:
+        for name, message in _ENDS.items():
+            if name in options:
+                raise OptionError(message)
+    subscription, client = parse_subscription(options), parse_kafka_options(options)
+    group_id = _group_id(options)
+    default = Edge.LATEST if query is Query.STREAM else Edge.EARLIEST
+    starting = starting_position(options, default, group_id or options.get(GROUP_ID))
+    ending = position(options, "ending", Edge.LATEST)
+    if query is Query.BATCH:
+        check_batch(starting, ending)
+        _check_use_in_batch(options, starting)
+    if query is not Query.ANY:
+        warn_of_group_id(options)
+    most, least = _optional(options, "maxOffsetsPerTrigger"), _optional(options, "minOffsetsPerTrigger")
+    if most is not None and least is not None and least > most:
+        raise OptionError(f"The value of minOffsetPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most}).")
     return SourceOptions(
-        bootstrap_servers=servers,
-        topics=topics,
+        client=client,
+        subscription=subscription,
         starting=starting,
         ending=ending,
-        include_headers=_flag(options, "includeHeaders", False),
-        fail_on_data_loss=_flag(options, "failOnDataLoss", True),
-        client_id=options.get("kafka.client.id", "ottla-spark"),
-        request_timeout_ms=_number(options, "kafka.request.timeout.ms", 30_000, 1, _MS_MAX),
-        fetch_max_wait_ms=_number(options, "kafka.fetch.max.wait.ms", 500, 0, _MS_MAX),
-        # Kafka's default is 1 MiB, to share one answer among many partitions; here an answer is one partition's.
-        partition_fetch_bytes_max=_number(options, "kafka.max.partition.fetch.bytes", 4 * 1024 * 1024, 1, _BYTES_MAX),
+        unmatched_start=_one_of(options, "startingOffsetsByTimestampStrategy", (ERROR, LATEST)),
+        fail_on_data_loss=flag("failOnDataLoss", options.get("failondataloss", "true")),
+        include_headers=flag("includeHeaders", options.get("includeheaders", "false")),
+        decode=_one_of(options, "decode", (RECORDS, GROUP_RECORDS)),
+        poll_timeout_ms=_number(options, "kafkaConsumer.pollTimeoutMs", 120_000, 1),
+        offset_attempts_max=_number(options, "fetchOffset.numRetries", 3, 1, _INT_MAX),
+        offset_retry_ms=_number(options, "fetchOffset.retryIntervalMs", 1_000, 0),
+        trigger_offsets_max=most,
+        trigger_offsets_min=least,
+        trigger_delay_ms_max=milliseconds("maxTriggerDelay", options.get("maxtriggerdelay", "15m")),
+        partitions_min=_optional(options, "minPartitions", _INT_MAX),
+        task_records_max=_optional(options, "maxRecordsPerPartition"),
+        tasks_max=_optional(options, "maxTasks", _INT_MAX),
+        group_id=group_id,
     )
 
 
 def _refuse_others(options: Mapping[str, str]) -> None:
     supported = {name.lower() for name in SUPPORTED}
     for name in options:
-        if name in _REFUSED:
-            raise OptionError(_REFUSED[name])
-        if name not in supported:
-            raise OptionError(f'The option "{name}" is not supported; the options are {", ".join(SUPPORTED)}.')
-    if options.get("kafka.isolation.level", "read_uncommitted") != "read_uncommitted":
-        raise OptionError('The Kafka option "isolation.level" can only be read_uncommitted so far.')
-    if options.get("kafka.security.protocol", "PLAINTEXT").upper() != "PLAINTEXT":
-        raise OptionError('The Kafka option "security.protocol" can only be PLAINTEXT so far.')
+        if name == "path":
+            raise OptionError('load() takes no path here: name topics with the option "subscribe".')
+        if name not in supported and not name.startswith(PREFIX):
+            raise OptionError(f'The option "{name}" is not supported; the options are {", ".join(SUPPORTED)} and kafka.*.')
 
 
-def _required(options: Mapping[str, str], name: str) -> str:
-    value = options.get(name.lower(), "").strip()
-    if not value:
-        raise OptionError(f'The option "{name}" is needed.')
-    return value
+def _check_use_in_batch(options: Mapping[str, str], starting: Position) -> None:
+    for name in _STREAMS_ONLY:
+        if name.lower() in options:
+            log.warning("%s option ignored in batch queries", name)
+    if "group.id" in options and not isinstance(starting, GroupOffsets):
+        raise OptionError(
+            'The option "group.id" is for streaming queries, or for "startingOffsets" = "group": a batch query commits nothing.'
+        )
 
 
-def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
-    value = options.get(name.lower(), str(default)).strip().lower()
-    if value not in ("true", "false"):
-        raise OptionError(f'The option "{name}" must be true or false, not {value!r}.')
-    return value == "true"
+def _group_id(options: Mapping[str, str]) -> str | None:
+    group_id = options.get("group.id")
+    if group_id is not None and not group_id.strip():
+        raise OptionError('The option "group.id" is empty.')
+    return group_id
 
 
-def _number(options: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
-    text = options.get(name, str(default)).strip()
-    if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
-        raise OptionError(f'The option "{name}" must be a whole number from {low} to {high}, not {text!r}.')
-    return int(text)
+def _one_of(options: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    """One of a few words, in any case of letters; the first is the default."""
+    word = options.get(name.lower(), allowed[0]).strip().lower()
+    if word not in allowed:
+        raise OptionError(f'The option "{name}" must be {" or ".join(allowed)}, not {options[name.lower()]!r}.')
+    return word
 
 
-def _offsets(options: Mapping[str, str], name: str, default: int) -> Offsets:
+def _number(options: Mapping[str, str], name: str, default: int, low: int, high: int = LONG_MAX) -> int:
+    return whole_number(name, options.get(name.lower(), str(default)), low, high)
+
+
+def _optional(options: Mapping[str, str], name: str, high: int = LONG_MAX) -> int | None:
     text = options.get(name.lower())
-    if text is None:
-        return default
-    word = text.strip().lower()
-    if word in ("earliest", "latest"):
-        return EARLIEST if word == "earliest" else LATEST
-    try:
-        return _parse_json(text)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise OptionError(f'The option "{name}" must be earliest, latest or JSON such as {_JSON_EXAMPLE}, not {text}.') from error
-
-
-def _parse_json(text: str) -> dict[TopicPartition, int]:
-    offsets: dict[TopicPartition, int] = {}
-    for topic, partitions in json.loads(text).items():
-        for partition, offset in partitions.items():
-            if type(offset) is not int or not EARLIEST <= offset < 2**63:
-                raise ValueError(f"{offset!r} is no offset")
-            offsets[TopicPartition(topic, int(partition))] = offset
-    return offsets
-
-
-def _refuse_limits(offsets: Offsets, limit: int, what: str, word: str) -> None:
-    """A batch cannot start where the topic ends, nor end where it starts: the words of Spark's own source."""
-    if isinstance(offsets, int):
-        if offsets == limit:
-            raise OptionError(f"{what} can't be {word} for batch queries on Kafka")
-        return
-    for partition, offset in offsets.items():
-        if offset == limit:
-            raise OptionError(f"{what} for {partition.topic}-{partition.partition} can't be {word} for batch queries on Kafka")
+    return None if text is None else positive(name, text, high)

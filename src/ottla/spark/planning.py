@@ -1,76 +1,107 @@
-"""Which offsets of which partitions a query reads: the options against what the brokers hold. Pure: no broker is asked here.
+"""Which offsets of which partitions a query reads: what was asked for against what the brokers hold. Pure: no broker is asked here.
 
-Where the two do not fit, records are missing: an error by default, and with failOnDataLoss=false a range that is cut to what is there and a
-sentence about it.
+Where the two do not fit, records are missing, and a sentence says which; whether that ends the query `report` says, by failOnDataLoss.
+Sentences and cases are those of Spark's own Kafka source (getOffsetRangesFromResolvedOffsets); ids of topics are our addition.
 """
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ottla.consumer.cluster import EARLIEST, LATEST
 from ottla.core.model import TopicPartition
-from ottla.spark.options import Offsets, OptionError
+from ottla.spark.offset_options import listed, named
+from ottla.spark.option_values import OptionError
+from ottla.spark.ranges import OffsetRange
+from ottla.spark.stream_offsets import Offsets, recreated
+
+log = logging.getLogger("ottla.spark")
 
 
 class DataLossError(Exception):
     """Records that were asked for are not there (any more)."""
 
 
-class OffsetRange(NamedTuple):
-    """The records of one partition with start <= offset < end."""
-
-    partition: TopicPartition
-    start: int
-    end: int
-
-
 class Planned(NamedTuple):
-    """The ranges that are not empty, and what was lost without failing."""
+    """The ranges, none of them empty, and a sentence for each loss."""
 
     ranges: list[OffsetRange]
-    warnings: list[str]
+    losses: list[str]
 
 
-def plan_ranges(
-    starting: Offsets,
-    ending: Offsets,
-    earliest: Mapping[TopicPartition, int],
-    latest: Mapping[TopicPartition, int],
-    *,
-    fail_on_data_loss: bool,
+def report(losses: Iterable[str], *, fail_on_data_loss: bool) -> None:
+    """Raises DataLossError with the first loss, or warns of each."""
+    for loss in losses:
+        if fail_on_data_loss:
+            raise DataLossError(
+                f"{loss}. Some data may have been lost because they are not available in Kafka any more: aged out, or the topic deleted."
+                ' To read what is there and be warned instead, set the option "failOnDataLoss" to false.'
+            )
+        log.warning("%s. Some data may have been lost; the option failOnDataLoss is false, and the query goes on.", loss)
+
+
+def plan_batch(
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], earliest: Offsets, latest: Mapping[TopicPartition, int]
 ) -> Planned:
-    """One range for each partition with records to read. Raises OptionError or DataLossError."""
-    _check_partitions("startingOffsets", starting, earliest)
-    _check_partitions("endingOffsets", ending, earliest)
-    ranges: list[OffsetRange] = []
-    warnings: list[str] = []
-    for partition in sorted(earliest):
-        low, high = earliest[partition], latest[partition]
-        start, end = (_resolve(offsets, partition, low, high) for offsets in (starting, ending))
+    """One range for each partition with records to read, cut to what is there. Raises OptionError for an end before its start."""
+    ranges, losses = [], []
+    for partition in sorted(starts):
+        start, end = starts[partition], ends[partition]
+        low, high = earliest.by_partition[partition], latest[partition]
+        if start > end:
+            raise OptionError(
+                f"The resolved start offset {start} is greater than the resolved end offset {end} for topic {partition.topic}"
+                f" partition {partition.partition}: the start is set behind the end, or the topic was deleted and created anew."
+            )
         for name, offset in (("startingOffsets", start), ("endingOffsets", end)):
             if not low <= offset <= high:
-                warnings.append(
-                    f"{name} asks for offset {offset} of {partition.topic}-{partition.partition}, "
-                    f"which holds {low} to {high}: records may have been deleted, or the topic made anew"
-                )
+                losses.append(f"{name} asks for offset {offset} of {named(partition)}, which holds {low} to {high}")
         start, end = max(start, low), min(end, high)
         if start < end:
-            ranges.append(OffsetRange(partition, start, end))
-    if warnings and fail_on_data_loss:
-        raise DataLossError(f'{warnings[0]}. To read what is there, set the option "failOnDataLoss" to false.')
-    return Planned(ranges, warnings)
+            ranges.append(OffsetRange(*partition, start, end, earliest.topic_ids.get(partition.topic, "")))
+    return Planned(ranges, losses)
 
 
-def _check_partitions(name: str, offsets: Offsets, partitions: Mapping[TopicPartition, int]) -> None:
-    if isinstance(offsets, int) or set(offsets) == set(partitions):
-        return
-    specified, assigned = (", ".join(f"{topic}-{partition}" for topic, partition in sorted(names)) for names in (offsets, partitions))
-    raise OptionError(
-        f"If {name} contains specific offsets, you must specify all TopicPartitions. Use -1 for latest, -2 for earliest. "
-        f"Specified: {specified}. Assigned: {assigned}."
-    )
+def added(start: Offsets, end: Offsets) -> list[TopicPartition]:
+    """Partitions that begin at their earliest offset: new ones, and those of topics that were created anew."""
+    again = set(recreated(start, end.topic_ids))
+    return sorted(partition for partition in end.by_partition if partition not in start.by_partition or partition.topic in again)
 
 
-def _resolve(offsets: Offsets, partition: TopicPartition, low: int, high: int) -> int:
-    offset = offsets if isinstance(offsets, int) else offsets[partition]
-    return {EARLIEST: low, LATEST: high}.get(offset, offset)
+def recreation(topic: str, before: str, now: str) -> str:
+    """The sentence for a topic that is not the one it was."""
+    return f"Topic {topic} was deleted and created anew: its id was {before}, now it is {now}, and what the old one still held is gone"
+
+
+def plan_stream(start: Offsets, end: Offsets, earliest: Mapping[TopicPartition, int]) -> Planned:
+    """From `start` to `end`; `earliest` are the first offsets of the partitions that `added` names, as far as they exist."""
+    again = recreated(start, end.topic_ids)
+    losses = [recreation(topic, start.topic_ids[topic], end.topic_ids[topic]) for topic in again]
+    new = {partition for partition in added(start, end) if partition.topic not in again}
+    unknown = {partition for partition in new if partition not in earliest}
+    if unknown:
+        losses.append(f"Cannot find initial offsets for partitions {listed(unknown)}. They may have been deleted")
+    for partition in sorted(new - unknown):
+        if earliest[partition] != 0:
+            losses.append(f"Added partition {named(partition)} starts from {earliest[partition]} instead of 0")
+    gone = {partition for partition in start.by_partition if partition not in end.by_partition and partition.topic not in again}
+    if gone:
+        losses.append(f"Partitions {listed(gone)} have been deleted")
+    ranges = []
+    for partition, until in sorted(end.by_partition.items()):
+        begin = earliest.get(partition) if partition in new or partition.topic in again else start.by_partition[partition]
+        if begin is None:
+            continue
+        if until < begin:
+            losses.append(f"Partition {named(partition)} offset was changed from {begin} to {until}")
+        elif until > begin:
+            ranges.append(OffsetRange(*partition, begin, until, end.topic_ids.get(partition.topic, "")))
+    return Planned(ranges, losses)
+
+
+def plan_first_batch(start: Offsets, end: Offsets) -> Planned:
+    """The first batch of a query that began at the moving end of its topics, and was interrupted.
+
+    `end` was that beginning; `start` is where the end is now, later. The batch is empty, as it was: what came in between is for the next.
+    """
+    begun = {partition: offset for partition, offset in end.by_partition.items() if partition in start.by_partition}
+    return Planned(plan_stream(start, Offsets(begun, {}), {}).ranges, [])

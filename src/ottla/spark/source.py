@@ -12,6 +12,8 @@ from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
     from ottla.spark.batch_reader import BatchReader
+    from ottla.spark.sink import BatchSink, StreamSink
+    from ottla.spark.stream_reader import StreamReader
 
 
 class OttlaDataSource(DataSource):
@@ -25,15 +27,34 @@ class OttlaDataSource(DataSource):
         return "ottla"
 
     def schema(self) -> StructType:
-        """The Kafka source's columns. Raises OptionError."""
+        """The Kafka source's columns, or those of group records (`decode`). Raises OptionError."""
+        from ottla.spark.columns import source_schema
         from ottla.spark.options import parse_options
-        from ottla.spark.schemas import KAFKA, KAFKA_WITH_HEADERS
 
-        return KAFKA_WITH_HEADERS if parse_options(self.options).include_headers else KAFKA
+        return source_schema(parse_options(self.options))
 
     def reader(self, schema: StructType) -> "BatchReader":
         """A reader of the columns of `schema`. Raises OptionError."""
         from ottla.spark.batch_reader import BatchReader
-        from ottla.spark.options import parse_options
+        from ottla.spark.options import Query, parse_options
 
-        return BatchReader(parse_options(self.options), schema, tasks_max=self.tasks_max)
+        return BatchReader(parse_options(self.options, Query.BATCH), schema, tasks_max=self.tasks_max)
+
+    def streamReader(self, schema: StructType) -> "StreamReader":
+        """A stream's reader of the columns of `schema`. Raises OptionError."""
+        from ottla.spark.options import Query, parse_options
+        from ottla.spark.stream_reader import StreamReader
+
+        return StreamReader(parse_options(self.options, Query.STREAM), schema, tasks_max=self.tasks_max)
+
+    def writer(self, schema: StructType, overwrite: bool) -> "BatchSink":
+        """A writer of rows of `schema`. Raises OptionError."""
+        from ottla.spark.sink import batch_sink
+
+        return batch_sink(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamSink":
+        """A stream's writer of rows of `schema`; an output mode that would replace rows appends them. Raises OptionError."""
+        from ottla.spark.sink import stream_sink
+
+        return stream_sink(self.options, schema)
