@@ -36,9 +36,11 @@ class OttlaDataSource(DataSource):
     def reader(self, schema: StructType) -> "BatchReader":
         """A reader of the columns of `schema`. Raises OptionError."""
         from ottla.spark.batch_reader import BatchReader
+        from ottla.spark.filtered_reader import FilteredBatchReader, is_pushing
         from ottla.spark.options import Query, parse_options
 
-        return BatchReader(parse_options(self.options, Query.BATCH), schema, tasks_max=self.tasks_max)
+        reader = FilteredBatchReader if is_pushing() else BatchReader
+        return reader(parse_options(self.options, Query.BATCH), schema, tasks_max=self.tasks_max)
 
     def streamReader(self, schema: StructType) -> "StreamReader":
         """A stream's reader of the columns of `schema`. Raises OptionError."""

@@ -124,7 +124,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The records of a task. Raises as task_reading.read does."""
         if not isinstance(partition, ReadTask):
             return iter(())
-        return task_reading.read(self._settings, partition)
+        return task_reading.read(self._settings, partition, ahead=True)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark says this one batch late, and never for the last one: `latestOffset` commits."""

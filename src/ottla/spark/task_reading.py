@@ -5,57 +5,104 @@ decided by the planner, and it commits nothing.
 """
 
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ottla.consumer.cluster import EARLIEST, Cluster
-from ottla.consumer.errors import OffsetOutOfRangeError
-from ottla.consumer.patience import patiently
-from ottla.consumer.reading import PartitionReader
+from ottla.consumer.admin.client import AdminClient
+from ottla.consumer.admin.values import DescribedTopic, Failure
+from ottla.consumer.cluster import EARLIEST
+from ottla.consumer.errors import ClientError, OffsetOutOfRangeError, TopicRecreatedError, UnknownTopicError
+from ottla.consumer.fetching import FetchedRecords, FetchRange
+from ottla.consumer.settings import ClientSettings
 from ottla.core.model import TopicPartition
-from ottla.spark.options import SourceOptions
+from ottla.spark.fetchers import WORKER, Fetchers, KeepingFetcher
+from ottla.spark.options import GROUP_RECORDS, ReadSettings
 from ottla.spark.planning import DataLossError
-from ottla.spark.ranges import OffsetRange, ReadTask
+from ottla.spark.ranges import ReadTask
 
 if TYPE_CHECKING:
     import pyarrow
 
 log = logging.getLogger("ottla.spark")
 
-
-@dataclass(frozen=True, slots=True)
-class ReadSettings:
-    """What every task of a query needs to know."""
-
-    options: SourceOptions
-    columns: tuple[str, ...]
+Left = dict[TopicPartition, FetchRange]
+"""What is still to read: it shrinks as records come."""
 
 
-def read(settings: ReadSettings, task: ReadTask) -> "Iterator[pyarrow.RecordBatch]":
-    """The records of a task's ranges. Raises DataLossError, ClientError, or PeerError on bytes that are no records."""
-    options = settings.options
-    with Cluster(options.bootstrap_servers, client_id=options.client_id, timeout_ms=options.request_timeout_ms) as cluster:
-        for each in task.ranges:
-            yield from _read_range(cluster, settings, each)
+def read(
+    settings: ReadSettings,
+    task: ReadTask,
+    *,
+    ahead: bool = False,
+    fetchers: Fetchers = WORKER,
+    admin_client: Callable[[ClientSettings], AdminClient] = AdminClient,
+) -> "Iterator[pyarrow.RecordBatch]":
+    """The records of a task's ranges. `ahead`: other tasks will ask for what follows them, so keep it and ask for more.
+
+    While Spark works on a batch, the next Fetch is on its way. Raises DataLossError, other ClientErrors, or PeerError on bytes that are no
+    records.
+    """
+    ranges = [FetchRange(TopicPartition(each.topic, each.partition), each.start, each.end, each.topic_id) for each in task.ranges]
+    # Without a record for so long a task fails, as the Kafka source's do.
+    client = replace(settings.client, default_api_timeout_ms=settings.poll_timeout_ms)
+    with fetchers.lend(client) as fetcher:
+        left = {each.partition: each for each in ranges}
+        while left:
+            try:
+                yield from _read(fetcher, settings, left, ahead=ahead)
+            except (OffsetOutOfRangeError, TopicRecreatedError, UnknownTopicError) as error:
+                if settings.fail_on_data_loss:
+                    raise DataLossError(f'{error}. To read what is there, set the option "failOnDataLoss" to false.') from error
+                log.warning(str(error))
+                with admin_client(settings.client) as admin:
+                    _skip_lost(left, error, admin)
+        if ahead:
+            fetcher.ask_ahead(ranges)
 
 
-def _read_range(cluster: Cluster, settings: ReadSettings, wanted: OffsetRange) -> "Iterator[pyarrow.RecordBatch]":
+def _read(fetcher: KeepingFetcher, settings: ReadSettings, left: Left, *, ahead: bool) -> "Iterator[pyarrow.RecordBatch]":
+    for fetched in fetcher.read(list(left.values())):
+        wanted = left[fetched.partition]
+        yield from _decode(settings, wanted, fetched)
+        if fetched.next_offset < wanted.end:
+            left[fetched.partition] = wanted._replace(start=fetched.next_offset)
+            continue
+        del left[fetched.partition]
+        if ahead and fetched.next_offset > wanted.end:
+            fetcher.keep(wanted, fetched)
+
+
+def _decode(settings: ReadSettings, wanted: FetchRange, fetched: FetchedRecords) -> "Iterator[pyarrow.RecordBatch]":
     # In the task, not in the planner: the kernels are loaded where they run.
-    from ottla.columnar import RecordBatchDecoder, scan
+    from ottla.columnar.decoder import RecordBatchDecoder
+    from ottla.columnar.group_records import GroupRecordDecoder
 
-    options, position = settings.options, wanted.start
-    partition = TopicPartition(wanted.topic, wanted.partition)
-    decoder = RecordBatchDecoder(*partition, columns=settings.columns)
-    reader = PartitionReader(cluster, partition, bytes_max=options.partition_fetch_bytes_max, wait_ms_max=options.fetch_max_wait_ms)
-    while position < wanted.end:
-        try:
-            for batches in reader.read(position, wanted.end, scan):
-                yield from decoder.decode(batches, offset_start=position, offset_end=wanted.end)
-                position = batches.next_offset or position
-        except OffsetOutOfRangeError as error:
-            if options.fail_on_data_loss:
-                raise DataLossError(f'{error}. To read what is there, set the option "failOnDataLoss" to false.') from error
-            log.warning(str(error))
-            earliest = patiently(cluster, lambda: cluster.offsets([partition], EARLIEST))[partition]
-            position = earliest if position < earliest else wanted.end
+    topic, partition = wanted.partition
+    if settings.decode == GROUP_RECORDS:
+        commits = GroupRecordDecoder(partition, columns=settings.columns, rows_max=settings.rows_max)
+        return commits.decode(fetched.records, offset_start=wanted.start, offset_end=wanted.end)
+    decoder = RecordBatchDecoder(topic, partition, columns=settings.columns, rows_max=settings.rows_max)
+    return decoder.decode(fetched.records, offset_start=wanted.start, offset_end=wanted.end, aborted=fetched.aborted)
+
+
+def _skip_lost(left: Left, error: ClientError, admin: AdminClient) -> None:
+    """Go on behind the records that are gone. Raises `error` where none are, so that nobody tries for ever."""
+    if isinstance(error, OffsetOutOfRangeError):
+        wanted = left.pop(error.partition)
+        earliest = admin.list_offsets([wanted.partition], EARLIEST)[wanted.partition]
+        if error.position < earliest < wanted.end:
+            left[wanted.partition] = wanted._replace(start=earliest)
+        return
+    described = admin.describe_topics({partition.topic for partition in left})
+    gone = [wanted for wanted in left.values() if not _is_there(wanted, described[wanted.partition.topic])]
+    if not gone:
+        raise error
+    for wanted in gone:
+        del left[wanted.partition]
+
+
+def _is_there(wanted: FetchRange, topic: DescribedTopic | Failure) -> bool:
+    if isinstance(topic, Failure) or wanted.partition.partition not in topic.leaders:
+        return False
+    return wanted.topic_id in ("", topic.topic_id)

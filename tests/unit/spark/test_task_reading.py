@@ -1,96 +1,181 @@
-"""What a task reads, against a broker that is only a script: its ranges' records and columns, and what missing records mean."""
+"""What a task reads, against a client that is only a script: its ranges' records and columns, and what missing records mean."""
 
 import logging
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from ottla.consumer.errors import OffsetOutOfRangeError
+from ottla.consumer.admin.values import DescribedTopic, Failure
+from ottla.consumer.errors import OffsetOutOfRangeError, TopicRecreatedError, UnknownTopicError
+from ottla.consumer.fetching import FetchedRecords, FetchRange
+from ottla.consumer.settings import ClientSettings
+from ottla.core.errors import ErrorCode
 from ottla.core.model import Record, TopicPartition
 from ottla.core.records.batch import encode_batch
-from ottla.spark import task_reading
-from ottla.spark.options import parse_options
+from ottla.spark.fetchers import Fetchers
+from ottla.spark.options import GROUP_RECORDS, ReadSettings
 from ottla.spark.planning import DataLossError
 from ottla.spark.ranges import OffsetRange, ReadTask
-from ottla.spark.task_reading import ReadSettings, read
+from ottla.spark.task_reading import read
 
-NEEDED = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}
-
-
-class FakeCluster:
-    """Topic t with offsets 10 to 50 in partition 0, none in partition 1."""
-
-    earliest = {("t", 0): 10, ("t", 1): 0}
-
-    def __init__(self, servers: str, **options: Any) -> None:
-        assert servers == "localhost:9092"
-
-    def __enter__(self) -> "FakeCluster":
-        return self
-
-    def __exit__(self, *error: object) -> None: ...
-
-    def offsets(self, partitions: list[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        return {partition: self.earliest[partition] for partition in partitions}
-
-
-class FakeReader:
-    """Gives the batches that `script` names by offset; an exception is raised."""
-
-    script: dict[int, list[Any]] = {}
-
-    def __init__(self, cluster: FakeCluster, partition: TopicPartition, **bounds: int) -> None: ...
-
-    def read(self, start: int, end: int, scan: Any) -> Any:
-        for piece in self.script[start]:
-            if isinstance(piece, Exception):
-                raise piece
-            yield scan(piece)
-
-
-@pytest.fixture(autouse=True)
-def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_reading, "Cluster", FakeCluster)
-    monkeypatch.setattr(task_reading, "PartitionReader", FakeReader)
-
-
-def _read(start: int, end: int, *columns: str, **options: str) -> list[pa.RecordBatch]:
-    settings = ReadSettings(parse_options({**NEEDED, **options}), columns or ("offset",))
-    return list(read(settings, ReadTask((OffsetRange("t", 0, start, end),))))
+CLIENT = ClientSettings(bootstrap_servers="h:9092")
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def _batch(first: int, last: int) -> memoryview:
     return memoryview(encode_batch([Record(i, 0, None, b"%d" % i) for i in range(first, last + 1)], base_offset=first))
 
 
-def _offsets(batches: list[pa.RecordBatch]) -> list[int]:
-    return [offset.as_py() for batch in batches for offset in batch["offset"]]
+def _fetched(partition: TopicPartition, position: int, last: int, first: int | None = None) -> FetchedRecords:
+    return FetchedRecords(partition, position, last + 1, _batch(position if first is None else first, last))
 
 
-def test_only_the_range_s_records_and_the_asked_columns(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(FakeReader, "script", {12: [_batch(10, 19), _batch(20, 29)]})
-    (first, second) = _read(12, 25, "offset", "value")
+class ScriptFetcher:
+    """Gives the answers of `script`, one list a read; an exception is raised."""
+
+    def __init__(self, *script: list[Any]) -> None:
+        self.script = list(script)
+        self.asked: list[list[FetchRange]] = []
+        self.asked_ahead: list[list[FetchRange]] = []
+        self.closed = False
+
+    def read(self, ranges: Sequence[FetchRange]) -> Iterator[FetchedRecords]:
+        self.asked.append(list(ranges))
+        for answer in self.script.pop(0):
+            if isinstance(answer, Exception):
+                raise answer
+            yield answer
+
+    def fetch_ahead(self, ranges: Sequence[FetchRange]) -> None:
+        self.asked_ahead.append(list(ranges))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class ScriptAdmin:
+    """Partitions start at 40; topic t has partition 0 and 1 and the id "new"."""
+
+    topics: Any = {"t": DescribedTopic("t", {0: 1, 1: 1}, "new")}
+
+    def __init__(self, settings: ClientSettings) -> None:
+        assert settings == CLIENT
+
+    def __enter__(self) -> "ScriptAdmin":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def list_offsets(self, partitions: Sequence[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        assert timestamp == -2
+        return dict.fromkeys(partitions, 40)
+
+    def describe_topics(self, names: Any) -> Any:
+        return {name: self.topics[name] for name in names}
+
+
+def _ranges(start: int, end: int, topic_id: str = "") -> tuple[OffsetRange, ...]:
+    return (OffsetRange("t", 0, start, end, topic_id),)
+
+
+def _read(fetcher: ScriptFetcher, ranges: tuple[OffsetRange, ...], *, ahead: bool = False, **settings: Any) -> list[pa.RecordBatch]:
+    fetchers = Fetchers(lambda _: fetcher)
+    every = ReadSettings(client=CLIENT, **{"columns": ("partition", "offset"), **settings})
+    return list(read(every, ReadTask(ranges), ahead=ahead, fetchers=fetchers, admin_client=ScriptAdmin))
+
+
+def _offsets(batches: list[pa.RecordBatch]) -> list[tuple[int, int]]:
+    return [pair for batch in batches for pair in zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True)]
+
+
+def _of(partition: int, *offsets: int) -> list[tuple[int, int]]:
+    return [(partition, offset) for offset in offsets]
+
+
+def test_only_the_range_s_records_and_the_asked_columns():
+    fetcher = ScriptFetcher([_fetched(T0, 12, 19, first=10), _fetched(T0, 20, 29)])
+    (first, second) = _read(fetcher, _ranges(12, 25), columns=("offset", "value"))
     assert first.schema == pa.schema([("offset", pa.int64()), ("value", pa.binary())])
     assert (first["offset"].to_pylist(), second["offset"].to_pylist()) == (list(range(12, 20)), list(range(20, 25)))
+    assert fetcher.asked == [[FetchRange(T0, 12, 25)]]
+    assert (fetcher.asked_ahead, fetcher.closed) == ([], False)
 
 
-def test_records_that_vanish_while_reading_fail_the_task(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(FakeReader, "script", {10: [_batch(10, 19), OffsetOutOfRangeError("offset 20 is gone")]})
-    with pytest.raises(DataLossError, match=r"offset 20 is gone.*failOnDataLoss"):
-        _read(10, 50)
+def test_several_ranges_as_they_come_in_batches_of_few_rows():
+    fetcher = ScriptFetcher([_fetched(T0, 0, 4), _fetched(T1, 7, 7), _fetched(T0, 5, 5)])
+    batches = _read(fetcher, (OffsetRange("t", 0, 0, 6), OffsetRange("t", 1, 7, 8)), rows_max=3)
+    assert [batch.num_rows for batch in batches] == [3, 2, 1, 1]
+    assert _offsets(batches) == [*_of(0, 0, 1, 2, 3, 4), (1, 7), (0, 5)]
 
 
-def test_or_are_passed_over_with_a_warning(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
-    monkeypatch.setattr(FakeCluster, "earliest", {("t", 0): 40})
-    gone = OffsetOutOfRangeError("offset 20 is gone")
-    monkeypatch.setattr(FakeReader, "script", {10: [_batch(10, 19), gone], 40: [_batch(35, 49)]})
+def test_records_of_groups_as_columns():
+    (batch,) = _read(ScriptFetcher([_fetched(T0, 0, 1)]), _ranges(0, 2), columns=("offset", "is_known"), decode=GROUP_RECORDS)
+    assert batch.to_pydict() == {"offset": [0, 1], "is_known": [False, False]}
+
+
+def test_the_next_micro_batch_begins_with_what_was_fetched_too_much():
+    fetcher = ScriptFetcher([_fetched(T0, 10, 24)], [_fetched(T0, 25, 29)])
+    fetchers = Fetchers(lambda _: fetcher)
+    settings = ReadSettings(client=CLIENT, columns=("partition", "offset"))
+    first, second, third = (
+        _offsets(list(read(settings, ReadTask(_ranges(start, start + 5, "id")), ahead=True, fetchers=fetchers))) for start in (12, 17, 22)
+    )
+    assert (first, second, third) == (_of(0, *range(12, 17)), _of(0, *range(17, 22)), _of(0, *range(22, 27)))
+    # The first answer is enough for two, and in the third only what is missing is fetched.
+    assert fetcher.asked == [[FetchRange(T0, 12, 17, "id")], [FetchRange(T0, 25, 27, "id")]]
+    assert fetcher.asked_ahead == [[FetchRange(T0, 25, 27, "id")], [FetchRange(T0, 30, 32, "id")]]
+
+
+def test_records_that_vanish_while_reading_fail_the_task():
+    fetcher = ScriptFetcher([_fetched(T0, 10, 19), OffsetOutOfRangeError(T0, 20, 40, 50)])
+    with pytest.raises(DataLossError, match=r"offset 20 of partition 0 of topic t is outside.*failOnDataLoss"):
+        _read(fetcher, _ranges(10, 50))
+    assert fetcher.closed
+
+
+def test_or_are_passed_over_with_a_warning(caplog: pytest.LogCaptureFixture):
+    fetcher = ScriptFetcher(
+        [_fetched(T1, 0, 1), _fetched(T0, 10, 19), OffsetOutOfRangeError(T0, 20, -1, -1)],
+        [_fetched(T1, 2, 2), _fetched(T0, 40, 49, first=35)],
+    )
     with caplog.at_level(logging.WARNING):
-        offsets = _offsets(_read(10, 50, failOnDataLoss="false"))
-    assert offsets == [*range(10, 20), *range(40, 50)]
-    assert caplog.messages == ["offset 20 is gone"]
+        batches = _read(fetcher, (*_ranges(10, 50), OffsetRange("t", 1, 0, 3)), fail_on_data_loss=False)
+    assert sorted(_offsets(batches)) == [*_of(0, *range(10, 20), *range(40, 50)), *_of(1, 0, 1, 2)]
+    assert fetcher.asked[1] == [FetchRange(T1, 2, 3), FetchRange(T0, 40, 50)]
+    assert caplog.messages == ["offset 20 of partition 0 of topic t is outside what the broker holds"]
 
 
-def test_a_topic_that_was_cut_short_ends_the_range(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(FakeReader, "script", {10: [_batch(10, 19), OffsetOutOfRangeError("ends at 20")]})
-    assert _offsets(_read(10, 50, failOnDataLoss="false")) == list(range(10, 20))
+@pytest.mark.parametrize("position", [20, 45])
+def test_a_topic_that_was_cut_short_ends_the_range(position: int):
+    fetcher = ScriptFetcher([_fetched(T0, 10, position - 1), OffsetOutOfRangeError(T0, position, 0, position)])
+    assert len(_offsets(_read(fetcher, _ranges(10, 40 if position == 20 else 60), fail_on_data_loss=False))) == position - 10
+
+
+def test_a_topic_that_was_made_anew_has_its_own_sentence():
+    with pytest.raises(DataLossError, match="topic t was deleted or made anew: its id was old, now it is new"):
+        _read(ScriptFetcher([TopicRecreatedError("t", "old", "new")]), _ranges(0, 9, "old"))
+
+
+@pytest.mark.parametrize(
+    ("error", "topics"),
+    [
+        (TopicRecreatedError("t", "old", "new"), {"t": DescribedTopic("t", {0: 1, 1: 1}, "new")}),
+        (UnknownTopicError("topic t is gone"), {"t": Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}),
+        (UnknownTopicError("partition 0 is gone"), {"t": DescribedTopic("t", {}, "old")}),
+    ],
+)
+def test_or_ends_its_ranges_with_a_warning(
+    error: Exception, topics: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(ScriptAdmin, "topics", topics)
+    with caplog.at_level(logging.WARNING):
+        batches = _read(ScriptFetcher([_fetched(T0, 0, 4), error]), _ranges(0, 9, "old"), fail_on_data_loss=False)
+    assert _offsets(batches) == _of(0, *range(5))
+    assert caplog.messages == [str(error)]
+
+
+def test_a_loss_that_nobody_finds_is_told():
+    with pytest.raises(UnknownTopicError, match="gone"):
+        _read(ScriptFetcher([UnknownTopicError("topic t is gone")]), _ranges(0, 9, "new"), fail_on_data_loss=False)
