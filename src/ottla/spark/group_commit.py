@@ -19,6 +19,8 @@ from ottla.consumer.settings import ClientSettings
 from ottla.core.errors import ErrorCode, PeerError
 from ottla.core.model import TopicPartition
 
+GROUP_COMMIT: Final = "#group_commit"
+"""Beside the topics in the JSON of a query's progress: what `metrics` tells. No topic can be called so."""
 COMMIT_MS_MAX: Final = 1_500
 """A trigger waits for a commit, and a dead coordinator must not stall it."""
 LAST_COMMIT_MS_MAX: Final = 5_000

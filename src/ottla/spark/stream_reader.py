@@ -21,7 +21,7 @@ from ottla.spark import task_reading
 from ottla.spark.available_now import verify_end
 from ottla.spark.batch_reader import into_tasks
 from ottla.spark.columns import checked_columns
-from ottla.spark.group_commit import GroupCommitter
+from ottla.spark.group_commit import GROUP_COMMIT, GroupCommitter
 from ottla.spark.offset_reader import OffsetReader
 from ottla.spark.options import SourceOptions
 from ottla.spark.planning import added, plan_first_batch, plan_stream, recreation, report
@@ -103,8 +103,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if ends is processed else to_json(ends)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Where the topics ended when `latestOffset` looked last, for the query's progress."""
-        return to_json(self._latest) if self._latest is not None and self._latest.by_partition else None
+        """Where the topics ended when `latestOffset` looked last, for the query's progress; and how the commits to the group go.
+
+        Spark lets no Python source fill `sources[].metrics`: this is the one place of the progress where it can say anything.
+        """
+        if self._latest is None or not self._latest.by_partition:
+            return None
+        told = {} if self._committer is None else {GROUP_COMMIT: dict(self._committer.metrics())}
+        return {**to_json(self._latest), **told}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The tasks of one micro-batch. Raises ClientError, DataLossError or CheckpointError."""
