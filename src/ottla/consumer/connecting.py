@@ -7,4 +7,5 @@ from ottla.consumer.settings import ClientSettings
 
 def connect(address: Address, settings: ClientSettings, timeout_ms: int) -> Connection:
     """A connection that is ready for requests. Raises BrokerUnavailableError, AuthenticationError or UnsupportedBrokerError."""
-    return Connection(*address, client_id=settings.client_id, timeout_ms=timeout_ms)
+    setup_ms = min(timeout_ms, settings.socket_connection_setup_timeout_ms)
+    return Connection(*address, client_id=settings.client_id, timeout_ms=setup_ms)

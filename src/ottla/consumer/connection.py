@@ -10,7 +10,7 @@ import socket
 import struct
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -29,6 +29,15 @@ _API_VERSIONS_VERSION: Final = 3
 _API_VERSION_ITEM_BYTES: Final = 7
 _LENGTH: Final = struct.Struct(">i")
 _SOFTWARE: Final = "ottla"
+
+
+def readable(connections: "Iterable[Connection]", wait_ms: float) -> "list[Connection]":
+    """Those of `connections` that have something to read, or have ended; waits up to `wait_ms` for the first one."""
+    by_fileno = {connection.fileno(): connection for connection in connections}
+    poll = select.poll()
+    for fileno in by_fileno:
+        poll.register(fileno, select.POLLIN)
+    return [by_fileno[fileno] for fileno, _ in poll.poll(wait_ms)]
 
 
 class Connection:
@@ -72,13 +81,11 @@ class Connection:
         if self._socket.fileno() < 0 or 0 <= idle_ms_max < (self._clock() - self._used_at) * 1000:
             return True
         # Where nothing is waited for, what can be read is the end.
-        return not self._waiting and self.has_answer(0)
+        return not self._waiting and bool(readable([self], 0))
 
-    def has_answer(self, wait_ms: float) -> bool:
-        """Whether something can be read within so many milliseconds."""
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(wait_ms))
+    def fileno(self) -> int:
+        """The socket's, -1 once it is closed."""
+        return self._socket.fileno()
 
     def speaks(self, api_key: int, version: int) -> bool:
         """Whether the broker knows this version of an API."""

@@ -74,7 +74,10 @@ class Deadline:
         self._attempts += 1
         self._unreachable = str(error) if error else None
         settings = self._settings
-        wait_ms = backoff_ms(self._attempts, settings.retry_backoff_ms, settings.retry_backoff_max_ms, self._dice())
+        waits = (settings.retry_backoff_ms, settings.retry_backoff_max_ms)
+        if error is not None:
+            waits = (settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms)
+        wait_ms = backoff_ms(self._attempts, *waits, self._dice())
         if self.left_ms() <= wait_ms:
             raise self.over(last)
         self._pause(wait_ms / 1000)

@@ -1,0 +1,43 @@
+"""Where the batches of fetched bytes end: the offsets and lengths in their headers, without a look into any record.
+
+It judges only what it needs for going on; checksums are checked by whoever decodes. Source: KIP-98.
+"""
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from ottla.core.errors import PeerError
+from ottla.core.records.batch import BATCH_LENGTH_MIN, HEADER_BYTES, LENGTH_OVERHEAD_BYTES, MAGIC
+
+_HEAD: Final = Struct(">qi4xb6xi")  # base offset, length, (leader epoch), magic, (checksum, attributes), last offset delta
+_OFFSET_MAX: Final = 2**63 - 2
+
+
+class Walked(NamedTuple):
+    """The first `size_bytes` bytes are the whole batches below the end that was asked for, `batches` of them.
+
+    `next_offset` is where to go on: behind the last whole batch, or at the first one that begins at the end or later; -1 without any.
+    """
+
+    size_bytes: int
+    batches: int
+    next_offset: int
+
+
+def walk(records: memoryview, end: int) -> Walked:
+    """Walks the batches of `records` that begin before offset `end`. Raises PeerError for bytes that are no batches of format 2."""
+    at, count, next_offset, size = 0, 0, -1, len(records)
+    while at + HEADER_BYTES <= size:
+        base, length, magic, delta = _HEAD.unpack_from(records, at)
+        if magic != MAGIC:
+            raise PeerError(f"a batch of format {magic}: only format {MAGIC} is read (Kafka 0.11 and later)")
+        if length < BATCH_LENGTH_MIN or base < 0 or delta < 0 or base + delta > _OFFSET_MAX:
+            raise PeerError("a batch header with an impossible length or offset")
+        if base >= end:
+            return Walked(at, count, max(base, next_offset))
+        following = at + LENGTH_OVERHEAD_BYTES + length
+        if following > size:
+            break
+        next_offset = base + delta + 1
+        at, count = following, count + 1
+    return Walked(at, count, next_offset)
