@@ -2,8 +2,9 @@
 
 from ottla.core.discovery import drop_ins
 from ottla.spark import pipelines as package
+from ottla.spark.inputs import MEASURED, TOPICS
 from ottla.spark.pipelines import Pipeline, Step, pipelines
-from ottla.spark.runner import TOPICS, run
+from ottla.spark.runner import run
 from ottla.spark.schemas import KAFKA, REBALANCES
 
 
@@ -11,6 +12,7 @@ def test_each_step_gets_its_inputs_in_order_and_only_outputs_come_back():
     pipeline = Pipeline(
         inputs={"numbers": KAFKA, "more": KAFKA},
         outputs={"all": REBALANCES},
+        appended={},
         steps=(
             Step(lambda numbers: [number * 2 for number in numbers], ("numbers",), "doubled"),
             Step(lambda more, doubled: more + doubled, ("more", "doubled"), "all"),
@@ -28,4 +30,4 @@ def test_every_pipeline_is_found_by_its_file_and_can_be_fed():
             assert set(step.inputs) <= made
             made.add(step.output)
         assert set(pipeline.outputs) <= made
-        assert set(pipeline.inputs) <= set(TOPICS)
+        assert set(pipeline.inputs) <= {*TOPICS, *MEASURED}

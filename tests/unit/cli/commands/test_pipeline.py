@@ -1,0 +1,51 @@
+"""`ottla pipeline`: what it lists, and which orders its options make; a run that works is in tests/spark/test_pipeline_command.py."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ottla.cli import pipeline_run
+from ottla.cli.main import main
+from ottla.cli.pipeline_run import Order
+
+RUN = ["pipeline", "run", "lag", "--bootstrap-server", "h:1", "--output", "/out"]
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(main, arguments)
+
+
+@pytest.fixture
+def orders(monkeypatch: pytest.MonkeyPatch) -> list[Order]:
+    """Where orders go instead of to Spark."""
+    found: list[Order] = []
+    monkeypatch.setattr(pipeline_run, "execute", found.append)
+    return found
+
+
+def test_pipelines_and_their_columns():
+    assert "lag: lag, lag_history\n" in invoke("pipeline", "list").output
+    shown = invoke("pipeline", "show", "lag").output
+    assert shown.startswith("lag\n  group string\n  topic string\n  partition int\n")
+    assert "\nlag_history\n" in shown
+    assert "there is no pipeline moon" in invoke("pipeline", "show", "moon").output
+
+
+def test_an_order_by_default_and_with_everything(orders: list[Order], tmp_path: Path):
+    assert invoke(*RUN).exit_code == 0
+    config = tmp_path / "client.properties"
+    config.write_text("client.id=mine\nbootstrap.servers=other:1\n")
+    more = ["--stream", "--every", "3", "--group", "a", "--group", "b", "--topic", "t", "--command-config", str(config), "--json"]
+    assert invoke(*RUN, *more, "--cores", "2").exit_code == 0
+    plain, full = orders
+    assert (plain.mode, plain.groups, plain.topics, plain.properties, plain.cores, plain.as_json) == ("batch", (), (), {}, "*", False)
+    assert (full.mode, full.every_s, full.groups, full.topics) == ("stream", 3, ("a", "b"), ("t",))
+    assert (full.bootstrap_servers, full.properties, full.cores, full.as_json) == ("h:1", {"client.id": "mine"}, "2", True)
+
+
+def test_what_makes_no_sense_is_refused(orders: list[Order]):
+    refused = invoke("pipeline", "run", "rebalances", "--bootstrap-server", "h:1", "--output", "/out", "--topic", "t")
+    assert (refused.exit_code, orders) == (2, [])
+    assert "--topic means nothing to the pipeline rebalances" in refused.output

@@ -1,0 +1,71 @@
+"""Which tables a micro-batch adds to, and that it does so under its number; Spark is played by stubs (tests/spark has the real one)."""
+
+from typing import Any
+from unittest.mock import Mock
+
+from ottla.spark.pipelines import Pipeline, Step, pipelines
+from ottla.spark.runner import PipelineRun
+from ottla.spark.schemas import KAFKA
+from ottla.spark.streaming import PipelineStream, followed, follows
+
+PIPELINE = Pipeline(
+    inputs={"group_records": KAFKA, "end_offsets": KAFKA},
+    outputs={"sums": KAFKA},
+    appended={"doubled": KAFKA, "measured": KAFKA},
+    steps=(
+        Step(lambda records: [each * 2 for each in records], ("group_records",), "doubled"),
+        Step(lambda ends: ends, ("end_offsets",), "measured"),
+        Step(lambda doubled, measured: [sum(doubled), sum(measured)], ("doubled", "measured"), "sums"),
+    ),
+    overview=lambda frame: frame,
+)
+
+
+class Tables:
+    """Remembers what was done, and reads back fixed rows."""
+
+    def __init__(self) -> None:
+        self.done: list[Any] = []
+
+    def path(self, name: str) -> str:
+        return f"/tables/{name}"
+
+    def remove(self, path: str) -> None:
+        self.done.append(("remove", path))
+
+    def append(self, name: str, frame: Any, schema: Any, part: int) -> None:
+        self.done.append(("append", name, frame, part))
+
+    def read(self, name: str, schema: Any) -> Any:
+        return [10, 20]
+
+    def write(self, name: str, frame: Any, schema: Any) -> Any:
+        self.done.append(("write", name, frame))
+        return frame
+
+
+def stream() -> tuple[PipelineStream, Tables]:
+    tables, inputs = Tables(), Mock()
+    inputs.measure.return_value = {"end_offsets": [7]}
+    run: Any = PipelineRun(pipeline=PIPELINE, inputs=inputs, tables=tables)  # type: ignore[arg-type]
+    return PipelineStream(run, {}), tables
+
+
+def test_a_micro_batch_adds_to_what_follows_from_its_records_and_the_first_begins_anew():
+    each, tables = stream()
+    each.add([1, 2], 0)  # type: ignore[arg-type]
+    each.add([3], 1)  # type: ignore[arg-type]
+    assert tables.done == [("remove", "/tables/doubled"), ("append", "doubled", [2, 4], 0), ("append", "doubled", [6], 1)]
+
+
+def test_a_refresh_measures_and_makes_the_rest_of_what_is_kept():
+    each, tables = stream()
+    assert each.refresh(1234) == {"sums": [30, 30]}
+    assert tables.done == [("append", "measured", [7], 1234), ("write", "sums", [30, 30])]
+
+
+def test_every_pipeline_follows_one_topic_and_keeps_something_of_it():
+    for name, pipeline in pipelines().items():
+        assert any(follows(pipeline, table) for table in pipeline.appended), name
+        assert followed(pipeline) in pipeline.inputs
+    assert not follows(pipelines()["lag"], "end_offset_history")
