@@ -37,7 +37,7 @@ class Shop:
 
     def __init__(self, servers: str, topic: str, group: str) -> None:
         self.servers, self.topic, self.group = servers, topic, group
-        self._admin = Admin({"bootstrap.servers": servers})
+        self._admin = Admin({"bootstrap.servers": servers, "log_level": 0})
         self._admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(10)
         self._producer = Producer({"bootstrap.servers": servers, "log_level": 0})
         self._tool = AdminClient(servers)
@@ -123,7 +123,7 @@ def test_lag_tools_see_a_query_of_our_source(spark: Any, shop: Shop, tmp_path: P
     successor = _stream(spark, "ottla", shop, **{"group.id": shop.group, "startingOffsets": "group"})
     assert _rows(_run_available(successor, tmp_path / "second")) == 6, "a new query goes on where the group is"
     assert shop.lag() == {0: 0, 1: 0, 2: 0}
-    _lag_while_it_stands(ours, shop, tmp_path / "first")
+    _lag_while_it_stands(successor, shop, tmp_path / "second")
     batch = spark.read.format("ottla").option("kafka.bootstrap.servers", shop.servers).option("subscribe", shop.topic)
     shop.sell(2)
     assert batch.options(**{"group.id": shop.group, "startingOffsets": "group"}).load().count() == 2
