@@ -7,16 +7,19 @@ broker; whatever fails closes it.
 import io
 import select
 import socket
+import ssl
 import struct
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from math import inf
 from types import TracebackType
 from typing import Any, Final, Self
 
 from kio.serial import entity_reader, entity_writer
 
-from ottla.consumer.errors import BrokerUnavailableError, UnsupportedBrokerError
+from ottla.consumer.errors import AuthenticationError, BrokerUnavailableError, UnsupportedBrokerError
+from ottla.consumer.tls import refusal
 from ottla.core.bounds import walker
 from ottla.core.errors import PeerError
 from ottla.core.wire import Reader, Writer
@@ -29,6 +32,9 @@ _API_VERSIONS_VERSION: Final = 3
 _API_VERSION_ITEM_BYTES: Final = 7
 _LENGTH: Final = struct.Struct(">i")
 _SOFTWARE: Final = "ottla"
+_TLS_ALERT: Final = b"\x15\x03"
+_LIFE_USED: Final = 0.85
+"""The part of a session's lifetime that is used, as by Kafka's own client."""
 
 
 def readable(connections: "Iterable[Connection]", wait_ms: float) -> "list[Connection]":
@@ -43,15 +49,28 @@ def readable(connections: "Iterable[Connection]", wait_ms: float) -> "list[Conne
 class Connection:
     """A connection to `host`:`port`; `timeout_ms` holds for connecting and for each answer, and may be changed between them.
 
-    Raises BrokerUnavailableError when there is no broker, or none any more, and PeerError when it sends what cannot be an answer.
+    `tls` encrypts it; a buffer size of -1 is the operating system's. Raises BrokerUnavailableError when there is no broker, or none any
+    more, AuthenticationError when one side does not take the other, and PeerError when a broker sends what cannot be an answer.
     """
 
-    def __init__(self, host: str, port: int, *, client_id: str, timeout_ms: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        timeout_ms: int,
+        tls: ssl.SSLContext | None = None,
+        receive_buffer_bytes: int = -1,
+        send_buffer_bytes: int = -1,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.name = f"{host}:{port}"
         self.timeout_ms = timeout_ms
         self._client_id = client_id
         self._clock = clock
         self._used_at = clock()
+        self._ends_at = inf
         self._correlation_id = 0
         self._waiting: deque[tuple[int, bool]] = deque()
         try:
@@ -59,8 +78,13 @@ class Connection:
         except (OSError, ValueError, OverflowError) as error:
             # Names and ports that are none come from other brokers' answers, too.
             raise BrokerUnavailableError(f"no connection to broker {self.name}: {error}") from error
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for option, size in ((socket.SO_RCVBUF, receive_buffer_bytes), (socket.SO_SNDBUF, send_buffer_bytes)):
+                if size >= 0:
+                    self._socket.setsockopt(socket.SOL_SOCKET, option, size)
+            if tls is not None:
+                self._socket = self._encrypted(tls, host)
             self._versions = self._ask_versions()
         except BaseException:
             self.close()
@@ -77,8 +101,9 @@ class Connection:
         self._socket.close()
 
     def is_stale(self, idle_ms_max: int) -> bool:
-        """Whether to connect anew: it is closed, the broker hung up, or nothing was asked for `idle_ms_max` (-1: never)."""
-        if self._socket.fileno() < 0 or 0 <= idle_ms_max < (self._clock() - self._used_at) * 1000:
+        """Whether to connect anew: it ended or ends soon, or nothing was asked for `idle_ms_max` (-1: that may be as long as it wants)."""
+        now = self._clock()
+        if self._socket.fileno() < 0 or now >= self._ends_at or 0 <= idle_ms_max < (now - self._used_at) * 1000:
             return True
         # Where nothing is waited for, what can be read is the end.
         return not self._waiting and bool(readable([self], 0))
@@ -86,6 +111,11 @@ class Connection:
     def fileno(self) -> int:
         """The socket's, -1 once it is closed."""
         return self._socket.fileno()
+
+    def end_after(self, lifetime_ms: int) -> None:
+        """The broker closes it after so many milliseconds (0: never), so a new one is made well before that (KIP-368)."""
+        if lifetime_ms > 0:
+            self._ends_at = self._clock() + lifetime_ms * _LIFE_USED / 1000
 
     def speaks(self, api_key: int, version: int) -> bool:
         """Whether the broker knows this version of an API."""
@@ -123,11 +153,15 @@ class Connection:
         expected, is_flexible = self._waiting.popleft()
         try:
             frame = self._read_frame()
+        except ssl.SSLError as error:
+            # With TLS 1.3 a broker that misses our certificate says so only now.
+            self.close()
+            raise refusal(self.name, error) from error
         except OSError as error:
             self.close()
             what = f"no answer within {self.timeout_ms} ms" if isinstance(error, TimeoutError) else str(error)
             raise BrokerUnavailableError(f"lost broker {self.name}: {what}") from error
-        except PeerError:
+        except (PeerError, AuthenticationError):
             self.close()
             raise
         reader = Reader(frame)
@@ -137,6 +171,16 @@ class Connection:
         if is_flexible:
             reader.tagged_fields()
         return frame[reader.at :]
+
+    def _encrypted(self, tls: ssl.SSLContext, host: str) -> ssl.SSLSocket:
+        try:
+            return tls.wrap_socket(self._socket, server_hostname=host)
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
+            raise BrokerUnavailableError(f"broker {self.name} closed the connection when it was to be encrypted") from error
+        except ssl.SSLError as error:
+            raise refusal(self.name, error) from error
+        except (OSError, ValueError) as error:
+            raise BrokerUnavailableError(f"no encrypted connection to broker {self.name}: {error}") from error
 
     def _ask_versions(self) -> dict[int, tuple[int, int]]:
         body = Writer().compact_string(_SOFTWARE).compact_string("1").uvarint(0).to_bytes()
@@ -166,7 +210,10 @@ class Connection:
 
     def _read_frame(self) -> memoryview:
         deadline = self._clock() + self.timeout_ms / 1000
-        (size,) = _LENGTH.unpack(self._read(4, deadline))
+        head = self._read(4, deadline)
+        if bytes(head[:2]) == _TLS_ALERT:
+            raise AuthenticationError(f"broker {self.name} speaks TLS on this port: security.protocol must be SSL or SASL_SSL")
+        (size,) = _LENGTH.unpack(head)
         if not 4 <= size <= FRAME_BYTES_MAX:
             raise PeerError(f"broker {self.name} announced an answer of {size} bytes (the limit is {FRAME_BYTES_MAX})")
         return self._read(size, deadline)

@@ -1,0 +1,50 @@
+"""Naming ourselves to a broker over a new connection: SaslHandshake and SaslAuthenticate, with PLAIN or SCRAM.
+
+The exchange itself is pure (`core.consuming.scram`). A refusal is an AuthenticationError and is never tried again.
+Sources: KIP-152 (SaslAuthenticate), KIP-368 (a session's lifetime).
+"""
+
+from typing import Any
+
+from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
+from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
+from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
+from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
+
+from ottla.consumer.connection import Connection
+from ottla.consumer.errors import AuthenticationError, error_code
+from ottla.consumer.security import PLAIN, Security
+from ottla.core.consuming.scram import ScramClient, plain
+from ottla.core.errors import ErrorCode
+
+
+def authenticate(connection: Connection, security: Security, nonce: str) -> int:
+    """Authenticates; gives the milliseconds after which the broker wants it done again (0: never).
+
+    Raises AuthenticationError, BrokerUnavailableError, or PeerError.
+    """
+    mechanism = security.sasl_mechanism
+    handshake = connection.ask(SaslHandshakeRequest(mechanism=mechanism), SaslHandshakeResponse)
+    code = error_code(handshake.error_code)
+    if code is ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        offered = ", ".join(handshake.mechanisms) or "none"
+        raise AuthenticationError(f"broker {connection.name} does not take sasl.mechanism={mechanism}: it takes {offered}")
+    if code is not ErrorCode.NONE:
+        raise AuthenticationError(f"broker {connection.name} does not take SASL on this port ({code.name}): check security.protocol")
+    if mechanism == PLAIN:
+        return int(_exchange(connection, security, plain(security.username, security.password)).session_lifetime_ms)
+    scram = ScramClient(mechanism, security.username, security.password, nonce)
+    first = _exchange(connection, security, scram.first())
+    last = _exchange(connection, security, scram.final(bytes(first.auth_bytes)))
+    if not scram.is_server(bytes(last.auth_bytes)):
+        raise AuthenticationError(f"broker {connection.name} could not prove that it knows the password of {security.username}")
+    return int(last.session_lifetime_ms)
+
+
+def _exchange(connection: Connection, security: Security, message: bytes) -> Any:
+    answer = connection.ask(SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse)
+    code = error_code(answer.error_code)
+    if code is not ErrorCode.NONE:
+        why = answer.error_message or code.name
+        raise AuthenticationError(f"broker {connection.name} refused user {security.username} ({security.sasl_mechanism}): {why}")
+    return answer
