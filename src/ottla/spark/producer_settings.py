@@ -19,6 +19,7 @@ DELIVERY_TIMEOUT_MS: Final = 120_000
 REQUEST_TIMEOUT_MS: Final = 30_000
 MAX_BLOCK_MS: Final = 60_000
 MAX_REQUEST_SIZE: Final = 1_048_576
+BACKOFF_MAX_MS: Final = 1_000
 _IN_FLIGHT_MAX: Final = 5
 _INT_MAX: Final = 2**31 - 1
 
@@ -144,6 +145,9 @@ def parse_producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
     words.update((_NUMBERS[name].name, _converted(name, number)) for name, number in numbers.items())
     words.update((name, _choice(name, properties[name])) for name in _CHOICES if name in properties)
     words.update((name, flag(f"kafka.{name}", properties[name])) for name in _FLAGS if name in properties)
+    for backoff in ("reconnect.backoff", "retry.backoff"):
+        # librdkafka takes no upper bound below the lower one; Kafka raises it.
+        words[f"{backoff}.max.ms"] = max(numbers.get(f"{backoff}.max.ms", BACKOFF_MAX_MS), numbers.get(f"{backoff}.ms", 0))
     _settle_idempotence(words, numbers, is_asked="enable.idempotence" in properties)
     return ProducerSettings(
         bootstrap_servers=servers,

@@ -70,10 +70,12 @@ def topics_of(batch: "pa.RecordBatch", topic: str | None) -> set[str]:
 
 def shown(topic: object, partition: object, key: object) -> str:
     """A record as errors name it: where it was to go, and the beginning of its key."""
-    where = f"partition {partition} of topic {topic}" if isinstance(partition, int) and partition != ANYWHERE else f"topic {topic}"
+    where = "" if topic is None else f" for topic {topic}"
+    if topic is not None and isinstance(partition, int) and partition != ANYWHERE:
+        where = f" for partition {partition} of topic {topic}"
     if not isinstance(key, bytes):
-        return f"a record without a key for {where}"
-    return f"the record with key {key[:_KEY_SHOWN_MAX]!r}{'...' if len(key) > _KEY_SHOWN_MAX else ''} for {where}"
+        return f"a record without a key{where}"
+    return f"the record with key {key[:_KEY_SHOWN_MAX]!r}{'...' if len(key) > _KEY_SHOWN_MAX else ''}{where}"
 
 
 def _index(batch: "pa.RecordBatch", name: str) -> int:
@@ -108,7 +110,7 @@ def _topics(batch: "pa.RecordBatch", topic: str | None, keys: Iterable[bytes | N
         key = _at(keys, found.index(None))  # type: ignore[arg-type]
         raise RowError(
             "The Kafka message data sent to the producer contains a null topic. Use the `topic` option for setting a default topic. "
-            f"It is {shown('null', None, key)}."
+            f"It is {shown(None, None, key)}."
         )
     return found
 
