@@ -1,27 +1,31 @@
-"""Fetched bytes as groups of plain record bytes: batch headers walked, checksums checked, compressed batches expanded.
+"""Fetched bytes as pieces of plain record bytes: batch headers walked, batches chosen, compressed batches expanded.
 
-It decides which batches are worth decoding (control batches and batches outside the offsets asked for are not) and keeps the groups small,
-so that one call of a kernel fills one Arrow batch. It never looks into a record.
+It decides which batches are worth decoding (control batches, batches of aborted transactions and batches outside the offsets asked for are
+not; their checksums count all the same, except for those outside). It never looks into a record, and joins nothing: what is not compressed
+is read where it lies.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import crc32c
 import numpy as np
 
-from ottla.columnar import kernels
+from ottla.columnar import kernels, record_kernels
 from ottla.columnar.transactions import Aborted, without_aborted
 from ottla.core.errors import PeerError
-from ottla.core.records.batch import ATTRIBUTES_AT, CODEC_MASK, CONTROL_BIT, DECOMPRESSED_BYTES_MAX, HEADER_BYTES
-from ottla.core.records.compression import Codec, decompress
-from ottla.core.records.record import RECORD_BYTES_MIN
+from ottla.core.records.batch import CODEC_MASK, DECOMPRESSED_BYTES_MAX
+from ottla.core.records.compression import Codec, decompress_into, too_much
 
 Array = Any
 
-GROUP_BYTES_MAX = 8 * 1024 * 1024
-"""Most record bytes of a group, except for one larger batch."""
+PIECE_BYTES = 256 * 1024
+"""Expanded bytes that are decoded together, while they are in the processor's cache; the last batch of them may go beyond."""
+ARENA_BYTES_MIN = 1024 * 1024
+ARENA_GROWTH = 4
+
+_BATCHES_MIN = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,76 +45,132 @@ class Batches:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Batches that are decoded together: `table` positions point into `buffer` (uint8), which holds nothing compressed."""
+class Piece:
+    """Batches that are decoded together: POSITION and END of `table` count from the address `source_at`, where nothing is compressed.
 
-    buffer: Array
+    `tasks`: what is to be done with each (kernels.SKIP ...); `is_checked`: whether their checksums were compared. `source` keeps the
+    bytes from being freed; they stay as they are until the next piece is asked for. `rows_max`, `bytes_max`: what this piece and those
+    behind it can give at most.
+    """
+
+    source: Array
+    source_at: int
     table: Array
+    tasks: Array
+    is_checked: bool
+    rows_max: int
+    bytes_max: int
+
+
+class _Arena:
+    """Memory that compressed batches are expanded into; it grows up to what one batch may inflate to."""
+
+    def __init__(self) -> None:
+        self._make(ARENA_BYTES_MIN)
+
+    def _make(self, size: int) -> None:
+        self.array = np.empty(size, np.uint8)
+        self._view = memoryview(self.array)
+
+    def put(self, codec: Codec, data: memoryview, at: int) -> int | None:
+        """Expand to position `at`: how many bytes it gives, None when there is no room behind what is there. Raises PeerError."""
+        while True:
+            size = decompress_into(codec, data, self._view[at : at + DECOMPRESSED_BYTES_MAX])
+            if size is not None or at:
+                return size
+            if len(self.array) >= DECOMPRESSED_BYTES_MAX:
+                raise too_much(codec, DECOMPRESSED_BYTES_MAX)
+            self._make(min(ARENA_GROWTH * len(self.array), DECOMPRESSED_BYTES_MAX))
+
+
+_idle_arenas: list[_Arena] = []
+
+
+@contextmanager
+def _arena() -> Iterator[_Arena]:
+    """An arena that nobody else uses, from an earlier decoding if there is one; one that grew large is not kept."""
+    arena = _idle_arenas.pop() if _idle_arenas else _Arena()
+    try:
+        yield arena
+    finally:
+        if len(arena.array) == ARENA_BYTES_MIN:
+            _idle_arenas.append(arena)
 
 
 def scan(buffer: bytes | bytearray | memoryview) -> Batches:
-    """Walk the batch headers of `buffer`, the record bytes of a Fetch answer or of a segment. Checksums are checked later, by `groups`.
+    """Walk the batch headers of `buffer`, the record bytes of a Fetch answer or of a segment. Checksums are compared later, by who decodes.
 
     A partial batch at the end is left out. Raises PeerError on bytes that are no batches of format v2 (KIP-98).
     """
     view = memoryview(buffer).toreadonly().cast("B")
-    # Read-only on purpose: one type of array means one compilation of each kernel.
-    array = np.frombuffer(view, np.uint8)
-    table = np.empty((256, kernels.TABLE_COLUMNS), np.int64)
-    count, _, status = kernels.scan_headers(array, table)
+    table = np.empty((_BATCHES_MIN, kernels.TABLE_COLUMNS), np.int64)
+    count, status = kernels.scan_headers(address(view), len(view), table.ctypes.data, len(table))
     if count > len(table):
         table = np.empty((count, kernels.TABLE_COLUMNS), np.int64)
-        count, _, status = kernels.scan_headers(array, table)
+        count, status = kernels.scan_headers(address(view), len(view), table.ctypes.data, len(table))
     if status != kernels.OK:
         raise PeerError(kernels.STATUS_TEXTS[status])
     return Batches(view, table[:count])
 
 
-def groups(batches: Batches, bounds: tuple[int, int], rows_max: int, aborted: Aborted = ()) -> Iterator[Group]:
-    """The batches that hold offsets inside `bounds` (first, end exclusive), in groups of at most `rows_max` records and GROUP_BYTES_MAX
-    bytes; a batch that is larger stands alone.
+def address(buffer: memoryview) -> int:
+    """Where the bytes of a buffer are; whoever uses it holds the buffer."""
+    return int(np.frombuffer(buffer, np.uint8).ctypes.data)
 
-    Raises PeerError on a wrong CRC-32C, a record count that cannot fit, and compressed bytes that cannot be expanded (within
-    DECOMPRESSED_BYTES_MAX).
+
+def pieces(batches: Batches, bounds: tuple[int, int], aborted: Aborted = ()) -> Iterator[Piece]:
+    """The batches that hold offsets inside `bounds` (first, end exclusive), in pieces; all of them in one when none is compressed.
+
+    Raises PeerError on a wrong CRC-32C of a compressed batch, and on compressed bytes that cannot be expanded (within
+    DECOMPRESSED_BYTES_MAX); pieces before it have been given out by then.
     """
-    pending: list[int] = []
-    expanded: dict[int, bytes] = {}
-    rows = size = 0
-    stays = without_aborted(batches.buffer, batches.table, aborted).tolist() if aborted else None
-    # Plain lists: reading single numbers out of a NumPy array costs more than checking the checksum.
-    for index, batch in enumerate(batches.table.tolist()):
-        base = batch[kernels.BASE_OFFSET]
-        if batch[kernels.ATTRIBUTES] & CONTROL_BIT or base >= bounds[1] or base + batch[kernels.LAST_OFFSET_DELTA] < bounds[0]:
-            continue
-        if stays is not None and not stays[index]:
-            continue
-        plain = _check(batches.buffer, batch)
-        count, batch_bytes = batch[kernels.RECORD_COUNT], len(plain)
-        if pending and (rows + count > rows_max or size + batch_bytes > GROUP_BYTES_MAX):
-            yield _group(batches, pending, expanded)
-            pending, expanded, rows, size = [], {}, 0, 0
-        pending.append(index)
-        if isinstance(plain, bytes):
-            expanded[index] = plain
-        rows += count
-        size += batch_bytes
-    if pending:
-        yield _group(batches, pending, expanded)
+    table = batches.table
+    tasks = np.empty(len(table), np.uint8)
+    is_compressed = kernels.choose(table.ctypes.data, len(table), *bounds, tasks.ctypes.data)
+    if aborted:
+        tasks[~without_aborted(batches.buffer, table, aborted) & (tasks == kernels.READ)] = kernels.CHECK
+    if is_compressed:
+        yield from _expanded(batches, tasks)
+    elif len(table):
+        rows_max = int(table[:, kernels.RECORD_COUNT].sum())
+        yield Piece(batches.buffer, address(batches.buffer), table, tasks, False, rows_max, len(batches.buffer))
 
 
-def _check(buffer: memoryview, batch: list[int]) -> bytes | memoryview:
-    """The record bytes of one batch, its checksum checked: a view where they were not compressed, new bytes where they were."""
-    start, end = batch[kernels.POSITION], batch[kernels.END]
-    if crc32c.crc32c(buffer[start - HEADER_BYTES + ATTRIBUTES_AT : end]) != batch[kernels.CRC]:
-        raise PeerError(f"CRC-32C of the record batch at offset {batch[kernels.BASE_OFFSET]} is wrong")
-    plain: bytes | memoryview = buffer[start:end]
-    number = batch[kernels.ATTRIBUTES] & CODEC_MASK
-    if number:
-        plain = decompress(_codec(number), plain, output_bytes_max=DECOMPRESSED_BYTES_MAX)
-    # The count comes from outside and sizes arrays: it must fit into the bytes that are there.
-    if not 0 <= batch[kernels.RECORD_COUNT] <= len(plain) // RECORD_BYTES_MIN:
-        raise PeerError(f"{batch[kernels.RECORD_COUNT]} records declared in {len(plain)} bytes")
-    return plain
+def _expanded(batches: Batches, tasks: Array) -> Iterator[Piece]:
+    table = batches.table
+    sound = record_kernels.sound_batches(address(batches.buffer), table.ctypes.data, tasks.ctypes.data, len(table))
+    table = table[:sound][tasks[:sound] == kernels.READ]
+    columns = table[:, (kernels.POSITION, kernels.END, kernels.ATTRIBUTES)].tolist()
+    rows_max, first, at = int(table[:, kernels.RECORD_COUNT].sum()), 0, 0
+    with _arena() as arena:
+        for number, (start, end, attributes) in enumerate(columns):
+            data = batches.buffer[start:end]
+            try:
+                codec = _codec(attributes & CODEC_MASK)
+                size = arena.put(codec, data, at) if at < PIECE_BYTES else None
+            except PeerError:
+                yield _piece(arena, table[first:number], rows_max)
+                raise
+            if size is None:
+                yield _piece(arena, table[first:number], rows_max)
+                first, at = number, 0
+                size = arena.put(codec, data, 0)
+            assert size is not None, "an arena that is empty grows until there is room, or refuses"
+            table[number, kernels.POSITION], table[number, kernels.END] = at, at + size
+            at += size
+        yield _piece(arena, table[first:], rows_max)
+    if sound < len(batches.table):
+        raise wrong_checksum(batches.table[sound])
+
+
+def _piece(arena: _Arena, table: Array, rows_max: int) -> Piece:
+    tasks = np.full(len(table), kernels.READ, np.uint8)
+    return Piece(arena.array, arena.array.ctypes.data, table, tasks, True, rows_max, len(table) * DECOMPRESSED_BYTES_MAX)
+
+
+def wrong_checksum(batch: Array) -> PeerError:
+    """What is wrong with a batch (a row of the table) whose checksum is not the one that it claims."""
+    return PeerError(f"CRC-32C of the record batch at offset {batch[kernels.BASE_OFFSET]} is wrong")
 
 
 def _codec(number: int) -> Codec:
@@ -118,17 +178,3 @@ def _codec(number: int) -> Codec:
         return Codec(number)
     except ValueError as error:
         raise PeerError(f"a batch names codec {number}, which does not exist") from error
-
-
-def _group(batches: Batches, pending: list[int], expanded: dict[int, bytes]) -> Group:
-    table = batches.table[pending]
-    if not expanded:
-        return Group(np.frombuffer(batches.buffer, np.uint8), table)
-    parts: list[memoryview | bytes] = []
-    at = 0
-    for row, index in zip(table, pending, strict=True):
-        part = expanded.get(index, batches.buffer[row[kernels.POSITION] : row[kernels.END]])
-        parts.append(part)
-        row[kernels.POSITION], row[kernels.END] = at, at + len(part)
-        at += len(part)
-    return Group(np.frombuffer(b"".join(parts), np.uint8), table)

@@ -1,8 +1,8 @@
-"""Checksums for the cleaner's kernels: MD5 of many keys at once, and CRC-32C of a range of bytes.
+"""Checksums for the cleaner's kernels: MD5 of many keys at once.
 
 It computes and never decides. MD5 (RFC 1321) is one long chain of steps that wait for each other, so sixteen keys go through
 it side by side, one in each lane of a vector: that costs hardly more than a single one. MD5 reads little-endian words, as all processors do
-that Numba writes code for. CRC-32C uses the processor's own instruction where it has one, and tables otherwise.
+that Numba writes code for.
 """
 
 import math
@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-from ottla.columnar.cleaning_memory import address_of, byte_at, copy, helper, put_byte, put_word, word_at
+from ottla.columnar.cleaning_memory import address_of, copy, helper, put_byte, put_word
 from ottla.columnar.kernels import Array, Int, _jit
 
 LANES = 16
@@ -114,59 +113,3 @@ def md5_keys(buffer: Array, spans: Array, digests: Array) -> None:
                 if block_at < _padded_bytes(spans[first + lane, 1]) <= block_at + BLOCK_BYTES:
                     for number in range(4):
                         digests[first + lane, number] = state[number, lane]
-
-
-def _crc_tables() -> Array:
-    """Eight tables of CRC-32C (polynomial 0x1EDC6F41, reflected): table t advances a byte over t more zero bytes."""
-    tables = np.zeros((8, 256), np.uint32)
-    for byte in range(256):
-        crc = byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-        tables[0, byte] = crc
-    for table in range(1, 8):
-        before = tables[table - 1]
-        tables[table] = before >> 8 ^ tables[0][before & 0xFF]
-    return tables
-
-
-_TABLES = _crc_tables()
-
-
-def _crc_instruction_code(typing_context: Any, crc: Any, word: Any) -> Any:
-    """CRC-32C over eight more bytes, by SSE 4.2."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        number = ir.IntType(64)
-        instruction = builder.module.declare_intrinsic("llvm.x86.sse42.crc32.64.64", (), ir.FunctionType(number, [number, number]))
-        return builder.call(instruction, arguments)
-
-    return types.uint64(types.uint64, types.uint64), generate
-
-
-def _crc_by_tables(crc: Int, word: Int) -> Int:
-    """CRC-32C over eight more bytes, by eight look-ups."""
-    mixed = np.uint64(crc) ^ np.uint64(word)
-    result = np.uint32(0)
-    for byte in range(8):
-        result ^= _TABLES[7 - byte, (mixed >> np.uint64(8 * byte)) & np.uint64(0xFF)]
-    return np.uint64(result)
-
-
-# The names that LLVM gives to what this processor can do; NUMBA_CPU_FEATURES may take some away.
-_HAS_INSTRUCTION = "+sse4.2" in cpu_target.target_context.codegen().magic_tuple()[2].split(",")
-_crc_word: Any = intrinsic(_crc_instruction_code) if _HAS_INSTRUCTION else helper(_crc_by_tables)
-
-
-@helper
-def crc32c(start: Int, end: Int) -> Int:
-    """The CRC-32C of the bytes between two addresses."""
-    crc = np.uint64(0xFFFFFFFF)
-    at = start
-    while at + 8 <= end:
-        crc = _crc_word(crc, word_at(at))
-        at += 8
-    while at < end:
-        crc = (crc >> np.uint64(8)) ^ np.uint64(_TABLES[0, (crc ^ np.uint64(byte_at(at))) & np.uint64(0xFF)])
-        at += 1
-    return np.int64(crc ^ np.uint64(0xFFFFFFFF))

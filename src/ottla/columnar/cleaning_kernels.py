@@ -6,10 +6,12 @@ exception. They know nothing of compression (the lane hands them plain record by
 
 import numpy as np
 
-from ottla.columnar.cleaning_digests import DIGEST_BYTES, crc32c
-from ottla.columnar.cleaning_memory import address_of, byte_at, copy, fetch, helper, put_byte, swapped, word_at
+from ottla.columnar.checksums import crc32c
+from ottla.columnar.cleaning_digests import DIGEST_BYTES
+from ottla.columnar.cleaning_memory import address_of, big_endian, byte_at, copy, fetch, helper, put_byte
 from ottla.columnar.cleaning_table import offset_of, put
 from ottla.columnar.kernels import Array, Int, _jit
+from ottla.columnar.record_reading import head, span
 from ottla.core.cleaning.lane import Verdict
 from ottla.core.cleaning.offset_map import SLOT_BYTES
 from ottla.core.records.batch import (
@@ -56,18 +58,9 @@ HEAD_BYTES_MIN = 4
 FETCH_ROWS = 16
 """So many keys ahead a slot is fetched: the map is larger than any cache, and waiting for memory would cost more than all the rest."""
 
-_INT_BYTES_MAX = 5
-_LONG_BYTES_MAX = 10
-
 _FILTER, _FILTER_KEEP, _DROP = int(Verdict.FILTER), int(Verdict.FILTER_KEEP), int(Verdict.DROP)
 _EMPTY, _KEEP, _KEEP_UNTIL_HORIZON = int(Verdict.EMPTY), int(Verdict.KEEP), int(Verdict.KEEP_UNTIL_HORIZON)
 _KIND_BITS = LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
-
-
-@helper
-def _big_endian(at: Int, size: Int) -> Int:
-    """A signed big-endian number of at most 8 bytes, at an address behind which there are 8 bytes to read."""
-    return np.int64(swapped(word_at(at))) >> (64 - 8 * size)
 
 
 @helper
@@ -101,8 +94,8 @@ def survey(buffer: Array, marked: Array, table: Array) -> tuple[Int, Int, Int, I
     start = address_of(buffer)
     at, end = start, start + buffer.size
     while at + HEADER_BYTES <= end:
-        size = _big_endian(at + 8, 4) + LENGTH_OVERHEAD_BYTES
-        base, last_delta, count = _big_endian(at, 8), _big_endian(at + 23, 4), _big_endian(at + 53, 8) << 32 >> 32
+        size = big_endian(at + 8, 4) + LENGTH_OVERHEAD_BYTES
+        base, last_delta, count = big_endian(at, 8), big_endian(at + 23, 4), big_endian(at + 53, 8) << 32 >> 32
         if byte_at(at + 16) != MAGIC:
             return batches, at - start, 0, BAD_MAGIC
         last_offset, _ = _sum(base, last_delta)
@@ -111,63 +104,19 @@ def survey(buffer: Array, marked: Array, table: Array) -> tuple[Int, Int, Int, I
         if size > end - at:
             next_bytes = size
             break
-        if crc32c(at + ATTRIBUTES_AT, at + size) != _big_endian(at + CRC_AT, 4) & 0xFFFFFFFF:
+        if crc32c(at + ATTRIBUTES_AT, at + size) != big_endian(at + CRC_AT, 4) & 0xFFFFFFFF:
             return batches, at - start, 0, BAD_CRC
-        attributes, place = _big_endian(at + ATTRIBUTES_AT, 2), np.searchsorted(marked, last_offset)
+        attributes, place = big_endian(at + ATTRIBUTES_AT, 2), np.searchsorted(marked, last_offset)
         is_marked = place < marked.size and marked[place] == last_offset
         table[batches, AT], table[batches, SIZE] = at - start, size
         table[batches, START], table[batches, END] = at - start + HEADER_BYTES, at - start + size
         table[batches, BASE_OFFSET], table[batches, LAST_OFFSET] = base, last_offset
-        table[batches, BASE_MS], table[batches, MAX_MS] = _big_endian(at + 27, 8), _big_endian(at + 35, 8)
+        table[batches, BASE_MS], table[batches, MAX_MS] = big_endian(at + 27, 8), big_endian(at + 35, 8)
         table[batches, COUNT], table[batches, ATTRIBUTES] = count, attributes
         table[batches, SPECIAL] = (attributes & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0 or is_marked
         batches += 1
         at += size
     return batches, at - start, next_bytes, OK
-
-
-@helper
-def _varint(at: Int, end: Int, bytes_max: Int) -> tuple[Int, Int]:
-    """A zigzag varint of at most `bytes_max` bytes: (value, address after it), the address -1 when it does not end before `end`."""
-    last = min(end, at + bytes_max)
-    result, shift = np.uint64(0), np.uint64(0)
-    after = np.int64(-1)
-    while at < last:
-        byte = byte_at(at)
-        result |= np.uint64(byte & 0x7F) << shift
-        shift += np.uint64(7)
-        at += 1
-        if byte < 0x80:
-            # The tenth byte has room for the 64th bit alone.
-            if shift < np.uint64(70) or byte < 2:
-                after = at
-            break
-    return np.int64(result >> np.uint64(1)) ^ -np.int64(result & np.uint64(1)), after
-
-
-@helper
-def _span(at: Int, end: Int) -> tuple[Int, Int, Int]:
-    """A length, -1 for null, and as many bytes: (start, length, address after the bytes or -1)."""
-    length, start = _varint(at, end, _INT_BYTES_MAX)
-    if start < 0 or length < -1 or length > end - start:
-        return start, length, np.int64(-1)
-    return start, length, start + max(length, 0)
-
-
-@helper
-def _head(at: Int, end: Int, last_offset_delta: Int) -> tuple[Int, Int, Int, Int]:
-    """What comes before a record's key: (timestamp delta, offset delta, address of the key's length or -1, the record's end)."""
-    length, body = _varint(at, end, _INT_BYTES_MAX)
-    if body < 0 or length < 1 or length > end - body:
-        return np.int64(0), np.int64(0), np.int64(-1), end
-    record_end = body + length
-    timestamp_delta, delta_at = _varint(body + 1, record_end, _LONG_BYTES_MAX)
-    if delta_at < 0:
-        return timestamp_delta, np.int64(0), np.int64(-1), record_end
-    offset_delta, rest_at = _varint(delta_at, record_end, _INT_BYTES_MAX)
-    if offset_delta < 0 or offset_delta > last_offset_delta:
-        rest_at = np.int64(-1)
-    return timestamp_delta, offset_delta, rest_at, record_end
 
 
 @_jit
@@ -181,13 +130,13 @@ def _walk(plain: Array, table: Array, b: Int, records: Array, first: Int) -> Int
         return BAD_COUNT
     last_delta = table[b, LAST_OFFSET] - base
     for row in range(first, first + table[b, COUNT]):
-        delta_ms, offset_delta, rest_at, record_end = _head(at, end, last_delta)
+        delta_ms, offset_delta, rest_at, record_end = head(at, end, last_delta)
         if rest_at < 0:
             return BAD_RECORD
-        key_at, key_length, value_at = _span(rest_at, record_end)
+        key_at, key_length, value_at = span(rest_at, record_end)
         if value_at < 0:
             return BAD_RECORD
-        _, value_length, headers_at = _span(value_at, record_end)
+        _, value_length, headers_at = span(value_at, record_end)
         if headers_at < 0:
             return BAD_RECORD
         time_ms, fits = _sum(base_ms, delta_ms)

@@ -1,4 +1,4 @@
-"""Memory by address, for the cleaner's kernels: bytes and words read, written, copied and fetched ahead.
+"""Memory by address, for kernels: bytes and words read, written, copied and fetched ahead.
 
 A helper that takes an array costs two atomic counts for every call, or every use where it is inlined; one that takes a number costs
 nothing, and compiles in a quarter of the time. So kernels take the address of an array once and hand numbers on. Nothing is checked here:
@@ -8,6 +8,7 @@ who calls knows that the bytes are there, and holds the array.
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
@@ -15,7 +16,8 @@ from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_BYTE, _WORD = ir.IntType(8), ir.IntType(64)
+WORD_BYTES = 8
+_BYTE, _HALF, _WORD = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
 
 def helper(function: F) -> F:
@@ -74,6 +76,16 @@ def _put_word_code(typing_context: Any, address: Any, word: Any) -> Any:
     return types.void(types.int64, types.uint64), generate
 
 
+def _put_half_code(typing_context: Any, address: Any, number: Any) -> Any:
+    """Write the lowest four bytes of a number, little-endian, aligned or not."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(builder.trunc(arguments[1], _HALF), _pointer(builder, arguments[0], _HALF), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
 def _copy_code(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
     """Copy bytes from address to address; the two ranges do not overlap."""
     copy_raw: Any = cgutils.raw_memcpy
@@ -113,6 +125,25 @@ byte_at: Any = intrinsic(_byte_at_code)
 word_at: Any = intrinsic(_word_at_code)
 put_byte: Any = intrinsic(_put_byte_code)
 put_word: Any = intrinsic(_put_word_code)
+put_half: Any = intrinsic(_put_half_code)
 copy: Any = intrinsic(_copy_code)
 fetch: Any = intrinsic(_fetch_code)
 swapped: Any = intrinsic(_swapped_code)
+
+
+@helper
+def load(at: int, word: int) -> int:
+    """A word, with its sign, of those that begin at an address."""
+    return np.int64(word_at(at + word * WORD_BYTES))
+
+
+@helper
+def store(at: int, word: int, number: int) -> None:
+    """Set a word of those that begin at an address."""
+    put_word(at + word * WORD_BYTES, np.uint64(number))
+
+
+@helper
+def big_endian(at: int, size: int) -> int:
+    """A signed big-endian number of at most 8 bytes, at an address behind which there are 8 bytes to read."""
+    return np.int64(swapped(word_at(at))) >> (64 - 8 * size)

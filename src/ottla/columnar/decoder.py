@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from ottla.columnar import kernels
-from ottla.columnar.batches import Array, Batches, Group, groups, scan
+from ottla.columnar import record_kernels
+from ottla.columnar.arrow_buffers import Numbers, Room, Strings
+from ottla.columnar.batches import Batches, pieces, scan
+from ottla.columnar.decoding import decode_pieces
 from ottla.columnar.transactions import Aborted
-from ottla.core.errors import PeerError
+from ottla.core.records.record import RECORD_BYTES_MIN
 
 HEADER_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 COLUMN_TYPES: dict[str, pa.DataType] = {
@@ -27,15 +29,22 @@ COLUMN_TYPES: dict[str, pa.DataType] = {
 }
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 OFFSET_END_MAX = 2**63 - 1
+_STRING_WORDS = {"key": record_kernels.KEYS, "value": record_kernels.VALUES}
+_STRING_STATES = {
+    "key": (record_kernels.KEY_BYTES, record_kernels.KEY_NULLS),
+    "value": (record_kernels.VALUE_BYTES, record_kernels.VALUE_NULLS),
+}
+_NUMBER_WORDS = {
+    "offset": record_kernels.OFFSETS,
+    "timestamp": record_kernels.TIMESTAMPS,
+    "timestampType": record_kernels.TIMESTAMP_TYPES,
+}
 ROWS_MAX = 16_384
 """Most rows of an Arrow batch: enough to hide the cost of a call, few enough to stay in the processor's cache."""
 
-_KEY, _VALUE = 0, 2
-_SPAN_COLUMNS = 6
-
 
 class RecordBatchDecoder:
-    """Decodes the fetched bytes of one partition; keeps its scratch memory from call to call, so it is for one thread.
+    """Decodes the fetched bytes of one partition; for one thread, and one decoding after the other.
 
     `columns`: names from COLUMN_TYPES in the order wanted; "headers" is a list of (key, value), null for a record without headers, as in
     Spark's Kafka source. `timestampType` is 0 for CreateTime and 1 for LogAppendTime.
@@ -47,10 +56,9 @@ class RecordBatchDecoder:
             raise ValueError(f"unknown column {unknown[0]}; there are {', '.join(COLUMN_TYPES)}")
         self.schema = pa.schema([pa.field(name, COLUMN_TYPES[name]) for name in columns])
         self.rows_max = rows_max
-        self._spans = np.empty((rows_max, _SPAN_COLUMNS), np.int64)
-        self._totals = np.empty(5, np.int64)
         constants = {"topic": pa.scalar(topic, pa.string()), "partition": pa.scalar(partition, pa.int32())}
         self._constants = {name: pa.repeat(value, rows_max) for name, value in constants.items() if name in columns}
+        self._columns = _Columns(self.schema, rows_max, self._constants)
 
     def decode(
         self,
@@ -68,63 +76,74 @@ class RecordBatchDecoder:
         """
         batches = records if isinstance(records, Batches) else scan(records)
         bounds = (offset_start, offset_end)
-        for group in groups(batches, bounds, self.rows_max, aborted):
-            yield from self._decode_group(group, bounds)
-
-    def _decode_group(self, group: Group, bounds: tuple[int, int]) -> Iterator[pa.RecordBatch]:
-        cursor = np.array([0, -1, 0], np.int64)
-        while cursor[kernels.CURSOR_BATCH] < len(group.table):
-            rows_max = min(self.rows_max, max(int(group.table[:, kernels.RECORD_COUNT].sum()), 1))
-            columns = (np.empty(rows_max, np.int64), np.empty(rows_max, np.int64), np.empty(rows_max, np.int32))
-            spans = self._spans[:rows_max]
-            rows, status = kernels.parse_records(group.buffer, group.table, bounds, cursor, columns, spans, self._totals)
-            if status != kernels.OK:
-                raise PeerError(kernels.STATUS_TEXTS[status])
-            if rows:
-                yield self._batch(group.buffer, rows, columns, spans[:rows])
-
-    def _batch(self, buffer: Array, rows: int, columns: tuple[Array, Array, Array], spans: Array) -> pa.RecordBatch:
-        arrays = [self._column(name, buffer, rows, columns, spans) for name in self.schema.names]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-    def _column(self, name: str, buffer: Array, rows: int, columns: tuple[Array, Array, Array], spans: Array) -> pa.Array:
-        match name:
-            case "key":
-                return _binary(buffer, spans, _KEY, int(self._totals[kernels.KEY_BYTES]))
-            case "value":
-                return _binary(buffer, spans, _VALUE, int(self._totals[kernels.VALUE_BYTES]))
-            case "offset":
-                return _numbers(pa.int64(), columns[0], rows)
-            case "timestamp":
-                return _numbers(COLUMN_TYPES["timestamp"], columns[1], rows)
-            case "timestampType":
-                return _numbers(pa.int32(), columns[2], rows)
-            case "headers":
-                return self._headers(buffer, spans)
-            case _:
-                return self._constants[name][:rows]
-
-    def _headers(self, buffer: Array, spans: Array) -> pa.Array:
-        rows = len(spans)
-        headers = int(self._totals[kernels.HEADERS])
-        pairs = np.empty((headers, 4), np.int64)
-        offsets = np.empty(rows + 1, np.int32)
-        valid_bits = np.zeros((rows + 7) // 8, np.uint8)
-        nulls = kernels.gather_headers(buffer, spans, offsets, valid_bits, pairs)
-        keys = _texts(_binary(buffer, pairs, _KEY, int(self._totals[kernels.HEADER_KEY_BYTES])))
-        values = _binary(buffer, pairs, _VALUE, int(self._totals[kernels.HEADER_VALUE_BYTES]))
-        entries = pa.StructArray.from_arrays([keys, values], fields=list(HEADER_TYPE.value_type))
-        return pa.Array.from_buffers(HEADER_TYPE, rows, [_bits(valid_bits, nulls), pa.py_buffer(offsets)], nulls, children=[entries])
+        yield from decode_pieces(record_kernels.decode, self._columns, pieces(batches, bounds, aborted), bounds)
 
 
-def _binary(buffer: Array, spans: Array, first: int, size: int) -> pa.Array:
-    """An Arrow array of byte strings: `spans` says where in `buffer` they lie, `size` is their sum (below 2 GiB, see batches)."""
-    rows = len(spans)
-    offsets = np.empty(rows + 1, np.int32)
-    data = np.empty(size, np.uint8)
-    valid_bits = np.zeros((rows + 7) // 8, np.uint8)
-    nulls = kernels.gather_bytes(buffer, spans, first, offsets, data, valid_bits)
-    return pa.Array.from_buffers(pa.binary(), rows, [_bits(valid_bits, nulls), pa.py_buffer(offsets), pa.py_buffer(data)], nulls)
+class _Columns:
+    """The columns of a decoder, as its kernel fills them (protocol: `Columns`)."""
+
+    def __init__(self, schema: pa.Schema, rows_max: int, constants: dict[str, pa.Array]) -> None:
+        self._schema = schema
+        self._rows_max = rows_max
+        self._constants = constants
+        self._numbers: dict[str, Numbers] = {}
+        self._strings: dict[str, Strings] = {}
+        self._rooms = {name: Room() for name in _STRING_WORDS if name in schema.names}
+        self.out = np.zeros(record_kernels.OUT_WORDS, np.int64)
+        self.state = np.zeros(record_kernels.STATE_WORDS, np.int64)
+        self.is_of_one_piece = "headers" in schema.names
+        self._spans = np.empty(rows_max * record_kernels.HEADER_SPAN_WORDS if self.is_of_one_piece else 0, np.int64)
+
+    def make_room(self, rows_max: int, bytes_max: int) -> None:
+        self._make(min(rows_max, self._rows_max, bytes_max // RECORD_BYTES_MIN + 1), bytes_max)
+
+    def make_room_for_one(self, bytes_max: int) -> None:
+        self._make(1, bytes_max, is_for_one=True)
+
+    def _make(self, rows_max: int, bytes_max: int, is_for_one: bool = False) -> None:
+        out = self.out
+        out[:] = 0
+        out[record_kernels.ROWS_MAX] = rows_max
+        for name, word in _STRING_WORDS.items():
+            out[word + record_kernels.BINARY_ROOM] = record_kernels.ENDLESS
+            if name in self._rooms:
+                room = bytes_max if is_for_one else self._rooms[name].plan(bytes_max)
+                self._strings[name] = Strings(COLUMN_TYPES[name], rows_max, room)
+                out[word : word + record_kernels.BINARY_WORDS] = self._strings[name].words
+        for name, word in _NUMBER_WORDS.items():
+            if name in self._schema.names:
+                self._numbers[name] = Numbers(COLUMN_TYPES[name], rows_max)
+                out[word] = self._numbers[name].address
+        if self.is_of_one_piece:
+            out[record_kernels.HEADER_SPANS] = self._spans.ctypes.data
+
+    def take(self, rows: int, *, was_full: bool) -> pa.RecordBatch:
+        was_short = was_full and rows < self.out[record_kernels.ROWS_MAX]
+        arrays = [self._array(name, rows, was_short) for name in self._schema.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _array(self, name: str, rows: int, was_short: bool) -> pa.Array:
+        if name in self._constants:
+            return self._constants[name][:rows]
+        if name in self._rooms:
+            used, nulls = self.state[list(_STRING_STATES[name])].tolist()
+            self._rooms[name].learn(used, was_full=was_short)
+            return self._strings[name].array(rows, used, nulls)
+        if name == "headers":
+            return self._headers(rows)
+        return self._numbers[name].array(rows)
+
+    def _headers(self, rows: int) -> pa.Array:
+        counts = self.state[record_kernels.HEADERS : record_kernels.HEADER_VALUE_BYTES + 1].tolist()
+        headers, key_bytes, value_bytes = counts
+        lists = Strings(pa.binary(), rows, 0)
+        keys, values = Strings(pa.binary(), headers, key_bytes), Strings(pa.binary(), headers, value_bytes)
+        null_lists, null_values = record_kernels.gather_headers(
+            self._spans.ctypes.data, rows, lists.words[0], lists.words[2], *keys.words[:2], *values.words[:3], headers
+        )
+        children = [_texts(keys.array(headers, key_bytes, 0)), values.array(headers, value_bytes, null_values)]
+        entries = pa.StructArray.from_arrays(children, fields=list(HEADER_TYPE.value_type))
+        return lists.list_array(HEADER_TYPE, rows, entries, null_lists)
 
 
 def _texts(keys: pa.Array) -> pa.Array:
@@ -133,11 +152,3 @@ def _texts(keys: pa.Array) -> pa.Array:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:
         return pa.array([key.decode(errors="replace") for key in keys.to_pylist()], pa.string())
-
-
-def _numbers(kind: pa.DataType, values: Array, rows: int) -> pa.Array:
-    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(values[:rows])], 0)
-
-
-def _bits(bits: Array, nulls: int) -> pa.Buffer | None:
-    return pa.py_buffer(bits) if nulls else None

@@ -19,12 +19,9 @@ from ottla.columnar.cleaning_kernels import (
     LAST_OFFSET,
     OK,
     START,
-    _head,
-    _span,
     _sum,
-    _varint,
 )
-from ottla.columnar.cleaning_memory import address_of, byte_at, helper, swapped, word_at
+from ottla.columnar.cleaning_memory import WORD_BYTES, address_of, byte_at, helper, load, store, swapped, word_at
 from ottla.columnar.group_loading_tables import (
     ARENA_BYTES,
     COMMITS,
@@ -38,11 +35,10 @@ from ottla.columnar.group_loading_tables import (
     STRINGS,
     TOPIC_ID,
     commit_of,
-    load,
-    store,
     string_of,
 )
 from ottla.columnar.kernels import Array, Int, _jit
+from ottla.columnar.record_reading import head, headers, span
 from ottla.core.records.record import RECORD_BYTES_MIN
 
 # Where a call stopped, so that the next one goes on there; and the counts that go from call to call, after those of the tables.
@@ -60,7 +56,6 @@ _INT_BYTES_MAX = 5
 _VALUE_VERSION_MAX = 4
 _FIRST_KIND_UNKNOWN = 3
 _UUID_BYTES = 16
-_WORD_BYTES = 8
 _HIGH_BITS = np.uint64(0x8080808080808080)
 # What a key is of: a commit, a type that is not known here, or something for the plain decoder.
 _COMMIT, _UNKNOWN, _OTHER = range(3)
@@ -110,8 +105,8 @@ def _continues(at: Int, end: Int, count: Int) -> Int:
 def _is_utf8(at: Int, end: Int) -> Int:
     """Whether the bytes are UTF-8 as Python reads it: shortest forms, no surrogates, nothing above U+10FFFF."""
     while at < end:
-        if end - at >= _WORD_BYTES and word_at(at) & _HIGH_BITS == 0:
-            at += _WORD_BYTES
+        if end - at >= WORD_BYTES and word_at(at) & _HIGH_BITS == 0:
+            at += WORD_BYTES
             continue
         lead = byte_at(at)
         at += 1
@@ -212,22 +207,6 @@ def _key(at: Int, length: Int) -> tuple[Int, Int, Int, Int, Int, Int]:
     return _OTHER, nothing, nothing, nothing, nothing, nothing
 
 
-@_jit
-def _has_sound_headers(at: Int, end: Int) -> Int:
-    """Whether a record's headers begin at an address and fill it to its end."""
-    count, at = _varint(at, end, _INT_BYTES_MAX)
-    if at < 0 or count < 0 or count > (end - at) // 2:
-        return False
-    while count > 0 and at >= 0:
-        _, length, at = _span(at, end)
-        if at >= 0 and length >= 0:
-            _, _, at = _span(at, end)
-        else:
-            at = np.int64(-1)
-        count -= 1
-    return at == end
-
-
 @helper
 def _put(strings: tuple[Int, ...], row_at: Int, state_at: Int, value: tuple[Int, ...]) -> None:
     """Set a key's commit. value: as `_value` gave it."""
@@ -246,11 +225,11 @@ def _fold_record(
     at: Int, end: Int, offset: Int, plain_at: Int, strings: tuple[Int, ...], commits: tuple[Int, ...], rest_at: Int, state_at: Int
 ) -> Int:
     """Fold the record whose key's length is at an address; whether it is well-formed."""
-    key_at, key_bytes, at = _span(at, end)
+    key_at, key_bytes, at = span(at, end)
     if at < 0:
         return False
-    value_at, value_bytes, at = _span(at, end)
-    if at < 0 or not _has_sound_headers(at, end):
+    value_at, value_bytes, at = span(at, end)
+    if at < 0 or headers(at, end)[1] < 0:
         return False
     key = _key(key_at, key_bytes)
     if key[0] == _UNKNOWN:
@@ -267,7 +246,7 @@ def _fold_record(
                 _put(strings, row_at, state_at, value)
             return True
     rows = load(state_at, REST)
-    row_at = rest_at + rows * (REST_COLUMNS * _WORD_BYTES)
+    row_at = rest_at + rows * (REST_COLUMNS * WORD_BYTES)
     store(row_at, REST_KEY_AT, key_at - plain_at)
     store(row_at, REST_KEY_LENGTH, key_bytes)
     store(row_at, REST_VALUE_AT, value_at - plain_at)
@@ -304,7 +283,7 @@ def fold(
         base, base_ms = table[b, BASE_OFFSET], table[b, BASE_MS]
         last_delta = table[b, LAST_OFFSET] - base
         while left > 0:
-            delta_ms, offset_delta, key_at, record_end = _head(at, end, last_delta)
+            delta_ms, offset_delta, key_at, record_end = head(at, end, last_delta)
             if key_at < 0:
                 return BAD_RECORD
             room = arena.size - load(state_at, ARENA_BYTES)

@@ -7,7 +7,7 @@ grow, its callers decide. All is found by address, and nothing is checked: who c
 
 import numpy as np
 
-from ottla.columnar.cleaning_memory import address_of, byte_at, copy, helper, put_word, word_at
+from ottla.columnar.cleaning_memory import WORD_BYTES, address_of, byte_at, copy, helper, load, store, word_at
 from ottla.columnar.kernels import Array, Int, _jit
 
 FREE = -1
@@ -20,22 +20,9 @@ COMMIT_COLUMNS = 11
 # What is used of the tables: rows of strings, bytes of the arena, rows of commits.
 STRINGS, ARENA_BYTES, COMMITS = range(3)
 
-_WORD_BYTES = 8
 # Two odd numbers with their bits well spread: those of MurmurHash3's last step.
 _MIX_1, _MIX_2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
 _HALF = np.uint64(32)
-
-
-@helper
-def load(at: Int, word: Int) -> Int:
-    """A word, with its sign, of those that begin at an address."""
-    return np.int64(word_at(at + word * _WORD_BYTES))
-
-
-@helper
-def store(at: Int, word: Int, number: Int) -> None:
-    """Set a word of those that begin at an address."""
-    put_word(at + word * _WORD_BYTES, np.uint64(number))
 
 
 @helper
@@ -49,9 +36,9 @@ def _mixed(total: Int, word: Int) -> Int:
 def _hash_of_bytes(at: Int, length: Int, seed: Int) -> Int:
     total = _mixed(np.uint64(seed), np.uint64(length))
     end = at + length
-    while at + _WORD_BYTES <= end:
+    while at + WORD_BYTES <= end:
         total = _mixed(total, word_at(at))
-        at += _WORD_BYTES
+        at += WORD_BYTES
     rest = np.uint64(0)
     while at < end:
         rest = rest << np.uint64(8) | np.uint64(byte_at(at))
@@ -69,9 +56,9 @@ def _hash_of_key(group: Int, topic: Int, partition: Int, seed: Int) -> Int:
 def _equal(one: Int, other: Int, length: Int) -> Int:
     """Whether so many bytes are the same at two addresses."""
     end = one + length
-    while one + _WORD_BYTES <= end and word_at(one) == word_at(other):
-        one += _WORD_BYTES
-        other += _WORD_BYTES
+    while one + WORD_BYTES <= end and word_at(one) == word_at(other):
+        one += WORD_BYTES
+        other += WORD_BYTES
     while one < end and byte_at(one) == byte_at(other):
         one += 1
         other += 1
@@ -89,7 +76,7 @@ def string_of(tables: tuple[Int, ...], used_at: Int, at: Int, length: Int) -> In
     slot = hash_ & mask
     row = load(slots_at, slot)
     while row != FREE:
-        row_at = rows_at + row * (STRING_COLUMNS * _WORD_BYTES)
+        row_at = rows_at + row * (STRING_COLUMNS * WORD_BYTES)
         is_alike = load(row_at, STRING_HASH) == hash_ and load(row_at, STRING_LENGTH) == length
         if is_alike and _equal(arena_at + load(row_at, STRING_START), at, length):
             break
@@ -97,7 +84,7 @@ def string_of(tables: tuple[Int, ...], used_at: Int, at: Int, length: Int) -> In
         row = load(slots_at, slot)
     if row == FREE:
         row, start = load(used_at, STRINGS), load(used_at, ARENA_BYTES)
-        row_at = rows_at + row * (STRING_COLUMNS * _WORD_BYTES)
+        row_at = rows_at + row * (STRING_COLUMNS * WORD_BYTES)
         store(row_at, STRING_HASH, hash_)
         store(row_at, STRING_START, start)
         store(row_at, STRING_LENGTH, length)
@@ -119,14 +106,14 @@ def commit_of(tables: tuple[Int, ...], used_at: Int, group: Int, topic: Int, par
     slot = hash_ & mask
     row = load(slots_at, slot)
     while row != FREE:
-        row_at = rows_at + row * (COMMIT_COLUMNS * _WORD_BYTES)
+        row_at = rows_at + row * (COMMIT_COLUMNS * WORD_BYTES)
         if load(row_at, PARTITION) == partition and load(row_at, GROUP) == group and load(row_at, TOPIC) == topic:
             break
         slot = (slot + 1) & mask
         row = load(slots_at, slot)
     if row == FREE:
         row = load(used_at, COMMITS)
-        row_at = rows_at + row * (COMMIT_COLUMNS * _WORD_BYTES)
+        row_at = rows_at + row * (COMMIT_COLUMNS * WORD_BYTES)
         store(row_at, KEY_HASH, hash_)
         store(row_at, GROUP, group)
         store(row_at, TOPIC, topic)
@@ -134,14 +121,14 @@ def commit_of(tables: tuple[Int, ...], used_at: Int, group: Int, topic: Int, par
         store(row_at, IS_THERE, 0)
         store(slots_at, slot, row)
         store(used_at, COMMITS, row + 1)
-    return rows_at + row * (COMMIT_COLUMNS * _WORD_BYTES)
+    return rows_at + row * (COMMIT_COLUMNS * WORD_BYTES)
 
 
 @_jit
 def fill_slots(slots: Array, rows: Array, count: Int) -> None:
     """Make the slots anew for the first `count` rows, whose first column is the hash."""
     slots[:] = FREE
-    slots_at, mask, rows_at, row_bytes = address_of(slots), slots.size - 1, address_of(rows), rows.shape[1] * _WORD_BYTES
+    slots_at, mask, rows_at, row_bytes = address_of(slots), slots.size - 1, address_of(rows), rows.shape[1] * WORD_BYTES
     for row in range(count):
         slot = load(rows_at + row * row_bytes, 0) & mask
         while load(slots_at, slot) != FREE:

@@ -5,20 +5,23 @@ It touches no Arrow, and decodes one batch of its own making so that everything 
 
 import numpy as np
 
-from ottla.columnar import kernels
+from ottla.columnar import batches, kernels, record_kernels
 from ottla.core.model import Header, Record
 from ottla.core.records.batch import encode_batch
 
 
 def warm_up() -> None:
-    """Call every kernel once with the array types that the decoder uses."""
-    batch = bytes(encode_batch([Record(0, 0, b"k", b"v", (Header("h", b""),))]))
-    buffer = np.frombuffer(batch, np.uint8)
-    table = np.empty((1, kernels.TABLE_COLUMNS), np.int64)
-    kernels.scan_headers(buffer, table)
-    columns = (np.empty(1, np.int64), np.empty(1, np.int64), np.empty(1, np.int32))
-    spans, totals, cursor = np.empty((1, 6), np.int64), np.empty(5, np.int64), np.array([0, -1, 0], np.int64)
-    kernels.parse_records(buffer, table, (0, 1), cursor, columns, spans, totals)
-    offsets, bits, pairs = np.empty(2, np.int32), np.zeros(1, np.uint8), np.empty((1, 4), np.int64)
-    kernels.gather_headers(buffer, spans, offsets, bits, pairs)
-    kernels.gather_bytes(buffer, spans, 0, offsets, np.empty(1, np.uint8), bits)
+    """Call every kernel once with the types that the decoders use: whole numbers, most of them addresses."""
+    found = batches.scan(encode_batch([Record(0, 0, b"k", b"v", (Header("h", b""),))]))
+    (piece,) = batches.pieces(found, (0, 1))
+    work = (piece.source_at, piece.table.ctypes.data, piece.tasks.ctypes.data)
+    record_kernels.sound_batches(*work, 1)
+    room = np.zeros((8, 8), np.int64)
+    addresses = (room.ctypes.data + np.arange(8) * room.strides[0]).tolist()
+    out, state = np.zeros(record_kernels.OUT_WORDS, np.int64), np.zeros(record_kernels.STATE_WORDS, np.int64)
+    for word in (record_kernels.KEYS, record_kernels.VALUES):
+        out[word : word + record_kernels.BINARY_WORDS] = (*addresses[:3], 1)
+    out[record_kernels.HEADER_SPANS], out[record_kernels.ROWS_MAX] = addresses[3], 1
+    status = record_kernels.decode(*work, 0, 1, 0, 1, out.ctypes.data, state.ctypes.data)
+    assert status == kernels.OK, "the batch of our own making is sound"
+    record_kernels.gather_headers(addresses[3], 1, *addresses[:3], *addresses[4:], 1)

@@ -1,10 +1,10 @@
-"""Groups of batches: which are kept, how large they get, what is refused before a kernel sees it."""
+"""Pieces of batches: which are read, where their plain bytes lie, what is refused before a record is looked at."""
 
 import pytest
 
 from ottla.columnar import batches as columnar_batches
 from ottla.columnar import kernels
-from ottla.columnar.batches import groups, scan
+from ottla.columnar.batches import pieces, scan
 from ottla.core.errors import PeerError
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch, seal
@@ -18,8 +18,10 @@ def _batch(base_offset: int, count: int = 1, size: int = 10, **options) -> bytea
     return encode_batch(records, base_offset=base_offset, **options)
 
 
-def _base_offsets(group) -> list[int]:
-    return group.table[:, kernels.BASE_OFFSET].tolist()
+def _read(piece) -> list[tuple[int, bytes]]:
+    """Base offset and plain record bytes of each batch that is to be read."""
+    rows = piece.table[piece.tasks == kernels.READ].tolist()
+    return [(row[kernels.BASE_OFFSET], bytes(memoryview(piece.source)[row[kernels.POSITION] : row[kernels.END]])) for row in rows]
 
 
 def test_next_offset_is_where_the_next_fetch_goes_on():
@@ -32,47 +34,63 @@ def test_more_batches_than_the_first_table_holds():
     assert len(scan(b"".join(_batch(i) for i in range(300))).table) == 300
 
 
-def test_batches_outside_the_bounds_and_control_batches_are_left_out():
-    buffer = _batch(0, 2) + _batch(2, 2) + _batch(4, is_control=True) + _batch(5, 2) + _batch(7)
-    assert [_base_offsets(group) for group in groups(scan(buffer), (3, 7), 100)] == [[2, 5]]
+def test_plain_batches_are_one_piece_where_they_lie():
+    buffer = bytes(_batch(0, 2) + _batch(2, 2) + _batch(4, is_control=True) + _batch(5, 2) + _batch(7))
+    (piece,) = pieces(scan(buffer), (3, 7))
+    assert [base for base, _ in _read(piece)] == [2, 5]
+    assert piece.source.obj is buffer
+    assert (piece.rows_max, piece.bytes_max, piece.is_checked) == (8, len(buffer), False)
+    assert list(pieces(scan(b""), EVERYTHING)) == []
 
 
-def test_groups_keep_to_the_rows_and_bytes(monkeypatch: pytest.MonkeyPatch):
-    buffer = b"".join(_batch(10 * i, 10) for i in range(5)) + _batch(50, 35) + _batch(85)
-    assert [_base_offsets(group) for group in groups(scan(buffer), EVERYTHING, 25)] == [[0, 10], [20, 30], [40], [50], [85]]
-    monkeypatch.setattr(columnar_batches, "GROUP_BYTES_MAX", 2 * len(_batch(0, 10)))
-    assert [_base_offsets(group) for group in groups(scan(buffer), EVERYTHING, 1000)] == [[0, 10], [20, 30], [40], [50], [85]]
+def test_aborted_transactions_are_not_read():
+    buffer = _batch(0, is_transactional=True, producer_id=1) + _batch(1, is_transactional=True, producer_id=2)
+    assert [[base for base, _ in _read(piece)] for piece in pieces(scan(buffer), EVERYTHING, [(1, 0)])] == [[1]]
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_compressed_and_plain_batches_share_a_group(codec: Codec):
-    buffer = _batch(0, 3) + _batch(3, 4, codec=codec) + _batch(7, 2)
-    (group,) = groups(scan(buffer), EVERYTHING, 100)
-    assert _base_offsets(group) == [0, 3, 7]
-    assert len({int(row[kernels.END]) - int(row[kernels.POSITION]) for row in group.table[[0, 2]]}) == 2
-    assert group.buffer[group.table[1, kernels.END] - 10 : group.table[1, kernels.END] - 1].tolist() == [0] * 9
+def test_a_compressed_batch_among_plain_ones(codec: Codec):
+    plain = _batch(0, 3)[61:]
+    buffer = _batch(0, 3) + _batch(3, 3, codec=codec) + _batch(6, 3)
+    assert [_read(piece) for piece in pieces(scan(buffer), EVERYTHING)] == [[(0, plain), (3, plain), (6, plain)]]
+
+
+def test_pieces_end_when_they_are_large_and_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch):
+    buffer = b"".join(_batch(10 * i, 10, codec=Codec.LZ4) for i in range(5)) + _batch(50, 100, codec=Codec.LZ4) + _batch(150)
+    small, large = len(_batch(0, 10)) - 61, len(_batch(0, 100)) - 61
+    monkeypatch.setattr(columnar_batches, "PIECE_BYTES", 2 * small)
+    assert [[base for base, _ in _read(piece)] for piece in pieces(scan(buffer), EVERYTHING)] == [[0, 10], [20, 30], [40, 50], [150]]
+    monkeypatch.setattr(columnar_batches, "PIECE_BYTES", 3 * small)
+    monkeypatch.setattr(columnar_batches, "_idle_arenas", [])
+    monkeypatch.setattr(columnar_batches, "ARENA_BYTES_MIN", 2 * small + 1)
+    read = [_read(piece) for piece in pieces(scan(buffer), EVERYTHING)]
+    assert [[base for base, _ in piece] for piece in read] == [[0, 10], [20, 30], [40], [50], [150]]
+    assert len(read[3][0][1]) == large
+
+
+def test_memory_is_used_again_but_not_by_two_at_a_time():
+    packed = scan(_batch(0, 3, codec=Codec.LZ4))
+    first, second = pieces(packed, EVERYTHING), pieces(packed, EVERYTHING)
+    one, other = next(first), next(second)
+    assert one.source is not other.source
+    assert list(first) == list(second) == []
+    assert any(next(pieces(packed, EVERYTHING)).source is source for source in (one.source, other.source))
 
 
 @pytest.mark.parametrize("position", [21, 61, -1])
 def test_a_changed_byte_is_found_by_the_checksum(position: int):
-    buffer = _batch(0, 3)
-    buffer[position] ^= 0x40
-    with pytest.raises(PeerError, match="CRC-32C of the record batch at offset 0"):
-        list(groups(scan(buffer), EVERYTHING, 100))
-
-
-def test_a_count_that_cannot_fit_sizes_no_array():
-    buffer = _batch(0, 3)
-    buffer[57:61] = (2**31 - 1).to_bytes(4)
-    seal(buffer)
-    with pytest.raises(PeerError, match="2147483647 records declared in "):
-        list(groups(scan(buffer), EVERYTHING, 100))
+    buffer = _batch(0, codec=Codec.LZ4) + _batch(1, 3, codec=Codec.LZ4)
+    buffer[len(_batch(0, codec=Codec.LZ4)) + position if position > 0 else position] ^= 0x40
+    found = pieces(scan(buffer), EVERYTHING)
+    assert [base for base, _ in _read(next(found))] == [0]
+    with pytest.raises(PeerError, match="CRC-32C of the record batch at offset 1"):
+        next(found)
 
 
 def test_compressed_bytes_that_grow_too_large_are_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(columnar_batches, "DECOMPRESSED_BYTES_MAX", 1000)
     with pytest.raises(PeerError, match="more than 1000 bytes"):
-        list(groups(scan(_batch(0, 3, 1000, codec=Codec.ZSTD)), EVERYTHING, 100))
+        list(pieces(scan(_batch(0, codec=Codec.ZSTD) + _batch(1, 3, 1000, codec=Codec.ZSTD)), EVERYTHING))
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
@@ -81,7 +99,7 @@ def test_codecs_that_do_not_exist_are_refused(codec: int):
     buffer[22] |= codec
     seal(buffer)
     with pytest.raises(PeerError, match=f"codec {codec}"):
-        list(groups(scan(buffer), EVERYTHING, 100))
+        list(pieces(scan(buffer), EVERYTHING))
 
 
 def test_bytes_that_are_no_batches_are_refused():

@@ -79,7 +79,7 @@ def test_large_batches_are_cut_into_pieces_and_small_ones_are_joined():
     small = b"".join(encode_batch([Record(1000 + i, 0, b"%d" % (1000 + i), None)], base_offset=1000 + i) for i in range(100))
     decoder = RecordBatchDecoder("t", 0, columns=("key", "offset", "topic"), rows_max=300)
     batches = list(decoder.decode(large + small))
-    assert [batch.num_rows for batch in batches] == [300, 300, 300, 100, 100]
+    assert [batch.num_rows for batch in batches] == [300, 300, 300, 200]
     rows = pa.Table.from_batches(batches).to_pylist()
     assert rows == [{"key": b"%d" % i, "offset": i, "topic": "t"} for i in range(1100)]
 

@@ -63,35 +63,38 @@ def compress(codec: Codec, data: bytes | bytearray | memoryview, level: int | No
 
 def decompress(codec: Codec, data: bytes | bytearray | memoryview, *, output_bytes_max: int) -> bytes:
     """`data` inflated; PeerError when it is no such frame or would give more than `output_bytes_max` bytes."""
+    size = min(output_bytes_max, max(_GUESS_BYTES_MIN, _GUESS_RATIO * len(data)))
+    while True:
+        output = memoryview(bytearray(size))
+        written = decompress_into(codec, data, output)
+        if written is not None:
+            return bytes(output[:written])
+        if size >= output_bytes_max:
+            raise too_much(codec, output_bytes_max)
+        size = min(output_bytes_max, size * _GUESS_GROWTH)
+
+
+def decompress_into(codec: Codec, data: bytes | bytearray | memoryview, output: memoryview) -> int | None:
+    """`data` inflated into `output`: how many bytes it gives, None when there is no room for them. PeerError when it is no such frame."""
     if codec is Codec.NONE:
-        if len(data) > output_bytes_max:
-            raise _too_much(codec, output_bytes_max)
-        return bytes(data)
+        if len(data) > len(output):
+            return None
+        output[: len(data)] = data
+        return len(data)
     try:
         if codec is Codec.SNAPPY:
-            return _decompress_snappy(memoryview(data), output_bytes_max)
-        return _decompress_frame(codec, data, output_bytes_max)
+            return _decompress_snappy(memoryview(data), output)
+        into = {Codec.GZIP: cramjam.gzip, Codec.LZ4: cramjam.lz4, Codec.ZSTD: cramjam.zstd}[codec].decompress_into
+        return int(into(data, output))
     except cramjam.DecompressionError as error:
+        if _TOO_SMALL in str(error):
+            return None
         raise PeerError(f"the batch's {codec.name.lower()} data cannot be decompressed: {error}") from error
 
 
-def _too_much(codec: Codec, output_bytes_max: int) -> PeerError:
+def too_much(codec: Codec, output_bytes_max: int) -> PeerError:
+    """What is wrong with data that gives more than the caller allows."""
     return PeerError(f"the batch's {codec.name.lower()} data holds more than {output_bytes_max} bytes")
-
-
-def _decompress_frame(codec: Codec, data: bytes | bytearray | memoryview, output_bytes_max: int) -> bytes:
-    into = {Codec.GZIP: cramjam.gzip, Codec.LZ4: cramjam.lz4, Codec.ZSTD: cramjam.zstd}[codec].decompress_into
-    size = min(output_bytes_max, max(_GUESS_BYTES_MIN, _GUESS_RATIO * len(data)))
-    while True:
-        output = bytearray(size)
-        try:
-            return bytes(memoryview(output)[: into(data, output)])
-        except cramjam.DecompressionError as error:
-            if _TOO_SMALL not in str(error):
-                raise
-            if size >= output_bytes_max:
-                raise _too_much(codec, output_bytes_max) from error
-        size = min(output_bytes_max, size * _GUESS_GROWTH)
 
 
 def _compress_xerial(data: memoryview) -> bytes:
@@ -102,9 +105,9 @@ def _compress_xerial(data: memoryview) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: memoryview, output_bytes_max: int) -> bytes:
+def _decompress_snappy(data: memoryview, output: memoryview) -> int | None:
     if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return _decompress_snappy_blocks([data], output_bytes_max)
+        return _decompress_snappy_blocks([data], output)
     at, blocks = len(_XERIAL_HEADER), []
     while at != len(data):
         if at + _BLOCK_LENGTH.size > len(data):
@@ -115,11 +118,15 @@ def _decompress_snappy(data: memoryview, output_bytes_max: int) -> bytes:
             raise PeerError(f"the batch's snappy data names a block of {length} bytes where {len(data) - at} are left")
         blocks.append(data[at : at + length])
         at += length
-    return _decompress_snappy_blocks(blocks, output_bytes_max)
+    return _decompress_snappy_blocks(blocks, output)
 
 
-def _decompress_snappy_blocks(blocks: list[memoryview], output_bytes_max: int) -> bytes:
-    # Each block says what it inflates to, so the sum is known before anything is allocated.
-    if sum(map(cramjam.snappy.decompress_raw_len, blocks)) > output_bytes_max:
-        raise _too_much(Codec.SNAPPY, output_bytes_max)
-    return b"".join(bytes(cramjam.snappy.decompress_raw(block)) for block in blocks)
+def _decompress_snappy_blocks(blocks: list[memoryview], output: memoryview) -> int | None:
+    # Each block says what it inflates to, so the sum is known before anything is written.
+    sizes = [int(cramjam.snappy.decompress_raw_len(block)) for block in blocks]
+    if sum(sizes) > len(output):
+        return None
+    at = 0
+    for block, size in zip(blocks, sizes, strict=True):
+        at += int(cramjam.snappy.decompress_raw_into(block, output[at : at + size]))
+    return at
