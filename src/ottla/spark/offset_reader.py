@@ -57,7 +57,7 @@ class OffsetReader:
 
         Raises as `partitions` does.
         """
-        allowed = frozenset(known.topic_ids) | {partition.topic for partition in known.by_partition} if known is not None else frozenset()
+        allowed = self._allowed_to_be_gone(known)
         for attempt in range(self._options.offset_attempts_max):
             if attempt:
                 self._pause(self._options.offset_retry_ms / 1000)
@@ -103,6 +103,15 @@ class OffsetReader:
             return Offsets({**unresolved, **self._list(edges)}, there.topic_ids), moves
 
         return self._again(ask)
+
+    def _allowed_to_be_gone(self, known: Offsets | None) -> frozenset[str]:
+        """Topics whose absence is a loss of data for planning to tell; of others that are named it is a mistake, in a new query always."""
+        if known is None:
+            return frozenset()
+        subscription = self._options.subscription
+        if not self._options.fail_on_data_loss and not isinstance(subscription, SubscribePattern):
+            return frozenset(subscription.topics)
+        return frozenset(known.topic_ids) | {partition.topic for partition in known.by_partition}
 
     def _unresolved(self, position: Position, partitions: set[TopicPartition], is_start: bool) -> Mapping[TopicPartition, int]:
         """Offsets, -1 and -2 among them."""

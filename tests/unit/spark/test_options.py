@@ -1,108 +1,113 @@
 """Options as people write them: Spark's names and defaults, and an answer for each that cannot be."""
 
+import logging
+
 import pytest
 
-from ottla.consumer.cluster import EARLIEST, LATEST
-from ottla.core.model import TopicPartition
-from ottla.spark.options import SUPPORTED, OptionError, SourceOptions, parse_options
+from ottla.spark.offset_options import Edge, GroupOffsets, Timestamp
+from ottla.spark.options import SUPPORTED, OptionError, Query, ReadSettings, SourceOptions, parse_options
+from ottla.spark.subscription import Subscribe
 
 NEEDED = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}
 
 
-def _parse(**more: str) -> SourceOptions:
-    return parse_options({**NEEDED, **{name.replace("__", "."): value for name, value in more.items()}})
+def _parse(query: Query = Query.BATCH, **more: str) -> SourceOptions:
+    return parse_options({**NEEDED, **{name.replace("__", "."): value for name, value in more.items()}}, query)
 
 
 def test_defaults_are_those_of_spark_s_kafka_source():
     options = _parse()
-    assert (options.starting, options.ending) == (EARLIEST, LATEST)
-    assert (options.include_headers, options.fail_on_data_loss) == (False, True)
-    assert (options.topics, options.bootstrap_servers) == (("t",), "localhost:9092")
+    assert (options.starting, options.ending, options.unmatched_start) == (Edge.EARLIEST, Edge.LATEST, "error")
+    assert _parse(Query.STREAM).starting is Edge.LATEST
+    assert (options.include_headers, options.fail_on_data_loss, options.decode) == (False, True, "records")
+    assert (options.subscription, options.client.bootstrap_servers) == (Subscribe(("t",)), "localhost:9092")
+    assert (options.poll_timeout_ms, options.offset_attempts_max, options.offset_retry_ms) == (120_000, 3, 1_000)
+    assert (options.trigger_offsets_max, options.trigger_offsets_min, options.trigger_delay_ms_max) == (None, None, 900_000)
+    assert (options.partitions_min, options.task_records_max, options.tasks_max, options.group_id) == (None, None, None, None)
+
+
+def test_every_option_has_its_place():
+    options = _parse(
+        Query.STREAM,
+        startingTimestamp="5", startingOffsetsByTimestampStrategy="LATEST", includeHeaders="true", failOnDataLoss="FALSE",
+        kafkaConsumer__pollTimeoutMs="7", fetchOffset__numRetries="8", fetchOffset__retryIntervalMs="9",
+        maxOffsetsPerTrigger="10", minOffsetsPerTrigger="10", maxTriggerDelay="11s",
+        minPartitions="12", maxRecordsPerPartition="13", maxTasks="14", groupIdPrefix="p", group__id="g", decode="group_records",
+    )  # fmt: skip
+    assert (options.starting, options.unmatched_start) == (Timestamp(5), "latest")
+    assert (options.include_headers, options.fail_on_data_loss, options.decode) == (True, False, "group_records")
+    assert (options.poll_timeout_ms, options.offset_attempts_max, options.offset_retry_ms) == (7, 8, 9)
+    assert (options.trigger_offsets_max, options.trigger_offsets_min, options.trigger_delay_ms_max) == (10, 10, 11_000)
+    assert (options.partitions_min, options.task_records_max, options.tasks_max, options.group_id) == (12, 13, 14, "g")
+
+
+def test_what_the_tasks_need():
+    settings = _parse(failOnDataLoss="false", kafkaConsumer__pollTimeoutMs="7").read_settings(("key",))
+    client = _parse().client
+    assert settings == ReadSettings(client=client, columns=("key",), fail_on_data_loss=False, decode="records", poll_timeout_ms=7)
 
 
 def test_names_come_in_any_case_of_letters():
     lowered = parse_options(
-        {name.lower(): value for name, value in {**NEEDED, "startingOffsets": "earliest", "includeHeaders": "TRUE"}.items()}
+        {name.upper(): value for name, value in {**NEEDED, "startingOffsets": "earliest", "includeHeaders": "TRUE"}.items()}
     )
-    assert (lowered.starting, lowered.include_headers) == (EARLIEST, True)
-
-
-def test_topics_are_a_comma_list():
-    assert _parse(subscribe=" b, a ,b,").topics == ("b", "a")
-
-
-def test_offsets_by_partition():
-    options = _parse(startingOffsets='{"t":{"0":23,"1":-2}}', endingOffsets='{"t":{"0":-1,"1":9223372036854775807}}')
-    assert options.starting == {TopicPartition("t", 0): 23, TopicPartition("t", 1): EARLIEST}
-    assert options.ending == {TopicPartition("t", 0): LATEST, TopicPartition("t", 1): 2**63 - 1}
-
-
-def test_kafka_s_own_settings():
-    options = _parse(
-        kafka__request__timeout__ms="1000",
-        kafka__fetch__max__wait__ms="0",
-        kafka__max__partition__fetch__bytes="1048576",
-        kafka__client__id="me",
-    )
-    assert (options.request_timeout_ms, options.fetch_max_wait_ms, options.partition_fetch_bytes_max) == (1000, 0, 1048576)
-    assert options.client_id == "me"
-    _parse(kafka__isolation__level="read_uncommitted", kafka__security__protocol="PLAINTEXT")
-
-
-@pytest.mark.parametrize("missing", sorted(NEEDED))
-def test_what_is_needed_is_named(missing: str):
-    with pytest.raises(OptionError, match=f'The option "{missing}" is needed'):
-        parse_options({name: value for name, value in NEEDED.items() if name != missing})
+    assert (lowered.starting, lowered.include_headers) == (Edge.EARLIEST, True)
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
         ("startingOffsets", "latest", "starting offset can't be latest for batch queries on Kafka"),
-        ("endingOffsets", "earliest", "ending offset can't be earliest for batch queries on Kafka"),
-        ("startingOffsets", '{"t":{"0":-1}}', "starting offset for t-0 can't be latest for batch queries on Kafka"),
-        ("endingOffsets", '{"t":{"0":-2}}', "ending offset for t-0 can't be earliest for batch queries on Kafka"),
-        ("startingOffsets", "yesterday", 'The option "startingOffsets" must be earliest, latest or JSON such as'),
-        ("startingOffsets", "[]", "JSON such as"),
-        ("startingOffsets", '{"t":5}', "JSON such as"),
-        ("startingOffsets", '{"t":{"0":"5"}}', "JSON such as"),
-        ("startingOffsets", '{"t":{"0":true}}', "JSON such as"),
-        ("startingOffsets", '{"t":{"x":5}}', "JSON such as"),
-        ("endingOffsets", '{"t":{"0":-3}}', "JSON such as"),
+        ("startingOffsetsByTimestampStrategy", "x", 'The option "startingOffsetsByTimestampStrategy" must be error or latest'),
+        ("decode", "json", "must be records or group_records, not 'json'"),
         ("includeHeaders", "yes", "must be true or false, not 'yes'"),
-        ("subscribe", " , ", "names no topic"),
-        ("kafka.bootstrap.servers", "localhost", "'localhost' is no host:port"),
-        ("kafka.request.timeout.ms", "0", "a whole number from 1 to 600000, not '0'"),
-        ("kafka.max.partition.fetch.bytes", "-5", "a whole number"),
-        ("kafka.isolation.level", "read_committed", "only be read_uncommitted so far"),
-        ("kafka.security.protocol", "SASL_SSL", "only be PLAINTEXT so far"),
+        ("minPartitions", "0", "minPartitions must be positive"),
+        ("maxRecordsPerPartition", "-1", "maxRecordsPerPartition must be positive"),
+        ("fetchOffset.numRetries", "0", "from 1 to"),
+        ("maxTriggerDelay", "soon", "must be a time such as"),
+        ("kafka.auto.offset.reset", "earliest", "Instead set the source option 'startingOffsets'"),
+        ("group.id", "g", "for streaming queries"),
+        ("group.id", " ", "is empty"),
+        ("path", "x", "takes no path"),
+        ("startingOffset", "earliest", 'The option "startingoffset" is not supported; the options are assign, subscribe'),
+        ("kafka.no.such", "5", "no property of a Kafka consumer"),
     ],
 )
-def test_values_that_cannot_be(name: str, value: str, message: str):
+def test_what_cannot_be(name: str, value: str, message: str):
     with pytest.raises(OptionError, match=message):
+        parse_options({**NEEDED, name: value}, Query.BATCH)
+
+
+@pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
+def test_a_stream_has_no_end(name: str):
+    with pytest.raises(OptionError, match="not valid in streaming queries"):
+        parse_options({**NEEDED, name: "5"}, Query.STREAM)
+
+
+def test_limits_of_triggers_are_warned_of_in_a_batch_and_must_fit(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.WARNING):
+        _parse(maxOffsetsPerTrigger="5", minOffsetsPerTrigger="4", maxTriggerDelay="1s")
+    assert caplog.messages == [
+        f"{name} option ignored in batch queries" for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+    ]
+    with pytest.raises(OptionError, match=r"minOffsetPerTrigger\(6\) is higher than the maxOffsetsPerTrigger\(5\)"):
+        _parse(Query.STREAM, maxOffsetsPerTrigger="5", minOffsetsPerTrigger="6")
+
+
+def test_a_batch_may_start_where_a_group_is():
+    assert _parse(startingOffsets="group", group__id="g").starting == GroupOffsets("g", "latest")
+    assert _parse(startingOffsets="group", kafka__group__id="h", kafka__auto__offset__reset="none").starting == GroupOffsets("h", "none")
+
+
+def test_what_depends_on_the_query_waits_for_it():
+    for name, value in (("startingOffsets", "latest"), ("endingOffsets", "latest"), ("group.id", "g")):
         parse_options({**NEEDED, name: value})
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("assign", 'use "subscribe"'),
-        ("subscribePattern", 'list the topics in "subscribe"'),
-        ("path", "takes no path"),
-        ("kafka.group.id", "reads without a group"),
-        ("kafka.auto.offset.reset", 'use the option "startingOffsets"'),
-        ("kafka.key.deserializer", "keys come as binary"),
-        ("kafka.sasl.mechanism", 'The option "kafka.sasl.mechanism" is not supported; the options are kafka.bootstrap.servers, subscribe'),
-        ("startingTimestamp", "is not supported; the options are"),
-        ("minPartitions", "is not supported; the options are"),
-    ],
-)
-def test_nothing_is_silently_ignored(name: str, message: str):
-    with pytest.raises(OptionError, match=message):
-        parse_options({**NEEDED, name: "1"})
-
-
 def test_every_supported_option_is_read():
-    values = {"startingOffsets": "earliest", "endingOffsets": "latest", "includeHeaders": "true", "failOnDataLoss": "false"}
-    values |= {"kafka.client.id": "c", "kafka.isolation.level": "read_uncommitted", "kafka.security.protocol": "PLAINTEXT"}
-    parse_options({name: values.get(name, "100") for name in SUPPORTED} | NEEDED)
+    words = {"failOnDataLoss": "x", "includeHeaders": "x", "decode": "x", "startingOffsetsByTimestampStrategy": "x", "group.id": " "}
+    pointless = {"groupIdPrefix"}
+    for name in set(SUPPORTED) - pointless:
+        others = {key: value for key, value in NEEDED.items() if key != "subscribe" or name not in ("assign", "subscribePattern")}
+        with pytest.raises(OptionError):
+            parse_options({**others, name: words.get(name, " ")})

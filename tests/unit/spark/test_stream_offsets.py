@@ -1,0 +1,40 @@
+"""Offsets in checkpoints: ours, the JVM connector's, and what is neither."""
+
+import json
+
+import pytest
+
+from ottla.core.model import TopicPartition
+from ottla.spark.stream_offsets import CheckpointError, Offsets, from_json, recreated, to_json
+
+OFFSETS = {TopicPartition("t", 10): 5, TopicPartition("t", 9): 23, TopicPartition("a", 0): 2**63 - 1}
+
+
+def test_one_text_for_the_same_offsets():
+    offsets = Offsets(OFFSETS, {"t": "id-t", "gone": "id-gone", "a": ""})
+    text = '{"a": {"0": 9223372036854775807}, "t": {"9": 23, "10": 5}, "#topic_ids": {"t": "id-t"}}'
+    assert json.dumps(to_json(offsets)) == text
+    assert from_json(json.loads(text)) == Offsets(OFFSETS, {"t": "id-t"})
+    assert json.dumps(to_json(from_json(json.loads(text)))) == text
+
+
+def test_nothing_is_something_too():
+    assert from_json(to_json(Offsets({}, {}))) == Offsets({}, {})
+
+
+def test_the_jvm_connector_s_offsets_have_no_ids():
+    assert from_json(json.loads('{"t":{"1":5,"0":23}}')) == Offsets({TopicPartition("t", 0): 23, TopicPartition("t", 1): 5}, {})
+
+
+@pytest.mark.parametrize(
+    "value", [{"t": 5}, {"t": {"x": 5}}, {"t": {"0": "5"}}, {"t": {"0": -1}}, {"t": {"0": True}}, {"#topic_ids": 5}, {"t": None}]
+)
+def test_what_is_no_checkpoint_of_ours(value: dict[str, object]):
+    with pytest.raises(CheckpointError, match="Is the checkpoint one of another query"):
+        from_json(value)
+
+
+def test_topics_that_are_not_what_they_were():
+    before = Offsets(OFFSETS, {"t": "1", "a": "2", "gone": "3"})
+    assert recreated(before, {"t": "9", "a": "2", "new": "4"}) == ["t"]
+    assert recreated(Offsets(OFFSETS, {}), {"t": "9"}) == []
