@@ -69,8 +69,8 @@ class _Arena:
         self._make(ARENA_BYTES_MIN)
 
     def _make(self, size: int) -> None:
-        self.array = np.empty(size, np.uint8)
-        self._view = memoryview(self.array)
+        self.array: Array = np.empty(size, np.uint8)
+        self._view: memoryview = self.array.data
 
     def put(self, codec: Codec, data: memoryview, at: int) -> int | None:
         """Expand to position `at`: how many bytes it gives, None when there is no room behind what is there. Raises PeerError."""

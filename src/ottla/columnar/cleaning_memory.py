@@ -14,6 +14,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+# In machine code every number is a 64-bit one: Python's own types, and NumPy's, would say something else.
+Int = Any
 F = TypeVar("F", bound=Callable[..., Any])
 
 WORD_BYTES = 8
@@ -132,18 +134,18 @@ swapped: Any = intrinsic(_swapped_code)
 
 
 @helper
-def load(at: int, word: int) -> int:
+def load(at: Int, word: Int) -> Int:
     """A word, with its sign, of those that begin at an address."""
     return np.int64(word_at(at + word * WORD_BYTES))
 
 
 @helper
-def store(at: int, word: int, number: int) -> None:
+def store(at: Int, word: Int, number: Int) -> None:
     """Set a word of those that begin at an address."""
     put_word(at + word * WORD_BYTES, np.uint64(number))
 
 
 @helper
-def big_endian(at: int, size: int) -> int:
+def big_endian(at: Int, size: Int) -> Int:
     """A signed big-endian number of at most 8 bytes, at an address behind which there are 8 bytes to read."""
     return np.int64(swapped(word_at(at))) >> (64 - 8 * size)

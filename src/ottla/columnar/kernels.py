@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 from numba import njit
 
 from ottla.columnar.cleaning_memory import WORD_BYTES, big_endian, byte_at, load, put_byte, store
+from ottla.columnar.cleaning_memory import Int as Int
 from ottla.core.records.batch import (
     ATTRIBUTES_AT,
     BATCH_LENGTH_MIN,
@@ -48,8 +49,6 @@ STATUS_TEXTS = (
 _OFFSET_MAX = 2**63 - 2
 
 Array = Any
-# In machine code every number is a 64-bit one: Python's own types, and NumPy's, would say something else.
-Int = Any
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -24,4 +24,5 @@ def warm_up() -> None:
     out[record_kernels.HEADER_SPANS], out[record_kernels.ROWS_MAX] = addresses[3], 1
     status = record_kernels.decode(*work, 0, 1, 0, 1, out.ctypes.data, state.ctypes.data)
     assert status == kernels.OK, "the batch of our own making is sound"
-    record_kernels.gather_headers(addresses[3], 1, *addresses[:3], *addresses[4:], 1)
+    arguments = [addresses[3], 1, *addresses[:3], *addresses[4:], 1]
+    record_kernels.gather_headers(*arguments)
