@@ -117,7 +117,10 @@ _OTHERS: Final[Mapping[str, Callable[[str], dict[str, Any]]]] = {
     "enable.metrics.push": _only("enable.metrics.push", "false", "nothing is sent about the client"),
 }
 
-NAMES: Final = frozenset(_NUMBERS) | frozenset(_OTHERS) | security.NAMES
+NUMBER_NAMES: Final = frozenset(_NUMBERS)
+"""The properties that are numbers: times and sizes."""
+
+NAMES: Final = NUMBER_NAMES | frozenset(_OTHERS) | security.NAMES
 """Every property that is supported."""
 
 

@@ -1,40 +1,37 @@
-"""The file of `--command-config`: a client's settings as Kafka's tools take them, as far as they mean something here.
+"""The file of `--command-config`: a client's settings as Kafka's tools take them.
 
-Connections are plain. Whatever asks for security is refused by its name, so that nobody believes in a protection that is not there.
+Security is taken as it is meant, or refused by its name, so that nobody believes in a protection that is not there. Names that are no
+setting of this client are passed over, as by Kafka's tools: one file often serves several of them.
 """
 
-import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from ottla.cli.groups.failures import CommandFailed
 from ottla.cli.properties import parse_properties
+from ottla.consumer.settings import NUMBER_NAMES, ClientSettings, parse_client_settings
 
-PLAINTEXT: Final = "PLAINTEXT"
-CLIENT_ID: Final = "client.id"
-_SECURITY: Final = re.compile(r"(sasl|ssl|security)\.")
+_SECURITY: Final = ("security.", "sasl.", "ssl.")
+_TAKEN: Final = NUMBER_NAMES | {"client.id"}
 
 
-def read_client_config(path: str | None) -> dict[str, str]:
-    """The settings of a file, none without one. Raises CommandFailed when it cannot be read or asks for security."""
+def client_settings(bootstrap_server: str, path: str | None, *, client_id: str) -> ClientSettings:
+    """The settings of a command; `client_id` is the name without a file, or without one in it.
+
+    Raises CommandFailed when the file cannot be read or holds what cannot be, and ValueError for servers that are none.
+    """
+    plain = ClientSettings(bootstrap_servers=bootstrap_server, client_id=client_id)
     if path is None:
-        return {}
+        return plain
     try:
         text = Path(path).read_text("latin-1")
     except FileNotFoundError as error:
         raise CommandFailed(f"java.nio.file.NoSuchFileException: {path}") from error
     except OSError as error:
         raise CommandFailed(f"{path} cannot be read: {error.strerror or error}") from error
-    settings = parse_properties(text)
-    check_plaintext(settings, path)
-    return settings
-
-
-def check_plaintext(settings: Mapping[str, str], path: str) -> None:
-    """Raises CommandFailed for the first setting that asks for more than a plain connection."""
-    for name, value in settings.items():
-        if name == "security.protocol" and value.upper() == PLAINTEXT:
-            continue
-        if _SECURITY.match(name):
-            raise CommandFailed(f"{path} sets {name}={value}, but Ottla connects without security only (security.protocol=PLAINTEXT)")
+    taken = {name: value for name, value in parse_properties(text).items() if name in _TAKEN or name.startswith(_SECURITY)}
+    parse_client_settings({"bootstrap.servers": bootstrap_server})
+    try:
+        return parse_client_settings({"client.id": client_id} | taken | {"bootstrap.servers": bootstrap_server})
+    except ValueError as error:
+        raise CommandFailed(f"{path}: {error}") from error

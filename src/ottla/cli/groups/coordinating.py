@@ -6,7 +6,7 @@ The partition is arithmetic; only its count and its leader are asked for. Asking
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.cli.groups.client_config import CLIENT_ID, read_client_config
+from ottla.cli.groups.client_config import client_settings
 from ottla.cli.groups.failures import CommandFailed, message, of_error
 from ottla.consumer.admin.client import AdminClient
 from ottla.consumer.admin.values import Failure, Node
@@ -49,9 +49,9 @@ def find_place(group: str, *, bootstrap_server: str | None, partitions: int | No
         raise CommandFailed("the group is no text in UTF-8") from error
     if bootstrap_server is None:
         return place_of(group, partitions or _partitions_by_default())
-    config = read_client_config(command_config)
     try:
-        with AdminClient(bootstrap_server, client_id=config.get(CLIENT_ID, "ottla-coordinator"), timeout_ms=timeout_ms) as admin:
+        settings = client_settings(bootstrap_server, command_config, client_id="ottla-coordinator")
+        with AdminClient(settings, timeout_ms=timeout_ms) as admin:
             return _in_cluster(admin, group, partitions)
     except ValueError as error:
         raise CommandFailed(f"--bootstrap-server: {error}") from error

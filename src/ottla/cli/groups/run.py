@@ -5,7 +5,7 @@ no sense, 0 for everything else, refusals and failures included. With --json a f
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from ottla.cli.groups.client_config import CLIENT_ID, read_client_config
+from ottla.cli.groups.client_config import client_settings
 from ottla.cli.groups.deleting import delete_groups, delete_offsets
 from ottla.cli.groups.describing import describe_groups
 from ottla.cli.groups.failures import CommandFailed, UsageProblem, of_error
@@ -60,8 +60,7 @@ def _act(options: GroupsOptions, transcript: Transcript, now_ms: Callable[[], in
     if action == "validate-regex":
         validate_regex(options.one("validate-regex") or "", transcript)
         return
-    config = read_client_config(options.one("command-config"))
-    with _admin(options, config.get(CLIENT_ID, "ottla-groups"), transcript) as admin:
+    with _admin(options, transcript) as admin:
         if action == "list":
             list_groups(admin, options, transcript)
         elif action == "describe":
@@ -74,10 +73,10 @@ def _act(options: GroupsOptions, transcript: Transcript, now_ms: Callable[[], in
             reset_offsets(admin, options, transcript, now_ms)
 
 
-def _admin(options: GroupsOptions, client_id: str, transcript: Transcript) -> AdminClient:
-    servers = options.one("bootstrap-server") or ""
+def _admin(options: GroupsOptions, transcript: Transcript) -> AdminClient:
     try:
-        return AdminClient(servers, client_id=client_id, timeout_ms=max(options.timeout_ms, 0))
+        settings = client_settings(options.one("bootstrap-server") or "", options.one("command-config"), client_id="ottla-groups")
+        return AdminClient(settings, timeout_ms=max(options.timeout_ms, 0))
     except ValueError as error:
         transcript.warn(f"--bootstrap-server: {error}")
         raise CommandFailed("Failed to create new KafkaAdminClient") from error

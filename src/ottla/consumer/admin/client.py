@@ -4,7 +4,6 @@ It has a time for each question and keeps nothing but its connections: what a gr
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
 
@@ -27,11 +26,9 @@ class AdminClient:
     UnsupportedBrokerError when it is too old, PeerError when it makes no sense.
     """
 
-    def __init__(self, settings: ClientSettings | str, *, client_id: str | None = None, timeout_ms: int | None = None) -> None:
+    def __init__(self, settings: ClientSettings | str, *, timeout_ms: int | None = None) -> None:
         if isinstance(settings, str):
             settings = ClientSettings(bootstrap_servers=settings, client_id="ottla-admin", default_api_timeout_ms=TIMEOUT_MS)
-        if client_id is not None:
-            settings = replace(settings, client_id=client_id)
         self._brokers = Brokers(settings, timeout_ms=timeout_ms)
 
     def __enter__(self) -> Self:

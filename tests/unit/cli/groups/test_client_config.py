@@ -4,30 +4,59 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.groups.client_config import read_client_config
+from ottla.cli.groups.client_config import client_settings
 from ottla.cli.groups.failures import CommandFailed
+from ottla.consumer.security import PLAINTEXT, Security
+from ottla.consumer.settings import ClientSettings
+
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
 
 
-def test_a_plain_connection(tmp_path: Path) -> None:
+def test_no_file() -> None:
+    assert client_settings("a:1", None, client_id="me") == ClientSettings(bootstrap_servers="a:1", client_id="me")
+
+
+def test_what_is_no_setting_of_ours_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
-    path.write_text("client.id=me\nsecurity.protocol=plaintext\nrequest.timeout.ms=5000\n")
-    assert read_client_config(str(path))["client.id"] == "me"
-    assert read_client_config(None) == {}
+    path.write_text("security.protocol=plaintext\nrequest.timeout.ms=5000\ngroup.id=x\nbootstrap.servers=elsewhere:1\nisolation.level=no\n")
+    settings = client_settings("a:1", str(path), client_id="me")
+    assert settings == ClientSettings(bootstrap_servers="a:1", client_id="me", request_timeout_ms=5_000, security=PLAINTEXT)
+    path.write_text("client.id=you")
+    assert client_settings("a:1", str(path), client_id="me").client_id == "you"
+
+
+def test_security_is_taken_as_it_is_meant(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={JAAS}\n")
+    security = client_settings("a:1", str(path), client_id="me").security
+    assert security == Security(protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", username="u", password="p")
 
 
 @pytest.mark.parametrize(
-    "line", ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", "ssl.truststore.location=/x", "security.providers=x"]
+    ("line", "sentence"),
+    [
+        ("security.protocol=SASL_SSL", "sasl.mechanism must be one of"),
+        ("ssl.truststore.location=/x", "ssl.truststore.type must be PEM"),
+        ("security.providers=x", "security.providers is not supported"),
+        ("request.timeout.ms=x", "request.timeout.ms must be a whole number"),
+    ],
 )
-def test_security_is_refused_by_name(tmp_path: Path, line: str) -> None:
+def test_what_cannot_be_is_refused_by_name(tmp_path: Path, line: str, sentence: str) -> None:
     path = tmp_path / "client.properties"
     path.write_text(f"client.id=me\n{line}\n")
-    with pytest.raises(CommandFailed) as raised:
-        read_client_config(str(path))
-    assert str(raised.value) == f"{path} sets {line}, but Ottla connects without security only (security.protocol=PLAINTEXT)"
+    with pytest.raises(CommandFailed, match=f"{path}: {sentence}"):
+        client_settings("a:1", str(path), client_id="me")
+
+
+def test_servers_that_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("")
+    with pytest.raises(ValueError, match="'x' is no host:port"):
+        client_settings("x", str(path), client_id="me")
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match=r"java\.nio\.file\.NoSuchFileException: /no/such/file"):
-        read_client_config("/no/such/file")
+        client_settings("a:1", "/no/such/file", client_id="me")
     with pytest.raises(CommandFailed, match="Is a directory"):
-        read_client_config(str(tmp_path))
+        client_settings("a:1", str(tmp_path), client_id="me")

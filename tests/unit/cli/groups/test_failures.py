@@ -3,9 +3,9 @@
 import pytest
 
 from ottla.cli.groups.failures import message, named, of_error
-from ottla.consumer.retrying import OutOfTimeError
 from ottla.consumer.admin.values import Failure
 from ottla.consumer.errors import BrokerUnavailableError, RequestFailedError
+from ottla.consumer.retrying import OutOfTimeError
 from ottla.core.errors import ErrorCode, PeerError
 
 
