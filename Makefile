@@ -6,7 +6,7 @@ export JAVA_HOME = $(shell sh scripts/java-home.sh)
 # Three workers: the suite's time is mostly waiting for clients, and the smallest machine we care for has two cores.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup
 
-.PHONY: all setup java demo test check bench sim soak scenarios docs
+.PHONY: all setup java demo test check bench sim soak kill-tests scenarios docs
 
 all: check test
 
@@ -49,6 +49,10 @@ bench: setup java
 # Ten minutes of chaos with real clients; SEEDS=1,2,3 for more.
 soak: setup
 	OTTLA_CHAOS_SECONDS=600 OTTLA_CHAOS_SEEDS=$(or $(SEEDS),1) $(BIN)/python -m pytest -s tests/clients/test_chaos.py
+
+# Sixty times something of a streaming query is killed: driver, worker or broker. RUNS=20, SEEDS=1,2,3, BROKER=apache-kafka.
+kill-tests: setup java
+	$(BIN)/python -m ottla.testing.streams --runs $(or $(RUNS),60) --broker $(or $(BROKER),ottla) $(if $(SEEDS),--seeds $(SEEDS))
 
 # make sim SEED=123 lives through one seed; without SEED, through the first hundred.
 sim: setup

@@ -1,0 +1,57 @@
+"""A streaming query as a program, to be killed: a topic into a Parquet table, commits to a group, a checkpoint on disk.
+
+A query that fails is started again in the same session, as whoever runs one in earnest does. It runs until it is ended.
+"""
+
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import ottla.spark
+from ottla.spark.sessions import SMALL
+from ottla.spark.source import OttlaDataSource
+from ottla.testing.streams.broken import CommitsAhead
+
+TRIGGER: Final = "200 milliseconds"
+SETTINGS: Final = {
+    **SMALL,
+    "spark.driver.memory": "512m",
+    # A process that lives for seconds: starting is most of its work.
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",
+}
+SOURCES: Final[Mapping[str, type[OttlaDataSource]]] = {"ottla": OttlaDataSource, "commits-ahead": CommitsAhead}
+
+
+class Job(NamedTuple):
+    """What to run, as the program's arguments; `directory` holds the table and the checkpoint. `source` is a key of SOURCES."""
+
+    servers: str
+    topic: str
+    group: str
+    directory: str
+    source: str
+
+
+def main(arguments: list[str]) -> None:
+    """Runs until it is killed."""
+    job = Job(*arguments)
+    spark = ottla.spark.session("ottla-streams", master="local[2]", settings=SETTINGS)
+    if job.source != "ottla":
+        spark.dataSource.register(SOURCES[job.source])
+    directory = Path(job.directory)
+    options = {"kafka.bootstrap.servers": job.servers, "subscribe": job.topic, "startingOffsets": "earliest", "group.id": job.group}
+    while True:
+        reader = spark.readStream.format(job.source).schema("topic string, partition int, offset bigint, value binary")
+        rows = reader.options(**options).load().selectExpr("topic", "partition", "offset", "cast(value as string) as value")
+        writer = rows.writeStream.format("parquet").option("path", str(directory / "table"))
+        query = writer.option("checkpointLocation", str(directory / "checkpoint")).trigger(processingTime=TRIGGER).start()
+        while query.isActive:
+            time.sleep(0.1)
+        sys.stderr.write(f"the query failed: {query.exception()}\n")
+        sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
