@@ -1,0 +1,428 @@
+"""The fetch machine against a cluster of values, in virtual time: every record comes once and in order, whatever brokers do in between."""
+
+import random
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.core.consuming.cluster_view import Leader, Leaders, PartitionView, TopicView
+from ottla.core.consuming.fetch_machine import GONE, LOOK_AGAIN, TRY_AGAIN, FetchMachine
+from ottla.core.consuming.fetch_values import (
+    FetchPolicy,
+    OutOfRange,
+    PartitionAnswer,
+    PartitionAsk,
+    Recreated,
+    Refresh,
+    Refused,
+    Send,
+    Unknown,
+    Unreachable,
+)
+from ottla.core.consuming.ranges import FetchRange
+from ottla.core.errors import ErrorCode, PeerError
+from ottla.core.model import TopicPartition
+
+ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+OK = ErrorCode.NONE
+
+
+def batch(base: int, count: int, size: int = 0) -> bytes:
+    """A header of format 2 with `size` bytes behind it."""
+    return struct.pack(">qiibIhiqqqhii", base, 49 + size, 0, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count) + bytes(size)
+
+
+@dataclass
+class Log:
+    """A partition: batches as (base offset, records, bytes); `end` is its high watermark, `stable` what is committed."""
+
+    batches: list[tuple[int, int, int]]
+    end: int
+    start: int = 0
+    stable: int | None = None
+    leader: Leader = field(default_factory=lambda: Leader(1, 5))
+
+    def read(self, offset: int, bytes_max: int, at_least_one: bool, committed: bool) -> bytes:
+        bound = self.end if self.stable is None or not committed else self.stable
+        found = b""
+        for base, count, size in self.batches:
+            if base + count <= offset or base + count > bound:
+                continue
+            data = batch(base, count, size)
+            if found and len(found) + len(data) > bytes_max:
+                return found + data[: bytes_max - len(found)]
+            if not found and len(data) > bytes_max and not at_least_one:
+                return b""
+            found += data
+        return found
+
+
+@dataclass
+class World:
+    """Brokers 1 to 3 with their logs. `trouble(now)` may give an error code, "lost", "throttled", or None, for each request."""
+
+    logs: dict[TopicPartition, Log]
+    policy: FetchPolicy = field(default_factory=FetchPolicy)
+    topic_ids: dict[str, str] = field(default_factory=lambda: {"t": "id-t", "u": "id-u"})
+    trouble: Callable[[float], Any] = lambda now: None
+    metadata_trouble: Callable[[float], Any] = lambda now: None
+    now: float = 0.0
+    asked: list[Send] = field(default_factory=list)
+    seen: list[tuple[TopicPartition, int, int]] = field(default_factory=list)
+
+    def run(self, *ranges: FetchRange, leaders: Leaders | None = None, ms_max: float = 200_000) -> FetchMachine:
+        machine = FetchMachine(ranges, policy=self.policy, leaders=leaders or Leaders(), dice=lambda: 0.5)
+        waiting: list[Send] = []
+        while not machine.is_done and machine.problem is None:
+            assert self.now < ms_max, "it hangs"
+            for action in machine.todo(self.now):
+                if isinstance(action, Refresh):
+                    self.look(machine, action)
+                else:
+                    assert action.broker_id not in {each.broker_id for each in waiting}, "one request a broker"
+                    waiting.append(action)
+                    self.asked.append(action)
+            if waiting:
+                self.answer(machine, waiting.pop(0))
+            elif machine.problem is None and not machine.is_done:
+                wake = machine.wake_ms(self.now)
+                self.now = max(self.now, wake) if wake is not None else self.now + 0.1
+        return machine
+
+    def look(self, machine: FetchMachine, action: Refresh) -> None:
+        self.now += 1
+        trouble = self.metadata_trouble(self.now)
+        if trouble == "lost":
+            machine.not_learned("nobody there", self.now)
+            return
+        views = []
+        for topic in action.topics:
+            partitions = {each.partition: PartitionView(OK, log.leader) for each, log in self.logs.items() if each.topic == topic}
+            known = OK if partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            views.append(TopicView(topic, trouble or known, self.topic_ids.get(topic, ""), False, partitions))
+        machine.learned(views, self.now)
+
+    def answer(self, machine: FetchMachine, send: Send) -> None:
+        trouble = self.trouble(self.now)
+        self.now += 1
+        if trouble == "lost":
+            machine.lost(send.broker_id, "gone", self.now)
+            return
+        answers, size = [], 0
+        for ask in send.asks:
+            answer = self.part(send.broker_id, ask, trouble, size)
+            size += len(answer.records)
+            answers.append(answer)
+        if size == 0 and all(answer.error is OK for answer in answers):
+            self.now += self.policy.max_wait_ms
+        for records in machine.answered(send.broker_id, [] if trouble == "throttled" else answers, self.now):
+            assert records.position < records.next_offset
+            self.seen.append((records.partition, records.position, records.next_offset))
+
+    def part(self, broker_id: int, ask: PartitionAsk, trouble: Any, size: int) -> PartitionAnswer:
+        log = self.logs.get(ask.partition)
+        if log is None:
+            return PartitionAnswer(ask.partition, ErrorCode.UNKNOWN_TOPIC_ID if ask.topic_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if isinstance(trouble, ErrorCode):
+            return PartitionAnswer(ask.partition, trouble)
+        if ask.topic_id and ask.topic_id != self.topic_ids.get(ask.partition.topic):
+            return PartitionAnswer(ask.partition, ErrorCode.UNKNOWN_TOPIC_ID)
+        if broker_id != log.leader.broker_id:
+            return PartitionAnswer(ask.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if not log.start <= ask.offset <= log.end:
+            return PartitionAnswer(ask.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+        room = self.policy.max_bytes - size
+        bytes_max = min(self.policy.partition_max_bytes, room)
+        records = log.read(ask.offset, bytes_max, size == 0, self.policy.is_read_committed)
+        stable = log.end if log.stable is None else log.stable
+        return PartitionAnswer(ask.partition, OK, log.end, stable, log.start, memoryview(records), ((7, 0),))
+
+    def offsets(self, partition: TopicPartition) -> list[int]:
+        """The offsets between the positions that were handed out, in their order."""
+        return [offset for each, start, end in self.seen if each == partition for offset in range(start, end)]
+
+
+def log_of(*sizes: int, **more: Any) -> Log:
+    """One batch of ten records for each size."""
+    return Log([(at * 10, 10, size) for at, size in enumerate(sizes)], len(sizes) * 10, **more)
+
+
+def test_many_partitions_of_one_broker_are_asked_for_together() -> None:
+    world = World({TopicPartition("t", number): log_of(100, 100) for number in range(8)})
+    machine = world.run(*(FetchRange(each, 0, 20, "id-t") for each in world.logs))
+    assert machine.is_done
+    assert [len(send.asks) for send in world.asked] == [8]
+    assert {ask.leader_epoch for ask in world.asked[0].asks} == {5}
+    assert all(world.offsets(each) == list(range(20)) for each in world.logs)
+
+
+def test_a_range_within_batches_is_handed_out_with_them_and_no_more() -> None:
+    world = World({ZERO: log_of(0, 0, 0, 0)})
+    world.run(FetchRange(ZERO, 15, 25))
+    assert world.seen == [(ZERO, 15, 30)]
+
+
+def test_ranges_of_one_partition_come_one_after_another_in_their_order() -> None:
+    world = World({ZERO: log_of(*[0] * 10)})
+    assert world.run(FetchRange(ZERO, 50, 60), FetchRange(ZERO, 0, 20), FetchRange(ZERO, 30, 30)).is_done
+    assert world.seen == [(ZERO, 0, 20), (ZERO, 50, 60)]
+
+
+def test_a_batch_that_is_larger_than_every_limit_comes_all_the_same() -> None:
+    world = World({ZERO: log_of(50, 5_000, 50), ONE: log_of(5_000, 50, 5_000)}, FetchPolicy(max_bytes=1_000, partition_max_bytes=200))
+    assert world.run(FetchRange(ZERO, 0, 30), FetchRange(ONE, 0, 30)).is_done
+    assert world.offsets(ZERO) == world.offsets(ONE) == list(range(30))
+
+
+def test_nobody_starves_when_an_answer_has_no_room_for_all() -> None:
+    logs = {TopicPartition(topic, number): log_of(*[400] * 20) for topic in "tu" for number in range(4)}
+    world = World(logs, FetchPolicy(max_bytes=1_000, partition_max_bytes=500))
+    machine = world.run(*(FetchRange(each, 0, 200) for each in logs))
+    assert machine.is_done
+    last = {each: max(at for at, seen in enumerate(world.seen) if seen[0] == each) for each in logs}
+    assert min(last.values()) > len(world.seen) * 3 // 4, "all advance at about the same pace"
+
+
+@pytest.mark.parametrize("code", [*sorted(LOOK_AGAIN | TRY_AGAIN | GONE), "lost", "throttled"])
+def test_what_may_pass_is_borne_and_tried_again(code: Any) -> None:
+    world = World({ZERO: log_of(0, 0)}, trouble=lambda now: code if now < 500 else None)
+    assert world.run(FetchRange(ZERO, 0, 20, "id-t")).is_done
+    assert world.offsets(ZERO) == list(range(20))
+    assert 4 <= len(world.asked) <= 7, "waits grow"
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE])
+def test_what_never_passes_ends_after_its_time(code: ErrorCode) -> None:
+    world = World({ZERO: log_of(0)}, FetchPolicy(api_timeout_ms=5_000), trouble=lambda now: code)
+    assert world.run(FetchRange(ZERO, 0, 10)).problem == Refused(ZERO, code)
+    assert 5_000 <= world.now < 8_000
+
+
+def test_a_broker_that_never_comes_back() -> None:
+    world = World({ZERO: log_of(0)}, FetchPolicy(api_timeout_ms=5_000), trouble=lambda now: "lost")
+    assert world.run(FetchRange(ZERO, 0, 10)).problem == Unreachable("gone")
+    world = World({ZERO: log_of(0)}, FetchPolicy(api_timeout_ms=5_000), metadata_trouble=lambda now: "lost")
+    assert world.run(FetchRange(ZERO, 0, 10)).problem == Unreachable("nobody there")
+
+
+def test_a_refusal_is_not_tried_again() -> None:
+    world = World({ZERO: log_of(0)}, trouble=lambda now: ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert world.run(FetchRange(ZERO, 0, 10)).problem == Refused(ZERO, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert len(world.asked) == 1
+    world = World({ZERO: log_of(0)}, metadata_trouble=lambda now: ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert world.run(FetchRange(ZERO, 0, 10)).problem == Refused(ZERO, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def test_a_leader_that_moved_is_looked_up() -> None:
+    world = World({ZERO: log_of(0, leader=Leader(2, 6)), ONE: log_of(0)})
+    leaders = Leaders()
+    leaders.learn([TopicView("t", OK, "id-t", False, {0: PartitionView(OK, Leader(1, 5)), 1: PartitionView(OK, Leader(1, 5))})])
+    assert world.run(FetchRange(ZERO, 0, 10), FetchRange(ONE, 0, 10), leaders=leaders).is_done
+    assert [(send.broker_id, [ask.partition for ask in send.asks]) for send in world.asked] == [(1, [ZERO, ONE]), (2, [ZERO])]
+    assert leaders.leader(ZERO) == Leader(2, 6)
+
+
+def machine_of(*ranges: FetchRange, **policy: Any) -> FetchMachine:
+    """A machine that knows broker 1 as the leader of all, by epoch 5."""
+    leaders = Leaders()
+    leaders.learn([TopicView("t", OK, "id-t", False, {number: PartitionView(OK, Leader(1, 5)) for number in range(3)})])
+    return FetchMachine(ranges, policy=FetchPolicy(**policy), leaders=leaders, dice=lambda: 0.5)
+
+
+def test_a_leader_that_the_answer_names_is_asked_at_once() -> None:
+    machine = machine_of(FetchRange(ZERO, 0, 10))
+    machine.todo(0)
+    machine.answered(1, [PartitionAnswer(ZERO, ErrorCode.NOT_LEADER_OR_FOLLOWER, moved_to=Leader(3, 6))], 1)
+    assert machine.todo(1) == [Send(3, (PartitionAsk(ZERO, 0, 6, "id-t"),))]
+
+
+def test_brokers_that_name_each_other_for_ever_are_not_asked_without_a_pause() -> None:
+    machine = machine_of(FetchRange(ZERO, 0, 10))
+    for epoch in range(6, 9):
+        (send,) = machine.todo(0)
+        machine.answered(send.broker_id, [PartitionAnswer(ZERO, ErrorCode.FENCED_LEADER_EPOCH, moved_to=Leader(epoch, epoch))], 0)
+    (send,) = machine.todo(0)
+    machine.answered(send.broker_id, [PartitionAnswer(ZERO, ErrorCode.FENCED_LEADER_EPOCH, moved_to=Leader(9, 9))], 0)
+    assert machine.todo(0) == []
+    assert machine.wake_ms(0) is not None
+
+
+def test_the_next_request_goes_out_before_the_records_are_worked_on() -> None:
+    machine = machine_of(FetchRange(ZERO, 0, 20))
+    machine.todo(0)
+    answer = PartitionAnswer(ZERO, OK, 20, 20, 0, memoryview(batch(0, 10)))
+    assert [records.next_offset for records in machine.answered(1, [answer], 1)] == [10]
+    assert machine.todo(1) == [Send(1, (PartitionAsk(ZERO, 10, 5, "id-t"),))]
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [(0, 10, 0)],  # the tail was compacted away
+        [(0, 10, 0), (90, 10, 0)],  # what lies behind begins after the range
+        [(0, 10, 0), (10, 90, 0)],  # one batch of few records that reaches to the end
+    ],
+)
+def test_a_range_whose_tail_holds_nothing_ends(batches: list[tuple[int, int, int]]) -> None:
+    world = World({ZERO: Log(batches, 100)})
+    assert world.run(FetchRange(ZERO, 0, 50)).is_done
+    assert world.now < 5_000
+
+
+def test_an_answer_without_room_does_not_say_that_nothing_is_there() -> None:
+    machine = machine_of(FetchRange(ZERO, 0, 20), FetchRange(ONE, 0, 20))
+    empty = PartitionAnswer(ONE, OK, 20, 20, 0)
+    machine.todo(0)
+    machine.answered(1, [PartitionAnswer(ZERO, OK, 20, 20, 0, memoryview(batch(0, 10))), empty], 0)
+    for at in range(2):
+        assert not machine.is_done
+        assert machine.todo(0) == [Send(1, (PartitionAsk(ONE, 0, 5, "id-t"), PartitionAsk(ZERO, 10 + 5 * at, 5, "id-t")))]
+        machine.answered(1, [empty, PartitionAnswer(ZERO, OK, 20, 20, 0, memoryview(batch(10 + 5 * at, 5)))], 0)
+    assert machine.is_done
+
+
+def test_a_log_that_was_cut_is_told_after_a_while() -> None:
+    world = World({ZERO: log_of(0, 0)})
+    assert world.run(FetchRange(ZERO, 10, 99)).problem == OutOfRange(ZERO, 20, 0, 20)
+    assert 2_000 <= world.now < 5_000
+
+
+def test_a_high_watermark_that_lags_behind_a_new_leader_is_waited_for() -> None:
+    log = log_of(0, 0)
+    world = World({ZERO: log})
+    log.end = 10
+
+    def grow(now: float) -> None:
+        log.end = 20 if now > 800 else 10
+
+    world.trouble = grow
+    assert world.run(FetchRange(ZERO, 0, 20)).is_done
+
+
+def test_offsets_that_the_broker_does_not_hold() -> None:
+    world = World({ZERO: log_of(0, 0, start=15)})
+    assert world.run(FetchRange(ZERO, 10, 20)).problem == OutOfRange(ZERO, 10, -1, -1)
+
+
+def test_committed_records_end_at_the_stable_offset_and_name_what_was_aborted() -> None:
+    world = World({ZERO: log_of(0, 0, 0, stable=20)}, FetchPolicy(is_read_committed=True))
+    assert world.run(FetchRange(ZERO, 0, 20)).is_done
+    assert world.offsets(ZERO) == list(range(20))
+    waiting = World({ZERO: log_of(0, 0, 0, stable=20)}, FetchPolicy(is_read_committed=True, api_timeout_ms=4_000))
+    assert waiting.run(FetchRange(ZERO, 0, 30)).problem == Refused(ZERO, ErrorCode.OFFSET_NOT_AVAILABLE)
+
+
+def test_a_topic_that_was_made_anew() -> None:
+    world = World({ZERO: log_of(0)})
+    assert world.run(FetchRange(ZERO, 0, 10, "id-old")).problem == Recreated("t", "id-old", "id-t")
+    assert world.now < 500
+    leaders = Leaders()
+    leaders.learn([TopicView("t", OK, "id-old", False, {0: PartitionView(OK, Leader(1, 5))})])
+    again = World({ZERO: log_of(0)})
+    assert again.run(FetchRange(ZERO, 0, 10, "id-old"), leaders=leaders).problem == Recreated("t", "id-old", "id-t")
+
+
+def test_a_topic_that_is_made_anew_while_it_is_read_though_nobody_named_its_id() -> None:
+    world = World({ZERO: log_of(*[0] * 5)}, FetchPolicy(partition_max_bytes=10))
+
+    def remade(now: float) -> None:
+        world.topic_ids["t"] = "id-new" if now > 3 else "id-t"
+
+    world.trouble = remade
+    assert world.run(FetchRange(ZERO, 0, 50)).problem == Recreated("t", "id-t", "id-new")
+
+
+def test_a_topic_that_is_gone() -> None:
+    assert World({}).run(FetchRange(ZERO, 0, 10)).problem == Unknown(ZERO)
+    assert World({}).run(FetchRange(ZERO, 0, 10, "id-t")).problem == Recreated("t", "id-t", "")
+    assert World({ONE: log_of(0)}).run(FetchRange(ZERO, 0, 10)).problem == Unknown(ZERO)
+
+
+def test_a_request_that_was_sent_ahead_is_taken_over() -> None:
+    machine = machine_of(FetchRange(ZERO, 10, 30, "id-t"), FetchRange(ONE, 0, 10, "id-t"))
+    ahead = (PartitionAsk(ZERO, 10, 5, "id-t"), PartitionAsk(ONE, 5, 5, "id-t"), PartitionAsk(TopicPartition("t", 2), 0, 5, "id-t"))
+    assert machine.adopt(1, ahead)
+    assert machine.todo(0) == []
+    answers = [PartitionAnswer(ask.partition, OK, 30, 30, 0, memoryview(batch(ask.offset, 10))) for ask in ahead]
+    assert [(each.partition, each.position) for each in machine.answered(1, answers, 1)] == [(ZERO, 10)]
+    assert machine.todo(1) == [Send(1, (PartitionAsk(ONE, 0, 5, "id-t"), PartitionAsk(ZERO, 20, 5, "id-t")))]
+
+
+def test_a_request_that_was_sent_ahead_for_something_else_is_not_taken_over() -> None:
+    machine = machine_of(FetchRange(ZERO, 10, 20, "id-t"))
+    assert not machine.adopt(1, (PartitionAsk(ZERO, 11, 5, "id-t"),))
+    assert not machine.adopt(1, (PartitionAsk(ZERO, 10, 5, "id-old"),))
+    assert len(machine.todo(0)) == 1
+
+
+def test_an_empty_answer_to_what_was_sent_ahead_costs_no_wait() -> None:
+    machine = machine_of(FetchRange(ZERO, 10, 20, "id-t"))
+    assert machine.adopt(1, (PartitionAsk(ZERO, 10, 5, "id-t"),))
+    machine.answered(1, [PartitionAnswer(ZERO, OK, 10, 10, 0)], 1)
+    assert machine.todo(1) == [Send(1, (PartitionAsk(ZERO, 10, 5, "id-t"),))]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [PartitionAnswer(ONE, OK, 1, 1, 0)],
+        [PartitionAnswer(ZERO, OK, 1, 1, 0), PartitionAnswer(ZERO, OK, 1, 1, 0)],
+        [PartitionAnswer(ZERO, OK, 9, 9, 0, memoryview(batch(0, 3)))],
+        [PartitionAnswer(ZERO, OK, 9, 9, 0, memoryview(bytes(100)))],
+    ],
+)
+def test_an_answer_that_makes_no_sense(answers: list[PartitionAnswer]) -> None:
+    machine = machine_of(FetchRange(ZERO, 5, 10))
+    machine.todo(0)
+    with pytest.raises(PeerError):
+        machine.answered(1, answers, 1)
+
+
+def test_a_first_batch_that_never_comes_whole_is_told() -> None:
+    machine, now = machine_of(FetchRange(ZERO, 0, 10), api_timeout_ms=1_000), 0.0
+    while machine.problem is None:
+        for send in machine.todo(now):
+            assert isinstance(send, Send)
+            machine.answered(1, [PartitionAnswer(ZERO, OK, 10, 10, 0, memoryview(batch(0, 10, 500)[:300]))], now)
+        now = machine.wake_ms(now) or now
+    assert machine.problem == Refused(ZERO, ErrorCode.RECORD_LIST_TOO_LARGE)
+
+
+def troubles(seed: int) -> Iterator[Any]:
+    dice = random.Random(seed)
+    codes = [*sorted(LOOK_AGAIN | TRY_AGAIN | GONE), "lost", "throttled"]
+    while True:
+        yield dice.choice(codes) if dice.random() < 0.3 else None
+
+
+@given(st.integers(0, 2**32), st.data())
+def test_every_record_comes_once_and_in_order_through_any_trouble(seed: int, data: st.DataObject) -> None:
+    logs = {}
+    for number in range(data.draw(st.integers(1, 4))):
+        sizes = data.draw(st.lists(st.sampled_from([0, 50, 300, 3_000]), min_size=1, max_size=8))
+        logs[TopicPartition("t", number)] = log_of(*sizes, leader=Leader(data.draw(st.integers(1, 3)), 5))
+    stream, moves = troubles(seed), random.Random(seed)
+    world = World(logs, FetchPolicy(max_bytes=data.draw(st.sampled_from([100, 1_000, 10_000])), partition_max_bytes=200))
+
+    def trouble(now: float) -> Any:
+        log = logs[moves.choice(sorted(logs))]
+        if moves.random() < 0.2:
+            log.leader = Leader(moves.randint(1, 3), log.leader.epoch + 1)
+        return next(stream) if now < 20_000 else None
+
+    world.trouble = trouble
+    wanted = {}
+    for each, log in logs.items():
+        start = data.draw(st.integers(0, log.end - 1))
+        wanted[each] = (start, data.draw(st.integers(start + 1, log.end)))
+    machine = world.run(*(FetchRange(each, *bounds, "id-t") for each, bounds in wanted.items()))
+    assert machine.is_done
+    for each, (start, end) in wanted.items():
+        offsets = world.offsets(each)
+        assert offsets == list(range(start, start + len(offsets)))
+        assert len(offsets) >= end - start
