@@ -7,10 +7,9 @@ micro-batch; what is fetched, and what missing records mean, is for whoever borr
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from ottla.consumer.errors import ClientError
 from ottla.consumer.fetching import Fetcher
 from ottla.consumer.settings import ClientSettings
 from ottla.core.consuming.ranges import FetchedRecords, FetchRange
@@ -59,17 +58,18 @@ class KeepingFetcher:
             self._drop(next(iter(self._kept)))
 
     def ask_ahead(self, done: Sequence[FetchRange]) -> None:
-        """Ask for what probably follows these ranges, as much again, where it is not here already."""
+        """Ask for what probably follows these ranges, as much again, so that it is on its way when the next task comes.
+
+        Only where records beyond a range came with it: else it ended where the partition ends, and there is nothing yet.
+        """
         following = []
         for each in done:
             kept = self._kept.get((each.topic_id, each.partition))
-            start, end = (kept.next_offset if kept else each.end), each.end + (each.end - each.start)
-            if each.topic_id and start < end:
-                following.append(each._replace(start=start, end=end))
+            end = each.end + (each.end - each.start)
+            if kept is not None and kept.next_offset < end:
+                following.append(each._replace(start=kept.next_offset, end=end))
         if following:
-            # Where that fails the task has all its records, and who needs the next ones is told.
-            with suppress(ClientError):
-                self._fetcher.fetch_ahead(following)
+            self._fetcher.fetch_ahead(following)
 
     def close(self) -> None:
         """Close the connections."""

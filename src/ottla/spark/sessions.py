@@ -43,6 +43,9 @@ SMALL: Final[Mapping[str, str]] = {
 }
 """For tables of up to some hundred thousand rows, such as group events."""
 
+_LAUNCHERS: Final = ("spark.ui.showConsoleProgress",)
+"""What PySpark's launcher sets by itself; nobody has asked for it."""
+
 LOCAL_ATTEMPTS_MAX: Final = 4
 """Times that a task is tried on this machine, as on a cluster; Spark's own number for local masters is 1, and a lost worker the end."""
 
@@ -91,7 +94,7 @@ def _start_java(settings: Mapping[str, str]) -> dict[str, str]:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
         raise JavaMissingError("Spark needs Java 17 or later: install it, or let JAVA_HOME point to it") from error
-    return dict(SparkConf().getAll())
+    return {name: value for name, value in SparkConf().getAll() if name not in _LAUNCHERS}
 
 
 def _with_attempts(master: str) -> str:

@@ -85,6 +85,16 @@ def test_the_cores_of_a_cluster_where_they_are_given(started: Any, cores: dict[s
     assert _tasks_max(started({"spark.master": "yarn", **cores})[1]) == 6
 
 
+def test_what_the_launcher_of_pyspark_sets_is_nobody_s_wish(monkeypatch: pytest.MonkeyPatch):
+    launched: list[Any] = []
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda conf: launched.extend(conf.getAll()))
+    known = [("spark.master", "local[*]"), ("spark.ui.showConsoleProgress", "true"), ("spark.ui.enabled", "true")]
+    asked = SimpleNamespace(setAll=lambda pairs: SimpleNamespace(getAll=lambda: pairs))
+    monkeypatch.setattr(sessions, "SparkConf", lambda loadDefaults=True: SimpleNamespace(getAll=lambda: known) if loadDefaults else asked)
+    assert sessions._start_java({"spark.driver.memory": "1g"}) == {"spark.master": "local[*]", "spark.ui.enabled": "true"}
+    assert launched == [("spark.driver.memory", "1g")]
+
+
 def _fail(condition: str) -> Any:
     def start(**_: Any) -> None:
         raise PySparkRuntimeError(errorClass=condition, messageParameters={})
