@@ -43,13 +43,13 @@ class Reference:
         self._own: list[ApacheKafka] = []
         self._missing: str | None = None
 
-    def _make(self, config: Mapping[str, str], log_dir: Path | None = None) -> ApacheKafka:
+    def _make(self, config: Mapping[str, str], log_dir: Path | None = None, listeners: Mapping[str, str] | None = None) -> ApacheKafka:
         if self._missing is None:
             try:
                 cache_dir = CHECKOUT / ".cache" / f"apache-kafka-{VERSION}"
                 directory = next(self._directories)
                 options = {"config": config, "log_dir": log_dir, "jvm_options": QUICK_JVM_OPTIONS, "tell": self._tell}
-                return ApacheKafka(directory, cache_dir=cache_dir, **options)
+                return ApacheKafka(directory, cache_dir=cache_dir, more_listeners=listeners, **options)
             except ToolMissing as missing:
                 self._missing = str(missing)
         pytest.skip(f"Apache Kafka {VERSION} {self._missing}")
@@ -66,12 +66,12 @@ class Reference:
         """The command line of one of Apache Kafka's own tools; nothing is started."""
         return self._make({}).java_command(*arguments)
 
-    def own(self, config: Mapping[str, str], log_dir: Path | None = None) -> ApacheKafka:
+    def own(self, config: Mapping[str, str], log_dir: Path | None = None, listeners: Mapping[str, str] | None = None) -> ApacheKafka:
         """A new one for one test, started, on the directory that another broker left if there is one; `end_own` ends it."""
         self.end_own()
         if self._shared is not None:
             self._shared.stop()  # comes back with its data when it is wanted again; in order, so that it comes back soon
-        broker = self._make(config, log_dir)
+        broker = self._make(config, log_dir, listeners)
         broker.start()
         self._own.append(broker)
         return broker

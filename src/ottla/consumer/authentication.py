@@ -32,13 +32,13 @@ def authenticate(connection: Connection, security: Security, nonce: str) -> int:
     if code is not ErrorCode.NONE:
         raise AuthenticationError(f"broker {connection.name} does not take SASL on this port ({code.name}): check security.protocol")
     if mechanism == PLAIN:
-        return int(_exchange(connection, security, plain(security.username, security.password)).session_lifetime_ms)
+        return _lifetime_ms(_exchange(connection, security, plain(security.username, security.password)))
     scram = ScramClient(mechanism, security.username, security.password, nonce)
     first = _exchange(connection, security, scram.first())
     last = _exchange(connection, security, scram.final(bytes(first.auth_bytes)))
     if not scram.is_server(bytes(last.auth_bytes)):
         raise AuthenticationError(f"broker {connection.name} could not prove that it knows the password of {security.username}")
-    return int(last.session_lifetime_ms)
+    return _lifetime_ms(last)
 
 
 def _exchange(connection: Connection, security: Security, message: bytes) -> Any:
@@ -48,3 +48,7 @@ def _exchange(connection: Connection, security: Security, message: bytes) -> Any
         why = answer.error_message or code.name
         raise AuthenticationError(f"broker {connection.name} refused user {security.username} ({security.sasl_mechanism}): {why}")
     return answer
+
+
+def _lifetime_ms(answer: Any) -> int:
+    return int(answer.session_lifetime.total_seconds() * 1000)

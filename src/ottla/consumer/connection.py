@@ -176,9 +176,8 @@ class Connection:
         try:
             return tls.wrap_socket(self._socket, server_hostname=host)
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
-            raise BrokerUnavailableError(
-                f"broker {self.name} closed the connection when it was to be encrypted: does it speak TLS there?"
-            ) from error
+            why = "it closed the connection: does it speak TLS on this port?"
+            raise BrokerUnavailableError(f"no encrypted connection to broker {self.name}: {why}") from error
         except ssl.SSLError as error:
             raise refusal(self.name, error) from error
         except (OSError, ValueError) as error:

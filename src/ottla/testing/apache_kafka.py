@@ -76,6 +76,7 @@ class ApacheKafka(BrokerProcess):
     holds Kafka's own settings and overrides SINGLE_NODE_CONFIG; a data directory keeps the settings that it was made with. Making one
     raises ToolMissing where Maven or Java 17+ is missing (its text is a reason to skip), `start` raises StartFailed where Kafka ends
     or stays silent. `log_dir` may be a directory that another broker left: it is opened as it is, and never formatted.
+    `more_listeners` maps names to security protocols; where they listen is in `addresses` ("host:port" by name) after the first start.
 
     In `data_dir`: `server.properties`, `kafka.log` (Kafka's own log lines), `console.log`, `logs/` (Kafka's log.dirs).
     """
@@ -91,8 +92,11 @@ class ApacheKafka(BrokerProcess):
         log_dir: str | Path | None = None,
         jvm_options: Sequence[str] = KAFKAS_OWN_JVM_OPTIONS,
         tell: Callable[[str], None] = say,
+        more_listeners: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
+        self._more_listeners = dict(more_listeners or {})
+        self.addresses: dict[str, str] = {}
         self.data_dir = Path(data_dir)
         self.log_path = self.data_dir / "kafka.log"
         self.log_dir = Path(log_dir) if log_dir else self.data_dir / "logs"
@@ -136,11 +140,15 @@ class ApacheKafka(BrokerProcess):
 
     def _prepare(self) -> None:
         """Choose free ports, write the configuration, format the log directory if it is new."""
-        self._port, controller_port = _free_ports(2)
-        listeners = f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{controller_port}"
+        self._port, controller_port, *more_ports = _free_ports(2 + len(self._more_listeners))
+        self.addresses = {name: f"127.0.0.1:{port}" for name, port in zip(self._more_listeners, more_ports, strict=True)}
+        more = "".join(f",{name}://{address}" for name, address in self.addresses.items())
+        listeners = f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{controller_port}{more}"
+        protocols = "".join(f",{name}:{protocol}" for name, protocol in self._more_listeners.items())
         settings = self.config | {
             "listeners": listeners,
             "advertised.listeners": listeners,
+            "listener.security.protocol.map": self.config["listener.security.protocol.map"] + protocols,
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
             "log.dirs": str(self.log_dir.resolve()),
         }

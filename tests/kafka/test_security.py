@@ -1,0 +1,193 @@
+"""TLS and SASL with Apache Kafka itself: who is let in, who is not, and what is said then."""
+
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient as ConfluentAdmin
+from confluent_kafka.admin import NewTopic, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
+from ottla.cli.groups.client_config import client_settings
+from ottla.columnar import RecordBatchDecoder
+from ottla.consumer.admin.client import AdminClient
+from ottla.consumer.errors import AuthenticationError, BrokerUnavailableError
+from ottla.consumer.fetching import Fetcher, FetchRange
+from ottla.consumer.retrying import OutOfTimeError
+from ottla.consumer.security import to_librdkafka
+from ottla.consumer.settings import ClientSettings, parse_client_settings
+from ottla.core.model import TopicPartition
+
+pytestmark = [pytest.mark.kafka]
+
+USER, PASSWORD = "alice", 'it"s, =secret'
+QUOTED = PASSWORD.replace('"', r"\"")
+TOPIC = "guarded"
+REAUTHENTICATE_MS = 1_000
+LISTENERS = {"SASLSSL": "SASL_SSL", "SASLPLAIN": "SASL_PLAINTEXT", "MUTUAL": "SSL"}
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+def openssl(*arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], check=True, capture_output=True)
+
+
+def make_certificates(directory: Path) -> None:
+    """ca.crt, other.crt (an authority that signed nothing); server.pem, client.pem: key and certificate, signed by ca."""
+    for name in ("ca", "other"):
+        openssl(
+            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", f"/CN={name}"),
+            *("-keyout", str(directory / f"{name}.key"), "-out", str(directory / f"{name}.crt")),
+        )
+    for name in ("server", "client"):
+        key, request, certificate = (directory / f"{name}.{suffix}" for suffix in ("key", "csr", "crt"))
+        openssl(
+            *("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}"),
+            *("-keyout", str(key), "-out", str(request)),
+        )
+        names = directory / "names"
+        names.write_text("subjectAltName=IP:127.0.0.1")
+        openssl(
+            *("x509", "-req", "-in", str(request), "-CA", str(directory / "ca.crt"), "-CAkey", str(directory / "ca.key")),
+            *("-CAcreateserial", "-days", "2", "-extfile", str(names), "-out", str(certificate)),
+        )
+        (directory / f"{name}.pem").write_text(key.read_text() + certificate.read_text())
+
+
+class Guarded:
+    """An Apache Kafka with guarded listeners, a user, and ten records in one topic."""
+
+    def __init__(self, kafka: Any, certificates: Path) -> None:
+        self.kafka = kafka
+        self.certificates = certificates
+        self.admin = ConfluentAdmin({"bootstrap.servers": kafka.bootstrap_servers})
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):  # Kafka takes one of a user at a time
+            credential = UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4_096), PASSWORD.encode(), b"salt")
+            for future in self.admin.alter_user_scram_credentials([credential]).values():
+                future.result(30)
+        self.admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+
+    def properties(self, listener: str = "SASLSSL", mechanism: str = "PLAIN", password: str = QUOTED) -> dict[str, str]:
+        module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
+        found = {"bootstrap.servers": self.kafka.addresses[listener], "security.protocol": LISTENERS[listener]}
+        if listener.startswith("SASL"):
+            found |= {"sasl.mechanism": mechanism, "sasl.jaas.config": f'{module} required username="{USER}" password="{password}";'}
+        if LISTENERS[listener].endswith("SSL"):
+            found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.certificates / "ca.crt")}
+        return found
+
+
+@pytest.fixture(scope="module")
+def guarded(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    certificates = tmp_path_factory.mktemp("certificates")
+    make_certificates(certificates)
+    secret = f'{PLAIN_MODULE} required username="x" password="x" user_{USER}="{QUOTED}";'.replace("\\", "\\\\")
+    config = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(certificates / "server.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(certificates / "ca.crt"),
+        "listener.name.mutual.ssl.client.auth": "required",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "listener.name.saslplain.plain.connections.max.reauth.ms": str(REAUTHENTICATE_MS),
+        "connection.failed.authentication.delay.ms": "10",
+    }
+    for listener in ("saslssl", "saslplain"):
+        config[f"listener.name.{listener}.plain.sasl.jaas.config"] = secret
+        for mechanism in ("scram-sha-256", "scram-sha-512"):
+            config[f"listener.name.{listener}.{mechanism}.sasl.jaas.config"] = f"{SCRAM_MODULE} required;"
+    yield Guarded(reference.own(config, listeners=LISTENERS), certificates)
+    reference.end_own()
+
+
+def ask(properties: Mapping[str, str], timeout_ms: int = 15_000) -> set[str]:
+    """The names of the topics that the client sees."""
+    with AdminClient(parse_client_settings(properties), timeout_ms=timeout_ms) as admin:
+        return set(admin.list_topics())
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_user_writes_by_librdkafka_and_reads_by_our_own_client(guarded: Guarded, mechanism: str) -> None:
+    settings = parse_client_settings(guarded.properties(mechanism=mechanism))
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers} | to_librdkafka(settings.security))
+    producer.produce(TOPIC, mechanism.encode(), partition=0)
+    assert producer.flush(30) == 0
+    zero = TopicPartition(TOPIC, 0)
+    with AdminClient(settings) as admin:
+        (described,) = admin.describe_topics([TOPIC]).values()
+        end = admin.offsets_for_times({zero: -1})[zero].offset
+    with Fetcher(settings) as fetcher:
+        fetched = list(fetcher.read([FetchRange(zero, 0, end, described.topic_id)]))  # type: ignore[union-attr]
+    decoder = RecordBatchDecoder(*zero, columns=("value",), rows_max=100)
+    batches = [batch for each in fetched for batch in decoder.decode(each.records, offset_start=0, offset_end=end)]
+    assert batches[-1].column("value").to_pylist()[-1] == mechanism.encode()
+
+
+def test_a_session_that_ends_is_begun_anew(guarded: Guarded) -> None:
+    settings = parse_client_settings(guarded.properties("SASLPLAIN"))
+    until = time.monotonic() + 1.2 * REAUTHENTICATE_MS / 1000
+    with AdminClient(settings) as admin:
+        first = admin._brokers._connections
+        connections = set()
+        while time.monotonic() < until:
+            assert TOPIC in admin.list_topics()
+            connections |= {id(each) for each in first.values()}
+            time.sleep(0.05)
+    assert len(connections) > 1
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_wrong_password_is_told_at_once(guarded: Guarded, mechanism: str) -> None:
+    with pytest.raises(AuthenticationError, match=rf"refused user alice \({mechanism}\): Authentication failed"):
+        ask(guarded.properties(mechanism=mechanism, password="wrong"))
+    settings = parse_client_settings(guarded.properties(mechanism=mechanism, password="wrong"))
+    with Fetcher(settings) as fetcher, pytest.raises(AuthenticationError, match="refused user alice"):
+        list(fetcher.read([FetchRange(TopicPartition(TOPIC, 0), 0, 1)]))
+
+
+def test_whom_the_client_does_not_trust(guarded: Guarded) -> None:
+    unknown = guarded.properties() | {"ssl.truststore.location": str(guarded.certificates / "other.crt")}
+    with pytest.raises(AuthenticationError, match=r"is not accepted: unable to get local issuer.*ssl.truststore.location"):
+        ask(unknown)
+    by_name = guarded.properties() | {"bootstrap.servers": guarded.kafka.addresses["SASLSSL"].replace("127.0.0.1", "localhost")}
+    with pytest.raises(AuthenticationError, match=r"Hostname mismatch.*ssl.endpoint.identification.algorithm"):
+        ask(by_name)
+    assert TOPIC in ask(by_name | {"ssl.endpoint.identification.algorithm": ""})
+    text = (guarded.certificates / "ca.crt").read_text()
+    inline = {name: value for name, value in guarded.properties().items() if name != "ssl.truststore.location"}
+    assert TOPIC in ask(inline | {"ssl.truststore.certificates": text})
+
+
+def test_a_certificate_of_ones_own(guarded: Guarded) -> None:
+    properties = guarded.properties("MUTUAL")
+    with pytest.raises(AuthenticationError, match=r"CERTIFICATE_REQUIRED|BAD_CERTIFICATE|HANDSHAKE_FAILURE"):
+        ask(properties)
+    of_file = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(guarded.certificates / "client.pem")}
+    assert TOPIC in ask(properties | of_file)
+    key, chain = ((guarded.certificates / name).read_text() for name in ("client.key", "client.crt"))
+    of_text = {"ssl.keystore.type": "PEM", "ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain}
+    assert TOPIC in ask(properties | of_text)
+
+
+def test_the_wrong_protocol_for_a_port(guarded: Guarded) -> None:
+    with pytest.raises(AuthenticationError, match=r"security\.protocol must be SSL or SASL_SSL"):
+        ask({"bootstrap.servers": guarded.kafka.addresses["MUTUAL"]})
+    with pytest.raises(OutOfTimeError, match="does it speak TLS on this port"):
+        ask(guarded.properties() | {"bootstrap.servers": guarded.kafka.bootstrap_servers}, timeout_ms=300)
+    plain = {"security.protocol": "SASL_PLAINTEXT", "bootstrap.servers": guarded.kafka.bootstrap_servers}
+    with pytest.raises((AuthenticationError, BrokerUnavailableError, OutOfTimeError)):
+        ask(guarded.properties("SASLPLAIN") | plain, timeout_ms=300)
+
+
+def test_a_tool_takes_its_settings_from_a_file(guarded: Guarded, tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    lines = guarded.properties(mechanism="SCRAM-SHA-512").items()
+    path.write_text("".join(f"{name}={value}\n".replace("\\", "\\\\") for name, value in lines if name != "bootstrap.servers"))
+    settings = client_settings(guarded.kafka.addresses["SASLSSL"], str(path), client_id="tool")
+    assert isinstance(settings, ClientSettings)
+    with AdminClient(settings, timeout_ms=15_000) as admin:
+        assert admin.list_groups() == []
