@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ottla.spark import task_reading
 from ottla.spark.columns import checked_columns
 from ottla.spark.offset_options import EARLIEST, LATEST, Edge
 from ottla.spark.offset_reader import OffsetReader
@@ -55,6 +54,8 @@ class BatchReader(DataSourceReader):
         """The records of a task. Raises as task_reading.read does."""
         if not isinstance(partition, ReadTask):
             return iter(())  # Spark's stand-in where there are no partitions at all
+        from ottla.spark import task_reading  # in the tasks only: it brings the fetch client along
+
         return task_reading.read(self._settings, partition)
 
 

@@ -17,7 +17,6 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from ottla.spark import task_reading
 from ottla.spark.available_now import verify_end
 from ottla.spark.batch_reader import into_tasks
 from ottla.spark.columns import checked_columns
@@ -130,6 +129,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The records of a task. Raises as task_reading.read does."""
         if not isinstance(partition, ReadTask):
             return iter(())
+        from ottla.spark import task_reading  # in the tasks only: it brings the fetch client along
+
         return task_reading.read(self._settings, partition, ahead=True)
 
     def commit(self, end: dict[str, Any]) -> None:
