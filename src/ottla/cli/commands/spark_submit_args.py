@@ -1,0 +1,51 @@
+"""`ottla spark-submit-args`: what spark-submit has to be told for a job with the format "ottla", as one line to put into its command."""
+
+import json
+import sys
+
+import click
+
+
+@click.command("spark-submit-args")
+@click.option(
+    "--python",
+    default=None,
+    metavar="PATH",
+    help="The interpreter that has ottla, at this path on every machine. Default: the one that runs this command.",
+)
+@click.option(
+    "--archive",
+    default=None,
+    metavar="FILE",
+    help="Ship this packed environment (venv-pack, conda-pack) to the executors instead of using what is installed there.",
+)
+@click.option(
+    "--deploy-mode",
+    type=click.Choice(["client", "cluster"]),
+    default="client",
+    show_default=True,
+    help="Where the driver will run, as you tell spark-submit.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print settings, archive and environment as JSON.")
+def command(python: str | None, archive: str | None, deploy_mode: str, as_json: bool) -> None:
+    """Print the arguments that spark-submit needs, for use in its command line.
+
+    \b
+      spark-submit --master spark://host:7077 $(ottla spark-submit-args) job.py
+
+    The job begins with `spark = ottla.spark.session()` and is the same on one machine and on a cluster. docs/spark-cluster.md has the
+    details for each kind of cluster.
+    """
+    from ottla.spark.submit_args import NotPlainError, submit_arguments
+
+    arguments = submit_arguments(python or sys.executable, archive=archive, deploy_mode=deploy_mode)
+    if as_json:
+        click.echo(json.dumps(arguments.to_dict(), indent=2))
+        return
+    try:
+        click.echo(arguments.line())
+    except NotPlainError as error:
+        raise click.ClickException(str(error)) from error
+
+
+COMMAND = command
