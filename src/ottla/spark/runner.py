@@ -47,12 +47,13 @@ class PipelineRun:
         """Where a stream keeps how far it is: beside its tables, by the name of the first."""
         return self.tables.path(f"_checkpoint_{next(iter(self.pipeline.outputs))}")
 
-    def batch(self, on_table: Callable[[str], None] = lambda _: None) -> dict[str, DataFrame]:
+    def batch(self, on_table: Callable[[str], None] = lambda _: None, given: Mapping[str, DataFrame] | None = None) -> dict[str, DataFrame]:
         """Read what is there now, replace every table, and hand back the outputs as they were written; `on_table` hears of each before.
 
-        A stream that kept its tables here begins anew afterwards. Raises InputError, ClientError, ValueError, or what Spark raises.
+        `given` are tables of steps that somebody else has made. A stream that kept its tables here begins anew afterwards.
+        Raises InputError, ClientError, ValueError, or what Spark raises.
         """
-        frames = self.inputs.read(self.pipeline, self.inputs.offsets(self.pipeline))
+        frames = self.inputs.read(self.pipeline, self.inputs.offsets(self.pipeline)) | dict(given or {})
         self.tables.remove(self.checkpoint)
         for name, frame in run(self.pipeline, frames, self.pipeline.appended).items():
             on_table(name)

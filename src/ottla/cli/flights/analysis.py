@@ -1,19 +1,21 @@
-"""The Spark side of the demo: the pipeline `rebalances` on the group's events, and the flights per airline counted from the topic.
+"""The Spark side of the demo: the pipelines `rebalances` and `lag` for the group, and the flights per airline counted from the topic.
 
 It reads the running broker, writes Parquet into the results, and hands back plain values. It compares and prints nothing.
 """
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ottla.cli.flights import DemoFailedError
 from ottla.cli.flights.consumers import GROUP
+from ottla.cli.flights.lag_picture import LagRow
 from ottla.cli.flights.results import Results
-from ottla.cli.flights.scene import TOPIC
+from ottla.cli.flights.scene import TOPIC, EndOffset
 from ottla.testing.java import ToolMissing, find_java
 
 _STDERR = 2
@@ -49,6 +51,25 @@ class Analysis:
         outputs = run_on_cluster(self._spark, PIPELINE, bootstrap_servers=self._bootstrap_servers, directory=directory)
         table = outputs["rebalances"].where(f"`group` = '{GROUP}'")
         return [row.asDict() for row in table.orderBy("started_at", "generation").collect()]
+
+    def lag(self, ends: Sequence[EndOffset]) -> list[LagRow]:
+        """Runs the pipeline on the group's commits and these end offsets, keeps its tables, and gives the lag over time, in its order.
+
+        The producer's acknowledgements tell where the topic ended when; its records cannot, for their times are those of 2013.
+        """
+        from ottla.spark.inputs import ClusterInputs
+        from ottla.spark.pipelines.lag import PIPELINE
+        from ottla.spark.runner import PipelineRun
+        from ottla.spark.schemas import END_OFFSETS
+        from ottla.spark.tables import Tables
+
+        rows = [(TOPIC, each.partition, None, each.end_offset, datetime.fromtimestamp(each.at_ms / 1000, UTC)) for each in ends]
+        history = self._spark.createDataFrame(rows, END_OFFSETS)
+        inputs = ClusterInputs(spark=self._spark, bootstrap_servers=self._bootstrap_servers)
+        tables = Tables(self._spark, str(self._results.directory.resolve()))
+        run = PipelineRun(pipeline=PIPELINE, inputs=inputs, tables=tables, groups=(GROUP,))
+        found = run.batch(given={"end_offset_history": history})["lag_history"]
+        return [LagRow(*row) for row in found.orderBy("at").selectExpr("partition", "unix_millis(at)", "lag").collect()]
 
     def flights_per_airline(self) -> dict[str, int]:
         """Counts the topic's records by carrier code, and keeps the table."""

@@ -1,6 +1,7 @@
 """The producer: replays the flights into the topic at a steady pace, then, once told, as fast as it can.
 
-It runs in a thread of its own and counts what the broker has acknowledged. It never decides when the pace is over.
+It runs in a thread of its own and keeps what the broker has acknowledged: how many flights, and where each partition ends by that. It never
+decides when the pace is over.
 """
 
 import logging
@@ -52,6 +53,7 @@ class Replay:
 
     def __init__(self, producer: Any, topic: str, records: Iterable[FlightRecord], pace: Pace) -> None:
         self.acknowledged = 0
+        self.end_offsets: dict[int, int] = {}
         self.failure: str | None = None
         self.is_done = False
         self._producer = producer
@@ -99,9 +101,10 @@ class Replay:
                 self._producer.poll(0)
                 return
 
-    def _on_delivery(self, error: Any, _message: Any) -> None:
+    def _on_delivery(self, error: Any, message: Any) -> None:
         if error is None:
             self.acknowledged += 1
+            self.end_offsets[message.partition()] = message.offset() + 1
         else:
             self.failure = str(error)
 

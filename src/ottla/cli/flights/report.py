@@ -12,10 +12,12 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from ottla.cli.flights.lag_picture import LagRow, draw
 from ottla.cli.flights.words import sentence
 
 _RESULTS = {
     "rebalances/": "the rebalance table, Parquet",
+    "lag/, lag_history/": "the lag at the end and over time, Parquet",
     "flights-per-airline/": "the counts, Parquet",
     "broker/": "the broker's data in Kafka's own files, a folder a partition",
     "consumer-*.log, *.json": "what each consumer saw and did",
@@ -33,6 +35,7 @@ _NEXT = {
     "less {directory}/consumer-2.log": "the day as the frozen consumer saw it",
     "docs/demo.md": "what each incident shows, and which setting would have helped",
 }
+_PICTURE_WIDTH_MAX = 80
 _PLANNED = {True: "yes", False: "no", None: "?"}
 
 
@@ -59,6 +62,20 @@ def show_rebalances(console: Console, rows: Sequence[Mapping[str, Any]]) -> None
     for row in rows:
         text = textwrap.fill(sentence(row), console.width - 5, subsequent_indent=" " * 5)
         console.print(f"{_known(row['generation']):>3}  {text}", markup=False, highlight=False)
+
+
+def show_lag(console: Console, rows: Sequence[LagRow], rebalances: Sequence[Mapping[str, Any]], *, starts_ms: int, ends_ms: int) -> None:
+    """The group's lag over time with the rebalances below it, then each partition's."""
+    console.print("\n[bold]How far behind the group was[/] (Spark, pipeline lag: messages between its commits and the ends)\n")
+    began = [(row["generation"], round(row["started_at"].timestamp() * 1000)) for row in rebalances if row["generation"] is not None]
+    for line in draw(rows, began, starts_ms=starts_ms, ends_ms=ends_ms, width=min(console.width, _PICTURE_WIDTH_MAX)):
+        console.print(line, markup=False, highlight=False)
+    seconds = (ends_ms - starts_ms) / 1000
+    text = (
+        f"{seconds:.0f} s, until the rest of the year came at full speed. Above: the whole group, and where each generation's rebalance "
+        "began. Below: its partitions, all to one scale, with the greatest lag of each; blank where nothing had been committed yet."
+    )
+    console.print(f"\n[dim]{textwrap.fill(text, console.width)}[/]", highlight=False)
 
 
 def _known(value: object, *, none: str = "?") -> str:

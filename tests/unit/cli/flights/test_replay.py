@@ -12,6 +12,19 @@ from ottla.cli.flights.replay import Pace, Replay
 RECORDS = [FlightRecord(b"N1", b"%d" % number, 1_000 + number) for number in range(9)]
 
 
+class FakeMessage:
+    """What the broker acknowledged: every message in partition 3, at the offset of its number."""
+
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def partition(self) -> int:
+        return 3
+
+    def offset(self) -> int:
+        return self._offset
+
+
 class FakeProducer:
     """Acknowledges at the flush; the first call finds the queue full; `error` is what every delivery ends with."""
 
@@ -32,8 +45,8 @@ class FakeProducer:
         return 0
 
     def flush(self, _seconds: float) -> int:
-        for on_delivery in self._waiting:
-            on_delivery(self._error, None)
+        for number, on_delivery in enumerate(self._waiting):
+            on_delivery(self._error, FakeMessage(number))
         self._waiting = []
         return 0
 
@@ -65,7 +78,7 @@ def test_every_record_is_sent_in_order_and_counted_when_it_is_acknowledged() -> 
     replay = replay_of(producer, pace)
     replay.start()
     wait_until(lambda: replay.is_done)
-    assert replay.acknowledged == 9
+    assert (replay.acknowledged, replay.end_offsets) == (9, {3: 9})
     assert producer.sent == [("flights", record.value, b"N1", record.timestamp_ms) for record in RECORDS]
 
 

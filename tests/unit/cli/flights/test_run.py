@@ -12,8 +12,9 @@ from rich.console import Console
 
 from ottla.cli.flights import DemoFailedError
 from ottla.cli.flights import run as run_module
+from ottla.cli.flights.lag_picture import LagRow
 from ottla.cli.flights.results import Results
-from ottla.cli.flights.run import run
+from ottla.cli.flights.run import Findings, run
 
 
 @pytest.fixture
@@ -24,7 +25,8 @@ def day(monkeypatch: pytest.MonkeyPatch, flights_data: Path, rebalance: Mapping[
         def play(_display: Any, results: Results, *_: Any) -> Any:
             for name in ("consumer-1", "consumer-2", "consumer-3"):
                 results.consumer_summary(name).write_text(json.dumps({"flights": 1, "commits_refused": 0, "by_airline": {}}))
-            return [{**rebalance, "started_at": datetime(2026, 1, 2, 3, 4, 5)}], counts
+            rows = [{**rebalance, "started_at": datetime(2026, 1, 2, 3, 4, 5)}]
+            return Findings(rebalances=rows, lag=[LagRow(7, 1_500, 40)], flights=counts, starts_ms=1_000, let_go_ms=2_000)
 
         monkeypatch.setattr(run_module, "_day", play)
         monkeypatch.setattr(run_module, "require_java", lambda: None)
@@ -41,6 +43,8 @@ def test_equal_counts_are_success(day: Callable[[dict[str, int]], None], tmp_pat
     assert summary["finished"]
     assert summary["counts_are_those_of_the_input"]
     assert summary["rebalances"][0]["started_at"].endswith("+00:00")
+    assert summary["lag"] == {"starts_ms": 1_000, "ends_ms": 2_000, "greatest_lag": 40, "its_partition": 7, "at_ms": 1_500}
+    assert "How far behind the group was" in out.getvalue()
     assert "Done in" in out.getvalue()
 
 

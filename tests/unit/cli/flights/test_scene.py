@@ -30,6 +30,9 @@ class FakeReplay:
     acknowledged = 700
     failure: str | None = None
 
+    def __init__(self) -> None:
+        self.end_offsets = {0: 10, 3: 5}
+
 
 class FakeScene(Scene):
     """A scene without processes; each look at the group's offsets finds 40 flights more."""
@@ -73,6 +76,15 @@ def test_the_group_is_settled_when_its_events_say_so(tmp_path: Path) -> None:
     scene.wait_until_settled("consumer-1")
     assert scene.seen[-1].replayed == 700
     assert scene.seen[-1].waiting_for == "consumer-1 to share 12 partitions"
+
+
+def test_ends_are_kept_where_they_are_news(tmp_path: Path) -> None:
+    scene = FakeScene(tmp_path, [[], [synced("consumer-1", 12)]])
+    scene.wait_until_settled("consumer-1")
+    scene.replay.end_offsets[3] = 6
+    scene.wait_for("a turn", lambda: len(scene.end_offsets) > 2)
+    assert sorted((each.partition, each.end_offset) for each in scene.end_offsets) == [(0, 10), (3, 5), (3, 6)]
+    assert scene.starts_ms <= scene.end_offsets[0].at_ms <= scene.end_offsets[-1].at_ms
 
 
 def test_only_triggers_after_the_mark_count(tmp_path: Path) -> None:
