@@ -74,11 +74,11 @@ def _run_available(frame: Any, checkpoint: Path) -> list[Any]:
     """A run of what is there; gives the progress of its batches."""
     query = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     assert query.awaitTermination(WAIT_S_MAX)
-    return [json.loads(each.json) for each in query.recentProgress]
+    return list(query.recentProgress)
 
 
 def _rows(progress: list[Any]) -> int:
-    return sum(each["numInputRows"] for each in progress)
+    return sum(each.numInputRows for each in progress)
 
 
 class Gate:
@@ -115,7 +115,7 @@ def test_lag_tools_see_a_query_of_our_source(spark: Any, shop: Shop, tmp_path: P
     progress = _run_available(ours, tmp_path / "first")
     assert _rows(progress) == 10
     assert shop.lag() == {0: 0, 1: 0, 2: 0}, "the last batch of an AvailableNow run is committed, empty partitions too"
-    trouble = progress[-1]["sources"][0]["latestOffset"]["#group_commit"]
+    trouble = json.loads(progress[-1].sources[0].latestOffset)["#group_commit"]
     assert (trouble["group"], trouble["failures"], trouble["last_error"]) == (shop.group, 0, "")
 
     shop.sell(6)

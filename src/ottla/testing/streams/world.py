@@ -32,7 +32,7 @@ PARTITIONS: Final = 4
 RECORDS_PER_SECOND: Final = 200
 LOOK_EVERY_S: Final = 0.05
 ASK_MS_MAX: Final = 1_000
-PROGRESS_S_MAX: Final = 120
+PROGRESS_S_MAX: Final = 300
 """Within so long, also on a busy machine, the query goes on after anything was killed."""
 BEFORE_KILL_S: Final = (0.0, 1.5)
 BROKER_AWAY_S: Final = (0.0, 1.5)
@@ -180,6 +180,14 @@ class World:
         restarts = self._failed_queries() - failed if victim != "driver" else 0
         words = f"{what} after {after_s:.2f} s" + (f", query restarted {restarts}x" if restarts else "")
         return Hurt(words, took_s, len(self._producer.acknowledged), self._watcher.looks - looks, self._judge())
+
+    def leave(self) -> list[str]:
+        """Kills the query's driver at a random moment for good; what is wrong with what it leaves behind."""
+        time.sleep(self._random.uniform(*BEFORE_KILL_S))
+        self._kill_driver()
+        looks = self._watcher.looks
+        self._wait_until(lambda: self._watcher.looks > looks + 1)
+        return self._judge()
 
     def finish(self) -> list[str]:
         """Lets the query come to the end of all that was written; what is wrong then, everything told."""
