@@ -31,7 +31,7 @@ from ottla.core.model import TopicPartition
 
 ATTEMPTS_MIN: Final = 4
 """So often is tried at least, however long the reader was busy in between."""
-SHORT_MS: Final = 2_000
+SHORT_MS: Final = 1_000
 """How long a log may seem cut, or a topic gone: what a new leader, or a broker that lags behind, does not know yet."""
 EMPTY_TO_END: Final = 2
 """So many empty answers in a row, which could have held a batch, say that there is none up to the end."""

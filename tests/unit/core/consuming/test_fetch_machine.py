@@ -289,7 +289,7 @@ def test_an_answer_without_room_does_not_say_that_nothing_is_there() -> None:
 def test_a_log_that_was_cut_is_told_after_a_while() -> None:
     world = World({ZERO: log_of(0, 0)})
     assert world.run(FetchRange(ZERO, 10, 99)).problem == OutOfRange(ZERO, 20, 0, 20)
-    assert 2_000 <= world.now < 5_000
+    assert 1_000 <= world.now < 4_000
 
 
 def test_a_high_watermark_that_lags_behind_a_new_leader_is_waited_for() -> None:
