@@ -95,12 +95,16 @@ def starting_position(options: Mapping[str, str], default: Edge, group_id: str |
 def check_batch(starting: Position, ending: Position) -> None:
     """A batch query cannot start at the end, nor end at the start, nor end before it starts. Raises OptionError."""
     if starting is Edge.LATEST:
-        raise OptionError("starting offset can't be latest for batch queries on Kafka")
+        raise OptionError(
+            "starting offset can't be latest for batch queries on Kafka: startingOffsets may be earliest, or an offset for each partition."
+        )
     if ending is Edge.EARLIEST:
-        raise OptionError("ending offset can't be earliest for batch queries on Kafka")
+        raise OptionError(
+            "ending offset can't be earliest for batch queries on Kafka: endingOffsets may be latest, or an offset for each partition."
+        )
     for limit, word, verb in (
         (starting, LATEST, "startingOffsets for {} can't be latest"),
-        (ending, EARLIEST, "ending offset for {} can't be earliest"),
+        (ending, EARLIEST, "ending offset for {} (endingOffsets) can't be earliest"),
     ):
         if isinstance(limit, SpecificOffsets):
             for partition, offset in sorted(limit.offsets.items()):

@@ -34,9 +34,9 @@ SUPPORTED: Final = (
 """Besides these every option that begins with "kafka."."""
 
 _ENDS: Final = {
-    "endingoffsets": "ending offset not valid in streaming queries",
-    "endingoffsetsbytimestamp": "ending timestamp not valid in streaming queries",
-    "endingtimestamp": "ending timestamp not valid in streaming queries",
+    "endingoffsets": 'ending offset not valid in streaming queries: leave out the option "endingOffsets".',
+    "endingoffsetsbytimestamp": 'ending timestamp not valid in streaming queries: leave out the option "endingOffsetsByTimestamp".',
+    "endingtimestamp": 'ending timestamp not valid in streaming queries: leave out the option "endingTimestamp".',
 }
 _STREAMS_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _INT_MAX: Final = 2**31 - 1
@@ -126,7 +126,7 @@ def parse_options(given: Mapping[str, str], query: Query = Query.ANY) -> SourceO
         warn_of_group_id(options)
     most, least = _optional(options, "maxOffsetsPerTrigger"), _optional(options, "minOffsetsPerTrigger")
     if most is not None and least is not None and least > most:
-        raise OptionError(f"The value of minOffsetPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most}).")
+        raise OptionError(f"The value of minOffsetsPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most}).")
     return SourceOptions(
         client=client,
         subscription=subscription,

@@ -58,7 +58,7 @@ def test_a_group_s_offsets_with_kafka_s_reset():
         (Edge.LATEST, Edge.LATEST, "starting offset can't be latest for batch queries on Kafka"),
         (Edge.EARLIEST, Edge.EARLIEST, "ending offset can't be earliest for batch queries on Kafka"),
         (SpecificOffsets({T0: 0, T1: -1}), Edge.LATEST, "startingOffsets for t-1 can't be latest for batch queries on Kafka"),
-        (Edge.EARLIEST, SpecificOffsets({T0: -2}), "ending offset for t-0 can't be earliest for batch queries on Kafka"),
+        (Edge.EARLIEST, SpecificOffsets({T0: -2}), "ending offset for t-0 .endingOffsets. can't be earliest for batch queries on Kafka"),
         (SpecificOffsets({T0: 5}), SpecificOffsets({T0: 3}), "start offset 5 is greater than the end offset 3 for topic t partition 0"),
         (Timestamps({T0: 5}), Timestamps({T0: 3}), "start timestamp 5 is greater than the end timestamp 3 for topic t partition 0"),
         (

@@ -80,7 +80,7 @@ def test_what_cannot_be(name: str, value: str, message: str):
 
 @pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
 def test_a_stream_has_no_end(name: str):
-    with pytest.raises(OptionError, match="not valid in streaming queries"):
+    with pytest.raises(OptionError, match=f'not valid in streaming queries: leave out the option "{name}"'):
         parse_options({**NEEDED, name: "5"}, Query.STREAM)
 
 
@@ -90,7 +90,7 @@ def test_limits_of_triggers_are_warned_of_in_a_batch_and_must_fit(caplog: pytest
     assert caplog.messages == [
         f"{name} option ignored in batch queries" for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
     ]
-    with pytest.raises(OptionError, match=r"minOffsetPerTrigger\(6\) is higher than the maxOffsetsPerTrigger\(5\)"):
+    with pytest.raises(OptionError, match=r"minOffsetsPerTrigger\(6\) is higher than the maxOffsetsPerTrigger\(5\)"):
         _parse(Query.STREAM, maxOffsetsPerTrigger="5", minOffsetsPerTrigger="6")
 
 

@@ -27,6 +27,15 @@ def test_each_gets_its_share_and_none_starves(limit: int, ends: list[int], share
     assert share(limit, _places([0] * len(ends)), _places(ends)) == _places(shared)
 
 
+def test_batch_after_batch_as_spark_s_own_suite_has_it():
+    ends, at, batches = _places([101, 11, 1]), _places([0, 0, 0]), []
+    for _ in range(3):
+        shared = share(10, at, ends)
+        batches.append([shared[partition] - at[partition] for partition in sorted(ends)])
+        at = shared
+    assert batches == [[8, 1, 1], [9, 1, 0], [9, 1, 0]]
+
+
 def test_shares_are_counted_from_where_a_partition_is():
     assert share(10, _places([90, 0, 50]), _places([100, 10, 50])) == _places([95, 5, 50])
 
