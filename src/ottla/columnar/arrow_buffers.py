@@ -3,6 +3,7 @@
 The memory comes from Arrow's own pool, which gives it out again: fresh pages would cost as much as the copying. It knows no records.
 """
 
+import numpy as np
 import pyarrow as pa
 
 from ottla.columnar.record_kernels import SLACK_BYTES
@@ -28,6 +29,12 @@ class Numbers:
     def array(self, rows: int, nulls: int = 0) -> pa.Array:
         """The first so many rows."""
         return pa.Array.from_buffers(self._kind, rows, [self._bits if nulls else None, self._data], nulls)
+
+    def set_bits(self, rows: list[int]) -> None:
+        """Make these rows true; for a column of booleans."""
+        data = np.frombuffer(self._data, np.uint8)
+        for row in rows:
+            data[row >> 3] |= 1 << (row & 7)
 
 
 class Strings:

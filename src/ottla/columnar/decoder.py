@@ -5,6 +5,7 @@ socket or a file, and whatever the bytes are it answers with Arrow batches or wi
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +44,12 @@ ROWS_MAX = 16_384
 """Most rows of an Arrow batch: enough to hide the cost of a call, few enough to stay in the processor's cache."""
 
 
+@lru_cache(maxsize=256)
+def repeated(value: str | int, name: str, rows: int) -> pa.Array:
+    """A column that has one value in all rows; whoever makes a decoder a fetch does not make it anew each time."""
+    return pa.repeat(pa.scalar(value, COLUMN_TYPES[name]), rows)
+
+
 class RecordBatchDecoder:
     """Decodes the fetched bytes of one partition; for one thread, and one decoding after the other.
 
@@ -56,8 +63,8 @@ class RecordBatchDecoder:
             raise ValueError(f"unknown column {unknown[0]}; there are {', '.join(COLUMN_TYPES)}")
         self.schema = pa.schema([pa.field(name, COLUMN_TYPES[name]) for name in columns])
         self.rows_max = rows_max
-        constants = {"topic": pa.scalar(topic, pa.string()), "partition": pa.scalar(partition, pa.int32())}
-        self._constants = {name: pa.repeat(value, rows_max) for name, value in constants.items() if name in columns}
+        constants: dict[str, str | int] = {"topic": topic, "partition": partition}
+        self._constants = {name: repeated(value, name, rows_max) for name, value in constants.items() if name in columns}
         self._columns = _Columns(self.schema, rows_max, self._constants)
 
     def decode(

@@ -4,12 +4,21 @@ It decides the columns, and that nothing is dropped: a record of an unknown type
 so (`is_known`). It keeps no state of groups, and never judges what a record means.
 """
 
+import ctypes
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
-from ottla.columnar.decoder import COLUMN_TYPES, OFFSET_END_MAX, ROWS_MAX, RecordBatchDecoder
-from ottla.columnar.group_record_rows import Row, row_of
+from ottla.columnar import group_record_kernels as kernels
+from ottla.columnar.arrow_buffers import Numbers, Room, Strings
+from ottla.columnar.batches import Batches, pieces, scan
+from ottla.columnar.decoder import COLUMN_TYPES, OFFSET_END_MAX, ROWS_MAX, repeated
+from ottla.columnar.decoding import decode_pieces
+from ottla.columnar.group_record_rows import row_of
+from ottla.columnar.record_kernels import BINARY_WORDS, ENDLESS
+from ottla.columnar.transactions import Aborted
+from ottla.core.records.record import RECORD_BYTES_MIN
 
 _TIMESTAMP = COLUMN_TYPES["timestamp"]
 MEMBER_TYPE = pa.struct(
@@ -51,31 +60,127 @@ GROUP_RECORD_TYPES: dict[str, pa.DataType] = {
 }
 
 
+_NUMBER_WORDS = {
+    "offset": kernels.OFFSET,
+    "timestamp": kernels.TIMESTAMP,
+    "record_type": kernels.RECORD_TYPE,
+    "topic_partition": kernels.TOPIC_PARTITION,
+    "committed_offset": kernels.COMMITTED_OFFSET,
+    "leader_epoch": kernels.LEADER_EPOCH,
+    "commit_timestamp": kernels.COMMIT_TIMESTAMP,
+    "expire_timestamp": kernels.EXPIRE_TIMESTAMP,
+    "value_version": kernels.VALUE_VERSION,
+    "is_known": kernels.IS_KNOWN,
+    "is_tombstone": kernels.IS_TOMBSTONE,
+}
+_STRING_WORDS = {"group": kernels.GROUP, "topic": kernels.TOPIC, "metadata": kernels.METADATA, "topic_id": kernels.TOPIC_ID}
+_PLAIN_COLUMNS = ("protocol_type", "generation", "protocol", "leader", "state_timestamp", "members", "record")
+"""Columns that the plain decoder gives; it says of the records that are no commits whether they are known, too."""
+
+
 class GroupRecordDecoder:
-    """Decodes the fetched bytes of one partition of the offsets topic; for one thread. `columns`: names from GROUP_RECORD_TYPES."""
+    """Decodes the fetched bytes of one partition of the offsets topic; for one thread, and one decoding after the other.
+
+    `columns`: names from GROUP_RECORD_TYPES in the order wanted. What a record's key says is in `group`, `topic` and `topic_partition` even
+    when its value cannot be read.
+    """
 
     def __init__(self, partition: int, *, columns: Sequence[str] = tuple(GROUP_RECORD_TYPES), rows_max: int = ROWS_MAX) -> None:
         unknown = [name for name in columns if name not in GROUP_RECORD_TYPES]
         if unknown:
             raise ValueError(f"unknown column {unknown[0]}; there are {', '.join(GROUP_RECORD_TYPES)}")
         self.schema = pa.schema([pa.field(name, GROUP_RECORD_TYPES[name]) for name in columns])
-        self._partition = partition
-        self._records = RecordBatchDecoder("", partition, columns=("offset", "timestamp", "key", "value"), rows_max=rows_max)
+        self._columns = _Columns(self.schema, rows_max, partition)
 
     def decode(
-        self, records: bytes | bytearray | memoryview, *, offset_start: int = 0, offset_end: int = OFFSET_END_MAX
+        self,
+        records: bytes | bytearray | memoryview | Batches,
+        *,
+        offset_start: int = 0,
+        offset_end: int = OFFSET_END_MAX,
+        aborted: Aborted = (),
     ) -> Iterator[pa.RecordBatch]:
-        """The records with offset_start <= offset < offset_end, as Arrow batches of at most `rows_max` rows.
+        """The records with offset_start <= offset < offset_end, as Arrow batches of at most `rows_max` rows, without
+        control records and those of `aborted` transactions (see RecordBatchDecoder): commits inside a transaction count when that does.
 
         Raises PeerError on bytes that are no record batches, a wrong CRC-32C or bad compressed data.
         """
-        for batch in self._records.decode(records, offset_start=offset_start, offset_end=offset_end):
-            rows: list[Row] = [row_of(key.as_py(), value.as_py()) for key, value in zip(batch["key"], batch["value"], strict=True)]
-            yield pa.RecordBatch.from_arrays([self._column(name, batch, rows) for name in self.schema.names], schema=self.schema)
+        batches = records if isinstance(records, Batches) else scan(records)
+        bounds = (offset_start, offset_end)
+        yield from decode_pieces(kernels.decode, self._columns, pieces(batches, bounds, aborted), bounds)
 
-    def _column(self, name: str, batch: pa.RecordBatch, rows: list[Row]) -> pa.Array:
-        if name in ("offset", "timestamp"):
-            return batch[name]
-        if name == "partition":
-            return pa.repeat(pa.scalar(self._partition, pa.int32()), len(rows))
-        return pa.array([row.get(name) for row in rows], GROUP_RECORD_TYPES[name])
+
+class _Columns:
+    """The columns of a decoder, as its kernel fills them (protocol: `Columns`)."""
+
+    def __init__(self, schema: pa.Schema, rows_max: int, partition: int) -> None:
+        self._schema = schema
+        self._rows_max = rows_max
+        self._partitions = repeated(partition, "partition", rows_max)
+        self._numbers: dict[str, Numbers] = {}
+        self._strings: dict[str, Strings] = {}
+        self._rooms = {name: Room() for name in _STRING_WORDS if name in schema.names}
+        self.out = np.zeros(kernels.OUT_WORDS, np.int64)
+        self.state = np.zeros(kernels.STATE_WORDS, np.int64)
+        # The records that are left to the plain decoder are found by their addresses in the piece.
+        self.is_of_one_piece = not {"is_known", *_PLAIN_COLUMNS}.isdisjoint(schema.names)
+        self._rest = np.empty((rows_max if self.is_of_one_piece else 0, kernels.REST_COLUMNS), np.int64)
+
+    def make_room(self, rows_max: int, bytes_max: int) -> None:
+        self._make(min(rows_max, self._rows_max, bytes_max // RECORD_BYTES_MIN + 1), bytes_max)
+
+    def make_room_for_one(self, bytes_max: int) -> None:
+        self._make(1, bytes_max, is_for_one=True)
+
+    def _make(self, rows_max: int, bytes_max: int, is_for_one: bool = False) -> None:
+        out = self.out
+        out[:] = 0
+        out[kernels.ROWS_MAX] = rows_max
+        for name, word in _STRING_WORDS.items():
+            out[word + 3] = ENDLESS
+            if name in self._rooms:
+                # Of an id more comes out than went in.
+                room = (bytes_max if is_for_one else self._rooms[name].plan(bytes_max)) + kernels.TOPIC_ID_CHARS
+                self._strings[name] = Strings(pa.string(), rows_max, room)
+                out[word : word + BINARY_WORDS] = self._strings[name].words
+        for name, word in _NUMBER_WORDS.items():
+            if name in self._schema.names:
+                self._numbers[name] = Numbers(GROUP_RECORD_TYPES[name], rows_max, has_nulls=True)
+                out[word : word + 2] = (self._numbers[name].address, self._numbers[name].bits)
+        if self.is_of_one_piece:
+            out[kernels.REST] = self._rest.ctypes.data
+
+    def take(self, rows: int, *, was_full: bool) -> pa.RecordBatch:
+        filled = self.state[kernels.FILLED :].tolist()
+        was_short = was_full and rows < self.out[kernels.ROWS_MAX]
+        plain = self._plain_columns(rows)
+        arrays = []
+        for name in self._schema.names:
+            if name in self._rooms:
+                word = _STRING_WORDS[name]
+                self._rooms[name].learn(filled[word + 1], was_full=was_short)
+                arrays.append(self._strings[name].array(rows, filled[word + 1], filled[word]))
+            elif name in self._numbers:
+                arrays.append(self._numbers[name].array(rows, filled[_NUMBER_WORDS[name]]))
+            else:
+                arrays.append(self._partitions[:rows] if name == "partition" else plain[name])
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _plain_columns(self, rows: int) -> dict[str, pa.Array]:
+        """The columns of the records that are no commits, which are few; `is_known` is set for those of them that are known."""
+        wanted = [name for name in _PLAIN_COLUMNS if name in self._schema.names]
+        rest = self._rest[: int(self.state[kernels.REST_ROWS])].tolist()
+        if not rest:
+            return {name: pa.nulls(rows, GROUP_RECORD_TYPES[name]) for name in wanted}
+        found = [row_of(_bytes_at(*place[1:3]), _bytes_at(*place[3:])) for place in rest]
+        if "is_known" in self._numbers:
+            self._numbers["is_known"].set_bits([place[0] for place, row in zip(rest, found, strict=True) if row["is_known"]])
+        indices = np.full(rows, -1)
+        indices[[place[0] for place in rest]] = np.arange(len(rest))
+        places = pa.array(indices, mask=indices < 0)
+        return {name: pa.array([row.get(name) for row in found], GROUP_RECORD_TYPES[name]).take(places) for name in wanted}
+
+
+def _bytes_at(address: int, length: int) -> bytes | None:
+    """The bytes at an address that a kernel found, in the piece that is worked on."""
+    return None if length < 0 else ctypes.string_at(address, length)

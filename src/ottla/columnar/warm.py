@@ -5,7 +5,7 @@ It touches no Arrow, and decodes one batch of its own making so that everything 
 
 import numpy as np
 
-from ottla.columnar import batches, kernels, record_kernels
+from ottla.columnar import batches, group_record_kernels, kernels, record_kernels
 from ottla.core.model import Header, Record
 from ottla.core.records.batch import encode_batch
 
@@ -26,3 +26,7 @@ def warm_up() -> None:
     assert status == kernels.OK, "the batch of our own making is sound"
     arguments = [addresses[3], 1, *addresses[:3], *addresses[4:], 1]
     record_kernels.gather_headers(*arguments)
+    out, state = np.zeros(group_record_kernels.OUT_WORDS, np.int64), np.zeros(group_record_kernels.STATE_WORDS, np.int64)
+    # No column and no room: it stops before the first row.
+    status = group_record_kernels.decode(*work, 0, 1, 0, 1, out.ctypes.data, state.ctypes.data)
+    assert status == record_kernels.FULL, "without room nothing is written"

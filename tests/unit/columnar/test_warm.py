@@ -8,12 +8,13 @@ import sys
 from ottla.columnar import warm
 warm.warm_up()
 assert "pyarrow" not in sys.modules, "Arrow starts threads, and this runs before a fork"
-from ottla.columnar import GroupRecordDecoder, RecordBatchDecoder, kernels, record_kernels
+from ottla.columnar import GroupRecordDecoder, RecordBatchDecoder, group_record_kernels, kernels, record_kernels
 from ottla.core.model import Header, Record
 from ottla.core.records.batch import encode_batch
 from ottla.core.records.compression import Codec
-names = {kernels: ("scan_headers", "choose"), record_kernels: ("sound_batches", "decode", "gather_headers")}
-entries = {name: getattr(module, name) for module, listed in names.items() for name in listed}
+entries = {"scan_headers": kernels, "choose": kernels, "sound_batches": record_kernels, "gather_headers": record_kernels}
+entries = {name: getattr(module, name) for name, module in entries.items()}
+entries |= {"decode": record_kernels.decode, "decode group records": group_record_kernels.decode}
 before = {name: len(kernel.signatures) for name, kernel in entries.items()}
 decoder = RecordBatchDecoder("t", 0, columns=("key", "headers", "timestamp"))
 records = [Record(0, 0, b"k", b"v", (Header("h", b"x"),))]
