@@ -28,9 +28,15 @@ def cli_page() -> str:
     for name in cli.list_commands(context):
         command = cli.get_command(context, name)
         assert command is not None
-        text = command.get_help(click.Context(command, info_name=name, parent=context, terminal_width=100, max_content_width=100))
-        parts.append(f"\n## ottla {name}\n\n```\n{text}\n```\n")
+        parts.append(f"\n## ottla {name}\n\n```\n{_help(command, name, context)}\n```\n")
     return "".join(parts)
+
+
+def _help(command: click.Command, name: str, parent: click.Context) -> str:
+    """A command's help, and that of the commands below it."""
+    context = click.Context(command, info_name=name, parent=parent, terminal_width=100, max_content_width=100)
+    below = command.commands.items() if isinstance(command, click.Group) else ()
+    return "\n\n".join([command.get_help(context), *(_help(each, each_name, context) for each_name, each in below)])
 
 
 def apis_page() -> str:
