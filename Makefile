@@ -52,7 +52,7 @@ soak: setup
 
 # Sixty times something of a streaming query is killed: driver, worker or broker. RUNS=20, SEEDS=1,2,3, BROKER=apache-kafka.
 kill-tests: setup java
-	$(BIN)/python -m ottla.testing.streams --runs $(or $(RUNS),60) --broker $(or $(BROKER),ottla) $(if $(SEEDS),--seeds $(SEEDS))
+	$(BIN)/python -m ottla.testing.streams.runs --runs $(or $(RUNS),60) --broker $(or $(BROKER),ottla) $(if $(SEEDS),--seeds $(SEEDS))
 
 # make sim SEED=123 lives through one seed; without SEED, through the first hundred.
 sim: setup

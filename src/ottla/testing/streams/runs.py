@@ -1,4 +1,4 @@
-"""`python -m ottla.testing.streams`: runs of a streaming query in which something is killed, one line a run, and a summary.
+"""`python -m ottla.testing.streams.runs`: runs of a streaming query in which something is killed, one line a run, and a summary.
 
 A run is one kill at a random moment, and the judgement once the query has caught up. The runs of a seed go on in one world: table,
 checkpoint and group are those that the kills before have left.
@@ -66,7 +66,7 @@ def _broker(kind: str, directory: Path) -> BrokerProcess:
 
 
 def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m ottla.testing.streams", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m ottla.testing.streams.runs", description=__doc__)
     parser.add_argument("--runs", type=int, default=60, help="kills, over all seeds")
     parser.add_argument(
         "--seeds", type=lambda text: [int(each) for each in text.split(",") if each], default=[], help="1,2,3: a world each"

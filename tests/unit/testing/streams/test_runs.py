@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.testing.streams import __main__ as program
+from ottla.testing.streams import runs as program
 from ottla.testing.streams.world import Hurt
 
 
