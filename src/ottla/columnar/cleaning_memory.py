@@ -24,7 +24,8 @@ _BYTE, _HALF, _WORD = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
 def helper(function: F) -> F:
     """A function of numbers that becomes a part of every kernel that calls it; Python cannot call it, which makes it compile faster."""
-    return cast(F, njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
+    compile_later: Any = njit  # its stubs do not know all of its options
+    return cast(F, compile_later(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
 
 
 def _pointer(builder: Any, address: Any, kind: Any) -> Any:
