@@ -50,7 +50,12 @@ def from_json(value: Mapping[str, Any]) -> Offsets:
 
 def recreated(before: Offsets, now: Mapping[str, str]) -> list[str]:
     """Topics that have another id now than before, in order; one whose id is not known both times counts as the same."""
-    return sorted(topic for topic, topic_id in before.topic_ids.items() if now.get(topic, topic_id) != topic_id)
+    return sorted(topic for topic, topic_id in before.topic_ids.items() if (now.get(topic) or topic_id) != topic_id)
+
+
+def in_checkpoint(offsets: Offsets) -> Offsets:
+    """What is left of offsets when they come back from a checkpoint: ids of topics without partitions are not."""
+    return from_json(to_json(offsets))
 
 
 def _whole(offset: object) -> int:

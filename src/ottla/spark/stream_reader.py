@@ -26,7 +26,7 @@ from ottla.spark.options import SourceOptions
 from ottla.spark.planning import added, plan_first_batch, plan_stream, recreation, report
 from ottla.spark.ranges import ReadTask
 from ottla.spark.rate_limits import BatchGate, share
-from ottla.spark.stream_offsets import Offsets, from_json, recreated, to_json
+from ottla.spark.stream_offsets import Offsets, from_json, in_checkpoint, recreated, to_json
 
 if TYPE_CHECKING:
     import pyarrow
@@ -69,7 +69,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins; Spark asks twice. Raises OptionError or ClientError."""
         if self._initial is None:
-            self._initial, self._initial_moves = self._reader.resolve(self._options.starting, is_start=True)
+            resolved, self._initial_moves = self._reader.resolve(self._options.starting, is_start=True)
+            self._initial = in_checkpoint(resolved)
             log.info("Initial offsets: %s", self._initial)
             if self._committer is not None:
                 self._committer.begin(self._initial.by_partition)
@@ -98,7 +99,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         losses = [recreation(topic, processed.topic_ids[topic], latest.topic_ids[topic]) for topic in again]
         report(losses, fail_on_data_loss=self._options.fail_on_data_loss)
         ends = latest if isinstance(limit, ReadAllAvailable) else self._limited(processed, latest, limit)
-        self._offered = ends
+        self._offered = in_checkpoint(ends)
         return start if ends is processed else to_json(ends)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -116,13 +117,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begins, ends = from_json(start), from_json(end)
         if self._frozen is not None:
             verify_end(ends, self._frozen, self._reader.latest(ends))
-        if self._initial_moves and begins == self._initial:
+        if self._offered is None and self._initial_moves and begins == self._initial:
             planned = plan_first_batch(begins, ends)
         else:
             planned = plan_stream(begins, ends, self._reader.earliest(added(begins, ends)))
         # What latestOffset has just found need not be asked again; what a checkpoint says must be.
         losses, gone = ([], set[str]()) if ends == self._offered else self._gone(ends)
-        report([*planned.losses, *losses], fail_on_data_loss=self._options.fail_on_data_loss)
+        report([*losses, *planned.losses], fail_on_data_loss=self._options.fail_on_data_loss)
         return list(into_tasks([each for each in planned.ranges if each.topic not in gone], self._options, self._tasks_max))
 
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":

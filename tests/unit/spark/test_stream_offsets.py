@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ottla.core.model import TopicPartition
-from ottla.spark.stream_offsets import CheckpointError, Offsets, from_json, recreated, to_json
+from ottla.spark.stream_offsets import CheckpointError, Offsets, from_json, in_checkpoint, recreated, to_json
 
 OFFSETS = {TopicPartition("t", 10): 5, TopicPartition("t", 9): 23, TopicPartition("a", 0): 2**63 - 1}
 
@@ -20,6 +20,10 @@ def test_one_text_for_the_same_offsets():
 
 def test_nothing_is_something_too():
     assert from_json(to_json(Offsets({}, {}))) == Offsets({}, {})
+
+
+def test_what_comes_back_from_a_checkpoint():
+    assert in_checkpoint(Offsets(OFFSETS, {"t": "1", "empty": "2", "a": ""})) == Offsets(OFFSETS, {"t": "1"})
 
 
 def test_the_jvm_connector_s_offsets_have_no_ids():
@@ -38,3 +42,4 @@ def test_topics_that_are_not_what_they_were():
     before = Offsets(OFFSETS, {"t": "1", "a": "2", "gone": "3"})
     assert recreated(before, {"t": "9", "a": "2", "new": "4"}) == ["t"]
     assert recreated(Offsets(OFFSETS, {}), {"t": "9"}) == []
+    assert recreated(before, {"t": ""}) == [], "a broker that has no ids"

@@ -48,8 +48,8 @@ def reader(cluster: Any) -> Callable[..., StreamReader]:
     cluster.topic("t", (10, 50), (0, 10))
     cluster.now = 0.0
 
-    def make(committer: Any = None, **given: str) -> StreamReader:
-        options = parse_options({**NEEDED, **given}, Query.STREAM)
+    def make(committer: Any = None, **given: str | None) -> StreamReader:
+        options = parse_options({name: value for name, value in {**NEEDED, **given}.items() if value is not None}, Query.STREAM)
         asks = OffsetReader(options, connect=cluster.connect, pause=lambda _: None)
         return StreamReader(options, KAFKA, reader=asks, committer=committer, clock=lambda: cluster.now)
 
@@ -99,7 +99,8 @@ def test_a_beginning_at_the_end_is_an_empty_batch_first(reader: Callable[..., St
     cluster.topic("t", (10, 55), (0, 10))
     assert first.latestOffset(initial, ALL) == initial == _t(50, 10)
     assert first.partitions(initial, initial) == []
-    assert first.latestOffset(initial, ALL) == _t(55, 10)
+    cluster.topic("t", (10, 55), (0, 10), (0, 2))
+    assert _ranges(first.partitions(initial, first.latestOffset(initial, ALL))) == [(0, 50, 55), (2, 0, 2)]
     # The same batch, interrupted before Spark had noted that it was done: its end is all that is known of the beginning.
     cluster.topic("t", (10, 60), (0, 10))
     again = reader(startingOffsets="latest")
@@ -107,6 +108,15 @@ def test_a_beginning_at_the_end_is_an_empty_batch_first(reader: Callable[..., St
     assert again.partitions(again.initialOffset(), initial) == []
     assert again.latestOffset(initial, ALL) == _t(60, 10)
     assert _ranges(again.partitions(initial, _t(60, 10))) == [(0, 50, 60)]
+
+
+def test_also_when_a_topic_has_no_partition_to_read(reader: Callable[..., StreamReader], cluster: Any):
+    cluster.topic("u", (0, 9))
+    one = reader(subscribe=None, assign='{"t":[0],"u":[7]}', startingOffsets="latest")
+    initial = one.initialOffset()
+    cluster.topic("t", (10, 55), (0, 10))
+    assert one.latestOffset(initial, ALL) == initial == _t(50)
+    assert _ranges(one.partitions(initial, one.latestOffset(initial, ALL))) == [(0, 50, 55)]
 
 
 @pytest.mark.parametrize(
