@@ -1,4 +1,4 @@
-"""What was measured, as a table of medians with their ratios to Apache Kafka's, and as JSON with every value. It judges targets only."""
+"""What was measured, as a table of medians with their ratios to the rival's, and as JSON with every value. It judges targets only."""
 
 import json
 import os
@@ -20,11 +20,19 @@ class Metric:
     name: str
     unit: str
     target: str = ""
-    is_met: Callable[[float, float | None], bool] | None = None  # (Ottla's median, Apache Kafka's median if there is one)
+    is_met: Callable[[float, float | None], bool] | None = None  # (Ottla's median, the rival's median if there is one)
 
 
 def at_most(limit: float) -> Callable[[float, float | None], bool]:
     return lambda ours, _: ours <= limit
+
+
+def at_least(limit: float) -> Callable[[float, float | None], bool]:
+    return lambda ours, _: ours >= limit
+
+
+def at_least_times(factor: float) -> Callable[[float, float | None], bool]:
+    return lambda ours, theirs: theirs is None or ours >= factor * theirs
 
 
 def at_most_kafkas(ours: float, theirs: float | None) -> bool:
@@ -37,9 +45,10 @@ def at_least_kafkas(ours: float, theirs: float | None) -> bool:
 
 @dataclass
 class Report:
-    """Values by metric and peer, in the order in which they came."""
+    """Values by metric and peer, in the order in which they came; `rival` is whom the ratios are to."""
 
     title: str
+    rival: str = APACHE_KAFKA
     values: dict[Metric, dict[str, list[float]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
     notes: list[str] = field(default_factory=list)
 
@@ -53,7 +62,7 @@ class Report:
             self.notes.append(text)
 
     def table(self) -> str:
-        """The medians as a Markdown table; in brackets the ratio to Apache Kafka's."""
+        """The medians as a Markdown table; in brackets the ratio to the rival's."""
         peers = list(dict.fromkeys(peer for values in self.values.values() for peer in values))
         lines = [f"## {self.title}", "", f"| median | {' | '.join(peers)} | target |", "|---" * (len(peers) + 2) + "|"]
         for metric, values in self.values.items():
@@ -66,13 +75,13 @@ class Report:
         if peer not in medians:
             return "-"
         text = f"{medians[peer]:,.0f}" if medians[peer] >= 100 else f"{medians[peer]:.3g}"
-        theirs = medians.get(APACHE_KAFKA)
-        return text if not theirs or peer == APACHE_KAFKA else f"{text} ({medians[peer] / theirs:.2f}x)"
+        theirs = medians.get(self.rival)
+        return text if not theirs or peer == self.rival else f"{text} ({medians[peer] / theirs:.2f}x)"
 
     def _verdict(self, metric: Metric, medians: dict[str, float]) -> str:
         if metric.is_met is None or OTTLA not in medians:
             return metric.target
-        met = metric.is_met(medians[OTTLA], medians.get(APACHE_KAFKA))
+        met = metric.is_met(medians[OTTLA], medians.get(self.rival))
         return f"{metric.target}: {'met' if met else 'MISSED'}"
 
     def finish(self, json_path: str | None) -> None:
@@ -85,4 +94,4 @@ class Report:
 
 
 def _versions() -> str:
-    return ", ".join(f"{package} {version(package)}" for package in ("ottla", "confluent-kafka"))
+    return ", ".join(f"{package} {version(package)}" for package in ("ottla", "confluent-kafka", "pyspark"))
