@@ -21,11 +21,17 @@ from ottla.core.model import TopicPartition
 from ottla.spark.pipelines import Pipeline
 from ottla.spark.schemas import END_OFFSETS, GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
 
-TOPICS: Final[Mapping[str, str]] = {"group_event_records": GROUP_EVENTS_TOPIC, "group_records": OFFSETS_TOPIC}
+TOPICS: Final[Mapping[str, str]] = {
+    "group_event_records": GROUP_EVENTS_TOPIC,
+    "group_records": OFFSETS_TOPIC,
+    "committed_group_records": OFFSETS_TOPIC,
+}
 """Inputs that are topics; of these a pipeline has one, which a stream follows."""
 MEASURED: Final = ("end_offsets", "topic_records")
 """Inputs that tell where partitions end."""
-OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {"group_records": {"decode": "group_records"}}
+DECODE: Final[Mapping[str, str]] = {name: "group_records" for name, topic in TOPICS.items() if topic == OFFSETS_TOPIC}
+ISOLATION: Final[Mapping[str, str]] = {"committed_group_records": "read_committed"}
+"""Commits inside a transaction count when it is committed, and never when it is aborted."""
 _MISSING: Final = {
     GROUP_EVENTS_TOPIC: "only Ottla's own broker publishes group events",
     OFFSETS_TOPIC: "no group has ever committed on this cluster",
@@ -53,8 +59,12 @@ class ClusterInputs:
 
     def offsets(self, pipeline: Pipeline) -> dict[str, dict[TopicPartition, tuple[int, int]]]:
         """Where each partition of the pipeline's topics begins and ends now. Raises InputError, ClientError or ValueError."""
-        with self._admin() as admin:
-            return {name: _limits(admin, [TOPICS[name]]) for name in pipeline.inputs if name in TOPICS}
+        found: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
+        for name in pipeline.inputs:
+            if name in TOPICS:
+                with self._admin(name) as admin:
+                    found[name] = _offsets(admin, _partitions(admin, [TOPICS[name]]))
+        return found
 
     def read(self, pipeline: Pipeline, offsets: Mapping[str, Mapping[TopicPartition, tuple[int, int]]]) -> dict[str, DataFrame]:
         """Every input: topics up to these ends, and only then where the partitions end: no commit is ahead of what was measured."""
@@ -63,7 +73,7 @@ class ClusterInputs:
 
     def stream(self, name: str, schema: StructType, options: Mapping[str, str]) -> DataFrame:
         """A topic from its beginning, and whatever comes; `options` are the source's, on top of ours."""
-        options = {**self._options(TOPICS[name]), **OPTIONS.get(name, {}), "startingOffsets": "earliest", **options}
+        options = {**self._options(name), "startingOffsets": "earliest", **options}
         return self.spark.readStream.format("ottla").schema(schema).options(**options).load()
 
     def measure(self, pipeline: Pipeline) -> dict[str, DataFrame]:
@@ -80,13 +90,13 @@ class ClusterInputs:
         ends: dict[str, dict[str, int]] = {}
         for partition, (_, end) in limits.items():
             ends.setdefault(partition.topic, {})[str(partition.partition)] = end
-        options = {**self._options(TOPICS[name]), **OPTIONS.get(name, {}), "endingOffsets": json.dumps(ends)}
+        options = {**self._options(name), "endingOffsets": json.dumps(ends)}
         return self.spark.read.format("ottla").schema(schema).options(**options).load()
 
     def _records_of(self, schema: StructType) -> DataFrame:
         with self._admin() as admin:
             _partitions(admin, self.topics)
-        return self.spark.read.format("ottla").schema(schema).options(**self._options(",".join(self.topics))).load()
+        return self.spark.read.format("ottla").schema(schema).options(**self._options(None)).load()
 
     def _end_offsets(self) -> DataFrame:
         with self._admin() as admin:
@@ -99,12 +109,19 @@ class ClusterInputs:
         rows = [(*partition, start, end, now) for partition, (start, end) in limits.items()]
         return self.spark.createDataFrame(rows, END_OFFSETS)
 
-    def _options(self, topics: str) -> dict[str, str]:
-        kafka = {**self.properties, "bootstrap.servers": self.bootstrap_servers}
-        return {"subscribe": topics, **{f"kafka.{name}": value for name, value in kafka.items()}}
+    def _options(self, name: str | None) -> dict[str, str]:
+        """The source's options for an input; without a name those for `topics`."""
+        options = {f"kafka.{setting}": value for setting, value in self._kafka(name).items()}
+        if name is None:
+            return {"subscribe": ",".join(self.topics), **options}
+        return {"subscribe": TOPICS[name], **({"decode": DECODE[name]} if name in DECODE else {}), **options}
 
-    def _admin(self) -> AdminClient:
-        return AdminClient(parse_client_settings({**self.properties, "bootstrap.servers": self.bootstrap_servers}))
+    def _admin(self, name: str | None = None) -> AdminClient:
+        return AdminClient(parse_client_settings(self._kafka(name)))
+
+    def _kafka(self, name: str | None) -> dict[str, str]:
+        isolation = {"isolation.level": ISOLATION[name]} if name is not None and name in ISOLATION else {}
+        return {**self.properties, **isolation, "bootstrap.servers": self.bootstrap_servers}
 
 
 def _clock() -> Callable[[], int]:
@@ -112,10 +129,6 @@ def _clock() -> Callable[[], int]:
     from ottla.broker.clock import now_ms
 
     return now_ms
-
-
-def _limits(admin: AdminClient, topics: Iterable[str]) -> dict[TopicPartition, tuple[int, int]]:
-    return _offsets(admin, _partitions(admin, topics))
 
 
 def _offsets(admin: AdminClient, partitions: list[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:

@@ -60,15 +60,16 @@ def test_a_batch_ends_where_the_topic_ended_before_the_ends_of_others_were_measu
     pipeline = pipelines()["lag"]
     source = cluster(spark)
     offsets = source.offsets(pipeline)
-    assert offsets == {"group_records": {TopicPartition(OFFSETS_TOPIC, 0): (5, 20), TopicPartition(OFFSETS_TOPIC, 1): (5, 21)}}
+    assert offsets == {"committed_group_records": {TopicPartition(OFFSETS_TOPIC, 0): (5, 20), TopicPartition(OFFSETS_TOPIC, 1): (5, 21)}}
     frames = source.read(pipeline, offsets)
-    assert list(frames) == ["group_records", "end_offsets", "topic_records"]
+    assert list(frames) == ["committed_group_records", "end_offsets", "topic_records"]
     options = spark.read.format("ottla").schema().options.call_args.kwargs
     assert json.loads(options.pop("endingOffsets")) == {OFFSETS_TOPIC: {"0": 20, "1": 21}}
     assert options == {
         "subscribe": OFFSETS_TOPIC,
         "kafka.bootstrap.servers": "b:1",
         "kafka.client.id": "mine",
+        "kafka.isolation.level": "read_committed",
         "decode": "group_records",
     }
     measured, empty = spark.createDataFrame.call_args_list

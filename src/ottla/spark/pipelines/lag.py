@@ -116,11 +116,11 @@ def overview(lags: DataFrame) -> DataFrame:
 
 
 PIPELINE = Pipeline(
-    inputs={"group_records": COMMIT_RECORDS, "topic_records": TOPIC_RECORDS, "end_offsets": END_OFFSETS},
+    inputs={"committed_group_records": COMMIT_RECORDS, "topic_records": TOPIC_RECORDS, "end_offsets": END_OFFSETS},
     outputs={"lag": LAG, "lag_history": LAG_HISTORY},
     appended={"offset_commits": OFFSET_COMMITS, "end_offset_history": END_OFFSETS},
     steps=(
-        Step(offset_commits, ("group_records",), "offset_commits"),
+        Step(offset_commits, ("committed_group_records",), "offset_commits"),
         Step(end_offset_history, ("topic_records", "end_offsets"), "end_offset_history"),
         Step(lag, ("offset_commits", "end_offsets"), "lag"),
         Step(lag_history, ("offset_commits", "end_offset_history"), "lag_history"),

@@ -7,4 +7,4 @@ from ottla.spark.schemas import LAG, LAG_HISTORY
 def test_only_places_and_times_of_a_topic_are_read():
     assert TOPIC_RECORDS.fieldNames() == ["topic", "partition", "offset", "timestamp"]
     assert {"group", "topic", "partition", "lag"} <= set(LAG.fieldNames()) & set(LAG_HISTORY.fieldNames())
-    assert "members" not in PIPELINE.inputs["group_records"].fieldNames()
+    assert "members" not in PIPELINE.inputs["committed_group_records"].fieldNames()
