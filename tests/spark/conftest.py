@@ -3,6 +3,7 @@
 It has the JVM connector (format "kafka") beside ours where its jars can be had; a test that needs it asks for `jvm_format`.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -75,6 +76,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector) -> Ite
     with pytest.MonkeyPatch.context() as environment:
         # Spark's own scripts look in fewer places than we do.
         environment.setenv("JAVA_HOME", str(java.resolve().parent.parent))
+        # Where Spark looks for formats by itself it asks the environment for its Python.
+        environment.setenv("PYSPARK_PYTHON", sys.executable)
         session = ottla.spark.session("ottla-tests", master="local[2]", settings=settings)
     yield session
     session.stop()
