@@ -1,7 +1,4 @@
-"""A source that is broken on purpose: it commits where a batch will end before the batch is processed. The oracle must find it.
-
-Nobody but the kill tests uses it.
-"""
+"""Sources that are broken on purpose, each in one way: what the oracle of the kill tests must find. Nobody else uses them."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class CommitsAhead(OttlaDataSource):
-    """The format "commits-ahead"."""
+    """Commits where a batch will end before the batch is processed."""
 
     @classmethod
     def name(cls) -> str:
@@ -22,6 +19,19 @@ class CommitsAhead(OttlaDataSource):
         from ottla.spark.options import Query, parse_options
 
         return ahead_reader(parse_options(self.options, Query.STREAM), schema)
+
+
+class ReadsTwice(OttlaDataSource):
+    """Has everything read by two tasks."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "reads-twice"
+
+    def streamReader(self, schema: Any) -> "StreamReader":
+        from ottla.spark.options import Query, parse_options
+
+        return twice_reader(parse_options(self.options, Query.STREAM), schema)
 
 
 def ahead_reader(*arguments: Any, **settings: Any) -> "StreamReader":
@@ -36,3 +46,14 @@ def ahead_reader(*arguments: Any, **settings: Any) -> "StreamReader":
             return end
 
     return AheadReader(*arguments, **settings)
+
+
+def twice_reader(*arguments: Any, **settings: Any) -> "StreamReader":
+    """A StreamReader that plans every task twice."""
+    from ottla.spark.stream_reader import StreamReader
+
+    class TwiceReader(StreamReader):
+        def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Any:
+            return 2 * super().partitions(start, end)
+
+    return TwiceReader(*arguments, **settings)

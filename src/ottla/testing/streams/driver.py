@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import ottla.spark
 from ottla.spark.sessions import SMALL
 from ottla.spark.source import OttlaDataSource
-from ottla.testing.streams.broken import CommitsAhead
+from ottla.testing.streams.broken import CommitsAhead, ReadsTwice
 
 TRIGGER: Final = "200 milliseconds"
 SETTINGS: Final = {
@@ -21,7 +21,7 @@ SETTINGS: Final = {
     # A process that lives for seconds: starting is most of its work.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",
 }
-SOURCES: Final[Mapping[str, type[OttlaDataSource]]] = {"ottla": OttlaDataSource, "commits-ahead": CommitsAhead}
+SOURCES: Final[Mapping[str, type[OttlaDataSource]]] = {each.name(): each for each in (OttlaDataSource, CommitsAhead, ReadsTwice)}
 
 
 class Job(NamedTuple):

@@ -72,7 +72,7 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
         "--seeds", type=lambda text: [int(each) for each in text.split(",") if each], default=[], help="1,2,3: a world each"
     )
     parser.add_argument("--broker", choices=("ottla", "apache-kafka"), default="ottla")
-    parser.add_argument("--source", choices=tuple(SOURCES), default="ottla", help="commits-ahead is broken on purpose")
+    parser.add_argument("--source", choices=tuple(SOURCES), default="ottla", help="all but the default are broken on purpose")
     return parser.parse_args(arguments)
 
 
