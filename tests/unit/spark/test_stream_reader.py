@@ -38,6 +38,9 @@ class Committer:
     def offer(self, offsets: Mapping[TopicPartition, int], *, is_last: bool = False) -> None:
         self.offered.append(([offsets[partition] for partition in sorted(offsets)], is_last))
 
+    def metrics(self) -> Mapping[str, int | str]:
+        return {"commits": len(self.offered)}
+
     def close(self) -> None:
         self.is_closed = True
 
@@ -250,5 +253,8 @@ def test_a_group_is_offered_what_was_processed(reader: Callable[..., StreamReade
     one = reader(committer)
     one.latestOffset(_t(20, 5), ALL)
     assert (committer.begun, committer.offered) == ([], [([20, 5], False)])
+    report = one.reportLatestOffset()
+    assert report is not None
+    assert (report["t"], report["#group_commit"]) == ({"0": 50, "1": 10}, {"commits": 1})
     assert reader(**{"group.id": "g"})._committer is not None
     assert reader()._committer is None
