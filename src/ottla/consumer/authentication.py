@@ -4,7 +4,7 @@ The exchange itself is pure (`core.consuming.scram`). A refusal is an Authentica
 Sources: KIP-152 (SaslAuthenticate), KIP-368 (a session's lifetime).
 """
 
-from typing import Any
+from typing import Any, Final
 
 from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
 from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
@@ -17,6 +17,9 @@ from ottla.consumer.security import PLAIN, Security
 from ottla.core.consuming.scram import ScramClient, plain
 from ottla.core.errors import ErrorCode
 
+_HANDSHAKE: Final = 17
+_HANDSHAKE_VERSION: Final = 1
+
 
 def authenticate(connection: Connection, security: Security, nonce: str) -> int:
     """Authenticates; gives the milliseconds after which the broker wants it done again (0: never).
@@ -24,6 +27,8 @@ def authenticate(connection: Connection, security: Security, nonce: str) -> int:
     Raises AuthenticationError, BrokerUnavailableError, or PeerError.
     """
     mechanism = security.sasl_mechanism
+    if not connection.speaks(_HANDSHAKE, _HANDSHAKE_VERSION):
+        raise AuthenticationError(f"broker {connection.name} knows no SASL: security.protocol must be PLAINTEXT or SSL")
     handshake = connection.ask(SaslHandshakeRequest(mechanism=mechanism), SaslHandshakeResponse)
     code = error_code(handshake.error_code)
     if code is ErrorCode.UNSUPPORTED_SASL_MECHANISM:

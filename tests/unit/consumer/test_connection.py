@@ -9,8 +9,8 @@ import pytest
 from kio.schema.metadata.v9.request import MetadataRequest
 from kio.schema.metadata.v9.response import MetadataResponse
 
-from ottla.consumer.connection import FRAME_BYTES_MAX, Connection
-from ottla.consumer.errors import BrokerUnavailableError, UnsupportedBrokerError
+from ottla.consumer.connection import FRAME_BYTES_MAX, Connection, readable
+from ottla.consumer.errors import AuthenticationError, BrokerUnavailableError, UnsupportedBrokerError
 from ottla.core.errors import PeerError
 
 FETCH, METADATA = 1, 3
@@ -130,3 +130,32 @@ def test_a_request_without_tagged_fields(canned_broker: Any, frame: Callable[[in
         assert bytes(connection.receive()) == b"answer"
         assert [connection.speaks(*asked) for asked in ((FETCH, 11), (FETCH, 12), (METADATA, 14), (999, 0))] == [True, True, False, False]
     assert broker.requests[1] == struct.pack(">hhi", 1, 11, 2) + b"\x00\x06testerbody"
+
+
+def test_a_connection_is_stale_when_it_ended_or_was_idle_or_its_session_ends(canned_broker: Any):
+    now = [100.0]
+    broker = canned_broker(lambda key, correlation: None)
+    with _connect(broker, clock=lambda: now[0]) as connection:
+        assert not connection.is_stale(60_000)
+        now[0] += 61
+        assert connection.is_stale(60_000)
+        assert not connection.is_stale(-1)
+        connection.end_after(0)
+        assert not connection.is_stale(-1)
+        connection.end_after(10_000)
+        now[0] += 8.4
+        assert not connection.is_stale(-1)
+        now[0] += 0.2
+        assert connection.is_stale(-1), "well before the broker ends it"
+    with _connect(broker) as connection:
+        connection.send(FETCH, 12, b"")
+        assert readable([connection], 5_000) == [connection], "the broker hung up"
+    assert connection.is_stale(-1), "it is closed"
+
+
+def test_a_broker_that_speaks_tls_is_told_from_one_that_makes_no_sense(canned_broker: Any):
+    broker = canned_broker(lambda key, correlation: b"\x15\x03\x03\x00\x02\x02\x0a")
+    with _connect(broker) as connection:
+        connection.send(FETCH, 12, b"")
+        with pytest.raises(AuthenticationError, match=r"security.protocol must be SSL or SASL_SSL"):
+            connection.receive()

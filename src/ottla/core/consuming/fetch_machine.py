@@ -55,7 +55,9 @@ GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN
 
 
 class _Lane:
-    """How far one range is. `looks_again`: its leader has to be looked up; `failures` in a row, since `failing_since_ms`."""
+    """How far one range is. `looks_again`: its leader has to be looked up; `failures` in a row, since `failing_since_ms`; of
+    them, those of the last `kind` on their own.
+    """
 
     __slots__ = (
         "empties",
@@ -63,6 +65,9 @@ class _Lane:
         "failing_since_ms",
         "failures",
         "is_doubted",
+        "kind",
+        "kind_failures",
+        "kind_since_ms",
         "looks_again",
         "not_before_ms",
         "partition",
@@ -78,12 +83,14 @@ class _Lane:
         self.looks_again = False
         self.is_doubted = False
         self.not_before_ms = 0.0
-        self.failures = self.empties = 0
-        self.failing_since_ms = 0.0
+        self.failures = self.kind_failures = self.empties = 0
+        self.failing_since_ms = self.kind_since_ms = 0.0
+        self.kind: type[Problem] | None = None
 
     def progress(self) -> None:
         """Something went well: what failed before does not count any more."""
         self.failures = self.empties = 0
+        self.kind = None
         self.is_doubted = False
 
 
@@ -265,7 +272,7 @@ class FetchMachine:
             self._fail(lane, refused, now_ms)
         elif error in GONE:
             lane.looks_again = lane.is_doubted = True
-            self._fail(lane, self._gone(lane), now_ms, SHORT_MS)
+            self._fail(lane, self._gone(lane), now_ms, is_short=True)
         elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
             self.problem = OutOfRange(lane.partition, lane.position, answer.log_start_offset, answer.high_watermark)
         else:
@@ -286,12 +293,12 @@ class FetchMachine:
             self._fail(lane, Refused(lane.partition, ErrorCode.OFFSET_NOT_AVAILABLE), now_ms)  # a transaction is open again
         else:
             cut = OutOfRange(lane.partition, lane.position, answer.log_start_offset, answer.high_watermark)
-            self._fail(lane, cut, now_ms, SHORT_MS)
+            self._fail(lane, cut, now_ms, is_short=True)
 
     def _look(self, lane: _Lane, view: TopicView | None, now_ms: float) -> None:
         """One lane's leader in new metadata."""
         if view is None or view.error in GONE:
-            self._fail(lane, self._gone(lane), now_ms, SHORT_MS)
+            self._fail(lane, self._gone(lane), now_ms, is_short=True)
             return
         if view.error is not ErrorCode.NONE:
             refused = Refused(lane.partition, view.error)
@@ -305,7 +312,7 @@ class FetchMachine:
             return
         partition = view.partitions.get(lane.partition.partition)
         if partition is None:
-            self._fail(lane, Unknown(lane.partition), now_ms, SHORT_MS)
+            self._fail(lane, Unknown(lane.partition), now_ms, is_short=True)
         elif partition.leader.broker_id == NO_LEADER:
             self._fail(lane, Refused(lane.partition, ErrorCode.LEADER_NOT_AVAILABLE), now_ms)
         else:
@@ -323,14 +330,17 @@ class FetchMachine:
     def _gone(self, lane: _Lane) -> Problem:
         return Recreated(lane.partition.topic, lane.topic_id, "") if lane.topic_id else Unknown(lane.partition)
 
-    def _fail(self, lane: _Lane, problem: Problem, now_ms: float, patience_ms: int | None = None, *, is_connecting: bool = False) -> None:
-        """Another try later; or the end, when it has failed for too long."""
+    def _fail(self, lane: _Lane, problem: Problem, now_ms: float, *, is_short: bool = False, is_connecting: bool = False) -> None:
+        """Another try later; or the end, when it has failed for too long (`is_short`: for SHORT_MS in this way)."""
         if lane.failures == 0:
             lane.failing_since_ms = now_ms
+        if type(problem) is not lane.kind:
+            lane.kind, lane.kind_failures, lane.kind_since_ms = type(problem), 0, now_ms
         lane.failures += 1
+        lane.kind_failures += 1
         policy = self._policy
-        patience = policy.api_timeout_ms if patience_ms is None else min(patience_ms, policy.api_timeout_ms)
-        if lane.failures >= ATTEMPTS_MIN and now_ms - lane.failing_since_ms >= patience:
+        is_over = lane.failures >= ATTEMPTS_MIN and now_ms - lane.failing_since_ms >= policy.api_timeout_ms
+        if is_over or (is_short and lane.kind_failures >= ATTEMPTS_MIN and now_ms - lane.kind_since_ms >= SHORT_MS):
             self.problem = problem
             return
         waits = policy.reconnect_backoff_ms if is_connecting else policy.retry_backoff_ms
