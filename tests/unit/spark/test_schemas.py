@@ -2,10 +2,14 @@
 
 import dataclasses
 
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+
 from ottla.columnar import COLUMNS
+from ottla.columnar.group_records import GROUP_RECORD_TYPES
 from ottla.core.diagnosis.rebalances import Rebalance
 from ottla.core.model import EventMember, GroupEvent
-from ottla.spark.schemas import EVENT_MEMBER, GROUP_EVENT, GROUP_EVENTS, KAFKA, KAFKA_WITH_HEADERS, REBALANCES
+from ottla.spark.schemas import EVENT_MEMBER, GROUP_EVENT, GROUP_EVENTS, GROUP_RECORDS, KAFKA, KAFKA_WITH_HEADERS, REBALANCES
 
 
 def _fields(kind: type) -> list[str]:
@@ -28,3 +32,7 @@ def test_the_kafka_columns_are_those_that_are_decoded():
     assert KAFKA.simpleString() == (
         "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int>"
     )
+
+
+def test_group_records_have_the_columns_that_are_decoded():
+    assert from_arrow_schema(pa.schema(GROUP_RECORD_TYPES.items())).simpleString() == GROUP_RECORDS.simpleString()
