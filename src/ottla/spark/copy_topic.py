@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from ottla.consumer.admin.client import AdminClient
-from ottla.consumer.admin.values import DescribedGroup, DescribedTopic, Failure
-from ottla.consumer.cluster import EARLIEST, LATEST
+from ottla.consumer.admin.values import EARLIEST, LATEST, DescribedGroup, DescribedTopic, Failure
 from ottla.core.model import TopicPartition
 from ottla.spark.copy_writer import CopyError, CopyWriter
 from ottla.spark.copying import MURMUR2, OFFSET_MAP, ROUTED, commits_frame, in_copying_order, route, time_so_far, translate

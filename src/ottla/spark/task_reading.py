@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.consumer.admin.client import AdminClient
-from ottla.consumer.admin.values import DescribedTopic, Failure
-from ottla.consumer.cluster import EARLIEST
+from ottla.consumer.admin.values import EARLIEST, DescribedTopic, Failure
 from ottla.consumer.errors import ClientError, OffsetOutOfRangeError, TopicRecreatedError, UnknownTopicError
 from ottla.consumer.fetching import FetchedRecords, FetchRange
 from ottla.consumer.settings import ClientSettings

@@ -77,7 +77,7 @@ def command(
 
 def _check_addresses(bootstrap_server: str) -> None:
     """Before Spark starts, which takes its time."""
-    from ottla.consumer.cluster import parse_addresses
+    from ottla.consumer.addresses import parse_addresses
 
     try:
         parse_addresses(bootstrap_server)

@@ -12,8 +12,7 @@ from ottla.cli.groups.options import GroupsOptions
 from ottla.cli.groups.tables import Column, table, text_of
 from ottla.cli.groups.transcript import Transcript
 from ottla.consumer.admin.client import AdminClient
-from ottla.consumer.admin.values import CommittedOffset, DescribedGroup, DescribedMember, Failure
-from ottla.consumer.cluster import LATEST
+from ottla.consumer.admin.values import LATEST, CommittedOffset, DescribedGroup, DescribedMember, Failure
 from ottla.core.groups.placement import java_order
 from ottla.core.groups.subscription import CONSUMER_PROTOCOL_TYPE
 from ottla.core.model import TopicPartition

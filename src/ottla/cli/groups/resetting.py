@@ -16,8 +16,7 @@ from ottla.cli.groups.tables import Column, table
 from ottla.cli.groups.times import parse_datetime_ms, parse_duration_ms
 from ottla.cli.groups.transcript import Transcript
 from ottla.consumer.admin.client import AdminClient
-from ottla.consumer.admin.values import CommittedOffset, Failure
-from ottla.consumer.cluster import EARLIEST, LATEST
+from ottla.consumer.admin.values import EARLIEST, LATEST, CommittedOffset, Failure
 from ottla.core.errors import ErrorCode
 from ottla.core.groups.placement import java_order
 from ottla.core.model import TopicPartition

@@ -14,30 +14,24 @@ _OFFSET_MAX: Final = 2**63 - 2
 
 
 class Walked(NamedTuple):
-    """The first `size_bytes` bytes are the whole batches below the end that was asked for, `batches` of them.
-
-    `next_offset` is where to go on: behind the last whole batch, or at the first one that begins at the end or later; -1 without any.
-    """
+    """The first `size_bytes` bytes are whole batches; `next_offset` is where to go on behind the last of them, -1 without any."""
 
     size_bytes: int
-    batches: int
     next_offset: int
 
 
-def walk(records: memoryview, end: int) -> Walked:
-    """Walks the batches of `records` that begin before offset `end`. Raises PeerError for bytes that are no batches of format 2."""
-    at, count, next_offset, size = 0, 0, -1, len(records)
+def walk(records: memoryview) -> Walked:
+    """Walks whole batches; the last one may be cut, and is left out. Raises PeerError for bytes that are no batches of format 2."""
+    at, next_offset, size = 0, -1, len(records)
     while at + HEADER_BYTES <= size:
         base, length, magic, delta = _HEAD.unpack_from(records, at)
         if magic != MAGIC:
             raise PeerError(f"a batch of format {magic}: only format {MAGIC} is read (Kafka 0.11 and later)")
         if length < BATCH_LENGTH_MIN or base < 0 or delta < 0 or base + delta > _OFFSET_MAX:
             raise PeerError("a batch header with an impossible length or offset")
-        if base >= end:
-            return Walked(at, count, max(base, next_offset))
         following = at + LENGTH_OVERHEAD_BYTES + length
         if following > size:
             break
         next_offset = base + delta + 1
-        at, count = following, count + 1
-    return Walked(at, count, next_offset)
+        at = following
+    return Walked(at, next_offset)

@@ -181,7 +181,7 @@ class FetchMachine:
                 elif answer.records:
                     found.extend(self._take(lane, answer, is_first, now_ms))
                 elif not was_adopted:  # it was asked before the range was known: what it did not find may be there now
-                    self._empty(lane, answer, is_first, now_ms)
+                    found.extend(self._empty(lane, answer, is_first, now_ms))
             is_first = is_first and not (answer and answer.records)
         return found
 
@@ -237,7 +237,7 @@ class FetchMachine:
 
     def _take(self, lane: _Lane, answer: PartitionAnswer, is_first: bool, now_ms: float) -> list[FetchedRecords]:
         """The batches of one partition. `is_first`: no records came before them in the answer."""
-        walked = walk(answer.records, lane.end)
+        walked = walk(answer.records)
         if walked.next_offset < 0:
             if is_first:  # the first batch comes whole, however large it is (KIP-74)
                 self._fail(lane, Refused(lane.partition, ErrorCode.RECORD_LIST_TOO_LARGE), now_ms)
@@ -252,8 +252,6 @@ class FetchMachine:
             self._lanes[lane.partition] = lane
         else:
             self._begin(lane.partition)
-        if walked.batches == 0:
-            return []
         records = answer.records[: walked.size_bytes].toreadonly()
         return [FetchedRecords(lane.partition, position, walked.next_offset, records, answer.aborted)]
 
@@ -278,7 +276,7 @@ class FetchMachine:
         else:
             self.problem = refused
 
-    def _empty(self, lane: _Lane, answer: PartitionAnswer, is_first: bool, now_ms: float) -> None:
+    def _empty(self, lane: _Lane, answer: PartitionAnswer, is_first: bool, now_ms: float) -> list[FetchedRecords]:
         """No batch came: there is none yet, none any more, or there was no room left in the answer.
 
         `is_first`: no records came before in the answer, so that a batch would have been there if there is one.
@@ -289,11 +287,13 @@ class FetchMachine:
             if lane.empties >= EMPTY_TO_END:
                 del self._lanes[lane.partition]
                 self._begin(lane.partition)
+                return [FetchedRecords(lane.partition, lane.position, lane.end, memoryview(b""))]
         elif answer.high_watermark >= lane.end:
             self._fail(lane, Refused(lane.partition, ErrorCode.OFFSET_NOT_AVAILABLE), now_ms)  # a transaction is open again
         else:
             cut = OutOfRange(lane.partition, lane.position, answer.log_start_offset, answer.high_watermark)
             self._fail(lane, cut, now_ms, is_short=True)
+        return []
 
     def _look(self, lane: _Lane, view: TopicView | None, now_ms: float) -> None:
         """One lane's leader in new metadata."""

@@ -17,8 +17,10 @@ class FetchRange(NamedTuple):
 class FetchedRecords(NamedTuple):
     """Whole record batches (read-only bytes) that hold every record of `partition` with position <= offset < next_offset.
 
-    The first and the last batch may hold records outside the range that was asked for. `aborted`: pairs of producer id and first offset
-    of transactions that were aborted, for these batches and in the order of their offsets; empty unless only committed records are read.
+    They come as the broker gave them: the first one may begin before `position`, and the last ones may lie behind the range that was asked
+    for. A range has been read when `next_offset` reaches its end; where nothing is left up to there, `records` are empty. `aborted`: pairs
+    of producer id and first offset of transactions that were aborted, in the order of their offsets; empty unless only committed records
+    are read.
     """
 
     partition: TopicPartition
