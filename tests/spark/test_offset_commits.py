@@ -152,7 +152,7 @@ def dump(reference: Any, place: Place) -> list[Dumped]:
         elif match := LINE.match(line):
             value = None if match[4] == "<DELETE>" else json.loads(match[4])
             found.append(Dumped(partition, int(match[1]), int(match[2]), json.loads(match[3]), value))
-    return found
+    return sorted(found, key=lambda record: (record.partition, record.offset))
 
 
 def of_commit(record: Dumped) -> dict[str, Any]:

@@ -83,23 +83,12 @@ def test_a_batch_replaces_and_a_stream_goes_on_where_it_was(spark: Any, servers:
     history = Tables(spark, str(stream)).read("lag_history", LAG_HISTORY).where("event = 'end' AND `group` = 'a'").orderBy("at")
     assert [(row["committed_offset"], row["lag"]) for row in history.collect()] == [(10, 20), (25, 5)]
 
-    for _ in range(2):
-        done = invoke(servers, "lag", batch, "--group", "a", "--topic", "t")
-        assert done.exit_code == 0, done.output
+    done = invoke(servers, "lag", batch, "--group", "a", "--topic", "t")
+    assert done.exit_code == 0, done.output
     assert lags(batch) == {("a", 25, 5)}
-    assert done.output.splitlines()[0].split() == [
-        "group",
-        "topic",
-        "partitions",
-        "lag",
-        "worst",
-        "partition",
-        "its",
-        "lag",
-        "beyond",
-        "end",
-        "last",
-        "commit",
-    ]
+    lines = done.output.splitlines()
+    assert lines[0].split() == ["group", "topic", "partitions", "lag", "worst", "beyond", "last", "commit"]
+    assert lines[2].split()[:6] == ["a", "t", "1", "5", "0:", "5"]
+    assert max(map(len, lines[:3])) <= 80
     history = Tables(spark, str(batch)).read("lag_history", LAG_HISTORY)
     assert {(row["event"], row["lag"]) for row in history.where("event = 'commit'").collect()} == {("commit", 20), ("commit", 5)}

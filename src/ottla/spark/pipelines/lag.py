@@ -107,10 +107,9 @@ def overview(lags: DataFrame) -> DataFrame:
     by_topic = lags.groupBy("group", "topic").agg(
         F.count("*").alias("partitions"),
         F.sum("lag").alias("lag"),
-        F.max_by("partition", "lag").alias("worst partition"),
-        F.max("lag").alias("its lag"),
-        F.count_if("is_beyond_end").alias("beyond end"),
-        F.date_format(F.max("committed_at"), "yyyy-MM-dd HH:mm:ss").alias("last commit"),
+        F.concat_ws(": ", F.max_by("partition", "lag"), F.max("lag")).alias("worst"),
+        F.count_if("is_beyond_end").alias("beyond"),
+        F.date_format(F.max("committed_at"), "MM-dd HH:mm:ss").alias("last commit"),
     )
     return by_topic.orderBy(F.desc("lag"), "group", "topic")
 

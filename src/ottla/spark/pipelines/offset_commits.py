@@ -26,8 +26,8 @@ def overview(commits: DataFrame) -> DataFrame:
         F.count_distinct("topic_partition").alias("partitions"),
         F.count_if(~F.col("is_tombstone")).alias("commits"),
         F.count_if("is_tombstone").alias("tombstones"),
-        F.date_format(F.min("commit_timestamp"), "yyyy-MM-dd HH:mm:ss").alias("first"),
-        F.date_format(F.max("commit_timestamp"), "yyyy-MM-dd HH:mm:ss").alias("last"),
+        F.date_format(F.min("commit_timestamp"), "MM-dd HH:mm:ss").alias("first"),
+        F.date_format(F.max("commit_timestamp"), "MM-dd HH:mm:ss").alias("last"),
     )
     return by_topic.orderBy("group", "topic")
 
