@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import cramjam
 from aiokafka.record.memory_records import MemoryRecords
 from peers import OTTLA, arguments
 from report import Metric, Report, at_least
@@ -18,12 +19,12 @@ from report import Metric, Report, at_least
 from ottla.columnar import COLUMNS, GROUP_RECORD_TYPES, GroupRecordDecoder, RecordBatchDecoder
 from ottla.core.groups.records import OffsetRecord, OffsetValue, encode_key, encode_value
 from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
+from ottla.core.records.batch import HEADER_BYTES, encode_batch, seal
 from ottla.core.records.compression import Codec
 
 AIOKAFKA = "aiokafka"
 BUFFER_BYTES, BUFFER_BYTES_SMALL = 8 << 20, 1 << 18
-BATCH_BYTES = 16 * 1024
+BATCH_BYTES, LZ4_BLOCK_BYTES = 16 * 1024, 64 * 1024
 KEY_BYTES, KINDS = 12, 8
 RUNS = 5
 """Of each round the fastest of so many runs counts: what else the machine does only takes away."""
@@ -46,13 +47,29 @@ class Case(NamedTuple):
     def buffer(self, bytes_min: int) -> tuple[bytes, int]:
         """Fetched bytes of at least so many plain bytes, and how many records they hold."""
         dice, buffer, count = random.Random(1), bytearray(), 0
-        kinds = [encode_batch([self.make(dice, number) for number in range(self.per_batch)], codec=self.codec) for _ in range(KINDS)]
+        kinds = [encode([self.make(dice, number) for number in range(self.per_batch)], self.codec) for _ in range(KINDS)]
         while count * self.plain_bytes < bytes_min:
             batch = kinds[count // self.per_batch % KINDS]
             batch[:8] = count.to_bytes(8)  # as a broker does; the checksum does not cover it
             buffer += batch
             count += self.per_batch
         return bytes(buffer), count
+
+
+def encode(records: list[Record], codec: Codec) -> bytearray:
+    """A batch as clients write it: their lz4 frames have no checksums of blocks, which the batch's own makes needless."""
+    if codec is not Codec.LZ4:
+        return encode_batch(records, codec=codec)
+    batch = encode_batch(records)
+    plain = bytes(batch[HEADER_BYTES:])
+    batch[HEADER_BYTES:] = b"\x04\x22\x4d\x18\x60\x40\x82"
+    for at in range(0, len(plain), LZ4_BLOCK_BYTES):
+        block = bytes(cramjam.lz4.compress_block(plain[at : at + LZ4_BLOCK_BYTES], store_size=False))
+        batch += len(block).to_bytes(4, "little") + block
+    batch += bytes(4)
+    batch[8:12], batch[22] = (len(batch) - 12).to_bytes(4), codec
+    seal(batch)
+    return batch
 
 
 def record_of(value_bytes: int) -> Callable[[random.Random, int], Record]:

@@ -24,6 +24,13 @@ _GUESS_GROWTH: Final = 4
 _TOO_SMALL: Final = "failed to write whole buffer"
 
 
+# What the frames of Kafka's own client and of librdkafka begin with: independent blocks of at most 64 kB, no other checksum than that of
+# these bytes. Their blocks can be inflated one by one, in half the time that reading the frame takes.
+_LZ4_COMMON: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
+_LZ4_BLOCK_BYTES_MAX: Final = 64 * 1024
+_LZ4_STORED: Final = 1 << 31
+
+
 class Codec(IntEnum):
     """Bits 0-2 of a batch's attributes."""
 
@@ -34,6 +41,7 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
+_INTO: Final = {Codec.GZIP: cramjam.gzip.decompress_into, Codec.LZ4: cramjam.lz4.decompress_into, Codec.ZSTD: cramjam.zstd.decompress_into}
 NONE: Final = Codec.NONE
 GZIP: Final = Codec.GZIP
 SNAPPY: Final = Codec.SNAPPY
@@ -84,12 +92,39 @@ def decompress_into(codec: Codec, data: bytes | bytearray | memoryview, output: 
     try:
         if codec is Codec.SNAPPY:
             return _decompress_snappy(memoryview(data), output)
-        into = {Codec.GZIP: cramjam.gzip, Codec.LZ4: cramjam.lz4, Codec.ZSTD: cramjam.zstd}[codec].decompress_into
-        return int(into(data, output))
+        if codec is Codec.LZ4 and (written := _decompress_common_lz4(memoryview(data), output)) is not None:
+            return written
+        return int(_INTO[codec](data, output))
     except cramjam.DecompressionError as error:
         if _TOO_SMALL in str(error):
             return None
         raise PeerError(f"the batch's {codec.name.lower()} data cannot be decompressed: {error}") from error
+
+
+def _decompress_common_lz4(data: memoryview, output: memoryview) -> int | None:
+    """As `decompress_into`; None for any frame that is not of the common form, or not sound: the frame's own reader has the last word."""
+    at, written, end = len(_LZ4_COMMON), 0, len(data)
+    if bytes(data[:at]) != _LZ4_COMMON:
+        return None
+    while end - at >= 4:
+        size = int.from_bytes(data[at : at + 4], "little")
+        at += 4
+        if size == 0:
+            return written if at == end else None
+        room = output[written : written + _LZ4_BLOCK_BYTES_MAX]
+        block = data[at : at + (size & ~_LZ4_STORED)]
+        at += len(block)
+        if size & _LZ4_STORED:
+            if len(block) > len(room):
+                return None
+            room[: len(block)] = block
+            written += len(block)
+            continue
+        try:
+            written += int(cramjam.lz4.decompress_block_into(block, room, output_len=len(room)))
+        except cramjam.DecompressionError:
+            return None
+    return None
 
 
 def too_much(codec: Codec, output_bytes_max: int) -> PeerError:

@@ -1,12 +1,13 @@
 """The codecs: round trips, the framings that Kafka's clients use, and frames that lie about their size."""
 
+import random
 import zlib
 
 import cramjam
 import pytest
 
 from ottla.core.errors import PeerError
-from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress, decompress
+from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress, decompress, decompress_into
 
 LIMIT = 1 << 20
 PLAIN = b"".join(b"record %d;" % number for number in range(20_000))
@@ -98,3 +99,48 @@ def test_levels_are_how_hard_it_tries(codec: Codec, levels: tuple[int, int]) -> 
 def test_codecs_without_levels_take_none() -> None:
     assert compress(NONE, PLAIN, 3) == PLAIN
     assert compress(SNAPPY, PLAIN, 3) == compress(SNAPPY, PLAIN)
+
+
+def _common_lz4(data: bytes) -> bytearray:
+    """A frame as Kafka's own client and librdkafka write it; blocks that do not get smaller are stored."""
+    frame = bytearray(b"\x04\x22\x4d\x18\x60\x40\x82")
+    for at in range(0, len(data), 1 << 16):
+        block = data[at : at + (1 << 16)]
+        packed = bytes(cramjam.lz4.compress_block(block, store_size=False))
+        if len(packed) < len(block):
+            frame += len(packed).to_bytes(4, "little") + packed
+        else:
+            frame += (len(block) | 1 << 31).to_bytes(4, "little") + block
+    return frame + bytes(4)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1 << 16, (1 << 16) + 1, 200_000])
+@pytest.mark.parametrize("kind", ["text", "noise"])
+def test_common_lz4_frames(size: int, kind: str) -> None:
+    data = (PLAIN if kind == "text" else random.Random(1).randbytes(200_000))[:size]
+    frame, output = _common_lz4(data), memoryview(bytearray(size))
+    assert bytes(cramjam.lz4.decompress(bytes(frame))) == data
+    assert decompress_into(LZ4, frame, output) == size
+    assert output == data
+    if size:
+        assert decompress_into(LZ4, frame, output[:-1]) is None
+
+
+def test_damaged_common_lz4_frames_are_judged_as_their_reader_does() -> None:
+    dice, frame, verdicts = random.Random(2), _common_lz4(PLAIN[:3000]), set()
+    for _ in range(3000):
+        damaged = bytearray(frame)
+        for _ in range(dice.randrange(1, 3)):
+            damaged[dice.randrange(len(damaged))] = dice.randrange(256)
+        del damaged[len(damaged) - dice.choice([0, 0, dice.randrange(9)]) :]
+        try:
+            expected: bytes | None = bytes(cramjam.lz4.decompress(bytes(damaged)))
+        except cramjam.DecompressionError:
+            expected = None
+        try:
+            found: bytes | None = decompress(LZ4, damaged, output_bytes_max=LIMIT)
+        except PeerError:
+            found = None
+        assert found == expected
+        verdicts.add(found is None)
+    assert verdicts == {True, False}
