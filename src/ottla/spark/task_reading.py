@@ -78,10 +78,11 @@ def _decode(settings: ReadSettings, wanted: FetchRange, fetched: FetchedRecords)
     from ottla.columnar.group_records import GroupRecordDecoder
 
     topic, partition = wanted.partition
+    decoder: GroupRecordDecoder | RecordBatchDecoder
     if settings.decode == GROUP_RECORDS:
-        commits = GroupRecordDecoder(partition, columns=settings.columns, rows_max=settings.rows_max)
-        return commits.decode(fetched.records, offset_start=wanted.start, offset_end=wanted.end)
-    decoder = RecordBatchDecoder(topic, partition, columns=settings.columns, rows_max=settings.rows_max)
+        decoder = GroupRecordDecoder(partition, columns=settings.columns, rows_max=settings.rows_max)
+    else:
+        decoder = RecordBatchDecoder(topic, partition, columns=settings.columns, rows_max=settings.rows_max)
     return decoder.decode(fetched.records, offset_start=wanted.start, offset_end=wanted.end, aborted=fetched.aborted)
 
 

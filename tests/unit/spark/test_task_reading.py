@@ -15,7 +15,7 @@ from ottla.core.errors import ErrorCode
 from ottla.core.model import Record, TopicPartition
 from ottla.core.records.batch import encode_batch
 from ottla.spark.fetchers import Fetchers
-from ottla.spark.options import GROUP_RECORDS, ReadSettings
+from ottla.spark.options import GROUP_RECORDS, RECORDS, ReadSettings
 from ottla.spark.planning import DataLossError
 from ottla.spark.ranges import OffsetRange, ReadTask
 from ottla.spark.task_reading import read
@@ -108,6 +108,23 @@ def test_several_ranges_as_they_come_in_batches_of_few_rows():
     batches = _read(fetcher, (OffsetRange("t", 0, 0, 6), OffsetRange("t", 1, 7, 8)), rows_max=3)
     assert [batch.num_rows for batch in batches] == [3, 2, 1, 1]
     assert _offsets(batches) == [*_of(0, 0, 1, 2, 3, 4), (1, 7), (0, 5)]
+
+
+@pytest.mark.parametrize("decode", [RECORDS, GROUP_RECORDS])
+def test_records_of_aborted_transactions_are_no_rows(decode: str):
+    batches = [
+        encode_batch(
+            [Record(offset, 0, b"k", b"v")],
+            base_offset=offset,
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        for offset, producer_id in ((0, 7), (1, 8))
+    ]
+    fetched = FetchedRecords(T0, 0, 2, memoryview(b"".join(batches)), ((7, 0),))
+    assert _offsets(_read(ScriptFetcher([fetched]), _ranges(0, 2), decode=decode)) == _of(0, 1)
 
 
 def test_records_of_groups_as_columns():
