@@ -78,7 +78,7 @@ def test_rows_come_back_as_they_were_written_and_keys_lie_where_java_puts_them(
     assert {m.partition() for found in messages.values() for m in found if m.value() in chosen} == {1}
 
     source = spark.readStream.format("ottla").option("kafka.bootstrap.servers", servers).option("subscribe", first)
-    stream = source.option("startingOffsets", "earliest").option("includeHeaders", "true").option("maxOffsetsPerTrigger", "120").load()
+    stream = source.option("startingOffsets", "earliest").option("includeHeaders", "true").option("maxOffsetsPerTrigger", "150").load()
     sink = stream.select("key", "value", "headers").writeStream.format("ottla").option("kafka.bootstrap.servers", servers)
     query = sink.option("topic", copied).option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
     assert query.awaitTermination(60)
