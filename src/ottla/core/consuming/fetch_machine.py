@@ -42,13 +42,14 @@ LOOK_AGAIN: Final = frozenset(
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.REPLICA_NOT_AVAILABLE,
         ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.LISTENER_NOT_FOUND,
         ErrorCode.BROKER_NOT_AVAILABLE,
     }
 )
 """Somebody else may lead the partition now."""
-TRY_AGAIN: Final = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
+TRY_AGAIN: Final = frozenset({ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
 """The same broker may do better a little later."""
 GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID})
 """The topic may have been deleted, or made anew."""
@@ -266,7 +267,6 @@ class FetchMachine:
             lane.looks_again = True
             self._fail(lane, refused, now_ms)
         elif error in TRY_AGAIN:
-            lane.looks_again = error is ErrorCode.UNKNOWN_LEADER_EPOCH
             self._fail(lane, refused, now_ms)
         elif error in GONE:
             lane.looks_again = lane.is_doubted = True

@@ -242,14 +242,33 @@ def test_a_leader_that_the_answer_names_is_asked_at_once() -> None:
 
 
 def test_brokers_that_name_each_other_for_ever_are_not_asked_without_a_pause() -> None:
-    machine = machine_of(FetchRange(ZERO, 0, 10))
-    for epoch in range(6, 9):
-        (send,) = machine.todo(0)
-        machine.answered(send.broker_id, [PartitionAnswer(ZERO, ErrorCode.FENCED_LEADER_EPOCH, moved_to=Leader(epoch, epoch))], 0)
-    (send,) = machine.todo(0)
-    machine.answered(send.broker_id, [PartitionAnswer(ZERO, ErrorCode.FENCED_LEADER_EPOCH, moved_to=Leader(9, 9))], 0)
+    machine, now = machine_of(FetchRange(ZERO, 0, 10)), 100_000
+    for epoch in range(6, 10):
+        (send,) = machine.todo(now)
+        assert isinstance(send, Send)
+        machine.answered(send.broker_id, [PartitionAnswer(ZERO, ErrorCode.FENCED_LEADER_EPOCH, moved_to=Leader(epoch, epoch))], now)
+    assert machine.todo(now) == []
+    assert machine.wake_ms(now) is not None
+    assert machine.problem is None
+
+
+def test_a_partition_is_asked_for_of_one_broker_at_a_time() -> None:
+    machine = machine_of(FetchRange(ZERO, 10, 20, "id-t"))
+    assert machine.adopt(3, (PartitionAsk(ZERO, 10, 4, "id-t"),))
+    assert machine.todo(0) == [], "broker 1 leads now, but an answer of broker 3 is on its way"
+    machine.answered(3, [PartitionAnswer(ZERO, ErrorCode.NOT_LEADER_OR_FOLLOWER)], 0)
     assert machine.todo(0) == []
-    assert machine.wake_ms(0) is not None
+    assert machine.todo(100) == [Refresh(("t",))]
+
+
+def test_one_broker_whose_metadata_lags_behind_does_not_make_a_topic_another_one() -> None:
+    world = World({ZERO: log_of(0)}, topic_ids={"t": "id-old"})
+
+    def catch_up(now: float) -> None:
+        world.topic_ids["t"] = "id-old" if now < 50 else "id-t"
+
+    world.metadata_trouble = catch_up
+    assert world.run(FetchRange(ZERO, 0, 10, "id-t")).is_done
 
 
 def test_the_next_request_goes_out_before_the_records_are_worked_on() -> None:
