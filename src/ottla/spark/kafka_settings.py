@@ -23,6 +23,9 @@ _REFUSED: Final[Mapping[str, str]] = {
 _NOT_THE_CLIENT_S: Final = frozenset({GROUP_ID, "kafka.auto.offset.reset"})
 """Read elsewhere: they say where to start."""
 
+_OF_MEMBERS: Final = ("kafka.session.timeout.ms", "kafka.heartbeat.interval.ms", "kafka.max.poll.interval.ms")
+"""Spark's own source hands them to consumers that are members of no group either; people set them where its warning says so."""
+
 _GROUP_WARNING: Final = (
     'Kafka option "kafka.group.id" is set on this query. Here it joins no group and commits nothing, so that queries with one id do not get'
     " in each other's way; it only names the group of startingOffsets=group. To commit the query's progress, set the option \"group.id\"."
@@ -39,7 +42,9 @@ def parse_kafka_options(options: Mapping[str, str]) -> ClientSettings:
     if not options.get("kafka.bootstrap.servers", "").strip():
         raise OptionError("Option 'kafka.bootstrap.servers' must be specified: where the brokers are, host:port,host:port.")
     properties = {
-        name.removeprefix(PREFIX): value for name, value in options.items() if name.startswith(PREFIX) and name not in _NOT_THE_CLIENT_S
+        name.removeprefix(PREFIX): value
+        for name, value in options.items()
+        if name.startswith(PREFIX) and name not in _NOT_THE_CLIENT_S and name not in _OF_MEMBERS
     }
     try:
         return parse_client_settings({"client.id": CLIENT_ID, **properties})
@@ -47,8 +52,11 @@ def parse_kafka_options(options: Mapping[str, str]) -> ClientSettings:
         raise OptionError(f"Kafka option '{str(error).split(' ', 1)[0]}': {error}.") from error
 
 
-def warn_of_group_id(options: Mapping[str, str]) -> None:
-    """Says what kafka.group.id does not do here."""
+def warn_of_group_options(options: Mapping[str, str]) -> None:
+    """Says what kafka.group.id, and the times of a group's members, do not do here."""
+    for name in _OF_MEMBERS:
+        if name in options:
+            log.warning('Kafka option "%s" has no effect: it is for members of a group, and no group is joined here.', name)
     if GROUP_ID in options:
         log.warning(_GROUP_WARNING)
         if "groupidprefix" in options:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from ottla.spark.kafka_settings import parse_kafka_options, warn_of_group_id
+from ottla.spark.kafka_settings import parse_kafka_options, warn_of_group_options
 from ottla.spark.option_values import OptionError
 
 NEEDED = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -38,10 +38,18 @@ def test_what_is_refused(name: str, value: str, message: str):
 
 def test_a_group_id_is_warned_of(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.WARNING):
-        warn_of_group_id({"kafka.group.id": "g", "groupidprefix": "p"})
+        warn_of_group_options({"kafka.group.id": "g", "groupidprefix": "p"})
     first, second = caplog.messages
     assert "joins no group and commits nothing" in first
     assert second == "Option groupIdPrefix will be ignored as option kafka.group.id has been set."
     caplog.clear()
-    warn_of_group_id({"groupidprefix": "p"})
+    warn_of_group_options({"groupidprefix": "p"})
     assert caplog.messages == []
+
+
+def test_times_of_members_have_no_effect_and_say_so(caplog: pytest.LogCaptureFixture):
+    options = {**NEEDED, "kafka.session.timeout.ms": "10", "kafka.heartbeat.interval.ms": "1"}
+    assert parse_kafka_options(options) == parse_kafka_options(NEEDED)
+    with caplog.at_level(logging.WARNING):
+        warn_of_group_options(options)
+    assert [message.split('"')[1] for message in caplog.messages] == ["kafka.session.timeout.ms", "kafka.heartbeat.interval.ms"]
