@@ -49,7 +49,7 @@ def parse_kafka_options(options: Mapping[str, str]) -> ClientSettings:
     try:
         return parse_client_settings({"client.id": CLIENT_ID, **properties})
     except ValueError as error:
-        raise OptionError(f"Kafka option '{str(error).split(' ', 1)[0]}': {error}.") from error
+        raise OptionError(f"Kafka option {error}.") from error
 
 
 def warn_of_group_options(options: Mapping[str, str]) -> None:

@@ -25,9 +25,10 @@ def test_settings_of_the_client():
         ("kafka.value.deserializer", "x", "Kafka option 'value.deserializer' is not supported: values come as binary"),
         ("kafka.enable.auto.commit", "false", "Kafka option 'enable.auto.commit' is not supported"),
         ("kafka.interceptor.classes", "", "Kafka option 'interceptor.classes' is not supported"),
-        ("kafka.max.poll.records", "5", "Kafka option 'max.poll.records': max.poll.records is not supported: .*max.partition.fetch.bytes"),
-        ("kafka.fetch.max.wait.ms", "soon", "Kafka option 'fetch.max.wait.ms': fetch.max.wait.ms must be a whole number"),
-        ("kafka.no.such.thing", "5", "Kafka option 'no.such.thing': no.such.thing is no property of a Kafka consumer"),
+        ("kafka.max.poll.records", "5", "Kafka option max.poll.records is not supported: .*max.partition.fetch.bytes"),
+        ("kafka.fetch.max.wait.ms", "soon", "Kafka option fetch.max.wait.ms must be a whole number"),
+        ("kafka.no.such.thing", "5", "Kafka option no.such.thing is no property of a Kafka consumer"),
+        ("kafka.bootstrap.servers", "localhost", "Kafka option bootstrap.servers: 'localhost' is no host:port"),
         ("kafka.bootstrap.servers", " ", "Option 'kafka.bootstrap.servers' must be specified"),
     ],
 )
