@@ -113,14 +113,15 @@ class Fetcher:
         not connected, and nothing is raised: a failure shows in the next `read`.
         """
         by_broker: dict[int, list[PartitionAsk]] = {}
-        for partition, start, _, topic_id in sorted(ranges):
+        first = {each.partition: each for each in sorted(ranges, reverse=True)}  # of several ranges of a partition, the first
+        for partition, start, _, topic_id in sorted(first.values()):
             leader = self._leaders.leader(partition)
             known_id = self._leaders.topic_id(partition.topic)
             if leader is not None and topic_id in ("", known_id):
                 by_broker.setdefault(leader.broker_id, []).append(PartitionAsk(partition, start, leader.epoch, known_id))
         for broker_id, asks in by_broker.items():
             link = self._links.get(broker_id)
-            if link is None or link.asks:
+            if link is None or link.asks or link.connection.is_stale(self._settings.connections_max_idle_ms):
                 continue
             try:
                 self._send(link, tuple(asks), max_wait_ms=0, max_bytes=min(AHEAD_BYTES_MAX, self._policy.max_bytes))

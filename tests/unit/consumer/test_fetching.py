@@ -222,6 +222,18 @@ def test_what_was_asked_for_ahead_is_used_or_dropped(world: World) -> None:
     assert len(world.peers) == before + 1, "the connection with the answer nobody wants was closed"
 
 
+def test_one_offset_of_a_partition_is_asked_for_ahead_and_only_where_that_can_be(world: World) -> None:
+    fetcher = world.fetcher()
+    world.script = [fetched(0, batch(0, 10)), fetched(0, batch(10, 10))]
+    list(fetcher.read([FetchRange(ZERO, 0, 10)]))
+    fetcher.fetch_ahead([FetchRange(ZERO, 30, 40), FetchRange(ZERO, 10, 20), FetchRange(ONE, 0, 10)])
+    assert world.sent == [("a", 0), ("a", 10)], "broker b is not connected"
+    list(fetcher.read([FetchRange(ZERO, 10, 20)]))
+    world.peers[-1].close()
+    fetcher.fetch_ahead([FetchRange(ZERO, 20, 30)])
+    assert len(world.sent) == 2, "the broker has hung up"
+
+
 def test_a_failure_ahead_is_not_told(world: World) -> None:
     fetcher = world.fetcher()
     world.script = [fetched(0, batch(0, 10)), BrokerUnavailableError("gone"), fetched(0, batch(10, 10))]
