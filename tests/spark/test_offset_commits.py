@@ -240,7 +240,7 @@ def test_s2_commits_and_generations_are_what_kafka_s_dump_tool_prints(spark: Any
     expected = [of_commit(record) for record in dumped if record.record_type in (0, 1)]
     assert len([row for row in expected if stamp in row["group"]]) >= 14
     assert rows(commits["offset_commits"]) == expected
-    assert METADATA in {row["metadata"] for row in expected}
+    assert any(METADATA in (row["metadata"] or "") for row in expected)  # confluent-kafka commits a null character behind it
     assert {stamp in row["group"] for row in expected if row["is_tombstone"]} >= {True}
 
     generations = rows(groups["group_generations"])
