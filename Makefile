@@ -42,6 +42,7 @@ bench: setup java
 	$(BIN)/python benchmarks/flush.py
 	$(BIN)/python benchmarks/restart.py
 	$(BIN)/python benchmarks/load.py --rounds 1
+	$(BIN)/python benchmarks/decode.py
 	$(BIN)/python benchmarks/cleaner.py
 	$(BIN)/python benchmarks/memory.py --rounds 1
 	$(BIN)/python benchmarks/groups.py --rounds 3

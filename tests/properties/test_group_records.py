@@ -223,7 +223,7 @@ def _columnar(buffer: bytes | bytearray) -> list[dict[str, Any]]:
     return rows
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(entries(), min_size=1, max_size=9), min_size=1, max_size=3), st.sampled_from([Codec.NONE, Codec.NONE, Codec.LZ4]))
 def test_equal_to_the_plain_decoders(parts: list, codec: Codec):
     records, buffer = [], bytearray()

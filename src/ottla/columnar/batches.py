@@ -26,6 +26,7 @@ ARENA_BYTES_MIN = 1024 * 1024
 ARENA_GROWTH = 4
 
 _BATCHES_MIN = 256
+_CODECS = {codec.value: codec for codec in Codec}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,10 @@ _idle_arenas: list[_Arena] = []
 @contextmanager
 def _arena() -> Iterator[_Arena]:
     """An arena that nobody else uses, from an earlier decoding if there is one; one that grew large is not kept."""
-    arena = _idle_arenas.pop() if _idle_arenas else _Arena()
+    try:
+        arena = _idle_arenas.pop()
+    except IndexError:
+        arena = _Arena()
     try:
         yield arena
     finally:
@@ -146,7 +150,9 @@ def _expanded(batches: Batches, tasks: Array) -> Iterator[Piece]:
         for number, (start, end, attributes) in enumerate(columns):
             data = batches.buffer[start:end]
             try:
-                codec = _codec(attributes & CODEC_MASK)
+                codec = _CODECS.get(attributes & CODEC_MASK)
+                if codec is None:
+                    raise PeerError(f"a batch names codec {attributes & CODEC_MASK}, which does not exist")
                 size = arena.put(codec, data, at) if at < PIECE_BYTES else None
             except PeerError:
                 yield _piece(arena, table[first:number], rows_max)
@@ -171,10 +177,3 @@ def _piece(arena: _Arena, table: Array, rows_max: int) -> Piece:
 def wrong_checksum(batch: Array) -> PeerError:
     """What is wrong with a batch (a row of the table) whose checksum is not the one that it claims."""
     return PeerError(f"CRC-32C of the record batch at offset {batch[kernels.BASE_OFFSET]} is wrong")
-
-
-def _codec(number: int) -> Codec:
-    try:
-        return Codec(number)
-    except ValueError as error:
-        raise PeerError(f"a batch names codec {number}, which does not exist") from error

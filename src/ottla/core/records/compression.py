@@ -28,6 +28,7 @@ _TOO_SMALL: Final = "failed to write whole buffer"
 # these bytes. Their blocks can be inflated one by one, in half the time that reading the frame takes.
 _LZ4_COMMON: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK_BYTES_MAX: Final = 64 * 1024
+_LZ4_BLOCK_SIZE: Final = struct.Struct("<I")
 _LZ4_STORED: Final = 1 << 31
 
 
@@ -106,9 +107,9 @@ def _decompress_common_lz4(data: memoryview, output: memoryview) -> int | None:
     at, written, end = len(_LZ4_COMMON), 0, len(data)
     if bytes(data[:at]) != _LZ4_COMMON:
         return None
-    while end - at >= 4:
-        size = int.from_bytes(data[at : at + 4], "little")
-        at += 4
+    while end - at >= _LZ4_BLOCK_SIZE.size:
+        (size,) = _LZ4_BLOCK_SIZE.unpack_from(data, at)
+        at += _LZ4_BLOCK_SIZE.size
         if size == 0:
             return written if at == end else None
         room = output[written : written + _LZ4_BLOCK_BYTES_MAX]
