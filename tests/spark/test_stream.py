@@ -1,16 +1,16 @@
-"""`spark.readStream.format("ottla")` against a broker, ours and Apache Kafka's: what each micro-batch reads, what a checkpoint is good for.
+"""`spark.readStream.format("ottla")` in a session: what a checkpoint says after each run, and what is made of it.
 
-The rules are tested without Spark (tests/unit/spark/test_stream_reader.py); here Spark calls, in its own order.
+On our broker alone: tests/spark/contract holds streams beside the JVM connector on both. The rules are tested without Spark
+(tests/unit/spark/test_stream_reader.py); here Spark calls, in its own order.
 """
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.errors import StreamingQueryException
 
@@ -28,15 +28,7 @@ class Topic:
         self.create()
 
     def create(self) -> None:
-        for _ in range(100):
-            try:
-                self._admin.create_topics([NewTopic(self.name, 2, 1)])[self.name].result(10)
-                return
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # being deleted, in Apache Kafka's own time
-                    raise
-                time.sleep(0.05)
-        raise AssertionError("the topic is still there")
+        self._admin.create_topics([NewTopic(self.name, 2, 1)])[self.name].result(10)
 
     def delete(self) -> None:
         self._admin.delete_topics([self.name])[self.name].result(10)
@@ -48,6 +40,9 @@ class Topic:
             for number in range(count):
                 producer.produce(self.name, b"%d" % number, partition=partition)
         assert producer.flush(10) == 0
+
+
+pytestmark = pytest.mark.parametrize("kafka_broker", ["ottla"], indirect=True)
 
 
 @pytest.fixture
@@ -103,7 +98,6 @@ def test_a_checkpoint_of_the_jvm_connector_goes_on_and_a_topic_made_anew_is_foun
     assert _last_offsets(tmp_path)["#topic_ids"] != offsets["#topic_ids"]
 
 
-@pytest.mark.parametrize("kafka_broker", ["ottla"], indirect=True)
 def test_a_query_that_began_at_the_end_misses_nothing_when_its_first_batch_fails(spark: Any, topic: Topic, tmp_path: Path):
     topic.produce(5, 5)
     with pytest.raises(StreamingQueryException, match="as the test wants it"):
