@@ -8,8 +8,9 @@ from numba.core.dispatcher import Dispatcher
 
 
 def is_kept(module: ModuleType) -> bool:
-    """True when every kernel of the module, as its source is now, has machine code on the disk."""
+    """True when every kernel of the module, as its source is now, has machine code on the disk; what it imports has its own."""
     # Numba says only afterwards what it found; this is how it looks.
-    caches = [getattr(value, "_cache", None) for value in vars(module).values() if isinstance(value, Dispatcher)]
+    kernels = [value for value in vars(module).values() if isinstance(value, Dispatcher) and value.py_func.__module__ == module.__name__]
+    caches = [getattr(kernel, "_cache", None) for kernel in kernels]
     files: list[Any] = [cache._cache_file for cache in caches if isinstance(cache, FunctionCache)]
     return bool(files) and all(file._load_index() for file in files)
