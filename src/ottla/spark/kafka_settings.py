@@ -23,8 +23,14 @@ _REFUSED: Final[Mapping[str, str]] = {
 _NOT_THE_CLIENT_S: Final = frozenset({GROUP_ID, "kafka.auto.offset.reset"})
 """Read elsewhere: they say where to start."""
 
-_OF_MEMBERS: Final = ("kafka.session.timeout.ms", "kafka.heartbeat.interval.ms", "kafka.max.poll.interval.ms")
-"""Spark's own source hands them to consumers that are members of no group either; people set them where its warning says so."""
+_OF_MEMBERS: Final = "it is for members of a group, and no group is joined here"
+_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+    "kafka.session.timeout.ms": _OF_MEMBERS,
+    "kafka.heartbeat.interval.ms": _OF_MEMBERS,
+    "kafka.max.poll.interval.ms": _OF_MEMBERS,
+    "kafka.max.poll.records": "records come as whole answers, bounded by kafka.max.partition.fetch.bytes",
+}
+"""Settings that queries on Spark's own source have, where they change no row either: taken with a warning, so that such queries move."""
 
 _GROUP_WARNING: Final = (
     'Kafka option "kafka.group.id" is set on this query. Here it joins no group and commits nothing, so that queries with one id do not get'
@@ -44,7 +50,7 @@ def parse_kafka_options(options: Mapping[str, str]) -> ClientSettings:
     properties = {
         name.removeprefix(PREFIX): value
         for name, value in options.items()
-        if name.startswith(PREFIX) and name not in _NOT_THE_CLIENT_S and name not in _OF_MEMBERS
+        if name.startswith(PREFIX) and name not in _NOT_THE_CLIENT_S and name not in _WITHOUT_EFFECT
     }
     try:
         return parse_client_settings({"client.id": CLIENT_ID, **properties})
@@ -52,11 +58,11 @@ def parse_kafka_options(options: Mapping[str, str]) -> ClientSettings:
         raise OptionError(f"Kafka option {error}.") from error
 
 
-def warn_of_group_options(options: Mapping[str, str]) -> None:
-    """Says what kafka.group.id, and the times of a group's members, do not do here."""
-    for name in _OF_MEMBERS:
+def warn_of_no_effect(options: Mapping[str, str]) -> None:
+    """Says which of the options do nothing here, and why."""
+    for name, why in _WITHOUT_EFFECT.items():
         if name in options:
-            log.warning('Kafka option "%s" has no effect: it is for members of a group, and no group is joined here.', name)
+            log.warning('Kafka option "%s" has no effect: %s.', name, why)
     if GROUP_ID in options:
         log.warning(_GROUP_WARNING)
         if "groupidprefix" in options:

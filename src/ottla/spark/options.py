@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final
 
 from ottla.consumer.settings import ClientSettings
-from ottla.spark.kafka_settings import GROUP_ID, PREFIX, parse_kafka_options, warn_of_group_options
+from ottla.spark.kafka_settings import GROUP_ID, PREFIX, parse_kafka_options, warn_of_no_effect
 from ottla.spark.offset_options import Edge, GroupOffsets, Position, check_batch, position, starting_position
 from ottla.spark.option_values import LONG_MAX, OptionError, flag, milliseconds, positive, whole_number
 from ottla.spark.subscription import Subscription, parse_subscription
@@ -123,7 +123,7 @@ def parse_options(given: Mapping[str, str], query: Query = Query.ANY) -> SourceO
         check_batch(starting, ending)
         _check_use_in_batch(options, starting)
     if query is not Query.ANY:
-        warn_of_group_options(options)
+        warn_of_no_effect(options)
     most, least = _optional(options, "maxOffsetsPerTrigger"), _optional(options, "minOffsetsPerTrigger")
     if most is not None and least is not None and least > most:
         raise OptionError(f"The value of minOffsetsPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most}).")

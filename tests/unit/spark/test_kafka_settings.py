@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from ottla.spark.kafka_settings import parse_kafka_options, warn_of_group_options
+from ottla.spark.kafka_settings import parse_kafka_options, warn_of_no_effect
 from ottla.spark.option_values import OptionError
 
 NEEDED = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -25,7 +25,7 @@ def test_settings_of_the_client():
         ("kafka.value.deserializer", "x", "Kafka option 'value.deserializer' is not supported: values come as binary"),
         ("kafka.enable.auto.commit", "false", "Kafka option 'enable.auto.commit' is not supported"),
         ("kafka.interceptor.classes", "", "Kafka option 'interceptor.classes' is not supported"),
-        ("kafka.max.poll.records", "5", "Kafka option max.poll.records is not supported: .*max.partition.fetch.bytes"),
+        ("kafka.client.rack", "a", "Kafka option client.rack is not supported: records are read from leaders only"),
         ("kafka.fetch.max.wait.ms", "soon", "Kafka option fetch.max.wait.ms must be a whole number"),
         ("kafka.no.such.thing", "5", "Kafka option no.such.thing is no property of a Kafka consumer"),
         ("kafka.bootstrap.servers", "localhost", "Kafka option bootstrap.servers: 'localhost' is no host:port"),
@@ -39,18 +39,18 @@ def test_what_is_refused(name: str, value: str, message: str):
 
 def test_a_group_id_is_warned_of(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.WARNING):
-        warn_of_group_options({"kafka.group.id": "g", "groupidprefix": "p"})
+        warn_of_no_effect({"kafka.group.id": "g", "groupidprefix": "p"})
     first, second = caplog.messages
     assert "joins no group and commits nothing" in first
     assert second == "Option groupIdPrefix will be ignored as option kafka.group.id has been set."
     caplog.clear()
-    warn_of_group_options({"groupidprefix": "p"})
+    warn_of_no_effect({"groupidprefix": "p"})
     assert caplog.messages == []
 
 
-def test_times_of_members_have_no_effect_and_say_so(caplog: pytest.LogCaptureFixture):
-    options = {**NEEDED, "kafka.session.timeout.ms": "10", "kafka.heartbeat.interval.ms": "1"}
+def test_what_has_no_effect_is_told(caplog: pytest.LogCaptureFixture):
+    options = {**NEEDED, "kafka.session.timeout.ms": "10", "kafka.max.poll.records": "1"}
     assert parse_kafka_options(options) == parse_kafka_options(NEEDED)
     with caplog.at_level(logging.WARNING):
-        warn_of_group_options(options)
-    assert [message.split('"')[1] for message in caplog.messages] == ["kafka.session.timeout.ms", "kafka.heartbeat.interval.ms"]
+        warn_of_no_effect(options)
+    assert [message.split('"')[1] for message in caplog.messages] == ["kafka.session.timeout.ms", "kafka.max.poll.records"]
