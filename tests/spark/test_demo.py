@@ -56,4 +56,7 @@ def test_every_incident_leaves_its_rebalance_and_no_flight_is_lost(tmp_path: Pat
     grown = [row for row in summary["rebalances"] if row["partitions_new"] and row["members_before"]]
     assert [(row["trigger"], row["partitions_new"], row["planned"]) for row in grown] == [("LEADER_REJOIN", 4, True)]
     assert summary["rebalances"][-1]["outcome"] == "emptied"
+    assert summary["lag"]["greatest_lag"] > 0
+    assert "How far behind the group was (Spark, pipeline lag: messages between its commits and the ends)" in lines
+    assert all((results / table / "_SUCCESS").exists() for table in ("lag", "lag_history", "offset_commits", "end_offset_history"))
     assert (results / "broker" / "flights-15" / "00000000000000000000.log").stat().st_size > 0

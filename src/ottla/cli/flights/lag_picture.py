@@ -71,14 +71,14 @@ def summary(rows: Sequence[LagRow], *, starts_ms: int, ends_ms: int) -> Mapping[
 
 
 def _marks(rebalances: Sequence[tuple[int, int]], starts_ms: int, ends_ms: int, count: int) -> list[str]:
-    """The generations where they began; one that finds no room goes a line further down."""
+    """The generations where they began, those before the picture at its left edge; one that finds no room goes a line further down."""
     lines: list[str] = []
     for generation, at_ms in sorted(rebalances, key=lambda each: each[1]):
-        if not starts_ms <= at_ms <= ends_ms:
+        if at_ms > ends_ms:
             continue
         text = f"▲{generation}"
-        at = min(count - len(text), int((at_ms - starts_ms) * count / max(1, ends_ms - starts_ms)))
-        fits = [number for number, line in enumerate(lines) if len(line) < at]
+        at = max(0, min(count - len(text), int((at_ms - starts_ms) * count / max(1, ends_ms - starts_ms))))
+        fits = [number for number, line in enumerate(lines) if len(line) < at or not line]
         if not fits:
             lines.append("")
             fits = [len(lines) - 1]

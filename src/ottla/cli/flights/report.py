@@ -73,7 +73,7 @@ def show_lag(console: Console, rows: Sequence[LagRow], rebalances: Sequence[Mapp
     seconds = (ends_ms - starts_ms) / 1000
     text = (
         f"{seconds:.0f} s, until the rest of the year came at full speed. Above: the whole group, and where each generation's rebalance "
-        "began. Below: its partitions, all to one scale, with the greatest lag of each; blank where nothing had been committed yet."
+        "began. Below: its partitions, all to one scale, with the greatest lag of each; blank: none, or nothing committed yet."
     )
     console.print(f"\n[dim]{textwrap.fill(text, console.width)}[/]", highlight=False)
 

@@ -103,7 +103,7 @@ def _day(display: Display, results: Results, flights: Flights, timing: Timing, a
                     lag = analysis.lag(scene.end_offsets)
                 with display.step("Spark counts the flights per airline from the topic"):
                     counted = analysis.flights_per_airline()
-    return Findings(rebalances=rows, lag=lag, flights=counted, starts_ms=scene.starts_ms, let_go_ms=scene.let_go_ms)
+    return Findings(rebalances=rows, lag=lag, flights=counted, starts_ms=scene.end_offsets[0].at_ms, let_go_ms=scene.let_go_ms)
 
 
 def _plain(value: Any) -> Any:

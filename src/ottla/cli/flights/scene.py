@@ -57,7 +57,6 @@ class Scene:
         self.flights_total = len(flights)
         self.partitions = PARTITIONS
         self.end_offsets: list[EndOffset] = []
-        self.starts_ms = now_ms()
         self.let_go_ms = 0
         self._ends: Mapping[int, int] = {}
         self._flights = flights
