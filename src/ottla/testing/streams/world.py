@@ -222,11 +222,12 @@ class World:
         self._driver = ServerProcess([sys.executable, "-m", "ottla.testing.streams.driver", *job], log_path=self.log)
 
     def _kill_driver(self) -> None:
-        """The program, its Java process and all workers, so that nothing can finish what it was doing."""
-        assert self._driver is not None
-        for pid in descendants(self._driver.pid):
-            kill(pid)
-        self._driver.kill()
+        """The program, its Java process and all workers, so that nothing can finish what it was doing; nothing when there is none."""
+        if self._driver is not None:
+            for pid in descendants(self._driver.pid):
+                kill(pid)
+            self._driver.kill()
+            self._driver = None
 
     # --- the judgement
 
