@@ -21,7 +21,7 @@ from ottla.spark.schemas import OFFSETS_TOPIC
 from ottla.testing.ottla_process import OttlaProcess
 from ottla.testing.raw_client import RawClient
 
-WAIT_S = 30
+WAIT_S = 60
 PARTITIONS = 2
 METADATA = "where we were: Žižkov 🚉"
 SHARE_GROUP_HEARTBEAT = 76
