@@ -4,10 +4,13 @@ It runs in Spark's Python workers. It decides what records that turn out to be m
 decided by the planner, and it commits nothing.
 """
 
+import gc
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
 
 from ottla.consumer.admin.client import AdminClient
 from ottla.consumer.admin.values import EARLIEST, DescribedTopic, Failure
@@ -58,6 +61,7 @@ def read(
                     _skip_lost(left, error, admin)
         if ahead:
             fetcher.ask_ahead(ranges)
+    _spare_collections()
 
 
 def _read(fetcher: KeepingFetcher, settings: ReadSettings, left: Left, *, ahead: bool) -> "Iterator[pyarrow.RecordBatch]":
@@ -84,6 +88,16 @@ def _decode(settings: ReadSettings, wanted: FetchRange, fetched: FetchedRecords)
     else:
         decoder = RecordBatchDecoder(topic, partition, columns=settings.columns, rows_max=settings.rows_max)
     return decoder.decode(fetched.records, offset_start=wanted.start, offset_end=wanted.end, aborted=fetched.aborted)
+
+
+def _spare_collections() -> None:
+    """Spark's workers collect garbage after every task: what was loaded for the first one is none, and takes 80 ms to look through.
+
+    Where ottla.spark.daemon starts the workers it has done this already.
+    """
+    if TaskContext.get() is not None and gc.get_freeze_count() == 0:
+        gc.collect()
+        gc.freeze()
 
 
 def _skip_lost(left: Left, error: ClientError, admin: AdminClient) -> None:

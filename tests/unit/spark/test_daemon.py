@@ -1,13 +1,22 @@
-"""The daemon loads the kernels first, and then is Spark's own."""
+"""The daemon loads the kernels and the fetch client first, and then is Spark's own; it does not load what starts threads."""
+
+import subprocess
+import sys
 
 import pytest
 
 from ottla.spark import daemon
 
 
-def test_kernels_first(monkeypatch: pytest.MonkeyPatch):
+def test_everything_is_loaded_before_workers_are_forked_and_not_garbage_to_them(monkeypatch: pytest.MonkeyPatch):
     order: list[str] = []
     monkeypatch.setattr(daemon, "warm_up", lambda: order.append("kernels"))
+    monkeypatch.setattr(daemon.gc, "freeze", lambda: order.append("freeze"))
     monkeypatch.setattr(daemon.daemon, "manager", lambda: order.append("manager"))
     daemon.main()
-    assert order == ["kernels", "manager"]
+    assert order == ["kernels", "freeze", "manager"]
+
+
+def test_what_a_task_needs_and_no_arrow():
+    script = "import sys, ottla.spark.daemon; print(*[name in sys.modules for name in ('ottla.consumer.fetching', 'numba', 'pyarrow')])"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "True True False\n"

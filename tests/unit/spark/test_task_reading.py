@@ -14,6 +14,7 @@ from ottla.consumer.settings import ClientSettings
 from ottla.core.errors import ErrorCode
 from ottla.core.model import Record, TopicPartition
 from ottla.core.records.batch import encode_batch
+from ottla.spark import task_reading
 from ottla.spark.fetchers import Fetchers
 from ottla.spark.options import GROUP_RECORDS, RECORDS, ReadSettings
 from ottla.spark.planning import DataLossError
@@ -196,3 +197,13 @@ def test_or_ends_its_ranges_with_a_warning(
 def test_a_loss_that_nobody_finds_is_told():
     with pytest.raises(UnknownTopicError, match="gone"):
         _read(ScriptFetcher([UnknownTopicError("topic t is gone")]), _ranges(0, 9, "new"), fail_on_data_loss=False)
+
+
+@pytest.mark.parametrize(("context", "frozen", "freezes"), [(object(), 0, 1), (object(), 5, 0), (None, 0, 0)])
+def test_a_worker_does_not_look_for_garbage_in_what_is_loaded(context: object, frozen: int, freezes: int, monkeypatch: pytest.MonkeyPatch):
+    called: list[str] = []
+    monkeypatch.setattr(task_reading.TaskContext, "get", lambda: context)
+    monkeypatch.setattr(task_reading.gc, "get_freeze_count", lambda: frozen)
+    monkeypatch.setattr(task_reading.gc, "freeze", lambda: called.append("freeze"))
+    _read(ScriptFetcher([_fetched(T0, 0, 4)]), _ranges(0, 5))
+    assert len(called) == freezes
