@@ -49,19 +49,30 @@ def read(
     # Without a record for so long a task fails, as the Kafka source's do.
     client = replace(settings.client, default_api_timeout_ms=settings.poll_timeout_ms)
     with fetchers.lend(client) as fetcher:
-        left = {each.partition: each for each in ranges}
-        while left:
-            try:
-                yield from _read(fetcher, settings, left, ahead=ahead)
-            except (OffsetOutOfRangeError, TopicRecreatedError, UnknownTopicError) as error:
-                if settings.fail_on_data_loss:
-                    raise DataLossError(f'{error}. To read what is there, set the option "failOnDataLoss" to false.') from error
-                log.warning(str(error))
-                with admin_client(settings.client) as admin:
-                    _skip_lost(left, error, admin)
+        for left in _rounds(ranges):
+            while left:
+                try:
+                    yield from _read(fetcher, settings, left, ahead=ahead)
+                except (OffsetOutOfRangeError, TopicRecreatedError, UnknownTopicError) as error:
+                    if settings.fail_on_data_loss:
+                        raise DataLossError(f'{error}. To read what is there, set the option "failOnDataLoss" to false.') from error
+                    log.warning(str(error))
+                    with admin_client(settings.client) as admin:
+                        _skip_lost(left, error, admin)
         if ahead:
             fetcher.ask_ahead(ranges)
     _spare_collections()
+
+
+def _rounds(ranges: list[FetchRange]) -> list[Left]:
+    """What is read together: a partition once, since its name is all that tells whose records came."""
+    rounds: list[Left] = []
+    for each in ranges:
+        free = next((left for left in rounds if each.partition not in left), None)
+        if free is None:
+            rounds.append(free := {})
+        free[each.partition] = each
+    return rounds
 
 
 def _read(fetcher: KeepingFetcher, settings: ReadSettings, left: Left, *, ahead: bool) -> "Iterator[pyarrow.RecordBatch]":

@@ -111,6 +111,13 @@ def test_several_ranges_as_they_come_in_batches_of_few_rows():
     assert _offsets(batches) == [*_of(0, 0, 1, 2, 3, 4), (1, 7), (0, 5)]
 
 
+def test_two_ranges_of_one_partition_are_read_one_after_the_other():
+    fetcher = ScriptFetcher([_fetched(T0, 0, 1)], [_fetched(T0, 4, 5)])
+    ranges = (OffsetRange("t", 0, 0, 2), OffsetRange("t", 0, 4, 6))
+    assert _offsets(_read(fetcher, ranges)) == _of(0, 0, 1, 4, 5)
+    assert [[(each.start, each.end) for each in asked] for asked in fetcher.asked] == [[(0, 2)], [(4, 6)]]
+
+
 @pytest.mark.parametrize("decode", [RECORDS, GROUP_RECORDS])
 def test_records_of_aborted_transactions_are_no_rows(decode: str):
     batches = [
