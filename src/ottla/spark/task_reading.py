@@ -8,6 +8,7 @@ import gc
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
@@ -101,12 +102,13 @@ def _decode(settings: ReadSettings, wanted: FetchRange, fetched: FetchedRecords)
     return decoder.decode(fetched.records, offset_start=wanted.start, offset_end=wanted.end, aborted=fetched.aborted)
 
 
+@cache
 def _spare_collections() -> None:
     """Spark's workers collect garbage after every task: what was loaded for the first one is none, and takes 80 ms to look through.
 
-    Where ottla.spark.daemon starts the workers it has done this already.
+    Once a process. ottla.spark.daemon has done most of it already.
     """
-    if TaskContext.get() is not None and gc.get_freeze_count() == 0:
+    if TaskContext.get() is not None:
         gc.collect()
         gc.freeze()
 
