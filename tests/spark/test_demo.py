@@ -58,5 +58,5 @@ def test_every_incident_leaves_its_rebalance_and_no_flight_is_lost(tmp_path: Pat
     assert summary["rebalances"][-1]["outcome"] == "emptied"
     assert summary["lag"]["greatest_lag"] > 0
     assert "How far behind the group was (Spark, pipeline lag: messages between its commits and the ends)" in lines
-    assert all((results / table / "_SUCCESS").exists() for table in ("lag", "lag_history", "offset_commits", "end_offset_history"))
+    assert all((results / table / "_SUCCESS").exists() for table in ("lag", "lag_history", "lag_commits", "end_offset_history"))
     assert (results / "broker" / "flights-15" / "00000000000000000000.log").stat().st_size > 0

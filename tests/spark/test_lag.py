@@ -47,12 +47,12 @@ def test_lag_now_and_over_time(spark: Any) -> None:
         commit(7, 2, 5, 2_500, group="h"),
     ]
     ends = [("t", 0, 0, 50, at(3_000)), ("t", 1, 0, 9, at(3_000)), ("t", 2, 0, 8, at(3_000)), ("t", 3, 4, 6, at(3_000))]
-    # The record at offset 19 says that it is younger than the one at 29: it moves no end.
+    # The record at offset 29 says that it is older than the one at 19, before it: it moves no end back in time.
     records = [("t", 0, 11, at(50)), ("t", 0, 29, at(1_000)), ("t", 0, 19, at(1_220)), ("t", 0, 34, at(1_990)), ("t", 0, 44, at(2_000))]
     frames = run(
         PIPELINE,
         {
-            "offset_commits": spark.createDataFrame(commits, OFFSET_COMMITS),
+            "lag_commits": spark.createDataFrame(commits, OFFSET_COMMITS),
             "end_offsets": spark.createDataFrame(ends, END_OFFSETS),
             "topic_records": spark.createDataFrame(records, TOPIC_RECORDS),
         },
@@ -74,7 +74,7 @@ def test_lag_now_and_over_time(spark: Any) -> None:
         ("g", "t", 0): [
             (50, "end", None, 12, None, None),
             (100, "commit", 10, 12, 2, False),
-            (1_000, "end", 10, 30, 20, False),
+            (1_000, "end", 10, 19, 9, False),
             (1_220, "end", 10, 30, 20, False),
             (1_990, "end", 10, 35, 25, False),
             (2_000, "end", 10, 45, 35, False),  # of the same moment as the commit, and before it

@@ -70,18 +70,21 @@ def test_a_batch_replaces_and_a_stream_goes_on_where_it_was(spark: Any, servers:
         return {(row["group"], row["committed_offset"], row["lag"]) for row in found}
 
     commit(servers, a=10, b=20)
-    first = invoke(servers, "lag", stream, "--available-now", "--json")
+    first = invoke(servers, "lag", stream, "--available-now", "--topic", "t", "--json")
     assert first.exit_code == 0, first.output
     assert json.loads(first.stdout)["tables"]["lag"] == {"path": f"{stream}/lag", "rows": 2}
     assert lags(stream) == {("a", 10, 20), ("b", 20, 10)}
     commit(servers, a=25)
-    again = invoke(servers, "lag", stream, "--available-now", "--json")
+    again = invoke(servers, "lag", stream, "--available-now", "--topic", "t", "--json")
     assert again.exit_code == 0, again.output
     assert lags(stream) == {("a", 25, 5), ("b", 20, 10)}
-    commits = Tables(spark, str(stream)).read("offset_commits", OFFSET_COMMITS)
+    commits = Tables(spark, str(stream)).read("lag_commits", OFFSET_COMMITS)
     assert sorted((row["group"], row["committed_offset"]) for row in commits.collect()) == [("a", 10), ("a", 25), ("b", 20)]
-    history = Tables(spark, str(stream)).read("lag_history", LAG_HISTORY).where("event = 'end' AND `group` = 'a'").orderBy("at")
-    assert [(row["committed_offset"], row["lag"]) for row in history.collect()] == [(10, 20), (25, 5)]
+    history = Tables(spark, str(stream)).read("lag_history", LAG_HISTORY).where("event = 'end' AND `group` = 'a'").orderBy("at").collect()
+    assert [(row["committed_offset"], row["lag"]) for row in history if row["lag"] is not None] == [(10, 20), (25, 5)]
+    from_records = [row["end_offset"] for row in history if row["lag"] is None]
+    assert from_records[-1:] == [RECORDS]
+    assert len(from_records) == len(set(from_records)), "the topic was read twice, and its records count once"
 
     done = invoke(servers, "lag", batch, "--group", "a", "--topic", "t")
     assert done.exit_code == 0, done.output

@@ -27,8 +27,6 @@ TOPICS: Final[Mapping[str, str]] = {
     "committed_group_records": OFFSETS_TOPIC,
 }
 """Inputs that are topics; of these a pipeline has one, which a stream follows."""
-MEASURED: Final = ("end_offsets", "topic_records")
-"""Inputs that tell where partitions end."""
 DECODE: Final[Mapping[str, str]] = {name: "group_records" for name, topic in TOPICS.items() if topic == OFFSETS_TOPIC}
 ISOLATION: Final[Mapping[str, str]] = {"committed_group_records": "read_committed"}
 """Commits inside a transaction count when it is committed, and never when it is aborted."""
@@ -47,8 +45,7 @@ class ClusterInputs:
     """A cluster, and what of it is asked for.
 
     `properties` are a Kafka consumer's (security, timeouts), without any "kafka." before them; `topics` those whose records' timestamps
-    tell where they ended over time; `now_ms` is a clock (milliseconds since 1970), the
-    machine's by default.
+    tell where they ended over time; `now_ms` is a clock (milliseconds since 1970), the machine's by default.
     """
 
     spark: SparkSession

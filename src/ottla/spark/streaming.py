@@ -4,8 +4,9 @@ The micro-batch has a folder of its own in each table, by its number: repeated a
 from its checkpoint adds nothing twice. A stream without a checkpoint begins anew, and so do its tables.
 """
 
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -34,6 +35,8 @@ class PipelineStream:
 
     run: PipelineRun
     options: Mapping[str, str]
+    # Spark moves a table's files one by one: whoever reads meanwhile would find some of a micro-batch, or fail where a part is replaced.
+    _writing: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def start(self, trigger: Mapping[str, Any]) -> StreamingQuery:
         """Start the query, with Spark's trigger: `{"availableNow": True}` or `{"processingTime": "10 seconds"}`."""
@@ -46,19 +49,21 @@ class PipelineStream:
         """One micro-batch: what follows from its records alone goes to the tables that are kept."""
         pipeline, tables = self.run.pipeline, self.run.tables
         kept = [name for name in pipeline.appended if follows(pipeline, name)]
-        for name, frame in run(pipeline, {followed(pipeline): records}, kept).items():
-            if batch_id == 0:
-                tables.remove(tables.path(name))
-            tables.append(name, self.run.of_groups(frame), pipeline.appended[name], batch_id)
+        with self._writing:
+            for name, frame in run(pipeline, {followed(pipeline): records}, kept).items():
+                if batch_id == 0:
+                    tables.remove(tables.path(name))
+                tables.append(name, self.run.of_groups(frame), pipeline.appended[name], batch_id)
 
     def refresh(self, now_ms: int) -> dict[str, DataFrame]:
         """Measure what is to be measured (under the number `now_ms`), and make the other tables anew: the outputs.
 
-        It may run beside the query, and takes in whole micro-batches only.
+        It may run beside the query, and takes in whole micro-batches only: one of the two waits for the other.
         """
         pipeline, tables = self.run.pipeline, self.run.tables
         measured = self.run.inputs.measure(pipeline)
-        for name, schema in pipeline.appended.items():
-            if not follows(pipeline, name):
-                tables.append(name, run(pipeline, measured, [name])[name], schema, now_ms)
-        return self.run.derive(measured)
+        with self._writing:
+            for name, schema in pipeline.appended.items():
+                if not follows(pipeline, name):
+                    tables.append(name, run(pipeline, measured, [name])[name], schema, now_ms)
+            return self.run.derive(measured)

@@ -1,8 +1,10 @@
 """Steps in their order, with plain lists for tables."""
 
+from collections import Counter
+
 from ottla.core.discovery import drop_ins
 from ottla.spark import pipelines as package
-from ottla.spark.inputs import MEASURED, TOPICS
+from ottla.spark.inputs import TOPICS
 from ottla.spark.pipelines import Pipeline, Step, pipelines
 from ottla.spark.runner import run
 from ottla.spark.schemas import KAFKA, REBALANCES
@@ -30,4 +32,9 @@ def test_every_pipeline_is_found_by_its_file_and_can_be_fed():
             assert set(step.inputs) <= made
             made.add(step.output)
         assert set(pipeline.outputs) <= made
-        assert set(pipeline.inputs) <= {*TOPICS, *MEASURED}
+        assert set(pipeline.inputs) <= {*TOPICS, "end_offsets", "topic_records"}
+
+
+def test_pipelines_in_one_folder_share_no_table():
+    tables = Counter(table for pipeline in pipelines().values() for table in {*pipeline.outputs, *pipeline.appended})
+    assert set(tables.values()) == {1}, tables

@@ -1,7 +1,10 @@
 """Which tables a micro-batch adds to, and that it does so under its number; Spark is played by stubs (tests/spark has the real one)."""
 
+import threading
 from typing import Any
 from unittest.mock import Mock
+
+import pytest
 
 from ottla.spark.pipelines import Pipeline, Step, pipelines
 from ottla.spark.runner import PipelineRun
@@ -62,6 +65,22 @@ def test_a_refresh_measures_and_makes_the_rest_of_what_is_kept():
     each, tables = stream()
     assert each.refresh(1234) == {"sums": [30, 30]}
     assert tables.done == [("append", "measured", [7], 1234), ("write", "sums", [30, 30])]
+
+
+def test_a_refresh_waits_for_the_micro_batch_that_is_being_written(monkeypatch: pytest.MonkeyPatch):
+    each, tables = stream()
+    beside = threading.Thread(target=each.refresh, args=(1234,), daemon=True)
+
+    def append(name: str, *_arguments: Any) -> None:
+        if not beside.ident:
+            beside.start()
+            beside.join(0.05)
+        tables.done.append(name)
+
+    monkeypatch.setattr(tables, "append", append)
+    each.add([1, 2], 1)  # type: ignore[arg-type]
+    beside.join(10)
+    assert tables.done == ["doubled", "measured", ("write", "sums", [30, 30])]
 
 
 def test_every_pipeline_follows_one_topic_and_keeps_something_of_it():

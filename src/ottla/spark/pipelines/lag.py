@@ -22,20 +22,25 @@ COMMIT, TOMBSTONE, END = "commit", "tombstone", "end"
 _KEY: Final = ("group", "topic", "partition")
 
 
-def end_offset_history(topic_records: DataFrame, end_offsets: DataFrame) -> DataFrame:
-    """Where each partition ended over time: after each record by the records' timestamps, and where it was measured.
+def keep_ends(end_offsets: DataFrame) -> DataFrame:
+    """What was measured, as it is: a stream keeps every measurement, a batch its one."""
+    return end_offsets
 
-    A record that is older than one before it moves no end: its timestamp is its producer's and may lie.
+
+def topic_ends(topic_records: DataFrame) -> DataFrame:
+    """Where each partition ended over time by its records' timestamps.
+
+    A record that is older than one before it moves no end back in time: its timestamp is its producer's and may lie.
     """
     step = F.floor(F.unix_millis("timestamp") / STEP_MS)
-    latest = topic_records.groupBy("topic", "partition", step.alias("step")).agg(
-        F.max("offset").alias("offset"), F.max("timestamp").alias("measured_at")
+    of_step = topic_records.groupBy("topic", "partition", step.alias("step")).agg(
+        F.max("offset").alias("last"), F.min("offset").alias("first"), F.max("timestamp").alias("measured_at")
     )
-    so_far = Window.partitionBy("topic", "partition").orderBy("step").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    from_records = latest.select(
-        "topic", "partition", F.lit(None).cast("long").alias("start_offset"), F.max("offset").over(so_far) + 1, "measured_at"
-    )
-    return from_records.toDF(*END_OFFSETS.fieldNames()).unionByName(end_offsets)
+    in_order = Window.partitionBy("topic", "partition").orderBy("step")
+    so_far, later = in_order.rowsBetween(Window.unboundedPreceding, 0), in_order.rowsBetween(1, Window.unboundedFollowing)
+    # least() passes over null: after the last step nothing comes.
+    end = F.least(F.max("last").over(so_far) + 1, F.min("first").over(later))
+    return of_step.select("topic", "partition", F.lit(None).cast("long"), end, "measured_at").toDF(*END_OFFSETS.fieldNames())
 
 
 def lag(offset_commits: DataFrame, end_offsets: DataFrame) -> DataFrame:
@@ -56,7 +61,7 @@ def lag(offset_commits: DataFrame, end_offsets: DataFrame) -> DataFrame:
     ).select(*LAG.fieldNames())
 
 
-def lag_history(offset_commits: DataFrame, end_offset_history: DataFrame) -> DataFrame:
+def lag_history(offset_commits: DataFrame, end_offset_history: DataFrame, topic_ends: DataFrame) -> DataFrame:
     """The lag whenever a commit or an end offset is known anew, each with the last known of the other kind."""
     commits = offset_commits.select(
         "group",
@@ -69,13 +74,17 @@ def lag_history(offset_commits: DataFrame, end_offset_history: DataFrame) -> Dat
         F.lit(None).cast("long").alias("end_offset"),
     )
     of_groups = commits.select(*_KEY).distinct()
-    ends = end_offset_history.join(of_groups, ["topic", "partition"]).select(
-        *_KEY,
-        F.col("measured_at").alias("at"),
-        F.lit(END).alias("event"),
-        F.lit(None).cast("long").alias("offset"),
-        F.lit(None).cast("long").alias("committed_offset"),
-        "end_offset",
+    ends = (
+        end_offset_history.unionByName(topic_ends)
+        .join(of_groups, ["topic", "partition"])
+        .select(
+            *_KEY,
+            F.col("measured_at").alias("at"),
+            F.lit(END).alias("event"),
+            F.lit(None).cast("long").alias("offset"),
+            F.lit(None).cast("long").alias("committed_offset"),
+            "end_offset",
+        )
     )
     is_end = F.col("event") == END
     # Of the same moment the end comes first: a commit of what has just been written is not beyond it.
@@ -117,12 +126,13 @@ def overview(lags: DataFrame) -> DataFrame:
 PIPELINE = Pipeline(
     inputs={"committed_group_records": COMMIT_RECORDS, "topic_records": TOPIC_RECORDS, "end_offsets": END_OFFSETS},
     outputs={"lag": LAG, "lag_history": LAG_HISTORY},
-    appended={"offset_commits": OFFSET_COMMITS, "end_offset_history": END_OFFSETS},
+    appended={"lag_commits": OFFSET_COMMITS, "end_offset_history": END_OFFSETS},
     steps=(
-        Step(offset_commits, ("committed_group_records",), "offset_commits"),
-        Step(end_offset_history, ("topic_records", "end_offsets"), "end_offset_history"),
-        Step(lag, ("offset_commits", "end_offsets"), "lag"),
-        Step(lag_history, ("offset_commits", "end_offset_history"), "lag_history"),
+        Step(offset_commits, ("committed_group_records",), "lag_commits"),
+        Step(keep_ends, ("end_offsets",), "end_offset_history"),
+        Step(topic_ends, ("topic_records",), "topic_ends"),
+        Step(lag, ("lag_commits", "end_offsets"), "lag"),
+        Step(lag_history, ("lag_commits", "end_offset_history", "topic_ends"), "lag_history"),
     ),
     overview=overview,
 )
