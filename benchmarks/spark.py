@@ -62,7 +62,6 @@ SEVEN = Query(
 VALUE = Query("value only", ("sum(length(value))",), "value binary")
 COUNT = Query("count", ())
 TARGETS = {("7 columns", "none"): 2.5, ("value only", "none"): 3.5, ("7 columns", "lz4"): 1.5}
-COMMIT_SUMS = ("max(group)", "max(topic)", "sum(topic_partition)", "sum(committed_offset)", "max(commit_timestamp)")
 COMMIT_COLUMNS = "group string, topic string, topic_partition int, committed_offset bigint, commit_timestamp timestamp"
 
 FIRST_QUERY = """

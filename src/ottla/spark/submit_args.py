@@ -11,7 +11,6 @@ from typing import Any, Final
 from ottla.spark.sessions import SETTINGS
 
 CLIENT, CLUSTER = "client", "cluster"
-DEPLOY_MODES: Final = (CLIENT, CLUSTER)
 UNPACKED: Final = "ottla_env"
 """The folder in which every executor finds the archive's files."""
 
