@@ -174,7 +174,9 @@ class World:
         after_s = self._random.uniform(*BEFORE_KILL_S)
         time.sleep(after_s)
         what = {"driver": self._hurt_driver, "worker": self._hurt_worker, "broker": self._hurt_broker}[victim]()
-        began = time.monotonic()
+        began, written = time.monotonic(), len(self._producer.acknowledged)
+        # What is written from now on nobody can have processed before the kill.
+        self._wait_until(lambda: len(self._producer.acknowledged) >= written + RECORDS_PER_SECOND // 2)
         self._wait_until_processed(self._producer.ends())
         took_s = time.monotonic() - began
         restarts = self._failed_queries() - failed if victim != "driver" else 0
@@ -203,12 +205,15 @@ class World:
         return "driver killed"
 
     def _hurt_worker(self) -> str:
-        assert self._driver is not None
-        workers = [pid for pid in descendants(self._driver.pid) if command(pid).endswith(tuple(WORKERS))]
-        pid = self._random.choice(workers)
+        self._wait_until(lambda: bool(self._workers()))  # a query that has just begun anew has none for a moment
+        pid = self._random.choice(self._workers())
         what = next(words for end, words in WORKERS.items() if command(pid).endswith(end))
         kill(pid)
         return f"worker killed ({what})"
+
+    def _workers(self) -> list[int]:
+        assert self._driver is not None
+        return [pid for pid in descendants(self._driver.pid) if command(pid).endswith(tuple(WORKERS))]
 
     def _hurt_broker(self) -> str:
         self._broker.kill()
