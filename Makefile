@@ -43,6 +43,8 @@ bench: setup java
 	$(BIN)/python benchmarks/restart.py
 	$(BIN)/python benchmarks/load.py --rounds 1
 	$(BIN)/python benchmarks/decode.py
+	$(BIN)/python benchmarks/spark.py --rounds 3
+	$(BIN)/python benchmarks/sink.py --rounds 3
 	$(BIN)/python benchmarks/cleaner.py
 	$(BIN)/python benchmarks/memory.py --rounds 1
 	$(BIN)/python benchmarks/groups.py --rounds 3
