@@ -115,7 +115,8 @@ def begin_batch(piece: tuple[Int, ...], b: Int, state_at: Int) -> tuple[Int, Int
         position, left, task = load(row_at, POSITION), load(row_at, RECORD_COUNT), byte_at(tasks_at + b)
         if task != SKIP and not is_checked and not _crc_matches(source_at, row_at):
             status = np.int64(BAD_CRC)
-        elif left > (end - source_at - position) // RECORD_BYTES_MIN:
+        elif task == READ and left > (end - source_at - position) // RECORD_BYTES_MIN:
+            # Of those that are not read, the bytes may be compressed.
             status = np.int64(BAD_COUNT)
     return status, source_at + position, left, end
 

@@ -74,6 +74,16 @@ def test_offsets_outside_the_bounds_are_left_out():
     assert _rows(decoder, buffer, offset_start=15) == []
 
 
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_a_compressed_batch_outside_the_bounds_may_hold_more_records_than_bytes(codec: Codec):
+    plain = encode_batch([Record(0, 0, None, b"x")])
+    squeezed = encode_batch([Record(i, 0, b"k", b"v" * 10) for i in range(1, 1001)], base_offset=1, codec=codec)
+    assert len(squeezed) < 7 * 1000
+    decoder = RecordBatchDecoder("t", 0, columns=("offset",))
+    assert _rows(decoder, plain + squeezed, offset_end=1) == [{"offset": 0}]
+    assert len(_rows(decoder, plain + squeezed)) == 1001
+
+
 def test_large_batches_are_cut_into_pieces_and_small_ones_are_joined():
     large = encode_batch([Record(i, 0, b"%d" % i, None) for i in range(1000)])
     small = b"".join(encode_batch([Record(1000 + i, 0, b"%d" % (1000 + i), None)], base_offset=1000 + i) for i in range(100))
