@@ -11,12 +11,10 @@ of a core is told below the table: where it comes near 100 %, it is the driver t
 "impatient group", "small groups", "streams", "memory".
 """
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -27,6 +25,7 @@ from report import Metric, Report, at_least_kafkas, at_most, at_most_kafkas
 
 from ottla.testing.group_driver import HEARTBEAT_MS, GroupDriver, Spent
 from ottla.testing.group_frames import OFFSET_COMMIT, OFFSET_COMMIT_VERSION, commit_frame, heartbeat_frame
+from ottla.testing.process_tree import cpu_seconds
 
 CONNECTIONS, IN_FLIGHT = 8, 5
 DIFFERENT_COMMITS = 64
@@ -88,12 +87,6 @@ class Asides:
             self._report.note(f"{what}: {', '.join(values)}")
 
 
-def processor_seconds(pid: int) -> float:
-    """The processor time that a process has used so far (Linux)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 @dataclass(frozen=True)
 class Bench:
     """Where measurements go."""
@@ -108,9 +101,9 @@ class Bench:
 
     def add_rate(self, metric: Metric, peer: Any, driver: GroupDriver, requests: list[list[bytes]], in_flight: int, each: int = 1) -> None:
         """A stream is run and noted; every request counts `each`."""
-        begin = processor_seconds(peer.pid)
+        begin = cpu_seconds(peer.pid)
         rate = driver.stream(requests, in_flight, self.size.seconds)
-        used = (processor_seconds(peer.pid) - begin) / self.size.seconds
+        used = (cpu_seconds(peer.pid) - begin) / self.size.seconds
         self.report.add(metric, peer.kind, rate.per_second * each / 1_000)
         self.asides.add(f"the driver's own share of a core, {metric.name}", peer.kind, rate.driver_share)
         self.asides.add(f"the broker's processor time a request, {metric.name}", peer.kind, used / rate.per_second * 1e6, "{:.0f} us")
@@ -181,9 +174,9 @@ def warm_rejoins(bench: Bench, peer: Any, driver: GroupDriver, count: int) -> No
     members, counted = len(driver.connections), max(1, count // 3)
     for _ in range(count - counted):
         driver.rejoin()
-    begin = processor_seconds(peer.pid)
+    begin = cpu_seconds(peer.pid)
     spent = sorted(driver.rejoin() for _ in range(counted))
-    used = (processor_seconds(peer.pid) - begin) / counted
+    used = (cpu_seconds(peer.pid) - begin) / counted
     bench.add_spent(rejoined(members, "warm"), f"{members:,} members rejoin", peer, spent[counted // 2])
     bench.asides.add(f"the broker's processor time a member, {members:,} members rejoin", peer.kind, used / members * 1e6, "{:.0f} us")
 

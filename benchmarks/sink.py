@@ -13,8 +13,9 @@ from report import Metric, Report
 
 from ottla.spark import session
 from ottla.testing.java import ToolMissing
+from ottla.testing.process_tree import cpu_seconds
 from ottla.testing.spark_connector import fetch_connector
-from spark import CACHE, FORMATS, JVM, OURS, cpu_seconds
+from spark import CACHE, FORMATS, JVM, OURS
 
 PARTITIONS = 4
 SIZES, SIZES_SMALL = ((100, 2_000_000), (1_000, 300_000)), ((100, 4_000), (1_000, 2_000))

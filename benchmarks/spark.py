@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import cycle, islice
-from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from throughput import values_of
 
 from ottla.spark import session
 from ottla.testing.java import ToolMissing
+from ottla.testing.process_tree import cpu_seconds
 from ottla.testing.spark_connector import fetch_connector
 
 OURS, JVM = OTTLA, "jvm-connector"
@@ -72,26 +72,6 @@ begin = time.perf_counter()
 rows = spark.read.format(sys.argv[1]).option("kafka.bootstrap.servers", sys.argv[2]).option("subscribe", sys.argv[3]).load().count()
 print(time.perf_counter() - begin, rows)
 """
-
-
-def cpu_seconds(root_pid: int) -> float:
-    """CPU time of a process and all its descendants (Linux), those that have ended and were waited for among them."""
-    children: dict[int, list[int]] = {}
-    spent: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue  # it ended meanwhile
-            children.setdefault(int(fields[1]), []).append(int(entry.name))
-            spent[int(entry.name)] = sum(map(int, fields[11:15]))
-    total, waiting = 0, [root_pid]
-    while waiting:
-        pid = waiting.pop()
-        total += spent.get(pid, 0)
-        waiting += children.get(pid, ())
-    return total / 100
 
 
 def produce(servers: str, topic: str, size: int, count: int, codec: str) -> None:

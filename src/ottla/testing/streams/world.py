@@ -4,9 +4,7 @@
 wrong. What the operating system makes of a moment differs from run to run; the seed draws the moments and the victims.
 """
 
-import os
 import random
-import signal
 import sys
 import threading
 import time
@@ -20,6 +18,7 @@ from ottla.consumer.errors import ClientError
 from ottla.core.errors import PeerError
 from ottla.core.model import TopicPartition
 from ottla.testing.process import BrokerProcess, ServerProcess
+from ottla.testing.process_tree import command, descendants, kill
 from ottla.testing.raw_client import RawClient
 from ottla.testing.streams.driver import Job
 from ottla.testing.streams.files import Table, processed_offsets
@@ -254,34 +253,3 @@ class World:
         while not condition():
             assert time.monotonic() < deadline, f"no progress in {PROGRESS_S_MAX} s:\n{self.log.read_text(errors='replace')[-4000:]}"
             time.sleep(0.02)
-
-
-def descendants(pid: int) -> list[int]:
-    """The process and all that it started, directly or not, parents first."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:  # it has just ended
-            continue
-        children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    found = [pid]
-    for each in found:
-        found += children.get(each, [])
-    return found
-
-
-def command(pid: int) -> str:
-    """A process's command line, its words joined by NUL; "" when it has ended."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").decode(errors="replace")
-    except OSError:
-        return ""
-
-
-def kill(pid: int) -> None:
-    """SIGKILL; nothing happens when it has ended."""
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return

@@ -1,39 +1,11 @@
-"""What the kill tests do to processes; tests/spark/test_kill.py does it to a query."""
+"""Where a query has to come after a kill, by what the brokers acknowledged; tests/spark/test_kill.py hurts a real one."""
 
-import subprocess
-import sys
-from collections.abc import Iterator
-
-import pytest
-
-from ottla.testing.streams.world import command, descendants, kill
-
-FAMILY = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'input()']); print('ready', flush=True); input()"
+from ottla.core.model import TopicPartition
+from ottla.testing.streams.world import TOPIC, Producer
 
 
-@pytest.fixture
-def family() -> Iterator[subprocess.Popen[str]]:
-    """A process with a child; both wait for input."""
-    with subprocess.Popen([sys.executable, "-c", FAMILY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        assert parent.stdout.readline() == "ready\n"
-        yield parent
-        parent.kill()
-
-
-def test_a_process_and_all_that_it_started(family: subprocess.Popen[str]):
-    parent, child = descendants(family.pid)
-    assert parent == family.pid
-    assert command(child).endswith("input()")
-    assert "\0-c\0" in command(child)
-    for pid in (parent, child):
-        kill(pid)
-    assert family.wait() == -9
-
-
-def test_what_has_ended_has_no_name_and_is_killed_in_vain():
-    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
-        ended.wait()
-    assert command(ended.pid) == ""
-    kill(ended.pid)
-    assert descendants(ended.pid) == [ended.pid]
+def test_the_ends_are_behind_the_last_record_that_was_acknowledged():
+    producer = Producer("127.0.0.1:1")
+    assert producer.ends() == {}
+    producer.acknowledged.update({(0, 4): "a", (0, 3): "b", (2, 0): "c"})
+    assert producer.ends() == {TopicPartition(TOPIC, 0): 5, TopicPartition(TOPIC, 2): 1}
