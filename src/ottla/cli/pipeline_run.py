@@ -4,7 +4,6 @@ It decides what is shown and which failures become a sentence; what is read, com
 """
 
 import json
-import re
 import signal
 import threading
 import time
@@ -17,6 +16,7 @@ import click
 from rich.console import Console
 
 from ottla.cli.pipeline_progress import Bar, end_offsets, tasks_done
+from ottla.cli.spark_failures import own_sentence
 
 if TYPE_CHECKING:
     from ottla.spark.pipelines import Pipeline
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 ROWS_MAX: Final = 20
 OFFSETS_PER_TRIGGER_MAX: Final = 5_000_000
 """With --available-now: what a micro-batch reads at most, so that much history neither fills the disk's spill nor hides how far it is."""
-_OURS: Final = re.compile(r"\bottla\.[\w.]+(?:Error|Exception): ([^\n]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +139,8 @@ def _sentences() -> Iterator[None]:
         yield
     except (InputError, JavaMissingError, ClientError, PeerError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    except Exception as error:  # Spark wraps what a worker raised
-        found = _OURS.findall(str(error))
-        if not found:
+    except Exception as error:
+        sentence = own_sentence(error)
+        if sentence is None:
             raise
-        raise click.ClickException(found[-1]) from error
+        raise click.ClickException(sentence) from error

@@ -47,6 +47,7 @@ def command(
     _check_addresses(bootstrap_server)
     from rich.console import Console
 
+    from ottla.cli.spark_failures import own_sentence
     from ottla.consumer.errors import ClientError
     from ottla.spark.copy_topic import TopicCopy
     from ottla.spark.copy_writer import CopyError
@@ -66,10 +67,11 @@ def command(
                 copied = copy.run(session("ottla-copy-topic", master=f"local[{cores},1]"))
         except (ClientError, CopyError, JavaMissingError) as error:
             raise click.ClickException(str(error)) from error
-        except Exception as error:  # Spark wraps what a worker raised
-            if "CopyError" not in str(error):
+        except Exception as error:
+            sentence = own_sentence(error)
+            if sentence is None:
                 raise
-            raise click.ClickException(_sentence(str(error))) from error
+            raise click.ClickException(sentence) from error
     click.echo(f"{copied.records} messages copied from {source} to {target}")
     for group, offsets in sorted(copied.groups.items()):
         click.echo(f"{group}: " + ", ".join(f"{place.partition}:{offset}" for place, offset in sorted(offsets.items())))
@@ -83,12 +85,6 @@ def _check_addresses(bootstrap_server: str) -> None:
         parse_addresses(bootstrap_server)
     except ValueError as error:
         raise click.BadParameter(f"{error}: write for example 127.0.0.1:9092", param_hint="--bootstrap-server") from error
-
-
-def _sentence(text: str) -> str:
-    """What our own code said, out of Spark's account of it."""
-    lines = [line for line in text.splitlines() if "CopyError: " in line]
-    return lines[0].split("CopyError: ", 1)[1]
 
 
 COMMAND = command

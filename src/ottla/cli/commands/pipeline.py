@@ -71,14 +71,13 @@ def run(
     Without --stream and --available-now it reads everything that is there, and replaces the tables; with them it goes on where the last
     such run in DIR ended. The exit status is 1 when something is in the way; then it says what.
     """
+    from ottla.cli.groups.client_config import client_properties
     from ottla.cli.pipeline_run import Order, execute, find
-    from ottla.cli.properties import parse_properties
 
     pipeline = find(name)
     if topics and "topic_records" not in pipeline.inputs:
         raise click.UsageError(f"--topic means nothing to the pipeline {name}")
-    properties = parse_properties(command_config.read_text("latin-1")) if command_config else {}
-    properties.pop("bootstrap.servers", None)
+    properties = client_properties(command_config.read_text("latin-1"), "isolation.level") if command_config else {}
     order = Order(
         name=name,
         pipeline=pipeline,

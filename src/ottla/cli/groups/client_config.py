@@ -15,6 +15,12 @@ _SECURITY: Final = ("security.", "sasl.", "ssl.")
 _TAKEN: Final = NUMBER_NAMES | {"client.id"}
 
 
+def client_properties(text: str, *more: str) -> dict[str, str]:
+    """What of a file is meant for a client that asks: security, times and sizes, its name, and the properties named `more`."""
+    taken = {*_TAKEN, *more}
+    return {name: value for name, value in parse_properties(text).items() if name in taken or name.startswith(_SECURITY)}
+
+
 def client_settings(bootstrap_server: str, path: str | None, *, client_id: str) -> ClientSettings:
     """The settings of a command; `client_id` is the name without a file, or without one in it.
 
@@ -29,7 +35,7 @@ def client_settings(bootstrap_server: str, path: str | None, *, client_id: str) 
         raise CommandFailed(f"java.nio.file.NoSuchFileException: {path}") from error
     except OSError as error:
         raise CommandFailed(f"{path} cannot be read: {error.strerror or error}") from error
-    taken = {name: value for name, value in parse_properties(text).items() if name in _TAKEN or name.startswith(_SECURITY)}
+    taken = client_properties(text)
     parse_client_settings({"bootstrap.servers": bootstrap_server})
     try:
         return parse_client_settings({"client.id": client_id} | taken | {"bootstrap.servers": bootstrap_server})

@@ -36,13 +36,14 @@ def test_pipelines_and_their_columns():
 def test_an_order_by_default_and_with_everything(orders: list[Order], tmp_path: Path):
     assert invoke(*RUN).exit_code == 0
     config = tmp_path / "client.properties"
-    config.write_text("client.id=mine\nbootstrap.servers=other:1\n")
+    config.write_text("client.id=mine\nbootstrap.servers=other:1\nisolation.level=read_committed\nacks=all\ngroup.id=g\n")
     more = ["--stream", "--every", "3", "--group", "a", "--group", "b", "--topic", "t", "--command-config", str(config), "--json"]
     assert invoke(*RUN, *more, "--cores", "2").exit_code == 0
     plain, full = orders
     assert (plain.mode, plain.groups, plain.topics, plain.properties, plain.cores, plain.as_json) == ("batch", (), (), {}, "*", False)
     assert (full.mode, full.every_s, full.groups, full.topics) == ("stream", 3, ("a", "b"), ("t",))
-    assert (full.bootstrap_servers, full.properties, full.cores, full.as_json) == ("h:1", {"client.id": "mine"}, "2", True)
+    assert (full.bootstrap_servers, full.cores, full.as_json) == ("h:1", "2", True)
+    assert full.properties == {"client.id": "mine", "isolation.level": "read_committed"}, "one file often serves several tools"
 
 
 def test_what_makes_no_sense_is_refused(orders: list[Order]):

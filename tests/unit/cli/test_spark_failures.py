@@ -1,0 +1,20 @@
+"""Texts as Spark makes them of exceptions in workers."""
+
+from ottla.cli.spark_failures import own_sentence
+
+WRAPPED = """[STREAM_FAILED] Query terminated: Traceback (most recent call last):
+ottla.spark.producing.DeliveryError: no broker answers
+
+The above exception was the direct cause of the following exception:
+
+ottla.spark.copy_writer.CopyError: cannot write to narrow: no broker answers
+\tat org.apache.spark.api.python.BasePythonRunner
+"""
+
+
+def test_the_last_exception_of_ours_is_the_sentence():
+    assert own_sentence(RuntimeError(WRAPPED)) == "cannot write to narrow: no broker answers"
+
+
+def test_what_is_not_ours_has_no_sentence():
+    assert own_sentence(RuntimeError("java.lang.OutOfMemoryError: heap\nValueError: x")) is None
