@@ -34,7 +34,11 @@ ATTEMPTS_MIN: Final = 4
 SHORT_MS: Final = 1_000
 """How long a log may seem cut, or a topic gone: what a new leader, or a broker that lags behind, does not know yet."""
 EMPTY_TO_END: Final = 2
-"""So many empty answers in a row, which could have held a batch, say that there is none up to the end."""
+"""So many empty answers in a row, which could have held a batch, say that there is none up to the end.
+
+The last of them is to a question for the last readable offset: an answer from there shows that the others were empty for another reason, as
+they are while a broker waits for its remote storage (KIP-405).
+"""
 
 LOOK_AGAIN: Final = frozenset(
     {
@@ -56,11 +60,14 @@ GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN
 
 
 class _Lane:
-    """How far one range is. `looks_again`: its leader has to be looked up; `failures` in a row, since `failing_since_ms`; of
-    them, those of the last `kind` on their own.
+    """How far one range is. `asked_at`: the offset that is asked for, `position` unless it is doubted that anything is left.
+
+    `looks_again`: its leader has to be looked up; `failures` in a row, since `failing_since_ms`; of them, those of the last `kind` on their
+    own.
     """
 
     __slots__ = (
+        "asked_at",
         "empties",
         "end",
         "failing_since_ms",
@@ -78,7 +85,7 @@ class _Lane:
 
     def __init__(self, each: FetchRange) -> None:
         self.partition = each.partition
-        self.position = each.start
+        self.position = self.asked_at = each.start
         self.end = each.end
         self.topic_id = each.topic_id
         self.looks_again = False
@@ -141,6 +148,9 @@ class FetchMachine:
         for lane in self._lanes.values():
             if lane.not_before_ms > now_ms or lane.partition in on_their_way:
                 continue
+            # By its name alone the other topic would be read, where brokers do not know ids in Fetch.
+            known_id = self._leaders.topic_id(lane.partition.topic)
+            lane.looks_again = lane.looks_again or ("" != lane.topic_id != known_id != "")
             leader = None if lane.looks_again else self._leaders.leader(lane.partition)
             if leader is None:
                 unknown[lane.partition.topic] = None
@@ -189,6 +199,7 @@ class FetchMachine:
     def lost(self, broker_id: int, why: str, now_ms: float) -> None:
         """A broker cannot be asked, or did not answer: everything that it was thought to lead is looked up again."""
         self._asked.pop(broker_id, None)
+        self._adopted.discard(broker_id)
         for lane in list(self._lanes.values()):
             leader = self._leaders.leader(lane.partition)
             if leader is not None and leader.broker_id == broker_id and not lane.looks_again:
@@ -224,7 +235,7 @@ class FetchMachine:
 
     def _is_wanted(self, ask: PartitionAsk) -> bool:
         lane = self._lanes.get(ask.partition)
-        return lane is not None and lane.position == ask.offset and lane.topic_id in ("", ask.topic_id)
+        return lane is not None and lane.asked_at == ask.offset and lane.topic_id in ("", ask.topic_id)
 
     def _asks(self, lanes: list[_Lane]) -> tuple[PartitionAsk, ...]:
         by_topic: dict[str, list[PartitionAsk]] = {}
@@ -232,12 +243,15 @@ class FetchMachine:
             leader = self._leaders.leader(lane.partition)
             epoch = NO_EPOCH if leader is None else leader.epoch
             lane.topic_id = lane.topic_id or self._leaders.topic_id(lane.partition.topic)
-            ask = PartitionAsk(lane.partition, lane.position, epoch, lane.topic_id)
+            ask = PartitionAsk(lane.partition, lane.asked_at, epoch, lane.topic_id)
             by_topic.setdefault(lane.partition.topic, []).append(ask)
         return tuple(ask for asks in by_topic.values() for ask in asks)
 
     def _take(self, lane: _Lane, answer: PartitionAnswer, is_first: bool, now_ms: float) -> list[FetchedRecords]:
         """The batches of one partition. `is_first`: no records came before them in the answer."""
+        if lane.asked_at != lane.position:
+            self._ask_again(lane, now_ms)
+            return []
         walked = walk(answer.records)
         if walked.next_offset < 0:
             if is_first:  # the first batch comes whole, however large it is (KIP-74)
@@ -247,7 +261,7 @@ class FetchMachine:
         if walked.next_offset <= position:
             raise PeerError(f"a Fetch from offset {position} of {lane.partition} was answered with records before it")
         lane.progress()
-        lane.position = walked.next_offset
+        lane.position = lane.asked_at = walked.next_offset
         del self._lanes[lane.partition]
         if lane.position < lane.end:
             self._lanes[lane.partition] = lane
@@ -271,10 +285,17 @@ class FetchMachine:
         elif error in GONE:
             lane.looks_again = lane.is_doubted = True
             self._fail(lane, self._gone(lane), now_ms, is_short=True)
+        elif error is ErrorCode.OFFSET_OUT_OF_RANGE and lane.asked_at != lane.position:
+            self._ask_again(lane, now_ms)  # another leader, which knows less yet
         elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
             self.problem = OutOfRange(lane.partition, lane.position, answer.log_start_offset, answer.high_watermark)
         else:
             self.problem = refused
+
+    def _ask_again(self, lane: _Lane, now_ms: float) -> None:
+        """There is something behind the position though nothing came from there: that is no end, and is asked for a little later."""
+        lane.asked_at, lane.empties = lane.position, 0
+        self._fail(lane, Refused(lane.partition, ErrorCode.OFFSET_NOT_AVAILABLE), now_ms)
 
     def _empty(self, lane: _Lane, answer: PartitionAnswer, is_first: bool, now_ms: float) -> list[FetchedRecords]:
         """No batch came: there is none yet, none any more, or there was no room left in the answer.
@@ -288,6 +309,8 @@ class FetchMachine:
                 del self._lanes[lane.partition]
                 self._begin(lane.partition)
                 return [FetchedRecords(lane.partition, lane.position, lane.end, memoryview(b""))]
+            if lane.empties:
+                lane.asked_at = readable_to - 1
         elif answer.high_watermark >= lane.end:
             self._fail(lane, Refused(lane.partition, ErrorCode.OFFSET_NOT_AVAILABLE), now_ms)  # a transaction is open again
         else:

@@ -299,11 +299,45 @@ def test_an_answer_without_room_does_not_say_that_nothing_is_there() -> None:
     empty = PartitionAnswer(ONE, OK, 20, 20, 0)
     machine.todo(0)
     machine.answered(1, [PartitionAnswer(ZERO, OK, 20, 20, 0, memoryview(batch(0, 10))), empty], 0)
-    for at in range(2):
+    for at, asked_at in enumerate((0, 19)):
         assert not machine.is_done
-        assert machine.todo(0) == [Send(1, (PartitionAsk(ONE, 0, 5, "id-t"), PartitionAsk(ZERO, 10 + 5 * at, 5, "id-t")))]
+        assert machine.todo(0) == [Send(1, (PartitionAsk(ONE, asked_at, 5, "id-t"), PartitionAsk(ZERO, 10 + 5 * at, 5, "id-t")))]
         machine.answered(1, [empty, PartitionAnswer(ZERO, OK, 20, 20, 0, memoryview(batch(10 + 5 * at, 5)))], 0)
     assert machine.is_done
+
+
+def test_empty_answers_are_not_believed_where_the_end_holds_records() -> None:
+    machine, now, empties = machine_of(FetchRange(ZERO, 0, 20), api_timeout_ms=60_000), 0.0, 0
+    seen: list[tuple[int, int]] = []
+    while not machine.is_done:
+        for send in machine.todo(now):
+            assert isinstance(send, Send)
+            (ask,) = send.asks
+            is_slow = ask.offset == 0 and empties < 5
+            empties += is_slow
+            records = b"" if is_slow else batch(ask.offset // 10 * 10, 10)
+            found = machine.answered(1, [PartitionAnswer(ZERO, OK, 30, 30, 0, memoryview(records))], now)
+            seen.extend((each.position, each.next_offset) for each in found)
+        now = machine.wake_ms(now) or now
+    assert machine.problem is None
+    assert seen == [(0, 10), (10, 20)]
+
+
+def test_a_leader_that_does_not_know_the_end_yet_is_asked_again() -> None:
+    machine = machine_of(FetchRange(ZERO, 0, 20))
+    assert machine.todo(0) == [Send(1, (PartitionAsk(ZERO, 0, 5, "id-t"),))]
+    machine.answered(1, [PartitionAnswer(ZERO, OK, 30, 30, 0)], 0)
+    assert machine.todo(0) == [Send(1, (PartitionAsk(ZERO, 29, 5, "id-t"),))]
+    machine.answered(1, [PartitionAnswer(ZERO, ErrorCode.OFFSET_OUT_OF_RANGE)], 0)
+    assert machine.todo(1_000) == [Send(1, (PartitionAsk(ZERO, 0, 5, "id-t"),))]
+
+
+def test_a_name_that_belongs_to_another_topic_by_now_is_looked_up_before_it_is_asked_for() -> None:
+    leaders = Leaders()
+    leaders.learn([TopicView("t", OK, "id-t", False, {0: PartitionView(OK, Leader(1, 5))})])
+    world = World({ZERO: log_of(0)})
+    assert world.run(FetchRange(ZERO, 0, 10, "id-old"), leaders=leaders).problem == Recreated("t", "id-old", "id-t")
+    assert world.asked == []
 
 
 def test_a_log_that_was_cut_is_told_after_a_while() -> None:
@@ -378,6 +412,19 @@ def test_a_request_that_was_sent_ahead_for_something_else_is_not_taken_over() ->
     assert not machine.adopt(1, (PartitionAsk(ZERO, 11, 5, "id-t"),))
     assert not machine.adopt(1, (PartitionAsk(ZERO, 10, 5, "id-old"),))
     assert len(machine.todo(0)) == 1
+
+
+def test_what_was_sent_ahead_and_lost_is_forgotten() -> None:
+    machine = machine_of(FetchRange(ZERO, 10, 20, "id-t"))
+    assert machine.adopt(1, (PartitionAsk(ZERO, 10, 5, "id-t"),))
+    machine.lost(1, "gone", 0)
+    machine.todo(1_000)
+    machine.learned([TopicView("t", OK, "id-t", False, {0: PartitionView(OK, Leader(1, 5))})], 1_000)
+    for _ in range(2):  # as many empty answers as say that nothing is there
+        assert not machine.is_done
+        assert len(machine.todo(1_000)) == 1
+        machine.answered(1, [PartitionAnswer(ZERO, OK, 20, 20, 0)], 1_000)
+    assert machine.is_done
 
 
 def test_an_empty_answer_to_what_was_sent_ahead_costs_no_wait() -> None:
