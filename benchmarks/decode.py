@@ -90,7 +90,7 @@ def commit(dice: random.Random, offset: int) -> Record:
 
 
 def cases() -> list[Case]:
-    """What is measured. The targets are what a first prototype reached."""
+    """What is measured."""
     made = []
     for size, name, target in ((100, "100 B", 24.0), (1000, "1 kB", 11.0)):
         make, total = record_of(size), size + KEY_BYTES

@@ -98,19 +98,13 @@ def _stream(run: "PipelineRun", order: Order, bar: Bar) -> dict[str, Any]:
     bar.tell("following (Ctrl-C ends it)" if is_endless else "reading", lambda: min(1.0, end_offsets(query.lastProgress) / max(1, planned)))
     while query.isActive and not ending.wait(order.every_s if is_endless else 0.1):
         if is_endless:
-            stream.refresh(_now_ms())
+            stream.refresh()
     query.stop()
     failure = query.exception()
     if failure is not None:
         raise failure
     bar.tell("the tables are made", lambda: tasks_done(run.tables.spark.sparkContext.statusTracker()))
-    return stream.refresh(_now_ms())
-
-
-def _now_ms() -> int:
-    from ottla.broker.clock import now_ms
-
-    return now_ms()
+    return stream.refresh()
 
 
 def _as_text(order: Order, outputs: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ long as a client's settings say, and says in a sentence what is in the way.
 """
 
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -36,6 +37,10 @@ _MISSING: Final = {
 }
 
 
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 class InputError(Exception):
     """An input that cannot be read: the sentence says which, and why."""
 
@@ -52,7 +57,7 @@ class ClusterInputs:
     bootstrap_servers: str
     properties: Mapping[str, str] = field(default_factory=dict)
     topics: tuple[str, ...] = ()
-    now_ms: Callable[[], int] | None = None
+    now_ms: Callable[[], int] = _now_ms
 
     def offsets(self, pipeline: Pipeline) -> dict[str, dict[TopicPartition, tuple[int, int]]]:
         """Where each partition of the pipeline's topics begins and ends now. Raises InputError, ClientError or ValueError."""
@@ -102,7 +107,7 @@ class ClusterInputs:
                 TopicPartition(topic.name, number) for topic in topics for number, leader in topic.leaders.items() if leader is not None
             ]
             limits = _offsets(admin, partitions)
-        now = datetime.fromtimestamp((self.now_ms or _clock())() / 1000, UTC)
+        now = datetime.fromtimestamp(self.now_ms() / 1000, UTC)
         rows = [(*partition, start, end, now) for partition, (start, end) in limits.items()]
         return self.spark.createDataFrame(rows, END_OFFSETS)
 
@@ -119,13 +124,6 @@ class ClusterInputs:
     def _kafka(self, name: str | None) -> dict[str, str]:
         isolation = {"isolation.level": ISOLATION[name]} if name is not None and name in ISOLATION else {}
         return {**self.properties, **isolation, "bootstrap.servers": self.bootstrap_servers}
-
-
-def _clock() -> Callable[[], int]:
-    # Here, because it brings the broker's room along, which no session needs that only reads topics.
-    from ottla.broker.clock import now_ms
-
-    return now_ms
 
 
 def _offsets(admin: AdminClient, partitions: list[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:

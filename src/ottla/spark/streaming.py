@@ -55,8 +55,8 @@ class PipelineStream:
                     tables.remove(tables.path(name))
                 tables.append(name, self.run.of_groups(frame), pipeline.appended[name], batch_id)
 
-    def refresh(self, now_ms: int) -> dict[str, DataFrame]:
-        """Measure what is to be measured (under the number `now_ms`), and make the other tables anew: the outputs.
+    def refresh(self) -> dict[str, DataFrame]:
+        """Measure what is to be measured (a part of its table under the time in ms), and make the other tables anew: the outputs.
 
         It may run beside the query, and takes in whole micro-batches only: one of the two waits for the other.
         """
@@ -65,5 +65,5 @@ class PipelineStream:
         with self._writing:
             for name, schema in pipeline.appended.items():
                 if not follows(pipeline, name):
-                    tables.append(name, run(pipeline, measured, [name])[name], schema, now_ms)
+                    tables.append(name, run(pipeline, measured, [name])[name], schema, self.run.inputs.now_ms())
             return self.run.derive(measured)

@@ -11,7 +11,7 @@ from ottla.testing.maven import fetch_jars, say
 VERSION = "4.2.0"
 ARTIFACTS = (
     f"org.apache.spark:spark-sql-kafka-0-10_2.13:{VERSION}",
-    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",  # 4.2.0 has not everywhere been published; this one fits
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",  # fits 4.2.0 as it is
     "org.apache.kafka:kafka-clients:3.9.1",
     "org.apache.commons:commons-pool2:2.12.1",
 )

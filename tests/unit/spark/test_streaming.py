@@ -49,6 +49,7 @@ class Tables:
 
 def stream() -> tuple[PipelineStream, Tables]:
     tables, inputs = Tables(), Mock()
+    inputs.now_ms.return_value = 1234
     inputs.measure.return_value = {"end_offsets": [7]}
     run: Any = PipelineRun(pipeline=PIPELINE, inputs=inputs, tables=tables)  # type: ignore[arg-type]
     return PipelineStream(run, {}), tables
@@ -63,13 +64,13 @@ def test_a_micro_batch_adds_to_what_follows_from_its_records_and_the_first_begin
 
 def test_a_refresh_measures_and_makes_the_rest_of_what_is_kept():
     each, tables = stream()
-    assert each.refresh(1234) == {"sums": [30, 30]}
+    assert each.refresh() == {"sums": [30, 30]}
     assert tables.done == [("append", "measured", [7], 1234), ("write", "sums", [30, 30])]
 
 
 def test_a_refresh_waits_for_the_micro_batch_that_is_being_written(monkeypatch: pytest.MonkeyPatch):
     each, tables = stream()
-    beside = threading.Thread(target=each.refresh, args=(1234,), daemon=True)
+    beside = threading.Thread(target=each.refresh, daemon=True)
 
     def append(name: str, *_arguments: Any) -> None:
         if not beside.ident:
