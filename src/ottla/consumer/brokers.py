@@ -121,7 +121,7 @@ class Brokers:
     def _ask(self, connection: Connection, ask: Callable[[Connection], T]) -> T:
         try:
             return ask(connection)
-        except Exception:
+        except BaseException:  # an interrupted question, too: its answer must not be taken for the next one's
             self._connections = {address: kept for address, kept in self._connections.items() if kept is not connection}
             connection.close()
             raise

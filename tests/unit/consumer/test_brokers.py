@@ -41,6 +41,19 @@ def lost(key: int, request: Any) -> Any:
     raise BrokerUnavailableError("lost")
 
 
+def test_an_interrupted_question_leaves_no_connection_with_its_answer(told: Any) -> None:
+    def interrupt(key: int, request: Any) -> Any:
+        raise KeyboardInterrupt
+
+    told.broker("a:1", interrupt)
+    brokers = told.brokers()
+    with pytest.raises(KeyboardInterrupt):
+        brokers.nodes(brokers.deadline("x"))
+    told.broker("a:1", lambda key, request: metadata((1, "a", 1)))
+    assert brokers.nodes(brokers.deadline("x")) == {1: Node(1, "a", 1)}
+    assert told.connected == ["a:1", "a:1"]
+
+
 def test_what_may_pass_is_tried_again_until_the_time_is_over(told: Any) -> None:
     brokers = told.brokers(timeout_ms=750)
     attempts = []
