@@ -202,6 +202,8 @@ class Connection:
         writer = Writer().int16(api_key).int16(version).int32(self._correlation_id).string(self._client_id)
         header = (writer.uvarint(0) if is_flexible else writer).to_bytes()
         try:
+            # Else it would have what was left when the last answer came.
+            self._socket.settimeout(max(self.timeout_ms, 1) / 1000)
             self._socket.sendall(_LENGTH.pack(len(header) + len(body)) + header + body)
         except OSError as error:
             self.close()

@@ -72,6 +72,13 @@ def test_silence_is_bounded(canned_broker: Any):
             connection.receive()
 
 
+def test_a_request_has_the_time_of_its_own_question(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    with _connect(canned_broker(lambda key, correlation: frame(correlation, b"\x00"))) as connection:
+        connection.timeout_ms = 1_500
+        connection.send(FETCH, 12, b"")
+        assert connection._socket.gettimeout() == 1.5, "not what was left of the last one"
+
+
 def test_bytes_that_trickle_in_are_bounded_too(canned_broker: Any):
     clock = itertools.chain([0.0] * 5, [0.0] * 4, [61.0])  # five for ApiVersions, then: sent, start, length, 50 of 100 bytes; time is up
     broker = canned_broker(lambda key, correlation: struct.pack(">i", 100) + bytes(50))
