@@ -22,6 +22,7 @@ BY_NAME, BY_ID, WITH_ENDPOINTS = 12, 13, 16
 _CONSUMER: Final = -1
 _NO_SESSION: Final = (0, -1)
 _NO_EPOCH: Final = -1
+_NO_BROKER: Final = -1
 _ABORTED_BYTES_MIN: Final = 17
 _TOPIC_BYTES_MIN: Final = 3
 _PARTITION_BYTES_MIN: Final = 37
@@ -101,8 +102,10 @@ def _partition(reader: Reader, topic: str) -> PartitionAnswer:
     for _ in range(reader.count(_ABORTED_BYTES_MIN, compact=True)):
         aborted.append((reader.int64(), reader.int64()))
         reader.tagged_fields()
-    reader.int32()  # preferred read replica: only clients that name their rack are sent to one
-    size = max(reader.uvarint() - 1, 0)
+    preferred_replica, size = reader.int32(), max(reader.uvarint() - 1, 0)
+    if preferred_replica != _NO_BROKER and size == 0 and error is ErrorCode.NONE:
+        # Sent to a follower, without rack and without records (KIP-392): only this tells it from a partition that holds none.
+        error = ErrorCode.REPLICA_NOT_AVAILABLE
     start = reader.at
     reader.skip(size)
     records = memoryview(reader.buffer)[start : start + size]

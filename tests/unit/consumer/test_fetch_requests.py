@@ -112,6 +112,13 @@ def test_an_error_for_the_whole_answer_is_one_for_each_partition() -> None:
     ]
 
 
+def test_an_answer_that_sends_us_to_a_follower_is_no_empty_partition() -> None:
+    part = {"partition_index": 1, "error_code": 0, "high_watermark": 30, "last_stable_offset": 20, "log_start_offset": 1, "records": b""}
+    topic = {"topic": "t", "partitions": (part | {"aborted_transactions": (), "preferred_read_replica": 0},)}
+    (found,) = decode_fetch(memoryview(answer_bytes(12, responses=(topic,))), ASKS, 12).partitions
+    assert found.error is ErrorCode.REPLICA_NOT_AVAILABLE
+
+
 def test_a_topic_that_was_not_asked_for() -> None:
     with pytest.raises(PeerError, match="a topic that was not asked for"):
         decode_fetch(memoryview(answer_bytes(13)), ASKS[:2], 13)
