@@ -61,8 +61,9 @@ class PipelineStream:
         It may run beside the query, and takes in whole micro-batches only: one of the two waits for the other.
         """
         pipeline, tables = self.run.pipeline, self.run.tables
-        measured = self.run.inputs.measure(pipeline)
         with self._writing:
+            # After the last micro-batch and before the next: no commit in the tables is younger than the ends, and so beyond them.
+            measured = self.run.inputs.measure(pipeline)
             for name, schema in pipeline.appended.items():
                 if not follows(pipeline, name):
                     tables.append(name, run(pipeline, measured, [name])[name], schema, self.run.inputs.now_ms())

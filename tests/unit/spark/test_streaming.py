@@ -68,7 +68,7 @@ def test_a_refresh_measures_and_makes_the_rest_of_what_is_kept():
     assert tables.done == [("append", "measured", [7], 1234), ("write", "sums", [30, 30])]
 
 
-def test_a_refresh_waits_for_the_micro_batch_that_is_being_written(monkeypatch: pytest.MonkeyPatch):
+def test_a_refresh_measures_and_reads_after_the_micro_batch_that_is_being_written(monkeypatch: pytest.MonkeyPatch):
     each, tables = stream()
     beside = threading.Thread(target=each.refresh, daemon=True)
 
@@ -76,6 +76,7 @@ def test_a_refresh_waits_for_the_micro_batch_that_is_being_written(monkeypatch: 
         if not beside.ident:
             beside.start()
             beside.join(0.05)
+            assert not each.run.inputs.measure.called  # type: ignore[attr-defined]
         tables.done.append(name)
 
     monkeypatch.setattr(tables, "append", append)
