@@ -136,7 +136,8 @@ class OffsetReader:
                     f"No offset matched from request of topic-partition {named(partition)} and timestamp {times[partition]}."
                     ' To start such partitions at their end, set the option "startingOffsetsByTimestampStrategy" to latest.'
                 )
-        return {partition: LATEST if offset < 0 else offset for partition, offset in found.items()}
+        # The time -1 stands for the end, which moves.
+        return {partition: LATEST if offset < 0 or times[partition] == LATEST else offset for partition, offset in found.items()}
 
     def _partitions(self, missing_allowed: Iterable[str]) -> Offsets:
         subscription = self._options.subscription

@@ -98,10 +98,16 @@ def plan_stream(start: Offsets, end: Offsets, earliest: Mapping[TopicPartition, 
     return Planned(ranges, losses)
 
 
+def among(offsets: Offsets, others: Offsets) -> Offsets:
+    """Those of `offsets` whose partitions `others` have, too."""
+    return Offsets(
+        {partition: offset for partition, offset in offsets.by_partition.items() if partition in others.by_partition}, offsets.topic_ids
+    )
+
+
 def plan_first_batch(start: Offsets, end: Offsets) -> Planned:
     """The first batch of a query that began at the moving end of its topics, and was interrupted.
 
     `end` was that beginning; `start` is where the end is now, later. The batch is empty, as it was: what came in between is for the next.
     """
-    begun = {partition: offset for partition, offset in end.by_partition.items() if partition in start.by_partition}
-    return Planned(plan_stream(start, Offsets(begun, {}), {}).ranges, [])
+    return Planned(plan_stream(start, Offsets(among(end, start).by_partition, {}), {}).ranges, [])

@@ -23,7 +23,7 @@ from ottla.spark.columns import checked_columns
 from ottla.spark.group_commit import GROUP_COMMIT, GroupCommitter
 from ottla.spark.offset_reader import OffsetReader
 from ottla.spark.options import SourceOptions
-from ottla.spark.planning import added, plan_first_batch, plan_stream, recreation, report
+from ottla.spark.planning import added, among, plan_first_batch, plan_stream, recreation, report
 from ottla.spark.ranges import ReadTask
 from ottla.spark.rate_limits import BatchGate, share
 from ottla.spark.stream_offsets import Offsets, from_json, in_checkpoint, recreated, to_json
@@ -117,7 +117,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begins, ends = from_json(start), from_json(end)
         if self._frozen is not None:
             verify_end(ends, self._frozen, self._reader.latest(ends))
-        if self._offered is None and self._initial_moves and begins == self._initial:
+        is_first_again = self._offered is None and begins == self._initial
+        if is_first_again:
+            # Planned before a restart; what is found as the beginning now may have partitions that were not there then.
+            begins = among(begins, ends)
+        if is_first_again and self._initial_moves:
             planned = plan_first_batch(begins, ends)
         else:
             planned = plan_stream(begins, ends, self._reader.earliest(added(begins, ends)))

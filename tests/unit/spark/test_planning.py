@@ -6,7 +6,7 @@ import pytest
 
 from ottla.core.model import TopicPartition
 from ottla.spark.option_values import OptionError
-from ottla.spark.planning import DataLossError, added, plan_batch, plan_first_batch, plan_stream, report
+from ottla.spark.planning import DataLossError, added, among, plan_batch, plan_first_batch, plan_stream, report
 from ottla.spark.ranges import OffsetRange
 from ottla.spark.stream_offsets import Offsets
 
@@ -96,3 +96,7 @@ def test_without_an_id_a_topic_is_the_same():
 
 def test_a_first_batch_that_was_interrupted_is_empty_again():
     assert plan_first_batch(_offsets({A: 15, B: 3}, t="id"), _offsets({A: 12, B: 3, C: 5}, t="id")) == ([], [])
+
+
+def test_partitions_that_others_have_too():
+    assert among(_offsets({A: 1, B: 2}, t="id"), _offsets({B: 9, C: 9})) == _offsets({B: 2}, t="id")

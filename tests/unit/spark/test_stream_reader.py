@@ -229,6 +229,25 @@ def test_and_when_a_planned_batch_is_repeated(reader: Callable[..., StreamReader
         reader().partitions(_t(10, 0), _t(50, 10))
 
 
+def test_partitions_that_came_since_a_first_batch_was_planned_are_for_the_next(reader: Callable[..., StreamReader], cluster: Any):
+    planned = reader()
+    end = planned.latestOffset(planned.initialOffset(), ALL)
+    # Interrupted before Spark had noted that it was done: a new query finds its own beginning again, now with one partition more.
+    cluster.topic("t", (10, 55), (0, 10), (0, 3))
+    again = reader()
+    initial = again.initialOffset()
+    assert initial == _t(10, 0, 0)
+    assert _ranges(again.partitions(initial, end)) == [(0, 10, 50), (1, 0, 10)]
+    assert _ranges(again.partitions(end, again.latestOffset(end, ALL))) == [(0, 50, 55), (2, 0, 3)]
+
+
+def test_a_timestamp_that_means_the_end_is_a_moving_beginning_too(reader: Callable[..., StreamReader], cluster: Any):
+    one = reader(startingOffsets=None, startingTimestamp="-1")
+    initial = one.initialOffset()
+    cluster.topic("t", (10, 55), (0, 10))
+    assert one.latestOffset(initial, ALL) == initial == _t(50, 10)
+
+
 def test_the_jvm_connector_s_checkpoint_goes_on(reader: Callable[..., StreamReader]):
     one = reader()
     start = {"t": {"1": 3, "0": 20}}
