@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 
 from ottla.consumer.admin.client import AdminClient
-from ottla.consumer.admin.values import EARLIEST, DescribedTopic, Failure
+from ottla.consumer.admin.values import EARLIEST, LATEST, DescribedTopic, Failure
 from ottla.consumer.errors import ClientError, OffsetOutOfRangeError, TopicRecreatedError, UnknownTopicError
 from ottla.consumer.fetching import FetchedRecords, FetchRange
 from ottla.consumer.settings import ClientSettings
+from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
 from ottla.spark.fetchers import WORKER, Fetchers, KeepingFetcher
 from ottla.spark.options import GROUP_RECORDS, ReadSettings
@@ -117,9 +118,12 @@ def _skip_lost(left: Left, error: ClientError, admin: AdminClient) -> None:
     """Go on behind the records that are gone. Raises `error` where none are, so that nobody tries for ever."""
     if isinstance(error, OffsetOutOfRangeError):
         wanted = left.pop(error.partition)
-        earliest = admin.list_offsets([wanted.partition], EARLIEST)[wanted.partition]
-        if error.position < earliest < wanted.end:
-            left[wanted.partition] = wanted._replace(start=earliest)
+        earliest, latest = (admin.list_offsets([wanted.partition], edge)[wanted.partition] for edge in (EARLIEST, LATEST))
+        rest = wanted._replace(start=max(error.position, earliest), end=min(wanted.end, latest))
+        if rest == wanted:
+            raise error
+        if rest.start < rest.end:
+            left[wanted.partition] = rest
         return
     described = admin.describe_topics({partition.topic for partition in left})
     gone = [wanted for wanted in left.values() if not _is_there(wanted, described[wanted.partition.topic])]
@@ -130,6 +134,6 @@ def _skip_lost(left: Left, error: ClientError, admin: AdminClient) -> None:
 
 
 def _is_there(wanted: FetchRange, topic: DescribedTopic | Failure) -> bool:
-    if isinstance(topic, Failure) or wanted.partition.partition not in topic.leaders:
-        return False
-    return wanted.topic_id in ("", topic.topic_id)
+    if isinstance(topic, Failure):
+        return topic.code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)  # a refusal is no loss
+    return wanted.partition.partition in topic.leaders and wanted.topic_id in ("", topic.topic_id)

@@ -61,6 +61,7 @@ class ScriptAdmin:
     """Partitions start at 40; topic t has partition 0 and 1 and the id "new"."""
 
     topics: Any = {"t": DescribedTopic("t", {0: 1, 1: 1}, "new")}
+    earliest, latest = 40, 60
 
     def __init__(self, settings: ClientSettings) -> None:
         assert settings == CLIENT
@@ -71,8 +72,7 @@ class ScriptAdmin:
     def __exit__(self, *_: object) -> None: ...
 
     def list_offsets(self, partitions: Sequence[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        assert timestamp == -2
-        return dict.fromkeys(partitions, 40)
+        return dict.fromkeys(partitions, {-2: self.earliest, -1: self.latest}[timestamp])
 
     def describe_topics(self, names: Any) -> Any:
         return {name: self.topics[name] for name in names}
@@ -174,9 +174,26 @@ def test_or_are_passed_over_with_a_warning(caplog: pytest.LogCaptureFixture):
 
 
 @pytest.mark.parametrize("position", [20, 45])
-def test_a_topic_that_was_cut_short_ends_the_range(position: int):
+def test_a_topic_that_was_cut_short_ends_the_range(position: int, monkeypatch: pytest.MonkeyPatch):
     fetcher = ScriptFetcher([_fetched(T0, 10, position - 1), OffsetOutOfRangeError(T0, position, 0, position)])
+    monkeypatch.setattr(ScriptAdmin, "earliest", 0)
+    monkeypatch.setattr(ScriptAdmin, "latest", position)
     assert len(_offsets(_read(fetcher, _ranges(10, 40 if position == 20 else 60), fail_on_data_loss=False))) == position - 10
+
+
+def test_what_is_still_there_of_a_range_is_read_and_no_more_is_passed_over(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ScriptAdmin, "earliest", 0)
+    monkeypatch.setattr(ScriptAdmin, "latest", 30)
+    # Cut, and written to again before anybody looked.
+    fetcher = ScriptFetcher([_fetched(T0, 10, 19), OffsetOutOfRangeError(T0, 20, 0, 20)], [_fetched(T0, 20, 29)])
+    assert _offsets(_read(fetcher, _ranges(10, 40), fail_on_data_loss=False)) == _of(0, *range(10, 30))
+    assert fetcher.asked[1] == [FetchRange(T0, 20, 30)]
+
+
+def test_a_range_that_is_there_again_is_not_passed_over(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ScriptAdmin, "earliest", 0)
+    with pytest.raises(OffsetOutOfRangeError):
+        _read(ScriptFetcher([_fetched(T0, 10, 19), OffsetOutOfRangeError(T0, 20, 0, 20)]), _ranges(10, 40), fail_on_data_loss=False)
 
 
 def test_a_topic_that_was_made_anew_has_its_own_sentence():
@@ -203,6 +220,12 @@ def test_or_ends_its_ranges_with_a_warning(
 
 
 def test_a_loss_that_nobody_finds_is_told():
+    with pytest.raises(UnknownTopicError, match="gone"):
+        _read(ScriptFetcher([UnknownTopicError("topic t is gone")]), _ranges(0, 9, "new"), fail_on_data_loss=False)
+
+
+def test_nor_is_a_refusal_to_tell(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ScriptAdmin, "topics", {"t": Failure(ErrorCode.TOPIC_AUTHORIZATION_FAILED)})
     with pytest.raises(UnknownTopicError, match="gone"):
         _read(ScriptFetcher([UnknownTopicError("topic t is gone")]), _ranges(0, 9, "new"), fail_on_data_loss=False)
 
