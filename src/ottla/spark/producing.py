@@ -56,9 +56,10 @@ class RecordSender:
         produce, count = self._producer.produce, 0
         for row in rows:
             try:
-                produce(*row)
-            except BufferError:
-                self._wait_and_send(row)
+                try:
+                    produce(*row)
+                except BufferError:
+                    self._wait_and_send(row)
             except KafkaException as error:
                 raise DeliveryError(self._reason(error.args[0], *_place(row), len(row[1] or b""))) from error
             count += 1

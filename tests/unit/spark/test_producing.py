@@ -42,6 +42,13 @@ def test_a_full_queue_is_waited_for_and_not_for_ever(producers: Any) -> None:
     assert producers.now_s < 1_130
 
 
+def test_a_refusal_after_a_full_queue_names_its_record_too(producers: Any) -> None:
+    sender = sender_of(producers)
+    producers.full_times, producers.refuses = 1, KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    with pytest.raises(DeliveryError, match=r"cannot write the record with key .*kafka\.max\.request\.size"):
+        sender.send_all([row()])
+
+
 def test_a_record_that_is_not_acknowledged_ends_the_task(producers: Any) -> None:
     sender = sender_of(producers, **{"delivery.timeout.ms": "40000"})
     producers.is_silent = True
