@@ -65,5 +65,6 @@ def warn_of_no_effect(options: Mapping[str, str]) -> None:
             log.warning('Kafka option "%s" has no effect: %s.', name, why)
     if GROUP_ID in options:
         log.warning(_GROUP_WARNING)
-        if "groupidprefix" in options:
-            log.warning("Option groupIdPrefix will be ignored as option kafka.group.id has been set.")
+    if "groupidprefix" in options:
+        because = "as option kafka.group.id has been set" if GROUP_ID in options else "as no group is joined here"
+        log.warning("Option groupIdPrefix will be ignored %s.", because)

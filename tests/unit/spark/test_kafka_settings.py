@@ -45,7 +45,7 @@ def test_a_group_id_is_warned_of(caplog: pytest.LogCaptureFixture):
     assert second == "Option groupIdPrefix will be ignored as option kafka.group.id has been set."
     caplog.clear()
     warn_of_no_effect({"groupidprefix": "p"})
-    assert caplog.messages == []
+    assert caplog.messages == ["Option groupIdPrefix will be ignored as no group is joined here."]
 
 
 def test_what_has_no_effect_is_told(caplog: pytest.LogCaptureFixture):
