@@ -10,6 +10,7 @@ from ottla.consumer.admin.client import AdminClient
 from ottla.consumer.admin.values import EARLIEST, LATEST, Failure
 from ottla.consumer.errors import RequestFailedError
 from ottla.core.model import TopicPartition
+from ottla.spark.offset_options import listed
 
 RESETS: Final[Mapping[str, int | None]] = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 """The values of Kafka's auto.offset.reset, and where a partition without a committed offset starts by each; None: nowhere."""
@@ -32,15 +33,15 @@ def starting_offsets(
 ) -> dict[TopicPartition, int]:
     """An offset for each of `partitions`, -2 for earliest and -1 for latest; `reset` is a key of RESETS.
 
-    Raises NoCommittedOffsetError, naming every partition that has none, when `reset` is "none".
+    Raises NoCommittedOffsetError, naming partitions that have none, when `reset` is "none".
     """
     wanted = sorted(partitions)
     otherwise = RESETS[reset]
-    missing = [f"{topic}-{number}" for topic, number in wanted if (topic, number) not in committed]
+    missing = {partition for partition in wanted if partition not in committed}
     if otherwise is None:
         if missing:
             raise NoCommittedOffsetError(
-                f"the group {group} has committed no offset for {', '.join(missing)}: commit one, or set the option "
+                f"the group {group} has committed no offset for {listed(missing)}: commit one, or set the option "
                 '"kafka.auto.offset.reset" to earliest or latest'
             )
         return {partition: committed[partition] for partition in wanted}

@@ -16,6 +16,8 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 RESETS: Final = ("earliest", "latest", "none")
 GROUP: Final = "group"
+LISTED_MAX: Final = 50
+"""Most partitions that a sentence names: errors travel through Spark, which repeats them several times over."""
 
 
 class Edge(Enum):
@@ -137,5 +139,6 @@ def named(partition: TopicPartition) -> str:
 
 
 def listed(partitions: Mapping[TopicPartition, object] | set[TopicPartition] | frozenset[TopicPartition]) -> str:
-    """Partitions in order, with commas."""
-    return ", ".join(named(each) for each in sorted(partitions))
+    """Partitions in order, with commas; of very many the first ones, and how many more there are."""
+    first, more = sorted(partitions)[:LISTED_MAX], len(partitions) - LISTED_MAX
+    return ", ".join(map(named, first)) + (f" and {more} more" if more > 0 else "")

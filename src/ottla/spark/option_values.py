@@ -16,6 +16,7 @@ _TIMESTAMPS_EXAMPLE: Final = '{"topicA":{"0":123456789,"1":123456789},"topicB":{
 _PARTITIONS_EXAMPLE: Final = '{"topicA":[0,1],"topicB":[0,1]}'
 _INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
+_SHOWN_MAX: Final = 500
 _UNITS_US: Final[Mapping[str, int]] = {
     "": 1_000,
     "us": 1,
@@ -70,7 +71,7 @@ def partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
         for topic, numbers in json.loads(text).items():
             found.update(TopicPartition(topic, _int(number, 0, _INT_MAX)) for number in numbers)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise OptionError(f'The option "{name}": Expected e.g. {_PARTITIONS_EXAMPLE}, got {text}') from error
+        raise OptionError(f'The option "{name}": Expected e.g. {_PARTITIONS_EXAMPLE}, got {text[:_SHOWN_MAX]}') from error
     return tuple(sorted(found))
 
 
@@ -91,7 +92,7 @@ def _by_partition(name: str, text: str, low: int, example: str) -> dict[TopicPar
             for number, value in values.items():
                 found[TopicPartition(topic, _partition_number(number))] = _int(value, low, LONG_MAX)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise OptionError(f'The option "{name}": Expected e.g. {example}, got {text}') from error
+        raise OptionError(f'The option "{name}": Expected e.g. {example}, got {text[:_SHOWN_MAX]}') from error
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from ottla.core.model import TopicPartition
 
 TOPIC_IDS: Final = "#topic_ids"
+_SHOWN_MAX: Final = 500
 
 
 class CheckpointError(Exception):
@@ -43,7 +44,7 @@ def from_json(value: Mapping[str, Any]) -> Offsets:
                     found[TopicPartition(topic, int(partition))] = _whole(offset)
     except (ValueError, TypeError, AttributeError) as error:
         raise CheckpointError(
-            f"these are no offsets of Kafka topics: {value} ({error}). Is the checkpoint one of another query?"
+            f"these are no offsets of Kafka topics: {str(value)[:_SHOWN_MAX]} ({error}). Is the checkpoint one of another query?"
         ) from error
     return Offsets(found, ids)
 

@@ -81,3 +81,8 @@ def test_words_in_numbers_are_not_compared():
 
 def test_partitions_in_order():
     assert listed({T1, T0}) == "t-0, t-1"
+
+
+def test_of_very_many_partitions_the_first():
+    assert listed({TopicPartition("t", number) for number in range(50)}).endswith("t-48, t-49")
+    assert listed({TopicPartition("t", number) for number in range(2_000)}).endswith("t-48, t-49 and 1950 more")

@@ -70,3 +70,10 @@ def test_values_that_are_understood(parse: Callable[[str, str], Any], text: str,
 def test_values_that_are_none(parse: Callable[[str, str], Any], text: str, message: str):
     with pytest.raises(OptionError, match=message):
         parse("x", text)
+
+
+@pytest.mark.parametrize("read", [option_values.partitions, option_values.offsets])
+def test_an_error_shows_the_beginning_of_a_long_text(read):
+    with pytest.raises(OptionError) as raised:
+        read("assign", "[" + "1," * 10_000)
+    assert len(str(raised.value)) < 700

@@ -38,6 +38,12 @@ def test_what_is_no_checkpoint_of_ours(value: dict[str, object]):
         from_json(value)
 
 
+def test_an_error_shows_the_beginning_of_a_long_text():
+    with pytest.raises(CheckpointError) as raised:
+        from_json({"t": {str(number): "x" for number in range(10_000)}})
+    assert len(str(raised.value)) < 700
+
+
 def test_topics_that_are_not_what_they_were():
     before = Offsets(OFFSETS, {"t": "1", "a": "2", "gone": "3"})
     assert recreated(before, {"t": "9", "a": "2", "new": "4"}) == ["t"]
