@@ -4,7 +4,6 @@ Nothing is created by asking.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from kio.schema.list_offsets.v6.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kio.schema.list_offsets.v6.response import ListOffsetsResponse
@@ -18,8 +17,6 @@ from ottla.consumer.retrying import MAY_PASS, Deadline, raise_for
 from ottla.core.consuming.cluster_view import NO_LEADER, TopicView
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
-
-NOT_FATAL: Final = frozenset({ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.REPLICA_NOT_AVAILABLE})
 
 
 def describe_topics(brokers: Brokers, topics: Iterable[str]) -> dict[str, DescribedTopic | Failure]:
@@ -47,10 +44,9 @@ def list_topics(brokers: Brokers) -> dict[str, DescribedTopic]:
 
 
 def _described(topic: TopicView) -> DescribedTopic:
+    # All of them, whatever is wrong with one: whoever reads the topic must not take a partition for one that is not there.
     leaders = {
-        number: None if view.leader.broker_id == NO_LEADER else view.leader.broker_id
-        for number, view in sorted(topic.partitions.items())
-        if view.error in NOT_FATAL
+        number: None if view.leader.broker_id == NO_LEADER else view.leader.broker_id for number, view in sorted(topic.partitions.items())
     }
     return DescribedTopic(topic.name, leaders, topic.topic_id, topic.is_internal)
 

@@ -57,6 +57,14 @@ def test_partitions_in_order_with_their_leaders(told: Any) -> None:
     assert describe_topics(told.brokers(), []) == {}
 
 
+def test_a_partition_whose_leader_does_not_listen_here_is_one_without_a_leader(told: Any) -> None:
+    answer = metadata(2, -1)
+    for partition in answer["topics"][0]["partitions"]:
+        partition["error_code"] = ErrorCode.LISTENER_NOT_FOUND if partition["leader_id"] == -1 else 0
+    answering(told, answer)
+    assert describe_topics(told.brokers(), ["t"]) == {"t": DescribedTopic("t", {0: 2, 1: None}, ID)}
+
+
 def test_a_topic_that_is_just_being_made_and_one_that_is_refused(told: Any) -> None:
     answering(told, metadata(code=ErrorCode.LEADER_NOT_AVAILABLE), metadata(1))
     assert describe_topics(told.brokers(), ["t"]) == {"t": DescribedTopic("t", {0: 1}, ID)}
