@@ -1,6 +1,6 @@
 """Real clients under chaos on three brokers: consumers of three libraries join, leave, freeze and die; coordinators and leaders move.
 
-OTTLA_CHAOS_SECONDS (60) and OTTLA_CHAOS_SEEDS (two) make it longer: `make soak` runs ten minutes.
+OTTLA_CHAOS_SECONDS (60) and OTTLA_CHAOS_SEEDS (one) make it longer: `make soak` runs ten minutes.
 """
 
 import os
@@ -15,7 +15,7 @@ from ottla.testing.chaos.oracle import lost, owned_twice, without_cause
 from ottla.testing.raw_client import RawClient
 
 SECONDS = float(os.environ.get("OTTLA_CHAOS_SECONDS", "60"))
-SEEDS = [int(seed) for seed in os.environ.get("OTTLA_CHAOS_SEEDS", "1,2").split(",")]
+SEEDS = [int(seed) for seed in os.environ.get("OTTLA_CHAOS_SEEDS", "1").split(",")]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
