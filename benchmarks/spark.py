@@ -1,8 +1,9 @@
 """Spark reading Kafka: format("ottla") beside the JVM connector, format("kafka"), in one session of local[2], from both brokers.
 
-Rows a second and CPU seconds a million rows of batch queries (count and length of all values, with all seven columns handed over and with
-the value alone; all seven used; a bare count; 100 B and 1 kB; none, lz4, zstd), the time of a trigger while 2,000 rows a second come in, the first query of a new session, and commits decoded a second. CPU seconds
-are those of the JVM and of its Python workers together; the brokers' are not in them.
+Rows a second and CPU seconds a million rows of batch queries: count and length of all values, with all seven columns handed over and with
+the value alone; all seven used; a bare count; 100 B and 1 kB; none, lz4, zstd. Then the time of a trigger while 2,000 rows a second come
+in, the first query of a new session, and commits decoded a second. CPU seconds are those of the JVM and of its Python workers together;
+the brokers' are not in them.
 """
 
 import subprocess
