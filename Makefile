@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export JAVA_HOME = $(shell sh scripts/java-home.sh)
-# Three workers: the suite's time is mostly waiting for clients, and the smallest machine we care for has two cores.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup
+# Four workers: much of the suite's time is waiting for clients, and the smallest machine we care for has two cores.
+PYTEST := $(BIN)/python -m pytest -n 4
 
 .PHONY: all setup java demo test check bench sim soak kill-tests scenarios docs
 

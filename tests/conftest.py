@@ -6,12 +6,14 @@ Kafka runs in a test process at any time; where it cannot be had, its half of th
 
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from ottla.testing.apache_kafka import QUICK_JVM_OPTIONS, VERSION, ApacheKafka
 from ottla.testing.java import ToolMissing
@@ -19,6 +21,7 @@ from ottla.testing.ottla_process import OttlaProcess
 from ottla.testing.raw_client import RawClient
 
 CHECKOUT = Path(__file__).parent.parent
+GROUPS = ("tests/spark/contract/", "tests/spark/(?!test_(demo|kill|cluster))", "tests/clients/test_java_client")
 BOTH = ["ottla", pytest.param("apache-kafka", marks=pytest.mark.kafka)]
 
 
@@ -26,6 +29,21 @@ BOTH = ["ottla", pytest.param("apache-kafka", marks=pytest.mark.kafka)]
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("here", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+class OneWorkerAGroup(LoadScopeScheduling):
+    """Tests that share something dear (a Spark session, a compiled program) run in one worker, each of the others in any.
+
+    By their places: the marks of `--dist loadgroup` are lost with pytest 9.2.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((group for group in GROUPS if re.match(group, nodeid)), nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerAGroup:
+    """How tests are dealt out to workers: the largest group first."""
+    return OneWorkerAGroup(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -34,8 +34,6 @@ SETTINGS = {
 DESCRIBE_GROUPS = 15
 REBALANCE_CALLBACKS = ("assigned", "revoked", "lost")
 
-pytestmark = pytest.mark.xdist_group("java-client")
-
 
 @pytest.fixture(scope="module")
 def program(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaProgram]:

@@ -5,7 +5,6 @@ The oracle is a list of records and one sentence a rule; the log must read the s
 
 from typing import Any
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -195,5 +194,5 @@ class ColumnarLife(Life):
 
 TestLife = Life.TestCase
 TestLife.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
-TestColumnarLife = pytest.mark.xdist_group("columnar")(ColumnarLife.TestCase)
+TestColumnarLife = ColumnarLife.TestCase
 TestColumnarLife.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)

@@ -17,16 +17,10 @@ CHECKOUT = HERE.parent.parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test of this folder has to do with Spark; those that share the session share a worker of the test run, so that few start one.
-
-    Two workers at most: the contract suite is about as long as all others together.
-    """
+    """Every test of this folder has to do with Spark. Those that share the session share a worker: tests/conftest.py."""
     for item in items:
-        if HERE not in item.path.parents:
-            continue
-        item.add_marker(pytest.mark.spark)
-        if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group("spark-contract" if HERE / "contract" in item.path.parents else "spark"))
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.spark)
 
 
 class Connector:

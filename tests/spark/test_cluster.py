@@ -114,7 +114,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     made.stop()
 
 
-@pytest.mark.xdist_group("spark")
 def test_a_job_reads_writes_and_streams_on_two_workers_with_the_printed_arguments(cluster: Cluster, tmp_path: Path):
     (tmp_path / "job.py").write_text(JOB)
     with Broker() as broker:

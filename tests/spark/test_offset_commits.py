@@ -198,6 +198,8 @@ def of_generation(record: Dumped) -> dict[str, Any]:
 
 
 def of_member(member: dict[str, Any]) -> dict[str, Any]:
+    # Members that are no consumers (Connect's workers) have bytes of their own there, which the tool shows in base64.
+    is_consumer = not isinstance(member["subscription"], str)
     return {
         "member_id": member["memberId"],
         "group_instance_id": member["groupInstanceId"],
@@ -205,8 +207,8 @@ def of_member(member: dict[str, Any]) -> dict[str, Any]:
         "client_host": member["clientHost"],
         "rebalance_timeout": member["rebalanceTimeout"],
         "session_timeout": member["sessionTimeout"],
-        "subscribed_topics": member["subscription"]["topics"],
-        "assignment": {each["topic"]: each["partitions"] for each in member["assignment"]["assignedPartitions"]},
+        "subscribed_topics": member["subscription"]["topics"] if is_consumer else None,
+        "assignment": {each["topic"]: each["partitions"] for each in member["assignment"]["assignedPartitions"]} if is_consumer else None,
     }
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from ottla.testing.process_tree import command, cpu_seconds, descendants, kill
 
-FAMILY = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'input()']); print('ready', flush=True); input()"
+CHILD = "subprocess.Popen([sys.executable, '-c', 'input()'])"
+FAMILY = f"import subprocess, sys; sum(range(5_000_000)); {CHILD}; print('ready', flush=True); input()"
 
 
 @pytest.fixture
