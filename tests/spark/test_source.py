@@ -29,7 +29,7 @@ def topic(kafka_broker: Any, unique_name: Callable[[str], str], start_ms: int) -
     name, servers = unique_name("spark"), {"bootstrap.servers": kafka_broker.bootstrap_servers}
     admin = AdminClient(servers)
     admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(10)
-    producer = Producer({**servers, "batch.num.messages": 1, "log_level": 0})
+    producer = Producer({**servers, "batch.num.messages": 1, "enable.idempotence": True, "log_level": 0})
     for number in range(RECORDS):
         for partition in range(PARTITIONS):
             producer.produce(name, b"%d" % number, partition=partition, timestamp=start_ms + number * STEP_MS)
