@@ -48,7 +48,9 @@ class ConfluentLibrary:
         from confluent_kafka import Producer
 
         failures: list[Any] = []
-        producer = Producer({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, "linger.ms": 5})
+        settings = {"bootstrap.servers": self.bootstrap_servers, "log_level": 0, "linger.ms": 5}
+        # Apache Kafka refuses the first batches for a topic that it has just made: only an idempotent producer sends them again in order.
+        producer = Producer(settings | {"enable.idempotence": True})
         for partition, value in records:
             producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: failures.append(error) if error else None)
         assert producer.flush(10) == 0
@@ -126,7 +128,7 @@ class KafkaPythonLibrary:
     def produce(self, topic: str, records: Sequence[tuple[int, bytes]]) -> None:
         from kafka import KafkaProducer
 
-        producer = KafkaProducer(bootstrap_servers=self.bootstrap_servers, linger_ms=5, acks="all")
+        producer = KafkaProducer(bootstrap_servers=self.bootstrap_servers, linger_ms=5, acks="all", enable_idempotence=True)
         sent = [producer.send(topic, value, partition=partition) for partition, value in records]
         producer.flush(10)
         for future in sent:

@@ -78,7 +78,7 @@ def test_records_that_are_deleted(kafka_broker: Any, unique_name: Callable[[str]
     servers = {"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 0}
     admin = AdminClient(servers)
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
-    producer = Producer(servers)
+    producer = Producer(servers | {"enable.idempotence": True})
     for number in range(20):
         producer.produce(topic, b"%d" % number, partition=0)
     assert producer.flush(10) == 0

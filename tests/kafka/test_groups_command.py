@@ -257,7 +257,7 @@ def make_topics(servers: str, prefix: str) -> None:
     topics = [NewTopic(name, count, 1, config={"retention.ms": "-1"}) for name, count in counts.items()]
     for future in confluent.create_topics(topics).values():
         future.result(10)
-    producer = Producer({"bootstrap.servers": servers, "log_level": 0, "linger.ms": 5})
+    producer = Producer({"bootstrap.servers": servers, "log_level": 0, "linger.ms": 5, "enable.idempotence": True})
     for name, count in counts.items():
         for number in range(0 if name.endswith("-bare") else 20 * count):
             producer.produce(name, b"v", partition=number % count, timestamp=FIRST_MS + number // count * 1000)

@@ -53,7 +53,7 @@ def make_topic(place: Place, topic: str) -> None:
 
     admin = Confluent({"bootstrap.servers": place.servers})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(WAIT_S)
-    producer = Producer({"bootstrap.servers": place.servers})
+    producer = Producer({"bootstrap.servers": place.servers, "enable.idempotence": True})
     for number in range(40):
         producer.produce(topic, b"%d" % number, partition=number % PARTITIONS)
     assert producer.flush(WAIT_S) == 0

@@ -39,7 +39,7 @@ class Shop:
         self.servers, self.topic, self.group = servers, topic, group
         self._admin = Admin({"bootstrap.servers": servers, "log_level": 0})
         self._admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(10)
-        self._producer = Producer({"bootstrap.servers": servers, "log_level": 0})
+        self._producer = Producer({"bootstrap.servers": servers, "log_level": 0, "enable.idempotence": True})
         self._tool = AdminClient(servers)
 
     def sell(self, count: int) -> None:

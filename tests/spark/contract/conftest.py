@@ -61,8 +61,8 @@ class Place:
     def produce(self, topic: str, values: Sequence[Any], partition: int = 0, codec: str = "none", **more: Any) -> None:
         """One record a value, in one partition; a value is bytes, text, a number or None. `more`: key, headers, timestamp (ms)."""
         if codec not in self._producers:
-            settings = {"bootstrap.servers": self.servers, "compression.type": codec, "linger.ms": 5, "log_level": 0, "acks": "all"}
-            self._producers[codec] = Producer(settings)
+            settings = {"bootstrap.servers": self.servers, "compression.type": codec, "linger.ms": 5, "log_level": 0}
+            self._producers[codec] = Producer(settings | {"enable.idempotence": True})
         producer = self._producers[codec]
         for value in values:
             data = value if value is None or isinstance(value, bytes) else str(value).encode()
