@@ -4,18 +4,15 @@ It decides the columns' types, which are those of Spark's Kafka source, and buil
 socket or a file, and whatever the bytes are it answers with Arrow batches or with PeerError.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 
 from ottla.columnar import record_kernels
-from ottla.columnar.arrow_buffers import Numbers, Room, Strings
-from ottla.columnar.batches import Batches, pieces, scan
-from ottla.columnar.decoding import decode_pieces
-from ottla.columnar.transactions import Aborted
-from ottla.core.records.record import RECORD_BYTES_MIN
+from ottla.columnar.arrow_buffers import Numbers, Strings
+from ottla.columnar.decoding import ROWS_MAX, Columns, Decoder, schema_of
 
 HEADER_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 COLUMN_TYPES: dict[str, pa.DataType] = {
@@ -29,7 +26,6 @@ COLUMN_TYPES: dict[str, pa.DataType] = {
     "headers": HEADER_TYPE,
 }
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
-OFFSET_END_MAX = 2**63 - 1
 _STRING_WORDS = {"key": record_kernels.KEYS, "value": record_kernels.VALUES}
 _STRING_STATES = {
     "key": (record_kernels.KEY_BYTES, record_kernels.KEY_NULLS),
@@ -40,8 +36,6 @@ _NUMBER_WORDS = {
     "timestamp": record_kernels.TIMESTAMPS,
     "timestampType": record_kernels.TIMESTAMP_TYPES,
 }
-ROWS_MAX = 16_384
-"""Most rows of an Arrow batch: enough to hide the cost of a call, few enough to stay in the processor's cache."""
 
 
 @lru_cache(maxsize=256)
@@ -50,75 +44,39 @@ def repeated(value: str | int, name: str, rows: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, COLUMN_TYPES[name]), rows)
 
 
-class RecordBatchDecoder:
-    """Decodes the fetched bytes of one partition; for one thread, and one decoding after the other.
+class RecordBatchDecoder(Decoder):
+    """Decodes a partition of any topic.
 
     `columns`: names from COLUMN_TYPES in the order wanted; "headers" is a list of (key, value), null for a record without headers, as in
     Spark's Kafka source. `timestampType` is 0 for CreateTime and 1 for LogAppendTime.
     """
 
     def __init__(self, topic: str, partition: int, *, columns: Sequence[str] = COLUMNS, rows_max: int = ROWS_MAX) -> None:
-        unknown = [name for name in columns if name not in COLUMN_TYPES]
-        if unknown:
-            raise ValueError(f"unknown column {unknown[0]}; there are {', '.join(COLUMN_TYPES)}")
-        self.schema = pa.schema([pa.field(name, COLUMN_TYPES[name]) for name in columns])
-        self.rows_max = rows_max
         constants: dict[str, str | int] = {"topic": topic, "partition": partition}
-        self._constants = {name: repeated(value, name, rows_max) for name, value in constants.items() if name in columns}
-        self._columns = _Columns(self.schema, rows_max, self._constants)
-
-    def decode(
-        self,
-        records: bytes | bytearray | memoryview | Batches,
-        *,
-        offset_start: int = 0,
-        offset_end: int = OFFSET_END_MAX,
-        aborted: Aborted = (),
-    ) -> Iterator[pa.RecordBatch]:
-        """The records with offset_start <= offset < offset_end, as Arrow batches of at most `rows_max` rows; control records are left out,
-        and so are the records of `aborted` transactions (producer id and first offset, as the Fetch answer with these bytes has them).
-
-        Raises PeerError on bytes that are no record batches, a wrong CRC-32C or bad compressed data; batches before the bad one have
-        been given out by then.
-        """
-        batches = records if isinstance(records, Batches) else scan(records)
-        bounds = (offset_start, offset_end)
-        yield from decode_pieces(record_kernels.decode, self._columns, pieces(batches, bounds, aborted), bounds)
+        repeats = {name: repeated(value, name, rows_max) for name, value in constants.items() if name in columns}
+        super().__init__(record_kernels.decode, _Columns(schema_of(columns, COLUMN_TYPES), rows_max, repeats))
 
 
-class _Columns:
-    """The columns of a decoder, as its kernel fills them (protocol: `Columns`)."""
-
+class _Columns(Columns):
     def __init__(self, schema: pa.Schema, rows_max: int, constants: dict[str, pa.Array]) -> None:
-        self._schema = schema
-        self._rows_max = rows_max
+        words = (record_kernels.OUT_WORDS, record_kernels.STATE_WORDS)
+        super().__init__(schema, rows_max, words, _STRING_WORDS, is_of_one_piece="headers" in schema.names)
         self._constants = constants
         self._numbers: dict[str, Numbers] = {}
         self._strings: dict[str, Strings] = {}
-        self._rooms = {name: Room() for name in _STRING_WORDS if name in schema.names}
-        self.out = np.zeros(record_kernels.OUT_WORDS, np.int64)
-        self.state = np.zeros(record_kernels.STATE_WORDS, np.int64)
-        self.is_of_one_piece = "headers" in schema.names
         self._spans = np.empty(rows_max * record_kernels.HEADER_SPAN_WORDS if self.is_of_one_piece else 0, np.int64)
 
-    def make_room(self, rows_max: int, bytes_max: int) -> None:
-        self._make(min(rows_max, self._rows_max, bytes_max // RECORD_BYTES_MIN + 1), bytes_max)
-
-    def make_room_for_one(self, bytes_max: int) -> None:
-        self._make(1, bytes_max, is_for_one=True)
-
-    def _make(self, rows_max: int, bytes_max: int, is_for_one: bool = False) -> None:
+    def _make(self, rows_max: int, rooms: Mapping[str, int]) -> None:
         out = self.out
         out[:] = 0
         out[record_kernels.ROWS_MAX] = rows_max
         for name, word in _STRING_WORDS.items():
             out[word + record_kernels.BINARY_ROOM] = record_kernels.ENDLESS
-            if name in self._rooms:
-                room = bytes_max if is_for_one else self._rooms[name].plan(bytes_max)
-                self._strings[name] = Strings(COLUMN_TYPES[name], rows_max, room)
+            if name in rooms:
+                self._strings[name] = Strings(COLUMN_TYPES[name], rows_max, rooms[name])
                 out[word : word + record_kernels.BINARY_WORDS] = self._strings[name].words
         for name, word in _NUMBER_WORDS.items():
-            if name in self._schema.names:
+            if name in self.schema.names:
                 self._numbers[name] = Numbers(COLUMN_TYPES[name], rows_max)
                 out[word] = self._numbers[name].address
         if self.is_of_one_piece:
@@ -126,15 +84,15 @@ class _Columns:
 
     def take(self, rows: int, *, was_full: bool) -> pa.RecordBatch:
         was_short = was_full and rows < self.out[record_kernels.ROWS_MAX]
-        arrays = [self._array(name, rows, was_short) for name in self._schema.names]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        arrays = [self._array(name, rows, was_short) for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _array(self, name: str, rows: int, was_short: bool) -> pa.Array:
         if name in self._constants:
             return self._constants[name][:rows]
-        if name in self._rooms:
+        if name in self.rooms:
             used, nulls = self.state[list(_STRING_STATES[name])].tolist()
-            self._rooms[name].learn(used, was_full=was_short)
+            self.rooms[name].learn(used, was_full=was_short)
             return self._strings[name].array(rows, used, nulls)
         if name == "headers":
             return self._headers(rows)

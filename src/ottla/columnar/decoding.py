@@ -1,43 +1,99 @@
-"""How records become Arrow batches, piece by piece: a kernel is called, room is made when it is full, and what is ready is handed out.
+"""What decoders share: a kernel is called piece by piece, room is made when it is full, and what is ready is handed out as Arrow batches.
 
 It decides when an Arrow batch ends: at `rows_max` rows or when there is no room for the next record. Which columns there are, and which
 kernel fills them, its callers say.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from ottla.columnar import kernels, record_kernels
-from ottla.columnar.batches import Array, Piece, wrong_checksum
+from ottla.columnar.arrow_buffers import Room
+from ottla.columnar.batches import Array, Batches, Piece, pieces, scan, wrong_checksum
+from ottla.columnar.transactions import Aborted
 from ottla.core.errors import PeerError
+from ottla.core.records.record import RECORD_BYTES_MIN
+
+OFFSET_END_MAX = 2**63 - 1
+ROWS_MAX = 16_384
+"""Most rows of an Arrow batch: enough to hide the cost of a call, few enough to stay in the processor's cache."""
 
 Kernel = Callable[[int, int, int, int, int, int, int, int, int], int]
 """(source_at, table_at, tasks_at, is_checked, batches, first_offset, end_offset, out_at, state_at) -> status; see record_kernels.decode."""
 
 
-class Columns(Protocol):
-    """Columns that a kernel fills."""
+class Columns(ABC):
+    """Columns that a kernel fills.
 
-    out: Array
-    """The words by which the kernel finds the columns (int64)."""
-    state: Array
-    """The words that say how much of them is filled; those of the cursor come first."""
-    is_of_one_piece: bool
-    """Whether the rows must be taken before the next piece, because they point into it."""
+    `out`: the words by which the kernel finds the columns (int64). `state`: the words that say how much of them is filled; those of the
+    cursor come first. `is_of_one_piece`: whether the rows must be taken before the next piece, because they point into it. `rooms`: of the
+    columns of strings.
+    """
+
+    def __init__(self, schema: pa.Schema, rows_max: int, words: tuple[int, int], strings: Iterable[str], *, is_of_one_piece: bool) -> None:
+        self.schema = schema
+        self.rows_max = rows_max
+        self.out, self.state = (np.zeros(count, np.int64) for count in words)
+        self.rooms = {name: Room() for name in strings if name in schema.names}
+        self.is_of_one_piece = is_of_one_piece
 
     def make_room(self, rows_max: int, bytes_max: int) -> None:
         """New, empty columns, for as many as is sensible of so many rows and bytes of data that may come."""
+        rows = min(rows_max, self.rows_max, bytes_max // RECORD_BYTES_MIN + 1)
+        self._make(rows, {name: room.plan(bytes_max) for name, room in self.rooms.items()})
 
     def make_room_for_one(self, bytes_max: int) -> None:
         """New, empty columns for a single record of so many bytes."""
+        self._make(1, dict.fromkeys(self.rooms, bytes_max))
 
+    @abstractmethod
+    def _make(self, rows_max: int, rooms: Mapping[str, int]) -> None:
+        """New, empty columns for so many rows; `rooms`: bytes for each column of strings."""
+
+    @abstractmethod
     def take(self, rows: int, *, was_full: bool) -> pa.RecordBatch:
         """What is filled, as an Arrow batch."""
 
 
-def decode_pieces(kernel: Kernel, columns: Columns, pieces: Iterable[Piece], bounds: tuple[int, int]) -> Iterator[pa.RecordBatch]:
+class Decoder:
+    """Decodes the fetched bytes of one partition; for one thread, and one decoding after the other."""
+
+    def __init__(self, kernel: Kernel, columns: Columns) -> None:
+        self.schema, self.rows_max = columns.schema, columns.rows_max
+        self._kernel = kernel
+        self._columns = columns
+
+    def decode(
+        self,
+        records: bytes | bytearray | memoryview | Batches,
+        *,
+        offset_start: int = 0,
+        offset_end: int = OFFSET_END_MAX,
+        aborted: Aborted = (),
+    ) -> Iterator[pa.RecordBatch]:
+        """The records with offset_start <= offset < offset_end, as Arrow batches of at most `rows_max` rows; control records are left out,
+        and so are the records of `aborted` transactions (producer id and first offset, as the Fetch answer with these bytes has them).
+
+        Raises PeerError on bytes that are no record batches, a wrong CRC-32C or bad compressed data; batches before the bad one have
+        been given out by then.
+        """
+        batches = records if isinstance(records, Batches) else scan(records)
+        bounds = (offset_start, offset_end)
+        yield from _decode_pieces(self._kernel, self._columns, pieces(batches, bounds, aborted), bounds)
+
+
+def schema_of(columns: Sequence[str], types: Mapping[str, pa.DataType]) -> pa.Schema:
+    """The schema of these columns, in their order. Raises ValueError for a name that `types` does not have."""
+    for name in columns:
+        if name not in types:
+            raise ValueError(f"unknown column {name}; there are {', '.join(types)}")
+    return pa.schema([pa.field(name, types[name]) for name in columns])
+
+
+def _decode_pieces(kernel: Kernel, columns: Columns, pieces: Iterable[Piece], bounds: tuple[int, int]) -> Iterator[pa.RecordBatch]:
     """The records whose offsets are inside `bounds` (first, end exclusive). Raises PeerError; good records before it come out first."""
     state = columns.state
     state[:] = 0

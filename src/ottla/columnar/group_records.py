@@ -5,20 +5,17 @@ so (`is_known`). It keeps no state of groups, and never judges what a record mea
 """
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from ottla.columnar import group_record_kernels as kernels
-from ottla.columnar.arrow_buffers import Numbers, Room, Strings
-from ottla.columnar.batches import Batches, pieces, scan
-from ottla.columnar.decoder import COLUMN_TYPES, OFFSET_END_MAX, ROWS_MAX, repeated
-from ottla.columnar.decoding import decode_pieces
+from ottla.columnar.arrow_buffers import Numbers, Strings
+from ottla.columnar.decoder import COLUMN_TYPES, repeated
+from ottla.columnar.decoding import ROWS_MAX, Columns, Decoder, schema_of
 from ottla.columnar.group_record_rows import row_of
-from ottla.columnar.record_kernels import BINARY_WORDS, ENDLESS
-from ottla.columnar.transactions import Aborted
-from ottla.core.records.record import RECORD_BYTES_MIN
+from ottla.columnar.record_kernels import BINARY_ROOM, BINARY_WORDS, ENDLESS
 
 _TIMESTAMP = COLUMN_TYPES["timestamp"]
 MEMBER_TYPE = pa.struct(
@@ -78,73 +75,39 @@ _PLAIN_COLUMNS = ("protocol_type", "generation", "protocol", "leader", "state_ti
 """Columns that the plain decoder gives; it says of the records that are no commits whether they are known, too."""
 
 
-class GroupRecordDecoder:
-    """Decodes the fetched bytes of one partition of the offsets topic; for one thread, and one decoding after the other.
+class GroupRecordDecoder(Decoder):
+    """Decodes a partition of the offsets topic; commits of a transaction count when that does.
 
     `columns`: names from GROUP_RECORD_TYPES in the order wanted. What a record's key says is in `group`, `topic` and `topic_partition` even
     when its value cannot be read.
     """
 
     def __init__(self, partition: int, *, columns: Sequence[str] = tuple(GROUP_RECORD_TYPES), rows_max: int = ROWS_MAX) -> None:
-        unknown = [name for name in columns if name not in GROUP_RECORD_TYPES]
-        if unknown:
-            raise ValueError(f"unknown column {unknown[0]}; there are {', '.join(GROUP_RECORD_TYPES)}")
-        self.schema = pa.schema([pa.field(name, GROUP_RECORD_TYPES[name]) for name in columns])
-        self._columns = _Columns(self.schema, rows_max, partition)
-
-    def decode(
-        self,
-        records: bytes | bytearray | memoryview | Batches,
-        *,
-        offset_start: int = 0,
-        offset_end: int = OFFSET_END_MAX,
-        aborted: Aborted = (),
-    ) -> Iterator[pa.RecordBatch]:
-        """The records with offset_start <= offset < offset_end, as Arrow batches of at most `rows_max` rows, without
-        control records and those of `aborted` transactions (see RecordBatchDecoder): commits inside a transaction count when that does.
-
-        Raises PeerError on bytes that are no record batches, a wrong CRC-32C or bad compressed data.
-        """
-        batches = records if isinstance(records, Batches) else scan(records)
-        bounds = (offset_start, offset_end)
-        yield from decode_pieces(kernels.decode, self._columns, pieces(batches, bounds, aborted), bounds)
+        super().__init__(kernels.decode, _Columns(schema_of(columns, GROUP_RECORD_TYPES), rows_max, partition))
 
 
-class _Columns:
-    """The columns of a decoder, as its kernel fills them (protocol: `Columns`)."""
-
+class _Columns(Columns):
     def __init__(self, schema: pa.Schema, rows_max: int, partition: int) -> None:
-        self._schema = schema
-        self._rows_max = rows_max
+        # The records that are left to the plain decoder are found by their addresses in the piece.
+        has_rest = not {"is_known", *_PLAIN_COLUMNS}.isdisjoint(schema.names)
+        super().__init__(schema, rows_max, (kernels.OUT_WORDS, kernels.STATE_WORDS), _STRING_WORDS, is_of_one_piece=has_rest)
         self._partitions = repeated(partition, "partition", rows_max)
         self._numbers: dict[str, Numbers] = {}
         self._strings: dict[str, Strings] = {}
-        self._rooms = {name: Room() for name in _STRING_WORDS if name in schema.names}
-        self.out = np.zeros(kernels.OUT_WORDS, np.int64)
-        self.state = np.zeros(kernels.STATE_WORDS, np.int64)
-        # The records that are left to the plain decoder are found by their addresses in the piece.
-        self.is_of_one_piece = not {"is_known", *_PLAIN_COLUMNS}.isdisjoint(schema.names)
-        self._rest = np.empty((rows_max if self.is_of_one_piece else 0, kernels.REST_COLUMNS), np.int64)
+        self._rest = np.empty((rows_max if has_rest else 0, kernels.REST_COLUMNS), np.int64)
 
-    def make_room(self, rows_max: int, bytes_max: int) -> None:
-        self._make(min(rows_max, self._rows_max, bytes_max // RECORD_BYTES_MIN + 1), bytes_max)
-
-    def make_room_for_one(self, bytes_max: int) -> None:
-        self._make(1, bytes_max, is_for_one=True)
-
-    def _make(self, rows_max: int, bytes_max: int, is_for_one: bool = False) -> None:
+    def _make(self, rows_max: int, rooms: Mapping[str, int]) -> None:
         out = self.out
         out[:] = 0
         out[kernels.ROWS_MAX] = rows_max
         for name, word in _STRING_WORDS.items():
-            out[word + 3] = ENDLESS
-            if name in self._rooms:
+            out[word + BINARY_ROOM] = ENDLESS
+            if name in rooms:
                 # Of an id more comes out than went in.
-                room = (bytes_max if is_for_one else self._rooms[name].plan(bytes_max)) + kernels.TOPIC_ID_CHARS
-                self._strings[name] = Strings(pa.string(), rows_max, room)
+                self._strings[name] = Strings(pa.string(), rows_max, rooms[name] + kernels.TOPIC_ID_CHARS)
                 out[word : word + BINARY_WORDS] = self._strings[name].words
         for name, word in _NUMBER_WORDS.items():
-            if name in self._schema.names:
+            if name in self.schema.names:
                 self._numbers[name] = Numbers(GROUP_RECORD_TYPES[name], rows_max, has_nulls=True)
                 out[word : word + 2] = (self._numbers[name].address, self._numbers[name].bits)
         if self.is_of_one_piece:
@@ -155,20 +118,20 @@ class _Columns:
         was_short = was_full and rows < self.out[kernels.ROWS_MAX]
         plain = self._plain_columns(rows)
         arrays = []
-        for name in self._schema.names:
-            if name in self._rooms:
+        for name in self.schema.names:
+            if name in self.rooms:
                 word = _STRING_WORDS[name]
-                self._rooms[name].learn(filled[word + 1], was_full=was_short)
+                self.rooms[name].learn(filled[word + 1], was_full=was_short)
                 arrays.append(self._strings[name].array(rows, filled[word + 1], filled[word]))
             elif name in self._numbers:
                 arrays.append(self._numbers[name].array(rows, filled[_NUMBER_WORDS[name]]))
             else:
                 arrays.append(self._partitions[:rows] if name == "partition" else plain[name])
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _plain_columns(self, rows: int) -> dict[str, pa.Array]:
         """The columns of the records that are no commits, which are few; `is_known` is set for those of them that are known."""
-        wanted = [name for name in _PLAIN_COLUMNS if name in self._schema.names]
+        wanted = [name for name in _PLAIN_COLUMNS if name in self.schema.names]
         rest = self._rest[: int(self.state[kernels.REST_ROWS])].tolist()
         if not rest:
             return {name: pa.nulls(rows, GROUP_RECORD_TYPES[name]) for name in wanted}

@@ -23,16 +23,19 @@ from pyspark.sql.types import (
 GROUP_EVENTS_TOPIC: Final = "__ottla_group_events"
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
-KAFKA: Final = StructType(
-    [
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("timestamp", TimestampType()),
-        StructField("timestampType", IntegerType()),
-    ]
+
+def _columns(**types: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in types.items()])
+
+
+KAFKA: Final = _columns(
+    key=BinaryType(),
+    value=BinaryType(),
+    topic=StringType(),
+    partition=IntegerType(),
+    offset=LongType(),
+    timestamp=TimestampType(),
+    timestampType=IntegerType(),
 )
 """Spark's own Kafka source has these columns. timestampType: 0 CreateTime, 1 LogAppendTime."""
 
@@ -41,73 +44,63 @@ HEADERS: Final = StructField("headers", ArrayType(StructType([StructField("key",
 
 KAFKA_WITH_HEADERS: Final = StructType([*KAFKA.fields, HEADERS])
 
-EVENT_MEMBER: Final = StructType(
-    [
-        StructField("member_id", StringType()),
-        StructField("instance_id", StringType()),
-        StructField("client_id", StringType()),
-        StructField("client_host", StringType()),
-        StructField("session_timeout_ms", IntegerType()),
-        StructField("rebalance_timeout_ms", IntegerType()),
-        StructField("assignment", MapType(StringType(), ArrayType(IntegerType()))),
-    ]
+EVENT_MEMBER: Final = _columns(
+    member_id=StringType(),
+    instance_id=StringType(),
+    client_id=StringType(),
+    client_host=StringType(),
+    session_timeout_ms=IntegerType(),
+    rebalance_timeout_ms=IntegerType(),
+    assignment=MapType(StringType(), ArrayType(IntegerType())),
 )
 
-GROUP_EVENT: Final = StructType(
-    [
-        StructField("at_ms", LongType()),
-        StructField("group", StringType()),
-        StructField("kind", StringType()),
-        StructField("generation", IntegerType()),
-        StructField("state_from", StringType()),
-        StructField("state_to", StringType()),
-        StructField("trigger", StringType()),
-        StructField("coalesced", BooleanType()),
-        StructField("reason", StringType()),
-        StructField("member_id", StringType()),
-        StructField("instance_id", StringType()),
-        StructField("client_id", StringType()),
-        StructField("client_host", StringType()),
-        StructField("client_reason", StringType()),
-        StructField("protocol", StringType()),
-        StructField("leader", StringType()),
-        StructField("members", ArrayType(EVENT_MEMBER)),
-        StructField("evidence", MapType(StringType(), LongType())),
-    ]
+GROUP_EVENT: Final = _columns(
+    at_ms=LongType(),
+    group=StringType(),
+    kind=StringType(),
+    generation=IntegerType(),
+    state_from=StringType(),
+    state_to=StringType(),
+    trigger=StringType(),
+    coalesced=BooleanType(),
+    reason=StringType(),
+    member_id=StringType(),
+    instance_id=StringType(),
+    client_id=StringType(),
+    client_host=StringType(),
+    client_reason=StringType(),
+    protocol=StringType(),
+    leader=StringType(),
+    members=ArrayType(EVENT_MEMBER),
+    evidence=MapType(StringType(), LongType()),
 )
 """The JSON value of a record in GROUP_EVENTS_TOPIC: ottla.core.model.GroupEvent."""
 
 GROUP_EVENTS: Final = StructType([StructField("partition", IntegerType()), StructField("offset", LongType()), *GROUP_EVENT.fields])
 """Group events with their place in the topic, which gives their order."""
 
-REBALANCES: Final = StructType(
-    [
-        StructField("group", StringType()),
-        StructField("generation", IntegerType()),
-        StructField("started_at", TimestampType()),
-        StructField("join_ms", LongType()),
-        StructField("sync_ms", LongType()),
-        StructField("outcome", StringType()),
-        StructField("trigger", StringType()),
-        StructField("reason", StringType()),
-        StructField("client_id", StringType()),
-        StructField("coalesced", ArrayType(StringType())),
-        StructField("members_before", IntegerType()),
-        StructField("members_after", IntegerType()),
-        StructField("joined", ArrayType(StringType())),
-        StructField("left", ArrayType(StringType())),
-        StructField("partitions_assigned", IntegerType()),
-        StructField("partitions_moved", IntegerType()),
-        StructField("partitions_new", IntegerType()),
-        StructField("planned", BooleanType()),
-        StructField("confidence", StringType()),
-    ]
+REBALANCES: Final = _columns(
+    group=StringType(),
+    generation=IntegerType(),
+    started_at=TimestampType(),
+    join_ms=LongType(),
+    sync_ms=LongType(),
+    outcome=StringType(),
+    trigger=StringType(),
+    reason=StringType(),
+    client_id=StringType(),
+    coalesced=ArrayType(StringType()),
+    members_before=IntegerType(),
+    members_after=IntegerType(),
+    joined=ArrayType(StringType()),
+    left=ArrayType(StringType()),
+    partitions_assigned=IntegerType(),
+    partitions_moved=IntegerType(),
+    partitions_new=IntegerType(),
+    planned=BooleanType(),
+    confidence=StringType(),
 )
 """One row a rebalance; ottla.core.diagnosis.rebalances.Rebalance says what each column means (there the start is in ms)."""
-
-
-def _columns(**types: DataType) -> StructType:
-    return StructType([StructField(name, kind) for name, kind in types.items()])
 
 
 _TEXTS: Final = ArrayType(StringType())
