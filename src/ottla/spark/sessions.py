@@ -29,6 +29,9 @@ LOCAL: Final[Mapping[str, str]] = {
     # One machine: other machines have no business with the driver, and a host name that resolves oddly must not stop it.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # Through TCP, what JVM and Python worker say to each other waits for the kernel's delayed acknowledgements: 40 ms in every micro-batch.
+    # Not on clusters: the socket's path must be short (107 bytes), and YARN's temporary folders are not.
+    "spark.python.unix.domain.socket.enabled": "true",
     # No web server, no port, for a job that ends by itself.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
