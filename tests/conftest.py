@@ -21,7 +21,14 @@ from ottla.testing.ottla_process import OttlaProcess
 from ottla.testing.raw_client import RawClient
 
 CHECKOUT = Path(__file__).parent.parent
-GROUPS = ("tests/spark/contract/", "tests/spark/(?!test_(demo|kill|cluster))", "tests/clients/test_java_client")
+GROUPS = (
+    "tests/spark/contract/",
+    "tests/spark/(?!test_(demo|kill|cluster))",
+    "tests/clients/test_java_client",
+    # Those that have an Apache Kafka of their own: each puts aside the one that its worker's other tests share.
+    "tests/kafka/test_(cleaner|data_directory|dump_log|group_scripts|groups_command|security)",
+    r"tests/clients/test_(retention|s2_4_cleaner|s2_5_expiry|s2_offsets_topic)\.py.*\[apache-kafka",
+)
 BOTH = ["ottla", pytest.param("apache-kafka", marks=pytest.mark.kafka)]
 
 
