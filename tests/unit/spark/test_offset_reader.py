@@ -68,6 +68,20 @@ def test_a_topic_that_is_not_there(reader: Callable[..., OffsetReader], cluster:
     assert reader(subscribe="t,nope", failOnDataLoss="false").latest(Offsets({T0: 5}, IDS)).by_partition.keys() == {T0, T1}
 
 
+def test_a_topic_that_goes_while_the_ends_are_asked_for(reader: Callable[..., OffsetReader], cluster: Any, monkeypatch: pytest.MonkeyPatch):
+    listed = cluster.offsets_for_times
+
+    def gone(timestamps: Any) -> Any:
+        if U0 in timestamps:
+            cluster.delete("u")
+            raise UnknownTopicError("topic u does not exist")
+        return listed(timestamps)
+
+    monkeypatch.setattr(cluster, "offsets_for_times", gone)
+    known = Offsets({T0: 50, T1: 30, U0: 4}, {**IDS, "u": "id-of-u"})
+    assert reader(subscribe="t,u").latest(known) == Offsets({T0: 50, T1: 30}, IDS)
+
+
 def test_what_may_pass_is_asked_again_with_new_connections(reader: Callable[..., OffsetReader], cluster: Any):
     failure = RequestFailedError("not now", ErrorCode.UNKNOWN_SERVER_ERROR)
     cluster.failures = [failure, failure]

@@ -12,7 +12,7 @@ from kio.static.primitive import i8, i32, i64
 
 from ottla.consumer.admin.values import DescribedTopic, Failure, ListedOffset, Node
 from ottla.consumer.brokers import Brokers
-from ottla.consumer.errors import RequestFailedError
+from ottla.consumer.errors import RequestFailedError, UnknownTopicError
 from ottla.consumer.retrying import MAY_PASS, Deadline, raise_for
 from ottla.core.consuming.cluster_view import NO_LEADER, TopicView
 from ottla.core.errors import ErrorCode
@@ -64,8 +64,8 @@ def broker_of(brokers: Brokers, broker_id: int) -> Node:
 def list_offsets(brokers: Brokers, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
     """The first record at or after each partition's timestamp (milliseconds since 1970; -1 the end, -2 the start).
 
-    The end is the last stable offset where the settings read committed records only. Raises OutOfTimeError, or RequestFailedError when a
-    leader refuses.
+    The end is the last stable offset where the settings read committed records only. Raises OutOfTimeError, UnknownTopicError for a topic
+    that does not exist (any more), or RequestFailedError for another refusal.
     """
     found: dict[TopicPartition, ListedOffset] = {}
     isolation = i8(int(brokers.settings.is_read_committed))
@@ -102,6 +102,9 @@ def _request(timestamps: Mapping[TopicPartition, int], isolation: i8) -> ListOff
 def _by_leader(brokers: Brokers, partitions: list[TopicPartition], deadline: Deadline) -> Mapping[int, list[TopicPartition]]:
     leaders: dict[TopicPartition, int] = {}
     for topic in brokers.metadata(list(dict.fromkeys(partition.topic for partition in partitions)), deadline):
+        if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise UnknownTopicError(f"topic {topic.name} does not exist")
+        raise_for(topic.error, f"topic {topic.name}")
         leaders.update({TopicPartition(topic.name, number): view.leader.broker_id for number, view in topic.partitions.items()})
     by_leader: dict[int, list[TopicPartition]] = {}
     for partition in partitions:

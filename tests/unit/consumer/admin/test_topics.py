@@ -7,7 +7,7 @@ import pytest
 
 from ottla.consumer.admin.topics import broker_of, describe_topics, list_offsets, list_topics
 from ottla.consumer.admin.values import LATEST, DescribedTopic, Failure, ListedOffset, Node
-from ottla.consumer.errors import RequestFailedError
+from ottla.consumer.errors import RequestFailedError, UnknownTopicError
 from ottla.consumer.retrying import OutOfTimeError
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
@@ -107,6 +107,15 @@ def test_no_leader_in_time(told: Any) -> None:
 def test_a_refusal_and_an_answer_that_is_none(told: Any, answer: Any, sentence: str) -> None:
     answering(told, metadata(1), answer)
     with pytest.raises(RequestFailedError, match=sentence):
+        list_offsets(told.brokers(), {ZERO: LATEST})
+
+
+def test_a_topic_that_went_before_its_offsets_were_asked_for(told: Any) -> None:
+    answering(told, metadata(1), offsets((0, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)), metadata(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    with pytest.raises(UnknownTopicError, match="topic t does not exist"):
+        list_offsets(told.brokers(), {ZERO: LATEST})
+    answering(told, metadata(code=ErrorCode.LEADER_NOT_AVAILABLE), metadata(code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    with pytest.raises(RequestFailedError, match="topic t: TOPIC_AUTHORIZATION_FAILED"):
         list_offsets(told.brokers(), {ZERO: LATEST})
 
 
