@@ -4,6 +4,7 @@ It starts Spark (or joins what `spark-submit` started) and makes the format "ott
 starts it set already stays. Whoever has a session of their own needs none of this: Spark finds the format by itself (`pyspark_ottla`).
 """
 
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -25,13 +26,15 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.python.filterPushdown.enabled": "true",
 }
 
+UNIX_SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
+
 LOCAL: Final[Mapping[str, str]] = {
     # One machine: other machines have no business with the driver, and a host name that resolves oddly must not stop it.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     # Through TCP, what JVM and Python worker say to each other waits for the kernel's delayed acknowledgements: 40 ms in every micro-batch.
-    # Not on clusters: the socket's path must be short (107 bytes), and YARN's temporary folders are not.
-    "spark.python.unix.domain.socket.enabled": "true",
+    # Not on clusters: the path must be short, and YARN's temporary folders are not.
+    UNIX_SOCKETS: "true",
     # No web server, no port, for a job that ends by itself.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -50,6 +53,9 @@ SMALL: Final[Mapping[str, str]] = {
     "spark.sql.adaptive.enabled": "false",
 }
 """For tables of up to some hundred thousand rows, such as group events."""
+
+SOCKET_FOLDER_BYTES_MAX: Final = 60
+"""Longest path of a folder for Unix sockets: with Spark's name for a socket, 43 bytes, as much as every system takes (103)."""
 
 _LAUNCHERS: Final = ("spark.ui.showConsoleProgress",)
 """What PySpark's launcher sets by itself; nobody has asked for it."""
@@ -72,6 +78,8 @@ def session(app_name: str = "ottla", *, master: str | None = None, settings: Map
     given = _start_java(wanted)
     where = _with_attempts(wanted.get("spark.master") or given.get("spark.master", "local[*]"))
     ours = {**SETTINGS, **(LOCAL if where.startswith("local") else {})}
+    if len(os.fsencode(_temporary_folder())) > SOCKET_FOLDER_BYTES_MAX:
+        ours.pop(UNIX_SOCKETS, None)
     builder = SparkSession.builder.master(where)
     for name, value in {**{name: value for name, value in ours.items() if name not in given}, **wanted, "spark.master": where}.items():
         builder = builder.config(name, value)
@@ -103,6 +111,11 @@ def _start_java(settings: Mapping[str, str]) -> dict[str, str]:
             raise
         raise JavaMissingError("Spark needs Java 17 or later: install it, or let JAVA_HOME point to it") from error
     return {name: value for name, value in SparkConf().getAll() if name not in _LAUNCHERS}
+
+
+def _temporary_folder() -> str:
+    """Where Java puts sockets unless it is told otherwise."""
+    return str(SparkContext._jvm.System.getProperty("java.io.tmpdir"))  # type: ignore[union-attr]
 
 
 def _with_attempts(master: str) -> str:

@@ -37,13 +37,14 @@ class Builder:
 def started(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Starts a session in which Spark knows `given`; hands back the settings that it was built with and the session."""
 
-    def start(given: dict[str, str], **arguments: Any) -> tuple[dict[str, str], Any]:
+    def start(given: dict[str, str], folder: str = "/tmp", **arguments: Any) -> tuple[dict[str, str], Any]:
         context = SimpleNamespace(setLogLevel=lambda level: None, pythonExec="python3", defaultParallelism=3)
         spark = Mock(sparkContext=context)
         builder = Builder(spark)
         context.getConf = lambda: {**given, **builder.settings}
         monkeypatch.setattr(SparkSession, "builder", builder)
         monkeypatch.setattr(sessions, "_start_java", lambda settings: {**given, **settings})
+        monkeypatch.setattr(sessions, "_temporary_folder", lambda: folder)
         assert ottla.spark.session("mine", **arguments) is spark
         return builder.settings, spark
 
@@ -69,6 +70,13 @@ def test_on_this_machine_the_workers_are_this_interpreter_and_tasks_as_many_as_c
 @pytest.mark.parametrize(("master", "ours"), [("local", "local[1,4]"), ("local[2]", "local[2,4]"), ("local[2,1]", "local[2,1]")])
 def test_a_task_on_this_machine_is_tried_again(started: Any, master: str, ours: str):
     assert started({}, master=master)[0]["spark.master"] == ours
+
+
+def test_unix_sockets_where_their_path_is_short_on_this_machine_alone(started: Any):
+    local = {"spark.master": "local[*]"}
+    assert started(local, folder="/" + 59 * "t")[0][sessions.UNIX_SOCKETS] == "true"
+    for given, folder in ((local, "/" + 30 * "\N{GREEK SMALL LETTER TAU}"), ({"spark.master": "yarn"}, "/tmp")):
+        assert sessions.UNIX_SOCKETS not in started(given, folder=folder)[0]
 
 
 def test_what_spark_submit_set_stays(started: Any):
