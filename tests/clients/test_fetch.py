@@ -91,3 +91,27 @@ def test_records_that_are_deleted(kafka_broker: Any, unique_name: Callable[[str]
     wait_until(lambda: len(received) == 8, "what is left", lambda: received.extend(each.value() for each in consumer.consume(20, 0.1)))
     assert received == [b"%d" % number for number in range(12, 20)]
     consumer.close()
+
+
+def test_a_reader_of_large_answers_waits_only_at_the_end(
+    kafka_broker: Any, unique_name: Callable[[str], str], wait_until: Callable[..., None]
+) -> None:
+    from confluent_kafka import Consumer, Producer, TopicPartition
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    topic = unique_name("topic")
+    servers = {"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 0}
+    admin = AdminClient(servers)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+    producer = Producer(servers | {"enable.idempotence": True, "batch.size": 100_000, "linger.ms": 5})
+    for _ in range(1_000):
+        producer.produce(topic, bytes(10_000), partition=0)
+    assert producer.flush(20) == 0
+    # Longer than this test may take: whoever waits for a full answer although there is more never comes to the end.
+    patient = {"fetch.min.bytes": 1 << 20, "fetch.wait.max.ms": 40_000, "max.partition.fetch.bytes": 1 << 20}
+    consumer = Consumer(servers | patient | {"group.id": unique_name("group"), "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    received: list[int] = []
+    wait_until(lambda: len(received) > 800, "most of it", lambda: received.extend(each.offset() for each in consumer.consume(500, 0.1)))
+    assert received == list(range(len(received)))
+    consumer.close()

@@ -158,7 +158,7 @@ class _Fetch:
         self.found = found = []
         is_incremental = self.context.session is not None
         waits_for_disk = self.cold_rounds >= COLD_ROUNDS_MAX
-        left, total, is_enough = self.bytes_max, 0, False
+        left, total, counted, is_enough = self.bytes_max, 0, 0, False
         for part, partition in self.readable:
             if partition.leader != self.node.id:  # while the request waited
                 missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition.deleted else ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -180,12 +180,22 @@ class _Fetch:
             found.append(got)
             total += len(got.records)
             left -= len(got.records)
+            if counted < self.bytes_min:
+                counted += self._counts(got, partition, room)
             if got.error is not ErrorCode.NONE or got.diverging is not None:
                 is_enough = True
         if self.bytes_min > 1 and not (is_enough or cold):
-            self.missing = self.bytes_min - total
+            self.missing = self.bytes_min - counted
             self.ends = [visible_end(partition.log, self.committed_only) for _, partition in self.readable]
-        return is_enough or total >= self.bytes_min
+        return is_enough or counted >= self.bytes_min
+
+    def _counts(self, got: Found, partition: Partition, room: int) -> int:
+        """How many bytes a partition has towards those that are waited for: Apache Kafka would fill the room with part of a batch."""
+        size = len(got.records)
+        if size >= min(room, self.bytes_min):
+            return size
+        position = next_offset(got.records) if size else got.part.offset
+        return room if position < visible_end(partition.log, self.committed_only) else size
 
     def _has_grown_enough(self) -> bool:
         """Who waits for many bytes is woken often: only what is new is counted, until it is worth reading all of it. True when in doubt."""

@@ -172,6 +172,22 @@ def test_an_answer_ends_when_it_holds_enough_unless_more_is_asked_for(api, make_
     assert sizes(10_000_000) == [4, 1, 0], "a reader that asks for much and takes nothing costs a megabyte"
 
 
+def test_what_is_there_counts_though_its_next_batch_does_not_fit(api, make_topic, batch) -> None:
+    make_topic("t", 3)
+    for partition in range(2):
+        fill(api, batch, *[(bytes(200_000),) for _ in range(4)], partition=partition)
+
+    def sizes(**asked: Any) -> list[int] | None:
+        waiting = api.start(1, 12, **fields(wait=60_000, most=10_000_000, partitions=(0, 1, 2)) | asked)
+        api.runner.run(asyncio.sleep(0))
+        return [len(part.records) // 200_000 for part in api.finish(1, 12, waiting).responses[0].partitions] if waiting.done() else None
+
+    assert sizes(min_bytes=1 << 20) == [4, 1, 0]
+    assert sizes(min_bytes=250_000) == [1, 0, 0]
+    assert sizes(**fields(wait=60_000, least=500_000, most=10_000_000, each=300_000, partitions=(0, 1))) == [1, 1]
+    assert sizes(**fields(wait=60_000, least=500_000, most=10_000_000, each=300_000)) is None, "one partition may not give so much"
+
+
 # --- sessions
 
 
