@@ -39,12 +39,12 @@ class FetchAnswer(NamedTuple):
     nodes: tuple[Node, ...] = ()
 
 
-def encode_fetch(asks: Sequence[PartitionAsk], policy: FetchPolicy, version: int, *, max_wait_ms: int, max_bytes: int) -> bytes:
+def encode_fetch(asks: Sequence[PartitionAsk], policy: FetchPolicy, version: int) -> bytes:
     """The body of a request; each topic's `asks` stand together."""
     body = Writer()
     if version < 15:
         body.int32(_CONSUMER)
-    body.int32(max_wait_ms).int32(policy.min_bytes).int32(max_bytes).int8(int(policy.is_read_committed))
+    body.int32(policy.max_wait_ms).int32(policy.min_bytes).int32(policy.max_bytes).int8(int(policy.is_read_committed))
     body.int32(_NO_SESSION[0]).int32(_NO_SESSION[1])
     by_topic: dict[str, list[PartitionAsk]] = {}
     for ask in asks:

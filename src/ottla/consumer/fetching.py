@@ -119,12 +119,13 @@ class Fetcher:
             known_id = self._leaders.topic_id(partition.topic)
             if leader is not None and topic_id in ("", known_id):
                 by_broker.setdefault(leader.broker_id, []).append(PartitionAsk(partition, start, leader.epoch, known_id))
+        policy = self._policy._replace(max_wait_ms=0, max_bytes=min(AHEAD_BYTES_MAX, self._policy.max_bytes))
         for broker_id, asks in by_broker.items():
             link = self._links.get(broker_id)
             if link is None or link.asks or link.connection.is_stale(self._settings.connections_max_idle_ms):
                 continue
             try:
-                self._send(link, tuple(asks), max_wait_ms=0, max_bytes=min(AHEAD_BYTES_MAX, self._policy.max_bytes))
+                self._send(link, tuple(asks), policy)
             except BrokerUnavailableError:
                 self._drop(broker_id)
 
@@ -137,7 +138,7 @@ class Fetcher:
                     continue
                 try:
                     link = self._link(action.broker_id)
-                    self._send(link, action.asks, max_wait_ms=self._policy.max_wait_ms, max_bytes=self._policy.max_bytes)
+                    self._send(link, action.asks, self._policy.bulk() if action.is_bulk else self._policy)
                 except (BrokerUnavailableError, RequestFailedError) as error:
                     self._lose(machine, action.broker_id, str(error))
 
@@ -198,11 +199,11 @@ class Fetcher:
             link = self._links[broker_id] = _Link(address, connection)
         return link
 
-    def _send(self, link: _Link, asks: tuple[PartitionAsk, ...], *, max_wait_ms: int, max_bytes: int) -> None:
+    def _send(self, link: _Link, asks: tuple[PartitionAsk, ...], policy: FetchPolicy) -> None:
         version = BY_NAME
         if all(ask.topic_id for ask in asks):
             version = next((each for each in (WITH_ENDPOINTS, BY_ID) if link.connection.speaks(API_KEY, each)), BY_NAME)
-        link.connection.send(API_KEY, version, encode_fetch(asks, self._policy, version, max_wait_ms=max_wait_ms, max_bytes=max_bytes))
+        link.connection.send(API_KEY, version, encode_fetch(asks, policy, version))
         link.asks, link.version, link.sent_ms = asks, version, self._now_ms()
 
     def _lose(self, machine: FetchMachine, broker_id: int, why: str) -> None:

@@ -45,8 +45,8 @@ def answer_of(version: int) -> Any:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_request_is_what_kio_reads(version: int) -> None:
-    policy = FetchPolicy(min_bytes=7, partition_max_bytes=77, is_read_committed=True)
-    body = encode_fetch(ASKS, policy, version, max_wait_ms=9, max_bytes=1_000)
+    policy = FetchPolicy(max_wait_ms=9, min_bytes=7, max_bytes=1_000, partition_max_bytes=77, is_read_committed=True)
+    body = encode_fetch(ASKS, policy, version)
     request, size = entity_reader(request_of(version))(body, 0)
     assert size == len(body)
     assert (request.min_bytes, request.max_bytes, request.isolation_level, request.session_epoch) == (7, 1_000, 1, -1)

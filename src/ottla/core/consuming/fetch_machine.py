@@ -13,6 +13,7 @@ from ottla.core.consuming.backoff import backoff_ms
 from ottla.core.consuming.batch_walk import walk
 from ottla.core.consuming.cluster_view import NO_EPOCH, NO_LEADER, Leaders, TopicView
 from ottla.core.consuming.fetch_values import (
+    BULK_BYTES,
     FetchPolicy,
     OutOfRange,
     PartitionAnswer,
@@ -124,6 +125,7 @@ class FetchMachine:
         self._asked: dict[int, tuple[PartitionAsk, ...]] = {}
         self._adopted: set[int] = set()
         self._looked_for: frozenset[str] = frozenset()
+        self._taken_bytes = self._taken_offsets = 0
 
     @property
     def is_done(self) -> bool:
@@ -159,7 +161,7 @@ class FetchMachine:
         found: list[Send | Refresh] = []
         for broker_id, lanes in by_broker.items():
             self._asked[broker_id] = self._asks(lanes)
-            found.append(Send(broker_id, self._asked[broker_id]))
+            found.append(Send(broker_id, self._asked[broker_id], self._is_bulk(lanes)))
         if unknown and not self._looked_for:
             self._looked_for = frozenset(unknown)
             found.append(Refresh(tuple(unknown)))
@@ -247,6 +249,11 @@ class FetchMachine:
             by_topic.setdefault(lane.partition.topic, []).append(ask)
         return tuple(ask for asks in by_topic.values() for ask in asks)
 
+    def _is_bulk(self, lanes: list[_Lane]) -> bool:
+        """Whether the ranges hold several large answers more, to go by what came so far."""
+        offsets = sum(lane.end - lane.asked_at for lane in lanes if not lane.empties)
+        return offsets * self._taken_bytes >= 2 * BULK_BYTES * self._taken_offsets > 0
+
     def _take(self, lane: _Lane, answer: PartitionAnswer, is_first: bool, now_ms: float) -> list[FetchedRecords]:
         """The batches of one partition. `is_first`: no records came before them in the answer."""
         if lane.asked_at != lane.position:
@@ -261,6 +268,8 @@ class FetchMachine:
         if walked.next_offset <= position:
             raise PeerError(f"a Fetch from offset {position} of {lane.partition} was answered with records before it")
         lane.progress()
+        self._taken_bytes += walked.size_bytes
+        self._taken_offsets += walked.next_offset - position
         lane.position = lane.asked_at = walked.next_offset
         del self._lanes[lane.partition]
         if lane.position < lane.end:

@@ -1,12 +1,16 @@
 """What goes in and out of the fetch machine: questions for brokers, their answers, and problems that it cannot solve. Values only."""
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from ottla.core.consuming.cluster_view import NO_EPOCH, NO_LEADER, Leader
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
 
 NO_MOVE: Final = Leader(NO_LEADER, NO_EPOCH)
+BULK_BYTES: Final = 1024 * 1024
+"""What an answer should hold at least where there is much to read: a broker may have reasons of its own to send less at once."""
+BULK_WAIT_MS: Final = 20
+"""How long a broker may look for so much: no longer, since it was only guessed that there is so much."""
 
 
 class FetchPolicy(NamedTuple):
@@ -20,6 +24,10 @@ class FetchPolicy(NamedTuple):
     api_timeout_ms: int = 60_000
     retry_backoff_ms: tuple[int, int] = (100, 1_000)
     reconnect_backoff_ms: tuple[int, int] = (50, 1_000)
+
+    def bulk(self) -> Self:
+        """The same for large answers."""
+        return self._replace(min_bytes=max(self.min_bytes, BULK_BYTES), max_wait_ms=min(self.max_wait_ms, BULK_WAIT_MS))
 
 
 class PartitionAsk(NamedTuple):
@@ -48,10 +56,14 @@ class PartitionAnswer(NamedTuple):
 
 
 class Send(NamedTuple):
-    """To do: send this Fetch to this broker; `asks` are in the order of the request, each topic's together."""
+    """To do: send this Fetch to this broker; `asks` are in the order of the request, each topic's together.
+
+    `is_bulk`: so much is to come that a small answer is not worth its while.
+    """
 
     broker_id: int
     asks: tuple[PartitionAsk, ...]
+    is_bulk: bool = False
 
 
 class Refresh(NamedTuple):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ottla.core.consuming.cluster_view import Leader, Leaders, PartitionView, TopicView
 from ottla.core.consuming.fetch_machine import GONE, LOOK_AGAIN, TRY_AGAIN, FetchMachine
 from ottla.core.consuming.fetch_values import (
+    BULK_BYTES,
     FetchPolicy,
     OutOfRange,
     PartitionAnswer,
@@ -496,3 +497,22 @@ def test_every_record_comes_once_and_in_order_through_any_trouble(seed: int, dat
         offsets = world.offsets(each)
         assert offsets == list(range(start, start + len(offsets)))
         assert len(offsets) >= end - start
+
+
+def test_large_answers_are_asked_for_while_much_is_to_come() -> None:
+    size = BULK_BYTES // 4
+    world = World({ZERO: Log([(10 * number, 10, size) for number in range(20)], 200)}, FetchPolicy(partition_max_bytes=4 * (size + 61)))
+    world.run(FetchRange(ZERO, 0, 200))
+    asked = [(send.asks[0].offset, send.is_bulk) for send in world.asked]
+    assert asked == [(0, False), (40, True), (80, True), (120, True), (160, False)], "the first is not known to be one of many"
+
+
+def test_what_is_small_or_doubted_is_no_bulk() -> None:
+    world = World({ZERO: Log([(10 * number, 10, 1_000) for number in range(20)], 200)}, FetchPolicy(partition_max_bytes=3_000))
+    world.run(FetchRange(ZERO, 0, 200))
+    assert len(world.asked) > 5
+    assert not any(send.is_bulk for send in world.asked)
+    # Large ones, and then nothing up to the end: whether there is nothing is no question of size.
+    world = World({ZERO: Log([(10 * number, 10, BULK_BYTES) for number in range(5)], 1_000)}, FetchPolicy(partition_max_bytes=BULK_BYTES))
+    world.run(FetchRange(ZERO, 0, 1_000))
+    assert [(send.asks[0].offset, send.is_bulk) for send in world.asked[5:]] == [(50, True), (999, False)]
