@@ -4,7 +4,6 @@ It starts Spark (or joins what `spark-submit` started) and makes the format "ott
 starts it set already stays. Whoever has a session of their own needs none of this: Spark finds the format by itself (`pyspark_ottla`).
 """
 
-import os
 import re
 import sys
 from collections.abc import Mapping
@@ -78,7 +77,7 @@ def session(app_name: str = "ottla", *, master: str | None = None, settings: Map
     given = _start_java(wanted)
     where = _with_attempts(wanted.get("spark.master") or given.get("spark.master", "local[*]"))
     ours = {**SETTINGS, **(LOCAL if where.startswith("local") else {})}
-    if len(os.fsencode(_temporary_folder())) > SOCKET_FOLDER_BYTES_MAX:
+    if len(_temporary_folder().encode()) > SOCKET_FOLDER_BYTES_MAX:
         ours.pop(UNIX_SOCKETS, None)
     builder = SparkSession.builder.master(where)
     for name, value in {**{name: value for name, value in ours.items() if name not in given}, **wanted, "spark.master": where}.items():
