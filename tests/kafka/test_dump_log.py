@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from struct import pack
@@ -90,9 +89,8 @@ def run_classic_groups(bootstrap_servers: str) -> None:
     plain = KafkaConsumer(
         "flights", bootstrap_servers=bootstrap_servers, group_id="kafka-python", auto_offset_reset="earliest", enable_auto_commit=False
     )
-    deadline = time.monotonic() + 20
-    while not plain.poll(200, max_records=1):
-        assert time.monotonic() < deadline
+    # In one poll: kafka-python 3.0 forgets what it was assigned when a poll ends in the midst of its joining.
+    assert plain.poll(20_000, max_records=1)
     plain.commit()
     plain.close()
 
