@@ -1,0 +1,191 @@
+"""The settings of the broker: Kafka's names, types, defaults and bounds; those of topics are among them, each by its broker's name."""
+
+from collections.abc import Mapping
+
+from ottla.core.config.setting import INT_MAX, LONG_MAX, ConfigType, Setting, flag_setting, number_setting
+from ottla.core.config.topic_settings import TOPIC_SETTINGS
+
+_LOAD_FACTOR_MIN = 0.0001
+"""Kafka has no bound. Of the smallest table, 1 MiB, this share is four keys; with a table for none a cleaning would never end."""
+
+_OWN_BROKER_SETTINGS = (
+    number_setting(ConfigType.INT, "node.id", 1, "The broker's number in the cluster.", 0),
+    flag_setting("auto.create.topics.enable", True, "Whether a topic is made when a client first asks for it."),
+    number_setting(ConfigType.INT, "num.partitions", 1, "Partitions of a topic that is made without a count.", 1),
+    number_setting(ConfigType.SHORT, "default.replication.factor", 1, "Replicas of a topic that is made without a factor.", 1),
+    flag_setting("delete.topic.enable", True, "Whether topics may be deleted."),
+    number_setting(ConfigType.INT, "fetch.max.bytes", 57671680, "Most bytes in one answer to Fetch.", 1024),
+    number_setting(ConfigType.INT, "socket.request.max.bytes", 104857600, "Largest request that is read, in bytes.", 1),
+    number_setting(ConfigType.INT, "max.connections", INT_MAX, "Most connections at one time; the next one is closed.", 0),
+    number_setting(ConfigType.INT, "group.min.session.timeout.ms", 6000, "Shortest session timeout that a member may ask for, in ms."),
+    number_setting(ConfigType.INT, "group.max.session.timeout.ms", 1800000, "Longest session timeout that a member may ask for, in ms."),
+    number_setting(
+        ConfigType.INT, "group.initial.rebalance.delay.ms", 0, "How long a new group waits for more members, in ms (Apache Kafka: 3000)."
+    ),
+    number_setting(ConfigType.INT, "group.max.size", INT_MAX, "Most members of one group.", 1),
+    number_setting(ConfigType.INT, "offset.metadata.max.bytes", 4096, "Longest metadata string of a committed offset."),
+    number_setting(
+        ConfigType.INT,
+        "offsets.retention.minutes",
+        10080,
+        "How long the offsets of a group that nobody is a member of are kept, in minutes.",
+        1,
+    ),
+    number_setting(
+        ConfigType.LONG, "offsets.retention.check.interval.ms", 600000, "Time between two looks for offsets that are too old, in ms.", 1
+    ),
+    number_setting(
+        ConfigType.INT,
+        "offsets.topic.compression.codec",
+        0,
+        "Codec of what coordinators write: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        0,
+        high=4,
+    ),
+    number_setting(
+        ConfigType.INT,
+        "offsets.commit.timeout.ms",
+        5000,
+        "How long a commit may wait for replicas, in ms. Kept and shown only: there are none to wait for.",
+        1,
+    ),
+    number_setting(
+        ConfigType.INT,
+        "offsets.load.buffer.size",
+        5242880,
+        "How much of __consumer_offsets is read at a time when a coordinator loads, in bytes. Kept and shown only.",
+        1,
+    ),
+    number_setting(
+        ConfigType.INT, "group.coordinator.threads", 4, "Threads of coordinators. Kept and shown only: they share the broker's one.", 1
+    ),
+    number_setting(
+        ConfigType.INT,
+        "group.coordinator.background.threads",
+        2,
+        "Threads for work beside requests. Kept and shown only: there is no such work.",
+        1,
+    ),
+    number_setting(
+        ConfigType.INT,
+        "group.coordinator.append.linger.ms",
+        -1,
+        "How long a coordinator gathers records before it writes. Kept and shown only: it is -1, what arrives together.",
+        -1,
+    ),
+    number_setting(
+        ConfigType.INT,
+        "group.coordinator.cached.buffer.max.bytes",
+        1048588,
+        "Largest write buffer that a coordinator keeps, in bytes. Kept and shown only: none is kept.",
+        524288,
+    ),
+    number_setting(ConfigType.INT, "offsets.topic.num.partitions", 50, "Partitions of __consumer_offsets when it is made.", 1),
+    number_setting(ConfigType.SHORT, "offsets.topic.replication.factor", 3, "Replicas of __consumer_offsets, at most one a broker.", 1),
+    number_setting(
+        ConfigType.INT, "offsets.topic.segment.bytes", 104857600, "Size at which a new segment of __consumer_offsets begins, in bytes.", 1
+    ),
+    flag_setting("log.cleaner.enable", True, "Whether compacted topics are cleaned; without it __consumer_offsets grows without bound."),
+    number_setting(ConfigType.INT, "log.cleaner.threads", 1, "Threads that clean.", 1),
+    number_setting(
+        ConfigType.LONG, "log.cleaner.dedupe.buffer.size", 134217728, "Memory for the cleaner's tables of keys, of all threads, in bytes."
+    ),
+    number_setting(
+        ConfigType.INT, "log.cleaner.io.buffer.size", 524288, "Memory for the cleaner's reading and writing, of all threads, in bytes.", 0
+    ),
+    number_setting(
+        ConfigType.DOUBLE,
+        "log.cleaner.io.buffer.load.factor",
+        0.9,
+        "How full a cleaner's table of keys may get, as a share of it.",
+        _LOAD_FACTOR_MIN,
+        high=1,
+    ),
+    number_setting(
+        ConfigType.DOUBLE,
+        "log.cleaner.io.max.bytes.per.second",
+        "1.7976931348623157E308",
+        "Most bytes a second that cleaning reads and writes.",
+        1,
+    ),
+    number_setting(ConfigType.LONG, "log.cleaner.backoff.ms", 15000, "How long a cleaner rests when there is nothing to clean, in ms.", 0),
+    number_setting(
+        ConfigType.INT, "log.retention.hours", 168, "As log.retention.ms, in hours; read when neither ms nor minutes are set.", 1, also=-1
+    ),
+    number_setting(
+        ConfigType.INT, "log.retention.minutes", None, "As log.retention.ms, in minutes; read when that is not set.", 1, also=-1
+    ),
+    number_setting(
+        ConfigType.LONG, "log.retention.check.interval.ms", 300000, "Time between two looks for segments that retention deletes, in ms.", 1
+    ),
+    number_setting(ConfigType.INT, "log.roll.hours", 168, "As log.roll.ms, in hours; read when that is not set.", 1),
+    number_setting(ConfigType.INT, "log.roll.jitter.hours", 0, "As log.roll.jitter.ms, in hours; read when that is not set.", 0),
+    number_setting(
+        ConfigType.LONG,
+        "log.flush.scheduler.interval.ms",
+        LONG_MAX,
+        "Default of log.flush.interval.ms, in ms. Nothing looks at logs so often: each is synced when its flush.ms is over.",
+    ),
+    number_setting(
+        ConfigType.INT, "log.flush.offset.checkpoint.interval.ms", 60000, "Time between two writes of the recovery points, in ms.", 0
+    ),
+    number_setting(
+        ConfigType.INT, "log.flush.start.offset.checkpoint.interval.ms", 60000, "Time between two writes of the log starts, in ms.", 0
+    ),
+    number_setting(
+        ConfigType.LONG, "log.initial.task.delay.ms", 30000, "Time from the start to the first periodic work, in ms.", 0, is_internal=True
+    ),
+    number_setting(
+        ConfigType.INT,
+        "num.recovery.threads.per.data.dir",
+        2,
+        "Threads that recover logs at a start after a crash, and sync them at a stop.",
+        1,
+    ),
+    number_setting(
+        ConfigType.INT, "producer.id.expiration.ms", 86400000, "How long an idempotent producer is known after its last write, in ms.", 1
+    ),
+    number_setting(
+        ConfigType.INT,
+        "producer.id.expiration.check.interval.ms",
+        600000,
+        "Time between two looks for producers that have expired, in ms.",
+        1,
+        is_internal=True,
+    ),
+    number_setting(ConfigType.INT, "max.incremental.fetch.session.cache.slots", 1000, "Most fetch sessions at one time (KIP-227).", 0),
+)
+
+# Kafka reads each topic setting's default from a broker setting of another name.
+_TOPIC_DEFAULTS = tuple(
+    Setting(
+        name=s.broker_name,
+        type=s.type,
+        default=s.default,
+        doc=f"Default of {s.name}: {s.doc}",
+        low=s.low,
+        high=s.high,
+        also=s.also,
+        choices=s.choices,
+    )
+    for s in TOPIC_SETTINGS.values()
+    if s.broker_name is not None
+)
+
+BROKER_SETTINGS: Mapping[str, Setting] = {s.name: s for s in sorted(_OWN_BROKER_SETTINGS + _TOPIC_DEFAULTS, key=lambda s: s.name)}
+
+# What may change while the broker runs: what is read at each use.
+DYNAMIC_BROKER_SETTINGS = frozenset(s.name for s in _TOPIC_DEFAULTS) - {"min.insync.replicas"} | {
+    "group.coordinator.cached.buffer.max.bytes",
+    "num.recovery.threads.per.data.dir",
+    "producer.id.expiration.ms",
+}
+
+# Where a setting that is not given gets its value from: the first of these that is set or has a default, times so many ms. A negative
+# time is none at all.
+OTHER_UNITS: Mapping[str, tuple[tuple[str, int], ...]] = {
+    "log.retention.ms": (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
+    "log.roll.ms": (("log.roll.hours", 3_600_000),),
+    "log.roll.jitter.ms": (("log.roll.jitter.hours", 3_600_000),),
+    "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
+}
