@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from ottla.core.model import Record
+from ottla.core.records.batch import encode_batch
 from ottla.testing.raw_client import RawClient, kio_versions
 
 METADATA, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS = 3, 18, 19, 20, 32
@@ -319,3 +321,43 @@ def test_describe_cluster(same_answers: Any, version: int) -> None:
         talk.ask(DESCRIBE_CLUSTER, endpoint_type=9)
 
     same_answers(conversation, version)
+
+
+def test_the_metadata_topic_is_out_of_reach_by_name_and_by_id(same_answers: Any) -> None:
+    name, its_id = "__cluster_metadata", uuid.UUID(int=1)
+    named = {"name": name, "partitions": [{"partition_index": 0, "offset": -1}]}
+    asked = {"partition": 0, "partition_max_bytes": 1000, "current_leader_epoch": -1, "log_start_offset": -1, "last_fetched_epoch": -1}
+    record = bytes(encode_batch([Record(0, 1_700_000_000_000, None, b"x")]))
+
+    def conversation(talk: Any) -> None:
+        new = {"name": name, "num_partitions": 1, "replication_factor": 1}
+        talk.ask(CREATE_TOPICS, 7, timeout=5000, topics=[new])
+        talk.ask(CREATE_TOPICS, 7, timeout=5000, topics=[new], validate_only=True)
+        talk.ask(CREATE_TOPICS, 7, timeout=5000, topics=[new, new])
+        for version in versions(METADATA):
+            talk.ask(METADATA, version, topics=[{"name": name}], allow_auto_topic_creation=True)
+        talk.ask(METADATA, 13, topics=[{"topic_id": its_id}])
+        for version, topic in ((9, {"name": name}), (13, {"topic_id": its_id})):
+            data = [topic | {"partition_data": [{"index": 0, "records": record}]}]
+            answer = talk.quietly(0, version, acks=-1, timeout=5000, topic_data=data)
+            talk.answers.append([each.error_code for each in answer.responses[0].partition_responses])
+        for version, topic in ((11, {"topic": name}), (17, {"topic_id": its_id})):
+            answer = talk.quietly(1, version, replica_id=-1, max_wait=10, session_epoch=-1, topics=[topic | {"partitions": [asked]}])
+            talk.answers.append([each.error_code for each in answer.responses[0].partitions])
+        talk.ask(2, 8, replica_id=-1, topics=[{"name": name, "partitions": [{"partition_index": 0, "timestamp": -1}]}])
+        talk.ask(21, 2, timeout=5000, topics=[named])
+        talk.ask(23, 4, replica_id=-1, topics=[{"topic": name, "partitions": [{"partition": 0, "current_leader_epoch": -1}]}])
+        talk.ask(DELETE_TOPICS, 5, timeout=5000, topic_names=[name])
+        talk.ask(DELETE_TOPICS, 6, timeout=5000, topics=[{"name": name}])
+        talk.ask(DELETE_TOPICS, 6, timeout=5000, topics=[{"topic_id": its_id}])
+        talk.ask(CREATE_PARTITIONS, 3, timeout=5000, topics=[{"name": name, "count": 3}])
+        setting = {"name": "retention.ms", "config_operation": 0, "value": "1"}
+        talk.ask(INCREMENTAL_ALTER_CONFIGS, 1, resources=[{"resource_type": TOPIC, "resource_name": name, "configs": [setting]}])
+        talk.ask(DESCRIBE_CONFIGS, 4, resources=[{"resource_type": TOPIC, "resource_name": name, "configuration_keys": ["retention.ms"]}])
+        group = talk.name("group")
+        talk.wait_for_coordinator(group)
+        commit = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1}
+        talk.ask(8, 8, group_id=group, generation_id_or_member_epoch=-1, topics=[{"name": name, "partitions": [commit]}])
+        talk.answers.append([each.topics for each in talk.quietly(35, 4, topics=[{"topic": name, "partitions": [0]}]).results])
+
+    same_answers(conversation, 0)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from ottla.broker.meta_properties import Identity
 from ottla.core.catalogue.adoption import first_records, problem, take_over
-from ottla.core.catalogue.catalogue import Catalogue
+from ottla.core.catalogue.catalogue import CLUSTER_METADATA, Catalogue
 from ottla.core.catalogue.quorum import BOOTSTRAP_SNAPSHOT, SnapshotId, first_snapshot, is_finished, snapshot_ids, voters_of
 from ottla.core.catalogue.records import NOT_ENFORCED, AbortTransaction, CatalogueRecord, decode, encode, record_type
 from ottla.core.catalogue.transactions import Replay
@@ -23,7 +23,7 @@ from ottla.storage.partition_log import LogSettings, PartitionLog
 
 log = logging.getLogger("ottla.broker.catalogue_log")
 
-DIRECTORY = "__cluster_metadata-0"
+DIRECTORY = f"{CLUSTER_METADATA}-0"
 TOPIC_ID = UUID(int=1)
 """Of the metadata topic, in every cluster."""
 RECORDS_PER_BATCH_MAX = 20_000

@@ -12,7 +12,7 @@ from typing import Final
 from ottla.broker.catalogue_log import DIRECTORY as METADATA_DIRECTORY
 from ottla.broker.offset_checkpoints import EVERY_FILE, OffsetCheckpoints
 from ottla.broker.partitions import Partitions
-from ottla.broker.removals import DELETED_DIRECTORY_SUFFIX, Removals
+from ottla.broker.removals import Removals, is_deleted_directory
 from ottla.core.catalogue.catalogue import BROKER_RESOURCE, Catalogue, Topic
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
@@ -63,7 +63,7 @@ class LogManager:
             self._files.remove(CLEAN_SHUTDOWN_FILE)
             self._files.sync_directory("")
         self._load_checkpoints()
-        self._removals.now(name for name in names if name.endswith(DELETED_DIRECTORY_SUFFIX))
+        self._removals.now(name for name in names if is_deleted_directory(name))
         found, strange = self._partitions.find(name for name in names if name.rpartition("-")[2].isdecimal() and name != METADATA_DIRECTORY)
         if strange:
             some = ", ".join(strange[:_NAMED_MAX]) + (", ..." if len(strange) > _NAMED_MAX else "")

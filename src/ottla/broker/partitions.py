@@ -360,9 +360,11 @@ class Partitions:
 
 
 def _renamed(directory: str, suffix: str) -> str:
-    """Kafka's name for a directory that is put aside; a long topic name is cut so that it stays a file name."""
-    ending = f".{uuid4().hex}{suffix}"
-    return directory[: _NAME_BYTES_MAX - len(ending)] + ending
+    """Kafka's name for a directory that is put aside. A long topic name is cut so that it stays a file name; the partition number is kept,
+    because Apache Kafka does not start on a directory whose name has none."""
+    topic, _, number = directory.rpartition("-")
+    ending = f"-{number}.{uuid4().hex}{suffix}"
+    return topic[: _NAME_BYTES_MAX - len(ending)] + ending
 
 
 def _wait_and_tell(jobs: Iterable[Future[Any]], sentence: str) -> None:

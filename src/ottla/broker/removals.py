@@ -5,6 +5,7 @@ It is told what and when, and decides nothing: whoever renames a file to `*.dele
 
 import asyncio
 import logging
+import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,9 +15,15 @@ from ottla.storage.files import Files
 log = logging.getLogger("ottla.broker.removals")
 
 DELETED_DIRECTORY_SUFFIX = "-delete"
+_DELETED_DIRECTORY = re.compile(r".+-[0-9]+\.[0-9a-f]+-delete")
 _THREADS = 2
 _DELAY_S_MAX = 365 * 86_400
 """Timers of the loop take no delay without an end; a broker that runs longer than this removes early."""
+
+
+def is_deleted_directory(name: str) -> bool:
+    """Whether Ottla or Apache Kafka gave a directory this name so that it is removed; another one that ends like it is somebody else's."""
+    return _DELETED_DIRECTORY.fullmatch(name) is not None
 
 
 class Removals:

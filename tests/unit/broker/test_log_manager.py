@@ -162,13 +162,14 @@ def test_directories_of_no_topic_are_named_and_left_alone(caplog: pytest.LogCapt
         files = MemoryFiles()
         first = cluster_on(files)
         first.close()
-        for name in ("gone-0", "t-0.0123-delete", "old-1.0123-stray"):
+        for name in ("gone-0", "t-0.0123-delete", "old-1.0123-stray", "photos-to-delete"):
             files.make_directory(name)
             files.open(f"{name}/00000000000000000000.log")
         second = cluster_on(files)
         second.close()
         assert files.exists("gone-0")
         assert files.exists("old-1.0123-stray")
+        assert files.exists("photos-to-delete/00000000000000000000.log")
         assert not files.exists("t-0.0123-delete")
 
     run(steps())

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ottla.broker.removals import Removals
+from ottla.broker.removals import Removals, is_deleted_directory
 from ottla.core.errors import StorageError
 from ottla.storage.memory_files import MemoryFiles
 
@@ -57,3 +57,18 @@ def test_what_cannot_be_removed_is_named(caplog: pytest.LogCaptureFixture) -> No
     removals.now(["t-0/0.log.deleted"])
     removals.close()
     assert "t-0/0.log.deleted stays until the next start: cannot remove t-0/0.log.deleted" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "is_ours"),
+    [
+        ("t-0.0123456789abcdef0123456789abcdef-delete", True),
+        ("a.b-c-12.0123456789abcdef0123456789abcdef-delete", True),
+        ("photos-to-delete", False),
+        ("t-0-delete", False),
+        ("t-delete-0", False),
+        ("t-0.0123456789abcdef0123456789abcdef-stray", False),
+    ],
+)
+def test_only_directories_that_a_broker_renamed_are_removed(name: str, is_ours: bool) -> None:
+    assert is_deleted_directory(name) is is_ours

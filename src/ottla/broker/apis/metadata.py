@@ -8,7 +8,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, OPERATIONS_NOT_ASKED_FOR, Api, Request
-from ottla.core.catalogue.catalogue import Refused, Topic, topic_name_problem
+from ottla.core.catalogue.catalogue import Refused, Topic, may_be_auto_created, topic_name_problem
 from ottla.core.catalogue.leadership import in_sync
 from ottla.core.catalogue.records import NO_LEADER
 from ottla.core.errors import ErrorCode, StorageError
@@ -50,7 +50,7 @@ def _asked(node: "Node", asked: Any, may_create: bool, with_operations: bool) ->
         by_id = node.cluster.catalogue.topics_by_id.get(asked.topic_id.bytes) if asked.topic_id else None
         return _topic(node, by_id, with_operations) if by_id else _error(None, ErrorCode.UNKNOWN_TOPIC_ID, asked.topic_id)
     topic = node.cluster.catalogue.topics.get(asked.name)
-    if topic is None and may_create:
+    if topic is None and may_create and may_be_auto_created(asked.name):
         return _created(node, asked.name, with_operations)
     if topic is None:
         invalid = topic_name_problem(asked.name) is not None

@@ -5,7 +5,7 @@ It decides over a catalogue that has been replayed, and gives sentences or recor
 
 from collections.abc import Collection
 
-from ottla.core.catalogue.catalogue import DIRECTORIES_SINCE, METADATA_VERSION, Catalogue, Home
+from ottla.core.catalogue.catalogue import DIRECTORIES_SINCE, METADATA_VERSION, RESERVED_TOPICS, Catalogue, Home
 from ottla.core.catalogue.records import CatalogueRecord, FeatureLevelRecord, PartitionChangeRecord
 
 FIRST_FEATURES = {METADATA_VERSION: 25, "group.version": 1, "transaction.version": 2}
@@ -23,6 +23,11 @@ def problem(catalogue: Catalogue, directory_id: bytes, voters: Collection[int]) 
         return (
             f"the directory belongs to a cluster whose controllers are the nodes {named}: only a node that is broker and single controller"
             " at once can be opened here"
+        )
+    for name in sorted(RESERVED_TOPICS & catalogue.topics.keys()):
+        return (
+            f"the cluster has a topic {name}, whose files would be the metadata log itself: nothing was changed; restore the directory"
+            " from a copy that is older than this topic"
         )
     for topic in catalogue.topics.values():
         for number, (replicas, directories) in enumerate(topic.homes):

@@ -29,8 +29,13 @@ CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 SHARE_GROUP_STATE = "__share_group_state"
 GROUP_EVENTS = "__ottla_group_events"
+CLUSTER_METADATA = "__cluster_metadata"
+RESERVED_TOPICS = frozenset({CLUSTER_METADATA})
+"""No topic has one of these names: the files of such a topic would be the broker's own. `Catalogue.create_topic` refuses them."""
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, GROUP_EVENTS})
 """Topics that clients may not write to, and that Metadata marks as internal."""
+_NEVER_AUTO_CREATED = RESERVED_TOPICS | {TRANSACTION_STATE, SHARE_GROUP_STATE}
+"""The last two have settings that only Apache Kafka's coordinators know: made with the defaults they would lose records there."""
 TOPIC_NAME_CHARS_MAX = 249
 PARTITIONS_PER_TOPIC_MAX = 10_000
 """A request for more is a mistake or an attack: refused with INVALID_PARTITIONS."""
@@ -99,6 +104,11 @@ def topic_name_problem(name: str) -> str | None:
     return None
 
 
+def may_be_auto_created(name: str) -> bool:
+    """Whether a Metadata request may make the topic; to others it answers UNKNOWN_TOPIC_OR_PARTITION, as Apache Kafka does."""
+    return name not in _NEVER_AUTO_CREATED
+
+
 class Catalogue:
     """The replayed state of the cluster's own log. `broker_ids` are the brokers that may lead partitions, `live_ids` those that run now.
 
@@ -125,6 +135,8 @@ class Catalogue:
         problem = topic_name_problem(new.name)
         if problem:
             return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+        if new.name in RESERVED_TOPICS:
+            return Refused(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {new.name} is prohibited.")
         if new.name in self.topics:
             return Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' already exists.")
         flat = new.name.replace(".", "_")

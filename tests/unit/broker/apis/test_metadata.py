@@ -54,6 +54,13 @@ def test_it_is_not_made_when_the_client_or_the_broker_says_no(make_api) -> None:
     assert ask(make_api(), 12, ["bad name"]).topics[0].error_code == 17
 
 
+@pytest.mark.parametrize("name", ["__cluster_metadata", "__transaction_state", "__share_group_state"])
+@pytest.mark.parametrize("version", range(14))
+def test_what_is_the_brokers_own_or_apache_kafkas_alone_is_not_made(api, version: int, name: str) -> None:
+    assert [topic.error_code for topic in ask(api, version, [name]).topics] == [3]
+    assert api.cluster.catalogue.topics == {}
+
+
 def test_the_offsets_topic_is_made_with_its_own_settings(make_api) -> None:
     api = make_api({"offsets.topic.num.partitions": "7"})
     (topic,) = ask(api, 12, ["__consumer_offsets"]).topics

@@ -41,6 +41,12 @@ def test_only_what_this_node_holds_alone_is_served(home, voters, words) -> None:
     assert found is None if words is None else words in found
 
 
+def test_a_topic_whose_files_would_be_the_metadata_log_is_not_served() -> None:
+    catalogue = catalogue_with(((1,), (HERE,)))
+    catalogue.replay(TopicRecord(name="__cluster_metadata", topic_id=bytes(15) + b"\x09"))
+    assert "a topic __cluster_metadata, whose files would be the metadata log" in problem(catalogue, HERE, {1})
+
+
 def test_a_partition_that_the_log_never_described_is_not_served() -> None:
     catalogue = catalogue_with(((1,), (HERE,)))
     catalogue.replay(PartitionRecord(topic_id=TOPIC, partition=2, replicas=(1,), leader=1))

@@ -2,7 +2,18 @@
 
 import pytest
 
-from ottla.core.catalogue.catalogue import BROKER_RESOURCE, TOPIC_RESOURCE, Catalogue, Home, NewTopic, Refused, topic_name_problem
+from ottla.core.catalogue.catalogue import (
+    BROKER_RESOURCE,
+    CLUSTER_METADATA,
+    RESERVED_TOPICS,
+    TOPIC_RESOURCE,
+    Catalogue,
+    Home,
+    NewTopic,
+    Refused,
+    may_be_auto_created,
+    topic_name_problem,
+)
 from ottla.core.catalogue.records import ConfigRecord, PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord, RemoveTopicRecord
 from ottla.core.config import BrokerConfig, ConfigSource
 from ottla.core.errors import ErrorCode
@@ -38,6 +49,17 @@ def test_deciding_changes_nothing() -> None:
 def test_names_that_kafka_refuses(name: str) -> None:
     assert topic_name_problem(name)
     assert refused(fresh().create_topic(NewTopic(name=name), bytes(16))) is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED_TOPICS))
+def test_the_names_of_the_brokers_own_files_are_no_topics(name: str) -> None:
+    assert refused(fresh().create_topic(NewTopic(name=name), bytes(16))) is ErrorCode.INVALID_REQUEST
+    assert not may_be_auto_created(name)
+
+
+def test_the_metadata_log_is_reserved() -> None:
+    assert CLUSTER_METADATA in RESERVED_TOPICS
+    assert not isinstance(fresh().create_topic(NewTopic(name="__cluster.metadata"), bytes(16)), Refused), "as in Apache Kafka"
 
 
 @pytest.mark.parametrize(
