@@ -5,15 +5,29 @@ It refuses directories of other nodes and of the ZooKeeper era. It never changes
 
 import base64
 import binascii
+import re
 import uuid
 from typing import NamedTuple
 
+from ottla.core.catalogue.quorum import BOOTSTRAP_SNAPSHOT
 from ottla.core.errors import StorageError
-from ottla.storage.checkpoints import META_PROPERTIES
+from ottla.storage.checkpoints import (
+    CLEAN_SHUTDOWN_FILE,
+    CLEANER_FILE,
+    HIGH_WATERMARK_FILE,
+    LOG_START_FILE,
+    META_PROPERTIES,
+    RECOVERY_POINT_FILE,
+)
 from ottla.storage.files import Files
 
 _VERSION = "1"
 _ID_BYTES = 16
+_PARTITION_DIRECTORY = re.compile(r".+-[0-9]+")
+_WRITTEN_LATER = frozenset(
+    {BOOTSTRAP_SNAPSHOT, RECOVERY_POINT_FILE, LOG_START_FILE, HIGH_WATERMARK_FILE, CLEANER_FILE, CLEAN_SHUTDOWN_FILE}
+)
+_NAMED_MAX = 3
 
 
 class Identity(NamedTuple):
@@ -27,6 +41,7 @@ class Identity(NamedTuple):
 def identify(files: Files, node_id: int) -> Identity:
     """Reads the file, or makes it. Raises StorageError, with what to do, when the directory is not one that this node can open."""
     if not files.exists(META_PROPERTIES):
+        _refuse_data(files)
         made = Identity(_id_text(_new_id()), _new_id(), is_new=True)
         _write(files, made, node_id)
         return made
@@ -46,6 +61,17 @@ def identify(files: Files, node_id: int) -> Identity:
         _write(files, found, node_id)
         return found
     return Identity(values["cluster.id"], _id_bytes(values["directory.id"]), is_new=False)
+
+
+def _refuse_data(files: Files) -> None:
+    """The file is the first that is written: where there are data without it, it was lost, and with it whose data they are."""
+    data = [name for name in files.list("") if name in _WRITTEN_LATER or _PARTITION_DIRECTORY.fullmatch(name)]
+    if data:
+        named = ", ".join(data[:_NAMED_MAX]) + (", ..." if len(data) > _NAMED_MAX else "")
+        raise StorageError(
+            f"{META_PROPERTIES} is missing, but the directory holds data ({named}): restore the file from a copy (its version, node.id,"
+            " cluster.id and directory.id must be what they were); for a new cluster, choose an empty directory"
+        )
 
 
 def _write(files: Files, identity: Identity, node_id: int) -> None:

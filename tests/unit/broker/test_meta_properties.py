@@ -39,6 +39,30 @@ def test_a_directory_from_before_directory_ids_gets_one() -> None:
 
 
 @pytest.mark.parametrize(
+    "name", ["flights-0/0.log", "__cluster_metadata-0/0.log", "recovery-point-offset-checkpoint", ".kafka_cleanshutdown"]
+)
+def test_data_without_the_file_are_refused_and_it_is_not_made(name: str) -> None:
+    files = MemoryFiles()
+    directory, slash, _ = name.partition("/")
+    if slash:
+        files.make_directory(directory)
+    files.replace(name, b"x")
+    with pytest.raises(
+        StorageError, match=rf"meta.properties is missing, but the directory holds data \({re.escape(directory)}\): restore"
+    ):
+        identify(files, 1)
+    assert not files.exists(META_PROPERTIES)
+
+
+def test_files_of_others_do_not_make_a_directory_used() -> None:
+    files = MemoryFiles()
+    files.replace(".lock", b"")
+    files.replace("README.txt", b"x")
+    files.make_directory("lost+found")
+    assert identify(files, 1).is_new
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         (b"version=1\n", "names no cluster.id"),
