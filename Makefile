@@ -6,7 +6,7 @@ export JAVA_HOME = $(shell sh scripts/java-home.sh)
 # Four workers: much of the suite's time is waiting for clients, and the smallest machine we care for has two cores.
 PYTEST := $(BIN)/python -m pytest -n 4
 
-.PHONY: all setup java demo test check bench sim soak kill-tests scenarios docs
+.PHONY: all setup java demo test check bench sim soak fuzz kill-tests scenarios docs
 
 all: check test
 
@@ -47,11 +47,17 @@ bench: setup java
 	$(BIN)/python benchmarks/sink.py --rounds 3
 	$(BIN)/python benchmarks/cleaner.py
 	$(BIN)/python benchmarks/memory.py --rounds 1
+	$(BIN)/python benchmarks/attacks.py --rounds 1
 	$(BIN)/python benchmarks/groups.py --rounds 3
 
-# Ten minutes of chaos with real clients; SEEDS=1,2,3 for more.
+# Ten minutes of chaos with real clients, SEEDS=1,2,3 for more; then five minutes with hostile neighbours.
 soak: setup
 	OTTLA_CHAOS_SECONDS=600 OTTLA_CHAOS_SEEDS=$(or $(SEEDS),1) $(BIN)/python -m pytest -s tests/clients/test_chaos.py
+	OTTLA_HOSTILE_SECONDS=300 OTTLA_HOSTILE_SCALE=1 $(BIN)/python -m pytest -s tests/clients/test_hostile_neighbours.py
+
+# A night of hostile bytes against a broker process that is killed and started again; SECONDS=600 SEED=1 for another time.
+fuzz: setup
+	$(BIN)/python -m ottla.testing.fuzz.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 # Sixty times something of a streaming query is killed: driver, worker or broker. RUNS=20, SEEDS=1,2,3, BROKER=apache-kafka.
 kill-tests: setup java

@@ -20,12 +20,12 @@ from typing import Any
 
 from kio.index import load_response_schema
 from kio.serial import entity_reader
-from peers import arguments, make_topic, peers_in_turn, resident_bytes
+from peers import arguments, make_topic, peers_in_turn
 from report import Metric, Report, at_least_kafkas, at_most, at_most_kafkas
 
 from ottla.testing.group_driver import HEARTBEAT_MS, GroupDriver, Spent
 from ottla.testing.group_frames import OFFSET_COMMIT, OFFSET_COMMIT_VERSION, commit_frame, heartbeat_frame
-from ottla.testing.process_tree import cpu_seconds
+from ottla.testing.process_tree import cpu_seconds, resident_bytes
 
 CONNECTIONS, IN_FLIGHT = 8, 5
 DIFFERENT_COMMITS = 64

@@ -11,9 +11,10 @@ from functools import cache
 from typing import Any
 
 from confluent_kafka import Producer
-from peers import QUIET, arguments, make_topic, peers_in_turn, resident_bytes
+from peers import QUIET, arguments, make_topic, peers_in_turn
 from report import Metric, Report, at_most
 
+from ottla.testing.process_tree import resident_bytes
 from ottla.testing.raw_client import RawClient, build_request
 
 API_VERSIONS, FETCH, FETCH_VERSION = 18, 1, 11

@@ -169,14 +169,6 @@ def make_topic(peer: Any, topic: str, partitions: int, config: dict[str, str] | 
         time.sleep(0.05)
 
 
-def resident_bytes(pid: int) -> int:
-    """The resident memory of a process (Linux)."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    raise AssertionError(f"process {pid} has no VmRSS")
-
-
 def arguments(description: str | None, *, only: bool = False) -> argparse.Namespace:
     """What every benchmark takes on its command line; `only` chooses among many rows."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -11,8 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from peers import APACHE_KAFKA, MOCK, OTTLA, PeerMissing, arguments, make_peer, resident_bytes
+from peers import APACHE_KAFKA, MOCK, OTTLA, PeerMissing, arguments, make_peer
 from report import Metric, Report, at_most
+
+from ottla.testing.process_tree import resident_bytes
 
 IMPORT = Metric("import", "ms")
 IN_PROCESS = Metric("start in process, after the import", "ms", "<= 50 ms", at_most(50))

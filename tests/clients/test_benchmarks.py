@@ -19,8 +19,9 @@ METRICS = {
     "memory": 5,
     "cleaner": 12,
     "groups": 19,
+    "attacks": 2,
 }
-ONE_CELL = {"throughput": ["--only", "1,000 B, lz4, 3 p"], "wire": ["--only", "100 B, zstd, 3 p"]}
+ONE_CELL = {"throughput": ["--only", "1,000 B, lz4, 3 p"], "wire": ["--only", "100 B, zstd, 3 p"], "attacks": ["--only", "CreateTopics"]}
 
 
 @pytest.mark.parametrize("name", METRICS)

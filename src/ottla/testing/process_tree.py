@@ -41,6 +41,14 @@ def cpu_seconds(pid: int) -> float:
     return sum(sum(map(int, fields[11:15])) for each in descendants(pid) if (fields := _stat(each))) / os.sysconf("SC_CLK_TCK")
 
 
+def resident_bytes(pid: int) -> int:
+    """The resident memory of a process that runs."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError(f"process {pid} has no resident memory")
+
+
 def _stat(pid: int) -> list[str]:
     """The fields of /proc/PID/stat behind the name, from the state on; none when it has ended."""
     try:

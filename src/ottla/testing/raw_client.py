@@ -128,6 +128,14 @@ class RawClient:
         """The socket's number: `select.poll` can wait for the answers of many clients."""
         return self._socket.fileno()
 
+    def set_timeout(self, seconds: float) -> None:
+        """How long connecting, sending and each answer may take from now on."""
+        self._socket.settimeout(seconds)
+
+    def set_receive_buffer(self, size: int) -> None:
+        """Have the system keep no more than about so many bytes that were not received here."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+
     def close(self) -> None:
         """Close the connection."""
         self._socket.close()
@@ -189,18 +197,23 @@ class RawClient:
 
     def receive_frame(self) -> bytes:
         """Wait for one frame; its bytes without the size."""
-        (size,) = struct.unpack(">i", self._receive_exactly(4))
+        (size,) = struct.unpack(">i", self.receive_bytes(4))
         assert 0 <= size <= FRAME_BYTES_MAX, f"a frame of {size} bytes"
-        return self._receive_exactly(size)
+        return self.receive_bytes(size)
 
-    def _receive_exactly(self, count: int) -> bytes:
+    def receive_bytes(self, count: int) -> bytes:
+        """Wait for exactly so many bytes."""
         received = bytearray()
         while len(received) < count:
-            try:
-                part = self._socket.recv(count - len(received))
-            except ConnectionResetError as error:
-                raise Disconnected("the connection was reset") from error
-            if not part:
-                raise Disconnected("the connection was closed before the answer")
-            received += part
+            received += self.receive_some(count - len(received))
         return bytes(received)
+
+    def receive_some(self, count_max: int) -> bytes:
+        """Wait for bytes, at most so many."""
+        try:
+            part = self._socket.recv(count_max)
+        except ConnectionResetError as error:
+            raise Disconnected("the connection was reset") from error
+        if not part:
+            raise Disconnected("the connection was closed before the answer")
+        return part

@@ -1,0 +1,1 @@
+"""Small hostile requests, and a client that measures how long others wait meanwhile: for tests and benchmarks, on any Kafka broker."""

@@ -1,0 +1,110 @@
+"""The broker that an attack is aimed at: prepares topics and groups on it, sends hostile bytes, and waits for what comes back.
+
+Whatever the broker answers is fine, and so is a closed connection; silence is not.
+"""
+
+import itertools
+import select
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any
+
+from ottla.core.model import Record
+from ottla.core.records.batch import encode_batch
+from ottla.testing.raw_client import Disconnected, RawClient, build_request
+
+ANSWER_SECONDS_MAX = 300
+RECEIVE_BYTES = 1 << 20
+METADATA, OFFSET_FETCH, FIND_COORDINATOR, CREATE_TOPICS = 3, 9, 10, 19
+
+
+class Target:
+    """One broker. `scale` makes attacks smaller, for tests that show that they run."""
+
+    def __init__(self, servers: str, *, scale: float = 1.0) -> None:
+        self.servers = servers
+        self._scale = scale
+        self._numbers = itertools.count()
+
+    def count(self, full: int) -> int:
+        """How many of something an attack uses at this scale."""
+        return max(2, round(full * self._scale))
+
+    def name(self, prefix: str) -> str:
+        """A name that no attack on this target has used before."""
+        return f"{prefix}-{next(self._numbers)}"
+
+    def client(self) -> RawClient:
+        """A new connection."""
+        return RawClient(self.servers, client_id="attacker", timeout_seconds=ANSWER_SECONDS_MAX)
+
+    def topic(self, prefix: str, partitions: int, config: Mapping[str, str] | None = None) -> str:
+        """Creates a topic and waits until all of its partitions have a leader."""
+        name = self.name(prefix)
+        configs = [{"name": key, "value": value} for key, value in (config or {}).items()]
+        topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": configs}
+        with self.client() as client:
+            created = client.call(CREATE_TOPICS, 5, topics=[topic], timeout=60_000).topics[0]
+            assert created.error_code == 0, created.error_message
+            deadline = time.monotonic() + ANSWER_SECONDS_MAX
+            while True:
+                (found,) = client.call(METADATA, 8, topics=[{"name": name}], allow_auto_topic_creation=False).topics
+                if len(found.partitions) == partitions and all(each.leader_id >= 0 for each in found.partitions):
+                    return name
+                assert time.monotonic() < deadline, f"{name} has no leaders"
+                time.sleep(0.1)
+
+    def coordinator_of(self, group: str) -> None:
+        """Waits until the group's coordinator answers: its topic may have to be created first."""
+        deadline = time.monotonic() + ANSWER_SECONDS_MAX
+        with self.client() as client:
+            while client.call(OFFSET_FETCH, 7, group_id=group, topics=None).error_code != 0:
+                client.call(FIND_COORDINATOR, 2, key=group, key_type=0)
+                assert time.monotonic() < deadline, f"{group} has no coordinator"
+                time.sleep(0.1)
+
+    @staticmethod
+    def one_record() -> bytes:
+        """A batch of one small record of now."""
+        return bytes(encode_batch([Record(0, int(time.time() * 1000), None, b"x")]))
+
+    def frame(self, api_key: int, version: int, **values: Any) -> bytes:
+        """A request's bytes, with the size before them."""
+        with self.client() as client:
+            body = client.encode(build_request(api_key, version, values))
+        return len(body).to_bytes(4, "big") + body
+
+    def send(self, frames: Sequence[bytes], *, connections: int = 1) -> int:
+        """Sends the frames over each of so many connections; waits until all are answered or it is closed. Returns bytes sent."""
+        with ExitStack() as stack:
+            clients = [stack.enter_context(self.client()) for _ in range(connections)]
+            for client in clients:
+                for frame in frames:
+                    with suppress(Disconnected):
+                        client.send_bytes(frame)
+            for client in clients:
+                with suppress(Disconnected):
+                    for _ in frames:
+                        drain_frame(client)
+        return sum(map(len, frames)) * connections
+
+
+def drain_frame(client: RawClient) -> None:
+    """Waits for one answer and drops it as it comes: it may be large."""
+    left = int.from_bytes(client.receive_bytes(4), "big")
+    while left:
+        left -= len(client.receive_some(min(left, RECEIVE_BYTES)))
+
+
+def wait_until_closed_or(seconds: float, clients: Sequence[RawClient]) -> None:
+    """Waits for so long, or until every connection was closed by the broker."""
+    deadline = time.monotonic() + seconds
+    poll = select.poll()
+    for client in clients:
+        poll.register(client.fileno(), select.POLLRDHUP)
+    remaining = len(clients)
+    while remaining and (left := deadline - time.monotonic()) > 0:
+        for descriptor, _ in poll.poll(left * 1000):
+            poll.unregister(descriptor)
+            remaining -= 1

@@ -1,0 +1,99 @@
+"""Honest consumers of three libraries keep their sessions, and lose nothing, while hostile clients attack the same broker process.
+
+OTTLA_HOSTILE_SECONDS (20) and OTTLA_HOSTILE_SCALE (0.2) make it longer and the attacks larger: `make soak` runs them whole.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from ottla.testing.attacks.catalog import ATTACKS
+from ottla.testing.chaos.oracle import read_journal
+from ottla.testing.chaos.worker import LIBRARIES
+from ottla.testing.ottla_process import OttlaProcess
+from ottla.testing.process import ServerProcess
+from ottla.testing.process_tree import resident_bytes
+from ottla.testing.raw_client import RawClient
+
+SECONDS = float(os.environ.get("OTTLA_HOSTILE_SECONDS", "20"))
+SCALE = float(os.environ.get("OTTLA_HOSTILE_SCALE", "0.2"))
+GROUP, TOPIC, PARTITIONS = "honest", "honest", 6
+SETTINGS = {"group.initial.rebalance.delay.ms": "3000", "group.min.session.timeout.ms": "1000"}
+RESIDENT_BYTES_MAX = 700_000_000
+"""What attackers sent and the broker rightly keeps (a member's metadata, topics), and 150 MB; without bounds it is gigabytes."""
+WAIT_SECONDS_MAX = 60
+
+
+def described(broker: OttlaProcess) -> tuple[str, set[str]]:
+    """The honest group's state and members."""
+    with RawClient(broker.bootstrap_servers, timeout_seconds=WAIT_SECONDS_MAX) as client:
+        (group,) = client.call(15, 5, groups=[GROUP]).groups
+    return group.group_state, {member.member_id for member in group.members}
+
+
+def produce(broker: OttlaProcess, values: list[bytes]) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True, "log_level": 0})
+    for number, value in enumerate(values):
+        producer.produce(TOPIC, value, partition=number % PARTITIONS)
+    assert producer.flush(WAIT_SECONDS_MAX) == 0
+
+
+def until(condition: object, what: str) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, f"{what}: not within {WAIT_SECONDS_MAX} s"
+        time.sleep(0.1)
+
+
+def test_honest_consumers_keep_their_sessions(tmp_path: Path) -> None:
+    journals = {library: tmp_path / library for library in LIBRARIES}
+    consumers: list[ServerProcess] = []
+    with OttlaProcess(tmp_path / "data", config=SETTINGS) as broker:
+        with RawClient(broker.bootstrap_servers) as client:
+            topic = {"name": TOPIC, "num_partitions": PARTITIONS, "replication_factor": 1}
+            assert client.call(19, 5, topics=[topic], timeout=10_000).topics[0].error_code == 0
+        try:
+            for library, journal in journals.items():
+                job = (library, broker.bootstrap_servers, GROUP, TOPIC, "range", str(journal))
+                command = [sys.executable, "-m", "ottla.testing.chaos.worker", *job]
+                consumers.append(ServerProcess(command, log_path=tmp_path / f"{library}.log"))
+            until(lambda: described(broker)[0] == "Stable" and len(described(broker)[1]) == len(LIBRARIES), "a stable group")
+            _, members = described(broker)
+            attacks = under_attack(broker, tmp_path / "attacks")
+            assert described(broker) == ("Stable", members), "a member was lost"
+            assert resident_bytes(broker.pid) < RESIDENT_BYTES_MAX
+            values = {b"after-%d" % number for number in range(60)}
+            produce(broker, sorted(values))
+            until(lambda: values <= {value.encode() for each in journals.values() for _, value in read_journal(each).processed}, "all read")
+        finally:
+            for consumer in consumers:
+                consumer.stop()
+        trouble = [text for each in journals.values() for text in read_journal(each).trouble]
+        assert trouble == []
+        assert "Traceback" not in broker.log_path.read_text(errors="replace")
+    print(f"{len(attacks)} attacks: {attacks}")
+    assert len(attacks) >= min(len(ATTACKS), SECONDS / 5), "an attacker that hardly attacks shows nothing"
+
+
+def under_attack(broker: OttlaProcess, log_path: Path) -> list[str]:
+    """Has the attacker work for so long while honest records are produced; the attacks that are over."""
+    command = [sys.executable, "-m", "ottla.testing.attacks.neighbours", broker.bootstrap_servers, "1", str(SCALE)]
+    with (
+        log_path.open("w") as output,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT) as attacker,
+    ):
+        end = time.monotonic() + SECONDS
+        number = 0
+        while time.monotonic() < end:
+            produce(broker, [b"during-%d" % number])
+            number += 1
+            time.sleep(0.05)
+        assert attacker.poll() is None, log_path.read_text()
+        attacker.kill()
+    lines = log_path.read_text().splitlines()
+    assert set(lines) <= set(ATTACKS), lines
+    return lines

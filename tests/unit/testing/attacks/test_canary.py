@@ -1,0 +1,31 @@
+"""The canary tells the longest wait, also of an answer that has not come yet."""
+
+import time
+
+from ottla.broker import Broker
+from ottla.testing.attacks.canary import Canary, Waiting
+from ottla.testing.raw_client import RawClient
+
+
+def test_an_answer_that_has_not_come_counts() -> None:
+    waiting = Waiting()
+    waiting.asked("Fetch")
+    time.sleep(0.01)
+    first = waiting.read()
+    assert first.worst_ms >= 10
+    assert (first.request, first.answered) == ("Fetch", 0)
+    waiting.answered()
+    assert waiting.read().answered == 1
+    assert waiting.read() == (0.0, "", 0)
+
+
+def test_it_asks_a_real_broker() -> None:
+    with Broker() as broker:
+        with RawClient(broker.bootstrap_servers) as client:
+            client.call(19, 5, topics=[{"name": "canary", "num_partitions": 1, "replication_factor": 1}])
+        with Canary(broker.bootstrap_servers, "canary") as canary:
+            waits = canary.read()
+            while waits.answered < 3:
+                waits = canary.read()
+    assert waits.worst_ms > 0
+    assert waits.request in ("Produce", "Fetch", "Metadata")
