@@ -1,7 +1,7 @@
 """What an API file holds: its key, the versions it answers, and the function that does so; and the request that function is given."""
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,12 +30,15 @@ class Request:
     """One request from one connection. Its handler calls `reply`, `reply_body` or `no_reply` exactly once, at once or later.
 
     `message` is kio's object for the request's version, or None where the API decodes its own body (`Api.decodes_itself`), from `buffer`
-    at `body_at`. `buffer` is only valid until the handler returns: who parks a request keeps what it needs of it, not the buffer, and may
-    set `gone`, which is called when the connection ends before the answer. `fail` ends the connection for an exception of ours, since
-    nobody would ever answer then; who goes on in a callback of the loop calls it, or has `guarded` do so.
+    at `body_at`; of a large request it is what `reading` ends with, before the handler is called. `buffer` is only valid until the handler
+    returns: who parks a request keeps what it needs of it, not the buffer, and may set `gone`, which is called when the connection ends
+    before the answer. `fail` ends the connection for an exception of ours, since nobody would ever answer then; who goes on in a callback
+    of the loop calls it, or has `guarded` do so.
     """
 
-    __slots__ = ("body_at", "buffer", "client_host", "client_id", "correlation_id", "fail", "gone", "key", "message", "send", "version")
+    __slots__ = (
+        "body_at", "buffer", "client_host", "client_id", "correlation_id", "fail", "gone", "key", "message", "reading", "send", "version",
+    )  # fmt: skip
 
     def __init__(
         self, *, key: int, version: int, correlation_id: int, client_id: str | None, client_host: str, buffer: memoryview, body_at: int
@@ -48,6 +51,7 @@ class Request:
         self.buffer = buffer
         self.body_at = body_at
         self.message: Any = None
+        self.reading: Generator[None, None, Any] | None = None
         self.send: Callable[[list[Buffer]], None] = _nowhere
         self.gone: Callable[[], None] = nothing
         self.fail: Callable[[Exception], None] = _raise

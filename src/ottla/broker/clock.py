@@ -6,3 +6,8 @@ import time
 def now_ms() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+def monotonic_s() -> float:
+    """Seconds since some point in the past; it never jumps."""
+    return time.monotonic()

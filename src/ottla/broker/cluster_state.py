@@ -21,6 +21,7 @@ from ottla.broker.node import Node
 from ottla.broker.offset_checkpoints import OffsetCheckpoints
 from ottla.broker.partitions import Partitions
 from ottla.broker.removals import Removals
+from ottla.broker.request_scheduler import RequestScheduler
 from ottla.broker.topics import Topics
 from ottla.broker.turn import Turn
 from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Catalogue, Refused
@@ -48,6 +49,7 @@ class ClusterState:
         self.config = config
         self.clock = clock
         self.turn = Turn()
+        self.scheduler = RequestScheduler()
         self.cluster_id = ""
         self.catalogue = Catalogue(tuple(range(config.node_id, config.node_id + brokers)), config.text)
         checkpoints, removals = OffsetCheckpoints(files), Removals(files)
@@ -87,6 +89,7 @@ class ClusterState:
 
     def close(self) -> None:
         """Writes what is pending, closes every log cleanly, and says so on the disk, at the very end. Raises StorageError."""
+        self.scheduler.close()
         for node in self.nodes.values():
             node.groups.drop()
         self.loading_lanes.close()

@@ -8,8 +8,10 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from ottla.broker import apis
-from ottla.broker.api import Api, Request
+from ottla.broker.api import Api, Request, nothing
 from ottla.broker.messages import API_VERSIONS, is_flexible, request_decoder
+from ottla.broker.request_reading import AT_ONCE_BYTES_MAX, Reading, read_in_pieces
+from ottla.broker.request_scheduler import Work
 from ottla.core.discovery import drop_ins
 from ottla.core.errors import PeerError
 from ottla.core.wire import Reader
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 # Key, version, correlation id, length of the client id.
 _HEADER = Struct(">hhih")
+SHARED_BYTES_MAX = 1024 * 1024
+"""A larger frame has a buffer of its own, which the server does not use again."""
 
 
 @cache
@@ -55,7 +59,11 @@ def read_request(frame: memoryview, client_host: str) -> tuple[Api, Request]:
         read.tagged_fields()
         request.body_at = read.at
     if not api.decodes_itself:
-        request.message = request_decoder(key, version)(frame, request.body_at)
+        if len(frame) - request.body_at <= AT_ONCE_BYTES_MAX:
+            request.message = request_decoder(key, version)(frame, request.body_at)
+        else:
+            body = memoryview(bytes(frame)) if len(frame) <= SHARED_BYTES_MAX else frame
+            request.reading = read_in_pieces(key, version, body, request.body_at)
     return api, request
 
 
@@ -76,5 +84,15 @@ def _no_client_id(length: int) -> tuple[None, int]:
 
 
 def dispatch(node: "Node", api: Api, request: Request) -> None:
-    """Hands a bound request to its handler."""
+    """Hands a bound request to its handler; a large one when it is decoded, in pieces."""
+    if request.reading is None:
+        api.handle(node, request)
+    else:
+        node.cluster.scheduler.run(request, _read_then_handle(node, api, request, request.reading))
+
+
+def _read_then_handle(node: "Node", api: Api, request: Request, reading: Reading) -> Work:
+    request.message = yield from reading
+    request.reading = None
+    request.gone = nothing
     api.handle(node, request)

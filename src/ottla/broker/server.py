@@ -263,6 +263,9 @@ class Connection(asyncio.BufferedProtocol):
         self._close()
 
     def _fail(self, error: Exception) -> None:
+        if isinstance(error, (PeerError, StorageError)):  # a request that was not finished when its frame was handled
+            self._refuse(error)
+            return
         # Our own bug: a client that is told nothing would wait for ever.
         log.error("closing the connection from %s: its request failed unexpectedly", self.client_host, exc_info=error)
         self._close()

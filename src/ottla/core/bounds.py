@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from ottla.core.errors import PeerError
 from ottla.core.fields import uvarint
+from ottla.core.model import TAGGED_FIELDS_MAX
 from ottla.core.wire import Buffer
 
 Walk = Callable[[Buffer, int, int], int]
@@ -38,17 +39,17 @@ def _make_walker(entity: type[Any]) -> Walk:
     for field in dataclasses.fields(entity):
         if "tag" in field.metadata:
             continue
-        size = 0 if _is_array(field.type) else _FIXED_BYTES.get(str(field.metadata.get("kafka_type")), 0)
+        size = 0 if is_array(field) else _FIXED_BYTES.get(str(field.metadata.get("kafka_type")), 0)
         fixed += size
         if size == 0:
             if fixed:
                 walks.append(_fixed(fixed))
-            walks.append(_field(entity, field))
+            walks.append(field_walker(entity, field))
             fixed = 0
     if fixed:
         walks.append(_fixed(fixed))
     if entity.__flexible__:
-        walks.append(_tagged_fields)
+        walks.append(walk_tagged_fields)
     return _all(tuple(walks))
 
 
@@ -67,28 +68,49 @@ def _fixed(size: int) -> Walk:
     return lambda _buffer, at, _end: at + size
 
 
-def _field(entity: type[Any], field: "dataclasses.Field[Any]") -> Walk:
+def field_walker(entity: type[Any], field: "dataclasses.Field[Any]") -> Walk:
+    """The walk over one field of a structure."""
     kind = str(field.metadata.get("kafka_type"))
     flexible = bool(entity.__flexible__)
-    nullable = type(None) in get_args(field.type)
-    nested: Any = next((part for part in _parts(field.type) if dataclasses.is_dataclass(part)), None)
-    if not _is_array(field.type):
-        return _sized(flexible, _LENGTH_BYTES[kind], nullable) if nested is None else walker(nested)
+    nested = nested_entity(field)
+    if is_array(field):
+        return _array(flexible, item_walker(entity, field), is_nullable(field))
     if nested is not None:
-        item = walker(nested)
-    elif kind in _FIXED_BYTES:
-        item = _fixed(_FIXED_BYTES[kind])
-    else:
-        item = _sized(flexible, _LENGTH_BYTES[kind], nullable=False)
-    return _array(flexible, item, nullable)
+        return walker(nested)
+    return _fixed(_FIXED_BYTES[kind]) if kind in _FIXED_BYTES else _sized(flexible, _LENGTH_BYTES[kind], is_nullable(field))
+
+
+def item_walker(entity: type[Any], field: "dataclasses.Field[Any]") -> Walk:
+    """The walk over one item of an array field."""
+    nested = nested_entity(field)
+    if nested is not None:
+        return walker(nested)
+    size = fixed_item_bytes(field)
+    return _fixed(size) if size else _sized(bool(entity.__flexible__), _LENGTH_BYTES[str(field.metadata.get("kafka_type"))], nullable=False)
+
+
+def fixed_item_bytes(field: "dataclasses.Field[Any]") -> int:
+    """The size of an array's items, where all have the same; else 0."""
+    return 0 if nested_entity(field) else _FIXED_BYTES.get(str(field.metadata.get("kafka_type")), 0)
+
+
+def is_nullable(field: "dataclasses.Field[Any]") -> bool:
+    """Whether a field may be null."""
+    return type(None) in get_args(field.type)
+
+
+def is_array(field: "dataclasses.Field[Any]") -> bool:
+    """Whether a field is an array."""
+    return any(getattr(part, "__origin__", None) is tuple for part in _parts(field.type))
+
+
+def nested_entity(field: "dataclasses.Field[Any]") -> type[Any] | None:
+    """The class of the structures in a field; None where there are none."""
+    return next((part for part in _parts(field.type) if isinstance(part, type) and dataclasses.is_dataclass(part)), None)
 
 
 def _parts(annotation: Any) -> list[Any]:
     return [annotation, *(found for part in get_args(annotation) for found in _parts(part))]
-
-
-def _is_array(annotation: Any) -> bool:
-    return any(getattr(part, "__origin__", None) is tuple for part in _parts(annotation))
 
 
 def _length(buffer: Buffer, at: int, length_bytes: int) -> tuple[int, int]:
@@ -113,14 +135,17 @@ def _sized(flexible: bool, length_bytes: int, nullable: bool) -> Walk:
     return walk
 
 
-def _array(flexible: bool, item: Walk, nullable: bool) -> Walk:
-    width = 0 if flexible else 4
-    least = -1 if nullable else 0
+def array_count(buffer: Buffer, at: int, end: int, *, flexible: bool, nullable: bool) -> tuple[int, int]:
+    """The number of an array's items (-1: null) and the position of the first. Raises PeerError when there cannot be so many."""
+    count, at = _length(buffer, at, 0 if flexible else 4)
+    if count < (-1 if nullable else 0) or count > max(end - at, 0):  # an item has at least one byte
+        raise PeerError(f"an array of {count} items in {max(end - at, 0)} bytes")
+    return count, at
 
+
+def _array(flexible: bool, item: Walk, nullable: bool) -> Walk:
     def walk(buffer: Buffer, at: int, end: int) -> int:
-        count, at = _length(buffer, at, width)
-        if count < least or count > max(end - at, 0):  # an item has at least one byte
-            raise PeerError(f"an array of {count} items in {max(end - at, 0)} bytes")
+        count, at = array_count(buffer, at, end, flexible=flexible, nullable=nullable)
         for _ in range(count):
             at = item(buffer, at, end)
             if at > end:
@@ -130,8 +155,11 @@ def _array(flexible: bool, item: Walk, nullable: bool) -> Walk:
     return walk
 
 
-def _tagged_fields(buffer: Buffer, at: int, end: int) -> int:
+def walk_tagged_fields(buffer: Buffer, at: int, end: int) -> int:
+    """The walk over a section of tagged fields."""
     count, at = uvarint(buffer, at)
+    if count > TAGGED_FIELDS_MAX:
+        raise PeerError(f"{count} tagged fields in one structure; allowed are {TAGGED_FIELDS_MAX}")
     for _ in range(count):
         _, at = uvarint(buffer, at)
         size, at = uvarint(buffer, at)

@@ -9,12 +9,15 @@ from struct import Struct, error
 from typing import Final, NamedTuple, TypeVar
 
 from ottla.core.errors import PeerError
+from ottla.core.model import TAGGED_FIELDS_MAX
 
 T = TypeVar("T")
 _INT16: Final = Struct(">h").unpack_from
 _INT32: Final = Struct(">i").unpack_from
 _INT64: Final = Struct(">q").unpack_from
 _VARINT_BYTES_MAX: Final = 5
+ITEMS_MAX: Final = 50_000
+"""In one array: they take some 25 ms to read, and no group has so many members, protocols or topics."""
 
 
 def int16(data: bytes, at: int) -> tuple[int, int]:
@@ -111,6 +114,8 @@ def _believable(data: bytes, at: int, count: int) -> tuple[int, int]:
     # An item has at least one byte.
     if not 0 <= count <= len(data) - at:
         raise PeerError(f"an array of {count} items in {len(data) - at} bytes")
+    if count > ITEMS_MAX:
+        raise PeerError(f"an array of {count} items; allowed are {ITEMS_MAX}")
     return count, at
 
 
@@ -123,6 +128,8 @@ def _tags(data: bytes, at: int) -> int:
     if count == 0:
         return at + 1
     count, at = uvarint(data, at)
+    if count > TAGGED_FIELDS_MAX:
+        raise PeerError(f"{count} tagged fields in one structure; allowed are {TAGGED_FIELDS_MAX}")
     for _ in range(count):
         _, at = uvarint(data, at)
         size, at = uvarint(data, at)

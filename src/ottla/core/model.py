@@ -5,7 +5,10 @@ Nothing here decides; it only names things.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+TAGGED_FIELDS_MAX: Final = 100
+"""In one structure of a message (KIP-482). Kafka's own have at most 5; a section of millions would take seconds to skip."""
 
 
 class TopicPartition(NamedTuple):

@@ -7,6 +7,7 @@ import struct
 from typing import Self
 
 from ottla.core.errors import PeerError
+from ottla.core.model import TAGGED_FIELDS_MAX
 
 _INT8 = struct.Struct(">b")
 _INT16 = struct.Struct(">h")
@@ -106,7 +107,10 @@ class Reader:
 
     def tagged_fields(self) -> None:
         """Skips a section of tagged fields (KIP-482)."""
-        for _ in range(self.uvarint()):
+        count = self.uvarint()
+        if count > TAGGED_FIELDS_MAX:
+            raise PeerError(f"{count} tagged fields in one structure; allowed are {TAGGED_FIELDS_MAX}")
+        for _ in range(count):
             self.uvarint()
             self._take(self.uvarint())
 

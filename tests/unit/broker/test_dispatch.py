@@ -1,5 +1,8 @@
 """From a frame to its handler: what is answered, and what closes the connection."""
 
+from collections.abc import Generator
+from typing import Any
+
 import pytest
 
 from ottla.broker.dispatch import read_request, served_apis
@@ -35,3 +38,29 @@ def test_a_cut_header_closes_the_connection(data: bytes) -> None:
 
 def test_every_api_file_is_served_under_a_key_of_its_own() -> None:
     assert sorted(served_apis()) == [0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22, 23, 32, 35, 37, 42, 44, 47, 60]
+
+
+def test_a_large_body_is_decoded_later_and_in_pieces() -> None:
+    body = (3000).to_bytes(4, "big") + b"\0\3abc" * 3000
+    data = frame(15, 0, body)
+    _, request = read_request(data, "/")
+    assert request.message is None
+    assert request.reading is not None
+    data[:] = bytes(len(data))  # the buffer is used again as soon as the frame is handled
+    with pytest.raises(StopIteration) as end:
+        read_to_the_end(request.reading)
+    assert end.value.value.groups == ("abc",) * 3000
+
+
+def read_to_the_end(reading: Generator[None, None, Any]) -> None:
+    pieces = 0
+    while True:
+        next(reading)
+        pieces += 1
+        assert pieces < 20
+
+
+def test_a_small_body_is_decoded_at_once() -> None:
+    _, request = read_request(frame(15, 0, (2).to_bytes(4, "big") + b"\0\3abc" * 2), "/")
+    assert request.reading is None
+    assert request.message.groups == ("abc", "abc")

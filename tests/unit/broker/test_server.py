@@ -242,3 +242,30 @@ def test_an_answer_that_fails_unexpectedly_off_its_handler_ends_its_connection(c
 )
 def test_a_clients_host_is_shown_as_java_prints_it(address: str, shown: str) -> None:
     assert java_address(address) == shown
+
+
+def describe_groups(count: int, correlation: int = 1) -> bytes:
+    body = count.to_bytes(4, "big") + b"".join(b"\0\5" + b"%05d" % number for number in range(count))
+    return frame(15, 0, body, correlation)
+
+
+def test_a_large_request_is_decoded_from_bytes_of_its_own(connect) -> None:
+    connection, other = connect(), connect()
+    connection.sendall(describe_groups(20_000, 7) + heartbeat(8))
+    other.sendall(heartbeat(9) * 1000)  # uses the buffer in which the large request came
+    answer = read_answer(connection)
+    assert answer[:4] == (7).to_bytes(4, "big")
+    assert all(b"%05d" % number in answer for number in range(0, 20_000, 999))
+    assert read_answer(connection)[:4] == (8).to_bytes(4, "big"), "the next request waits for it"
+    assert read_answer(other)[:4] == (9).to_bytes(4, "big")
+
+
+def test_a_large_request_that_cannot_be_read_closes_its_connection_alone(connect, caplog: pytest.LogCaptureFixture) -> None:
+    connection, other = connect(), connect()
+    connection.sendall(frame(15, 0, (100_001).to_bytes(4, "big") + b"\0\1g" * 100_001))
+    with pytest.raises(EOFError):
+        read_answer(connection)
+    other.sendall(heartbeat(9))
+    assert read_answer(other)[:4] == (9).to_bytes(4, "big")
+    assert "more than 100000 elements in one request" in caplog.text
+    assert "Traceback" not in caplog.text

@@ -55,3 +55,12 @@ def test_a_null_array_only_where_it_means_something() -> None:
     assert every_topic(b"\xff\xff\xff\xff", 0, 4) == 4
     with pytest.raises(PeerError, match="-1 items"):
         walker(entity_of(42, 0, EntityType.request))(b"\xff\xff\xff\xff", 0, 4)
+
+
+def test_a_section_of_many_tagged_fields_is_refused() -> None:
+    walk = walker(entity_of(12, 4, EntityType.request))
+    body = b"\2g\0\0\0\7\2m\0"
+    few, many = b"\x64" + b"\x07\0" * 100, b"\x65" + b"\x07\0" * 101
+    assert walk(body + few, 0, len(body + few)) == len(body + few)
+    with pytest.raises(PeerError, match="101 tagged fields"):
+        walk(body + many, 0, len(body + many))

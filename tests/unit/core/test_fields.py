@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.core.errors import PeerError
-from ottla.core.fields import COMPACT, PLAIN, Fields, bounded, int16, int32, int64, uvarint
+from ottla.core.fields import COMPACT, ITEMS_MAX, PLAIN, Fields, bounded, int16, int32, int64, uvarint
 
 
 @pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 16_383, 16_384, 2**31, 2**35 - 1])
@@ -68,3 +68,15 @@ def test_who_reads_too_far_or_no_text_is_told_so(data: bytes) -> None:
     with pytest.raises(PeerError):
         read(data, 0, 0)
     assert read(b"\0\1a", 0, 0) == "a"
+
+
+@pytest.mark.parametrize(("fields", "count"), [(PLAIN, b"\0\0\xc3\x51"), (COMPACT, b"\xd2\x86\x03")])
+def test_an_array_of_too_many_items_is_refused(fields: Fields, count: bytes) -> None:
+    with pytest.raises(PeerError, match=f"array of {ITEMS_MAX + 1} items; allowed are {ITEMS_MAX}"):
+        fields.length(count + bytes(ITEMS_MAX + 1), 0)
+
+
+def test_a_section_of_many_tagged_fields_is_refused() -> None:
+    assert COMPACT.end(b"\x64" + b"\x07\0" * 100, 0) == 201
+    with pytest.raises(PeerError, match="101 tagged fields"):
+        COMPACT.end(b"\x65" + b"\x07\0" * 101, 0)

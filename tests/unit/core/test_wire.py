@@ -45,3 +45,11 @@ def test_an_array_longer_than_its_bytes_is_refused_before_anything_is_made() -> 
 def test_a_varint_of_six_bytes_is_refused() -> None:
     with pytest.raises(PeerError, match="more than 5 bytes"):
         Reader(b"\xff" * 6).uvarint()
+
+
+def test_a_section_of_many_tagged_fields_is_refused() -> None:
+    few, many = Reader(b"\x64" + b"\x07\0" * 100), Reader(b"\x65" + b"\x07\0" * 101)
+    few.tagged_fields()
+    assert few.at == few.end
+    with pytest.raises(PeerError, match="101 tagged fields"):
+        many.tagged_fields()

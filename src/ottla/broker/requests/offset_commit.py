@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
+from ottla.core.errors import PeerError
 from ottla.core.fields import COMPACT, PLAIN, Fields, bounded, int32, int64
 
 FIRST_FLEXIBLE_VERSION: Final = 8
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 NO_RETENTION: Final = -1
+PARTITIONS_MAX: Final = 20_000
+"""Topics and partitions in one request. Apache Kafka refuses fewer: their records must fit into one batch of `max.message.bytes`."""
 # A partition whose metadata is empty or null, as clients mostly send it: number, offset, epoch, length of the metadata, tags.
 _OLD: Final = Struct(">iqh")
 _WITH_EPOCH: Final = Struct(">iqih")
@@ -53,19 +56,28 @@ def read_offset_commit(data: bytes, at: int, version: int) -> tuple[OffsetCommit
         retention_ms, at = int64(data, at)
     count, at = fields.length(data, at)
     topics = []
+    total = _few(count)
     for _ in range(count):
-        topic, at = _topic(data, at, version, fields)
+        topic, at = _topic(data, at, version, fields, PARTITIONS_MAX - total)
+        total += len(topic.partitions)
         topics.append(topic)
     return OffsetCommitRequest(group_id, generation, member_id, instance_id, retention_ms, topics), fields.end(data, at)
 
 
-def _topic(data: bytes, at: int, version: int, fields: Fields) -> tuple[AskedTopic, int]:
+def _few(count: int, at_most: int = PARTITIONS_MAX) -> int:
+    if count > at_most:
+        raise PeerError(f"an OffsetCommit request with more than {PARTITIONS_MAX} topics and partitions")
+    return count
+
+
+def _topic(data: bytes, at: int, version: int, fields: Fields, partitions_max: int) -> tuple[AskedTopic, int]:
     key: str | bytes
     if version >= FIRST_VERSION_WITH_TOPIC_IDS:
         key, at = data[at : at + 16], at + 16
     else:
         key, at = fields.text(data, at)
     count, at = fields.length(data, at)
+    _few(count, partitions_max)
     columns = _without_metadata(data, at, version, count)
     if columns is None:
         return _one_by_one(data, at, version, fields, key, count)

@@ -4,7 +4,7 @@ from struct import pack
 
 import pytest
 
-from ottla.broker.requests.offset_commit import AskedTopic, read_offset_commit
+from ottla.broker.requests.offset_commit import PARTITIONS_MAX, AskedTopic, read_offset_commit
 from ottla.core.errors import PeerError
 
 HEAD = b"\2g" + b"\0\0\0\7" + b"\2m" + b"\0" + b"\2"
@@ -46,3 +46,16 @@ def test_half_a_one_is_refused() -> None:
     for end in range(len(body)):
         with pytest.raises(PeerError):
             read_offset_commit(body[:end], 0, 9)
+
+
+def commit_v7(*partitions_by_topic: int) -> bytes:
+    topics = [b"\0\1t" + pack(">i", count) + pack(">iqih", 0, 1, 1, 0) * count for count in partitions_by_topic]
+    return b"\0\1g\0\0\0\7\0\1m\xff\xff" + pack(">i", len(topics)) + b"".join(topics)
+
+
+def test_topics_and_partitions_are_bounded_together() -> None:
+    asked = read_offset_commit(commit_v7(PARTITIONS_MAX - 1), 0, 7)
+    assert len(asked.topics[0].partitions) == PARTITIONS_MAX - 1
+    for counts in ((PARTITIONS_MAX,), (0,) * (PARTITIONS_MAX + 1), (PARTITIONS_MAX - 10, 9), (1,) * (PARTITIONS_MAX // 2 + 1)):
+        with pytest.raises(PeerError, match=f"more than {PARTITIONS_MAX} topics and partitions"):
+            read_offset_commit(commit_v7(*counts), 0, 7)
