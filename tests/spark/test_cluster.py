@@ -22,7 +22,7 @@ ROWS = 400
 QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 
 JOB = """
-import json, subprocess, sys
+import json, sys
 import ottla.spark
 
 servers, rows, scratch = sys.argv[1:]
@@ -38,7 +38,8 @@ assert sink.trigger(availableNow=True).start().awaitTermination(60)
 def executor(_):
     # A worker's parent is Spark's Python daemon, whose parent is the executor.
     import os
-    yield int(subprocess.check_output(["ps", "-o", "ppid=", "-p", str(os.getppid())]))
+    from ottla.testing.process_tree import parent
+    yield parent(os.getppid())
 
 found = spark.read.format("ottla").options(subscribe="target", **kafka).load()
 print("RESULT", json.dumps({

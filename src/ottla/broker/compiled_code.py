@@ -9,8 +9,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from threading import Lock
+
+from ottla.core.extras import missing_packages
 
 log = logging.getLogger("ottla.broker")
 
@@ -38,7 +39,7 @@ class CompiledCode:
         self._start = start
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._is_there: bool | None = None if all(map(find_spec, ("numpy", "numba", "pyarrow"))) else False
+        self._is_there: bool | None = False if missing_packages("arrow") else None
 
     def is_there(self) -> bool:
         """Whether it can be used at once; where it can not, it is being compiled."""

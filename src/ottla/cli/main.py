@@ -2,11 +2,13 @@
 
 import importlib
 import pkgutil
+from typing import Any
 
 import click
 
 from ottla import __version__
 from ottla.cli import commands
+from ottla.core.extras import MissingExtraError
 
 
 class DropInGroup(click.Group):
@@ -24,6 +26,13 @@ class DropInGroup(click.Group):
         command = module.COMMAND
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; where it needs an extra that is not installed, say so and end with status 1."""
+        try:
+            return super().invoke(ctx)
+        except MissingExtraError as error:
+            raise click.ClickException(str(error)) from error
 
 
 @click.group(cls=DropInGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,12 +1,16 @@
 """Kafka topics in Spark: a source and a sink called "ottla", group offsets, and pipelines.
 
-`ottla.spark.session()` starts a session. Nothing is loaded by importing this package.
+`ottla.spark.session()` starts a session. It needs the extra `spark`; nothing is loaded by importing this package.
 """
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.core.extras import require
+
 if TYPE_CHECKING:
     from ottla.spark.sessions import session as session
+
+require("spark", "pyspark")
 
 
 def __getattr__(name: str) -> Any:

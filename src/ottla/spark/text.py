@@ -25,14 +25,17 @@ def table_text(frame: DataFrame, *, width: int, rows_max: int = ROWS_MAX) -> str
     rows = frame.limit(rows_max + 1).collect()
     names = frame.schema.fieldNames()
     cells = [list(map(_cell, row)) for row in rows[:rows_max]]
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    # Versions of rich pad the last column differently: none is padded, and an empty column stands between two.
+    table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
     widths = _fit([max(map(len, column)) for column in zip(names, *cells, strict=True)], width - _GAP * (len(names) - 1))
     for field, column_width in zip(frame.schema.fields, widths, strict=True):
         is_number = field.dataType.typeName() in ("integer", "long", "short", "double", "float")
         justify: Literal["left", "right"] = "right" if is_number else "left"
+        if table.columns:
+            table.add_column("", width=_GAP - 2)  # the box puts a space on either side of it
         table.add_column(field.name, justify=justify, no_wrap=True, overflow="ellipsis", width=column_width)
     for row in cells:
-        table.add_row(*row)
+        table.add_row(*[text for cell in row for text in (cell, "")][:-1])
     out = io.StringIO()
     Console(file=out, width=width, color_system=None).print(table)
     more = f"(only the first {rows_max} rows)\n" if len(rows) > rows_max else ""

@@ -28,6 +28,17 @@ def command(pid: int) -> str:
         return ""
 
 
+def parent(pid: int) -> int | None:
+    """The process that started it; None when it has ended."""
+    fields = _stat(pid)
+    return int(fields[1]) if fields else None
+
+
+def state(pid: int) -> str:
+    """A process's state as /proc names it: R (runs), S (sleeps), T (stopped by a signal), Z (has ended); "" when it is gone."""
+    return next(iter(_stat(pid)), "")
+
+
 def kill(pid: int) -> None:
     """SIGKILL; nothing happens when it has ended."""
     try:

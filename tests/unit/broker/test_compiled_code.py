@@ -98,7 +98,7 @@ def test_no_process_can_be_started(is_kept: list[bool], caplog: Any) -> None:
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, compiling: Compiling) -> None:
-    monkeypatch.setattr(room, "find_spec", lambda name: None if name == "numba" else object())
+    monkeypatch.setitem(sys.modules, "numba", None)
     assert not make(compiling).is_there()
     assert compiling.started == []
 

@@ -1,9 +1,19 @@
 """The command finder: one file a command, and nothing heavy for `--help`."""
 
+import json
+import re
+import subprocess
+import sys
+
+import click
+import pytest
 from click.testing import CliRunner
 
 from ottla import __version__
 from ottla.cli.main import main
+from ottla.core.extras import EXTRAS
+
+COMMANDS = main.list_commands(click.Context(main))
 
 
 def test_help_lists_every_command_file() -> None:
@@ -20,3 +30,52 @@ def test_an_unknown_command_says_so() -> None:
     result = CliRunner().invoke(main, ["brokr"])
     assert result.exit_code == 2
     assert "No such command" in result.output
+
+
+WITHOUT_EXTRAS = """
+import json, sys
+for name in json.loads(sys.argv.pop(1)):
+    sys.modules[name] = None
+from ottla.cli.main import main
+main()
+"""
+RUN = ["run", "lag", "--bootstrap-server", "127.0.0.1:9", "--output", "out"]
+
+
+def without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT_EXTRAS, json.dumps([*EXTRAS["test"], "hypothesis"]), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS), ["pipeline", "run"]], ids=" ".join)
+def test_help_needs_no_extra(command: list[str]) -> None:
+    done = without_extras(*command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Usage: ")
+
+
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [
+        (["demo"], "demo"),
+        (["pipeline", "list"], "spark"),
+        (["pipeline", "show", "lag"], "spark"),
+        (["pipeline", *RUN], "spark"),
+        (["copy-topic", "a", "b", "--bootstrap-server", "127.0.0.1:9"], "spark"),
+        (["spark-submit-args"], "spark"),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else value,
+)
+def test_a_command_without_its_extra_says_what_to_install(command: list[str], extra: str) -> None:
+    done = without_extras(*command)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(rf'Error: pyspark.* not installed: pip install "ottla\[{extra}\]"\n', done.stderr), done.stderr
+
+
+@pytest.mark.parametrize(
+    "command", ["copy-topic a b --bootstrap-server 127.0.0.1:9", "pipeline run lag --bootstrap-server 127.0.0.1:9 --output out", "demo"]
+)
+def test_one_package_that_is_missing_is_named_before_anything_starts(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    result = CliRunner().invoke(main, command.split())
+    assert (result.exit_code, result.output[:45]) == (1, 'Error: pandas is not installed: pip install "')

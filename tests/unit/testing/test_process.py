@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ottla.testing.process import ServerProcess
+from ottla.testing.process_tree import state
 
 # Says that it is ready, answers TERM by a last word, and ends itself after a while.
 SERVER = """
@@ -78,8 +79,7 @@ def test_a_server_that_does_not_stop_is_killed(tmp_path: Path) -> None:
 
 def test_signals_by_name(server: ServerProcess) -> None:
     server.send_signal("STOP")
-    ask = ["ps", "-o", "state=", "-p", str(server.pid)]
-    wait_for(lambda: subprocess.run(ask, capture_output=True, text=True, check=False).stdout.startswith("T"))
+    wait_for(lambda: state(server.pid) == "T")
     server.send_signal("CONT")
     assert server.stop() == 7
 

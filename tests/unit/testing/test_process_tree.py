@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.testing.process_tree import command, cpu_seconds, descendants, kill
+from ottla.testing.process_tree import command, cpu_seconds, descendants, kill, parent, state
 
 CHILD = "subprocess.Popen([sys.executable, '-c', 'input()'])"
 FAMILY = f"import subprocess, sys; sum(range(5_000_000)); {CHILD}; print('ready', flush=True); input()"
@@ -23,12 +23,13 @@ def family() -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_process_and_all_that_it_started(family: subprocess.Popen[str]):
-    parent, child = descendants(family.pid)
-    assert parent == family.pid
+    first, child = descendants(family.pid)
+    assert parent(child) == first == family.pid
+    assert state(first) in "RS"
     assert command(child).endswith("input()")
     assert "\0-c\0" in command(child)
     assert cpu_seconds(family.pid) > cpu_seconds(child) >= 0
-    for pid in (parent, child):
+    for pid in (first, child):
         kill(pid)
     assert family.wait() == -9
 
@@ -40,3 +41,4 @@ def test_what_has_ended_has_no_name_and_is_killed_in_vain():
     kill(ended.pid)
     assert descendants(ended.pid) == [ended.pid]
     assert cpu_seconds(ended.pid) == 0
+    assert (parent(ended.pid), state(ended.pid)) == (None, "")

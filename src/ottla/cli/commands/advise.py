@@ -22,26 +22,21 @@ UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 
 
-class Duration(click.ParamType[int]):
-    """`6m`, `90s`, `250ms`, in milliseconds."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The milliseconds of a text."""
-        match = _DURATION.fullmatch(str(value).strip())
-        if match is None or match[2] not in UNITS_MS:
-            self.fail(f"{value!r}: write a number with ms, s, m or h, for example 6m", param, ctx)
-        milliseconds = float(match[1]) * UNITS_MS[match[2]]
-        if milliseconds > WORK_MS_MAX:
-            self.fail(f"{value!r}: write at most 168h; max.poll.interval.ms itself ends at 24 days", param, ctx)
-        return round(milliseconds)
+def parse_duration(text: str) -> int:
+    """The milliseconds of `6m`, `90s` or `250ms`. Raises click.BadParameter."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or match[2] not in UNITS_MS:
+        raise click.BadParameter(f"{text!r}: write a number with ms, s, m or h, for example 6m")
+    milliseconds = float(match[1]) * UNITS_MS[match[2]]
+    if milliseconds > WORK_MS_MAX:
+        raise click.BadParameter(f"{text!r}: write at most 168h; max.poll.interval.ms itself ends at 24 days")
+    return round(milliseconds)
 
 
 @click.command("advise")
 @click.option("--properties", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE", help="A consumer.properties.")
 @click.option("--set", "given", multiple=True, metavar="K=V", help="A consumer setting by its Kafka name; goes before the file's.")
-@click.option("--work-per-poll", type=Duration(), metavar="TIME", help="How long the work on one poll takes at most: 6m, 90s, 250ms.")
+@click.option("--work-per-poll", type=parse_duration, metavar="TIME", help="How long the work on one poll takes at most: 6m, 90s, 250ms.")
 @click.option("--partitions", type=click.IntRange(1), metavar="N", help="Partitions that the group reads; with --members.")
 @click.option("--members", type=click.IntRange(1), metavar="N", help="Members of the group; with --partitions.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")

@@ -49,6 +49,9 @@ def command(
 
     from ottla.cli.spark_failures import own_sentence
     from ottla.consumer.errors import ClientError
+    from ottla.core.extras import require
+
+    require("spark")
     from ottla.spark.copy_topic import TopicCopy
     from ottla.spark.copy_writer import CopyError
     from ottla.spark.sessions import JavaMissingError, session

