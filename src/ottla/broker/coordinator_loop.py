@@ -17,6 +17,7 @@ from ottla.core.groups.effects import Effects, Reply
 from ottla.core.groups.log_fold import LoadedGroups
 from ottla.core.groups.offset_frames import frame_records
 from ottla.core.model import GroupEvent
+from ottla.core.text import printable
 
 log = logging.getLogger("ottla.broker.coordinator")
 
@@ -178,7 +179,7 @@ class CoordinatorLoop:
             self._reply(reply)
         if effects.log_lines and log.isEnabledFor(logging.INFO):
             for line in effects.log_lines:
-                log.info("%s%s", self.coordinator.log_prefix, line)
+                log.info("%s%s", self.coordinator.log_prefix, printable(line))
         if effects.events:
             self._publish(effects.events)
 

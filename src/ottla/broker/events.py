@@ -14,6 +14,7 @@ from ottla.broker.topics import Topics
 from ottla.core.catalogue.catalogue import GROUP_EVENTS, Refused
 from ottla.core.errors import StorageError
 from ottla.core.model import GroupEvent, Record
+from ottla.core.text import printable
 
 log = logging.getLogger("ottla.broker.events")
 
@@ -67,4 +68,4 @@ class GroupEvents:
         try:
             listener(event)
         except Exception:
-            log.exception("the group event callback failed on %s of group %s", event.kind, event.group)
+            log.exception("the group event callback failed on %s of group %s", event.kind, printable(event.group))

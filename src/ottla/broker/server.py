@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 from ottla.broker.api import Request
 from ottla.broker.dispatch import dispatch, read_request
 from ottla.core.errors import PeerError, StorageError
+from ottla.core.text import printable
 from ottla.core.wire import Buffer
 
 if TYPE_CHECKING:
@@ -259,7 +260,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _refuse(self, error: PeerError | StorageError) -> None:
         # A disk that fails where the answer has no place for it: the client tries again, as after a broker's crash.
-        log.warning("closing the connection from %s: %s", self.client_host, error)
+        log.warning("closing the connection from %s: %s", self.client_host, printable(str(error)))
         self._close()
 
     def _fail(self, error: Exception) -> None:

@@ -9,6 +9,9 @@ from pyspark.sql import DataFrame
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from ottla.core.text import printable
 
 ROWS_MAX: Final = 200
 _GAP: Final = 3
@@ -35,7 +38,8 @@ def table_text(frame: DataFrame, *, width: int, rows_max: int = ROWS_MAX) -> str
             table.add_column("", width=_GAP - 2)  # the box puts a space on either side of it
         table.add_column(field.name, justify=justify, no_wrap=True, overflow="ellipsis", width=column_width)
     for row in cells:
-        table.add_row(*[text for cell in row for text in (cell, "")][:-1])
+        # Not str: rich would take "[...]" in a group's name for markup.
+        table.add_row(*[Text(text) for cell in row for text in (cell, "")][:-1])
     out = io.StringIO()
     Console(file=out, width=width, color_system=None).print(table)
     more = f"(only the first {rows_max} rows)\n" if len(rows) > rows_max else ""
@@ -54,4 +58,4 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(map(_cell, value))
-    return _UUID.sub(r"-\1…", str(value))
+    return _UUID.sub(r"-\1…", printable(str(value)))

@@ -267,6 +267,17 @@ def test_the_log_speaks_kafkas_lines(make_api, caplog) -> None:
     assert any(line.startswith(left) for line in caplog.messages)
 
 
+def test_a_group_id_cannot_forge_a_log_line(make_api, caplog) -> None:
+    caplog.set_level("INFO", "ottla.broker.coordinator")
+    fields = {
+        "group_id": "g\n[2026] ERROR all is lost\x1b[2J", "session_timeout": 10000, "rebalance_timeout": 10000, "member_id": "",
+        "group_instance_id": None, "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b""}],
+    }  # fmt: skip
+    make_api().ask(11, 3, **fields)
+    assert any("group g\\n[2026] ERROR all is lost\\x1b[2J" in line for line in caplog.messages)
+    assert all(line.isprintable() for line in caplog.messages)
+
+
 async def turns(seconds: float) -> None:
     await asyncio.sleep(seconds)
 

@@ -56,3 +56,8 @@ def test_long_tables_say_that_there_is_more():
     frame = Frame({"n": NUMBER}, [(i,) for i in range(10)])
     assert table_text(frame, width=80, rows_max=4).endswith("(only the first 4 rows)\n")
     assert "only" not in table_text(frame, width=80, rows_max=10)
+
+
+def test_a_name_is_neither_markup_nor_control_characters() -> None:
+    text = table_text(Frame({"name": TEXT}, [("[/red]a\x1b[2J\nb",)]), width=80)
+    assert text.splitlines()[-1] == "[/red]a\\x1b[2J\\nb"

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from ottla.core.text import printable
+
 
 @click.command("copy-topic")
 @click.argument("source")
@@ -77,7 +79,7 @@ def command(
             raise click.ClickException(sentence) from error
     click.echo(f"{copied.records} messages copied from {source} to {target}")
     for group, offsets in sorted(copied.groups.items()):
-        click.echo(f"{group}: " + ", ".join(f"{place.partition}:{offset}" for place, offset in sorted(offsets.items())))
+        click.echo(f"{printable(group)}: " + ", ".join(f"{place.partition}:{offset}" for place, offset in sorted(offsets.items())))
 
 
 def _check_addresses(bootstrap_server: str) -> None:

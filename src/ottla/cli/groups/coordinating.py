@@ -15,6 +15,7 @@ from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS
 from ottla.core.config import BROKER_SETTINGS
 from ottla.core.errors import ErrorCode, PeerError
 from ottla.core.groups.placement import coordinator_partition, java_hash
+from ottla.core.text import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,7 @@ def _in_cluster(admin: AdminClient, group: str, partitions: int | None) -> Place
 def lines_of(place: Place) -> list[str]:
     """The place for people."""
     lines = [
-        f"group      {place.group}",
+        f"group      {printable(place.group)}",
         f"hash       {place.hash}",
         f"partition  {CONSUMER_OFFSETS}-{place.partition} (of {place.partitions})",
     ]

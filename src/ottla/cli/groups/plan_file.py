@@ -19,6 +19,10 @@ CHECKED_CHARS_MAX: Final = 24
 _PLAIN: Final = re.compile(r'[^,"\s\\]*')
 
 
+# Spreadsheets take such a name for a formula. An apostrophe before it, which `read_plan` removes, says that it is text.
+_FORMULA: Final = re.compile(r"'*[=+\-@\t\r]")
+
+
 def write_plan(plans: Mapping[str, Offsets], *, with_group: bool) -> str:
     """One line a partition, with the group in front of it when there may be several."""
     lines = []
@@ -30,6 +34,8 @@ def write_plan(plans: Mapping[str, Offsets], *, with_group: bool) -> str:
 
 
 def _text(value: str) -> str:
+    if _FORMULA.match(value):
+        value = f"'{value}"
     if len(value) <= CHECKED_CHARS_MAX and _PLAIN.fullmatch(value):
         return value
     return '"' + value.replace('"', '""') + '"'
@@ -46,6 +52,11 @@ def read_plan(text: str, groups: Sequence[str]) -> dict[str, Offsets]:
             expected = "topic,partition,offset" if single else "group,topic,partition,offset"
             raise CommandFailed(f"line {number} of the plan is {','.join(row)!r}, not {expected}")
         group, topic, partition, offset = (field.strip() for field in fields)
+        group, topic = _name(group), _name(topic)
         key = TopicPartition(topic, parse_number(partition, f"from-file, line {number}"))
         plans.setdefault(group, {})[key] = parse_number(offset, f"from-file, line {number}")
     return plans
+
+
+def _name(field: str) -> str:
+    return field[1:] if field.startswith("'") and _FORMULA.match(field) else field

@@ -48,7 +48,7 @@ def reset_offsets(admin: AdminClient, options: GroupsOptions, transcript: Transc
         ],
     )
     if options.has("export"):
-        transcript.say(write_plan(plans, with_group=len(options.all("group")) != 1))
+        transcript.export(write_plan(plans, with_group=len(options.all("group")) != 1))
     else:
         _say_table(plans, transcript)
 

@@ -6,6 +6,8 @@ It knows no groups; "-" stands for what is missing.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from ottla.core.text import printable
+
 MISSING: Final = "-"
 
 
@@ -18,8 +20,8 @@ class Column(NamedTuple):
 
 
 def text_of(value: object) -> str:
-    """A value as it is printed; None is missing."""
-    return MISSING if value is None else str(value)
+    """A value as it is printed, with escapes for what is not printable; None is missing."""
+    return MISSING if value is None else printable(str(value))
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> list[str]:

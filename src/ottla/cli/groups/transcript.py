@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from ottla.core.text import printable
+
 
 @dataclass(slots=True)
 class Transcript:
@@ -18,12 +20,16 @@ class Transcript:
     problems: list[str] = field(default_factory=list)
 
     def say(self, *lines: str) -> None:
-        """Lines on standard output."""
-        self.out += lines
+        """Lines on standard output. Names in them may hold any character: those that are not printable are escaped."""
+        self.out += map(printable, lines)
+
+    def export(self, text: str) -> None:
+        """Text for another program on standard output, as it is."""
+        self.out.append(text)
 
     def warn(self, *lines: str) -> None:
-        """Lines on standard error."""
-        self.err += lines
+        """Lines on standard error, with escapes as in `say`."""
+        self.err += map(printable, lines)
 
     def error(self, sentence: str) -> None:
         """An error as Kafka's tool prints it: on standard output, behind an empty line."""

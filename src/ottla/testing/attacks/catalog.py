@@ -19,6 +19,8 @@ ATTACKS: Mapping[str, Callable[[Target], int]] = {
     "a member of 40 MB 10 times in DescribeGroups": requests.description_of_one_large_member,
     "one topic 1,000 times in IncrementalAlterConfigs": requests.changes_of_one_resource,
     "100,000 names in ten APIs": requests.many_names,
+    "100,000 items in twelve APIs": requests.many_items,
+    "50,000 pipelined requests by 20 connections": requests.pipelined_requests,
     "15,000 topics created by Metadata": requests.creation_by_metadata,
     "20 x 10,000 partitions in CreateTopics": requests.creation_of_many_partitions,
     "10,000 unused partitions in four APIs": requests.use_of_many_partitions,

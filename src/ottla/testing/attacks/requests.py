@@ -5,15 +5,9 @@ from typing import Any
 from ottla.testing.attacks.target import Target
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP = 0, 1, 2, 3, 8, 9, 10, 11
-DESCRIBE_GROUPS, CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, DELETE_GROUPS, ALTER_CONFIGS = (
-    15,
-    19,
-    20,
-    32,
-    35,
-    42,
-    44,
-)
+LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, LIST_GROUPS, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 13, 14, 15, 16, 18, 19, 20
+DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, CREATE_PARTITIONS = 21, 23, 32, 35, 37
+DELETE_GROUPS, ALTER_CONFIGS, OFFSET_DELETE = 42, 44, 47
 TOPIC_RESOURCE = 2
 PARTITIONS = 10_000
 """Apache Kafka creates no more in one request."""
@@ -77,6 +71,48 @@ def many_names(target: Target) -> int:
         (OFFSET_COMMIT, 8, {"group_id": "no", "topics": [{"name": name, "partitions": [{}]} for name in names]}),
     ]
     return sum(target.send([target.frame(key, version, **values)]) for key, version, values in requests)
+
+
+def many_items(target: Target) -> int:
+    """100,000 items in each other array of a request: protocols, members, assignments, settings, replicas, partitions."""
+    topic, group, count = target.topic("items", 1), target.name("items"), target.count(NAMES)
+    target.coordinator_of(group)
+    names = [f"no-{number}" for number in range(count)]
+    member = {"group_id": group, "generation_id": 1, "member_id": "no"}
+    times = {"session_timeout": 60_000, "rebalance_timeout": 60_000}
+    configs = [{"name": name, "config_operation": 0, "value": "1"} for name in names]
+    settings = {"resource_type": TOPIC_RESOURCE, "resource_name": topic, "configs": configs}
+    replicas = {"partition_index": 0, "broker_ids": list(range(count))}
+    made = {"num_partitions": -1, "replication_factor": -1}
+    commits = [{"partition_index": number, "committed_offset": 1} for number in range(count)]
+    requests: list[tuple[int, int, dict[str, Any]]] = [
+        (
+            JOIN_GROUP,
+            5,
+            {"group_id": group, **times, "protocol_type": "c", "protocols": [{"name": name, "metadata": b""} for name in names]},
+        ),
+        (SYNC_GROUP, 3, {**member, "assignments": [{"member_id": name, "assignment": b""} for name in names]}),
+        (LEAVE_GROUP, 4, {"group_id": group, "members": [{"member_id": name} for name in names]}),
+        (OFFSET_COMMIT, 8, {"group_id": group, "generation_id_or_member_epoch": -1, "topics": [{"name": topic, "partitions": commits}]}),
+        (OFFSET_DELETE, 0, {"group_id": group, "topics": [{"name": name, "partitions": [{}]} for name in names]}),
+        (ALTER_CONFIGS, 1, {"resources": [settings]}),
+        (CREATE_TOPICS, 5, {"topics": [{"name": target.name("items"), **made, "assignments": [replicas]}], "timeout": 1000}),
+        (
+            CREATE_TOPICS,
+            5,
+            {"topics": [{"name": name, **made, "configs": [{"name": "x", "value": "1"}]} for name in names], "timeout": 1000},
+        ),
+        (CREATE_PARTITIONS, 2, {"topics": [{"name": name, "count": 2} for name in names], "timeout": 1000}),
+        (OFFSET_FOR_LEADER_EPOCH, 4, {"replica_id": -1, "topics": [{"topic": name, "partitions": [{}]} for name in names]}),
+        (DELETE_RECORDS, 2, {"topics": [{"name": name, "partitions": [{}]} for name in names], "timeout": 1000}),
+        (LIST_GROUPS, 4, {"states_filter": names}),
+    ]
+    return sum(target.send([target.frame(key, version, **values)]) for key, version, values in requests)
+
+
+def pipelined_requests(target: Target) -> int:
+    """20 connections that send 50,000 small requests each without waiting for answers."""
+    return target.pipeline(target.frame(API_VERSIONS, 0), target.count(50_000), connections=20)
 
 
 def creation_by_metadata(target: Target) -> int:

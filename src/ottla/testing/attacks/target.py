@@ -8,6 +8,7 @@ import select
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from threading import Thread
 from typing import Any
 
 from ottla.core.model import Record
@@ -84,10 +85,28 @@ class Target:
                     with suppress(Disconnected):
                         client.send_bytes(frame)
             for client in clients:
-                with suppress(Disconnected):
-                    for _ in frames:
-                        drain_frame(client)
+                drain_frames(client, len(frames))
         return sum(map(len, frames)) * connections
+
+    def pipeline(self, frame: bytes, count: int, *, connections: int) -> int:
+        """Sends a frame so often over each of so many connections, and takes the answers meanwhile. Returns bytes sent."""
+        with ExitStack() as stack:
+            clients = [stack.enter_context(self.client()) for _ in range(connections)]
+            takers = [Thread(target=drain_frames, args=(client, count), daemon=True) for client in clients]
+            senders = [Thread(target=client.send_bytes, args=(frame * count,), daemon=True) for client in clients]
+            for thread in (*takers, *senders):
+                thread.start()
+            for thread in (*senders, *takers):
+                thread.join(ANSWER_SECONDS_MAX)
+                assert not thread.is_alive(), "requests that were neither answered nor refused"
+        return len(frame) * count * connections
+
+
+def drain_frames(client: RawClient, count: int) -> None:
+    """Waits for so many answers, or until the connection is closed."""
+    with suppress(Disconnected):
+        for _ in range(count):
+            drain_frame(client)
 
 
 def drain_frame(client: RawClient) -> None:

@@ -20,6 +20,13 @@ def test_texts_that_need_quotes_or_are_long_have_them() -> None:
     assert write_plan({'a"b': {TopicPartition("x" * 25, 0): 1}}, with_group=True) == f'"a""b","{"x" * 25}",0,1\n'
 
 
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-topic", "@x", "'=1", "'+x"])
+def test_a_name_that_a_spreadsheet_would_calculate_is_text(name: str) -> None:
+    written = write_plan({name: {TopicPartition("t", 0): 1}}, with_group=True)
+    assert written == f"'{name},t,0,1\n"
+    assert read_plan(written, [name, "other"]) == {name: {TopicPartition("t", 0): 1}}
+
+
 names = st.text(st.characters(blacklist_categories=("Cs", "Cc", "Zs", "Zl", "Zp")), min_size=1, max_size=40)
 offsets = st.dictionaries(st.builds(TopicPartition, names, st.integers(0, 99)), st.integers(0, 2**62), min_size=1, max_size=4)
 

@@ -14,3 +14,7 @@ def test_columns_grow_where_they_may() -> None:
 
 def test_a_title_alone() -> None:
     assert table([Column("TOPIC", 8, True), Column("STATUS", 8)], []) == ["TOPIC    STATUS  "]
+
+
+def test_a_name_that_holds_a_newline_stays_on_its_line() -> None:
+    assert table([Column("GROUP", 5, True), Column("N", 1)], [["g\nh\x1b[1m", 1]]) == ["GROUP       N", "g\\nh\\x1b[1m 1"]

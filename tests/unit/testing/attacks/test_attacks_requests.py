@@ -18,6 +18,8 @@ from ottla.testing.attacks.target import Target
         requests.description_of_one_large_member,
         requests.changes_of_one_resource,
         requests.many_names,
+        requests.many_items,
+        requests.pipelined_requests,
         requests.creation_by_metadata,
         requests.creation_of_many_partitions,
         requests.use_of_many_partitions,

@@ -1,0 +1,11 @@
+"""Text of others as it may be shown: on one line, without characters that a terminal obeys or that reorder what stands beside them."""
+
+
+def printable(text: str) -> str:
+    """`text` with every character that is not printable as a Python escape: a newline is `\\n`, ESC is `\\x1b`.
+
+    Group, member and client ids may hold any character; in a log line or a table they could forge lines or control the terminal.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
