@@ -5,18 +5,18 @@ appended here goes on in the same leader epoch; nothing in it is ever removed.
 """
 
 import logging
-import re
 from collections.abc import Callable, Iterator, Sequence
 from uuid import UUID
 
-from ottla.broker.meta_properties import Identity
+from ottla.broker.meta_properties import Identity, is_partition_directory
+from ottla.broker.offset_checkpoints import OffsetCheckpoints
 from ottla.core.catalogue.adoption import first_records, problem, take_over
 from ottla.core.catalogue.catalogue import CLUSTER_METADATA, Catalogue
 from ottla.core.catalogue.quorum import BOOTSTRAP_SNAPSHOT, SnapshotId, first_snapshot, is_finished, snapshot_ids, voters_of
 from ottla.core.catalogue.records import NOT_ENFORCED, AbortTransaction, CatalogueRecord, decode, encode, record_type
 from ottla.core.catalogue.transactions import Replay
 from ottla.core.errors import PeerError, StorageError
-from ottla.core.model import Record
+from ottla.core.model import Record, TopicPartition
 from ottla.core.records.batch import BatchHeader, decode_batch, split_batches
 from ottla.storage.files import Files
 from ottla.storage.partition_log import LogSettings, PartitionLog
@@ -28,14 +28,15 @@ TOPIC_ID = UUID(int=1)
 """Of the metadata topic, in every cluster."""
 RECORDS_PER_BATCH_MAX = 20_000
 """Kafka's controller reads batches of up to 8 MiB; a record about a partition takes some 100 bytes."""
-_PARTITION_DIRECTORY = re.compile(r".+-[0-9]+")
+_NAME = TopicPartition(CLUSTER_METADATA, 0)
 
 
 class CatalogueLog:
     """Append, then replay: nothing becomes true in the catalogue that is not in its log."""
 
-    def __init__(self, files: Files, catalogue: Catalogue, clock: Callable[[], int]) -> None:
+    def __init__(self, files: Files, catalogue: Catalogue, clock: Callable[[], int], checkpoints: OffsetCheckpoints) -> None:
         self.catalogue = catalogue
+        self._checkpoints = checkpoints
         self._files = files
         self._clock = clock
         self._log = PartitionLog(files, DIRECTORY, LogSettings(), topic_id=TOPIC_ID)
@@ -43,20 +44,23 @@ class CatalogueLog:
         self._not_enforced: set[str] = set()
 
     def open(self, node_id: int, identity: Identity, *, after_crash: bool) -> None:
-        """Replays newest snapshot and log, and makes the brokers here the leaders of all that they hold.
+        """Replays newest snapshot and log, and makes the brokers here the leaders of all that they hold. The checkpoints have been loaded.
 
-        Raises StorageError when a record cannot be read (a cluster must not forget topics silently), and for a directory that this node
-        cannot serve alone; then nothing was written.
+        Raises StorageError when a record cannot be read or is not there any more (a cluster must not forget topics silently), and for a
+        directory that this node cannot serve alone; then nothing was written. A last write that a crash cut short is no such record: it was
+        not synced, so nobody was promised it.
         """
         self.catalogue.directory_id = identity.directory_id
-        self._log.open(self._clock())
+        opened = self._log.open(self._clock(), recovery_point=self._checkpoints.recovery_point(_NAME), refuses_losses=True)
+        for loss in opened.losses:
+            log.warning("%s", loss.sentence)
         newest = self._newest_snapshot()
-        if newest is None and not self._log.log_end_offset:
-            self._refuse_partitions_without_catalogue()
         replay = Replay(self.catalogue)
         for header, records in self._history(newest):
             for record in records:
                 self._meet(replay, header, record)
+        if not (self.catalogue.features or self.catalogue.topics):
+            self._refuse_partitions_without_catalogue()
         refused = problem(self.catalogue, identity.directory_id, self._voters)
         if refused:
             raise StorageError(refused)
@@ -66,6 +70,8 @@ class CatalogueLog:
         led = take_over(self.catalogue, after_crash=after_crash)
         for first in range(0, len(led), RECORDS_PER_BATCH_MAX):
             self.append(led[first : first + RECORDS_PER_BATCH_MAX])
+        self._log.flush()
+        self._checkpoints.note_durable(_NAME, self._log.recovery_point)
 
     def _newest_snapshot(self) -> SnapshotId | None:
         found = snapshot_ids(self._files.list(DIRECTORY)) if self._files.exists(DIRECTORY) else []
@@ -79,18 +85,30 @@ class CatalogueLog:
         return newest
 
     def _refuse_partitions_without_catalogue(self) -> None:
-        partitions = [name for name in self._files.list("") if _PARTITION_DIRECTORY.fullmatch(name) and name != DIRECTORY]
+        partitions = [name for name in self._files.list("") if is_partition_directory(name) and name != DIRECTORY]
         if partitions:
             raise StorageError(
                 f"the directory holds partitions ({min(partitions)}), but no {DIRECTORY} that says what they are: it is one of several"
-                " log.dirs, or the cluster's metadata lies elsewhere (metadata.log.dir)"
+                " log.dirs, or the cluster's metadata lies elsewhere (metadata.log.dir), or its log was emptied: restore it from a copy"
             )
 
     def _history(self, newest: SnapshotId | None) -> Iterator[tuple[BatchHeader, list[Record]]]:
-        """Every batch that counts: those of the snapshot, then those of the log behind it."""
+        """Every batch that counts: those of the snapshot, then those of the log behind it, of which none is missing."""
         if newest:
             yield from self._read_snapshot(f"{DIRECTORY}/{newest.file_name}")
-        yield from self._log.read_batches(newest.end_offset if newest else self._log.log_start_offset)
+        next_offset = newest.end_offset if newest else self._log.log_start_offset
+        for header, records in self._log.read_batches(next_offset):
+            self._check_offset(next_offset, header.base_offset)
+            yield header, records
+            next_offset = header.next_offset
+        self._check_offset(next_offset, self._log.log_end_offset)
+
+    def _check_offset(self, expected: int, found: int) -> None:
+        if expected < found:
+            raise StorageError(
+                f"{DIRECTORY}: offsets {expected} to {found - 1} are missing: a file of the log is gone or damaged, and with it changes of"
+                " topics and settings. Nothing was changed: restore the data directory from a copy"
+            )
 
     def _read_snapshot(self, path: str) -> list[tuple[BatchHeader, list[Record]]]:
         data = self._files.read_all(path)
@@ -150,6 +168,7 @@ class CatalogueLog:
         now = self._clock()
         self._log.append_records([Record(0, now, None, value) for value in values], now_ms=now)
         self._log.flush()
+        self._checkpoints.note_durable(_NAME, self._log.recovery_point)
 
     def close(self) -> None:
         """Closes the log."""

@@ -53,13 +53,14 @@ class ClusterState:
         self.cluster_id = ""
         self.catalogue = Catalogue(tuple(range(config.node_id, config.node_id + brokers)), config.text)
         checkpoints, removals = OffsetCheckpoints(files), Removals(files)
+        self._checkpoints = checkpoints
         self.partitions = Partitions(files, self.catalogue, clock, checkpoints, removals)
         self.log_manager = LogManager(files, config, self.catalogue, self.partitions, checkpoints, removals, clock)
         self.cleaner = LogCleaner(files, config, self.catalogue, self.partitions, self.log_manager, clock)
         log_directory = files.absolute("").rstrip("/") if isinstance(files, OsFiles) else "memory"
         self.health = HealthWatch(self.partitions, self.cleaner, log_directory, clock)
         self.files = files
-        self._catalogue_log = CatalogueLog(files, self.catalogue, clock)
+        self._catalogue_log = CatalogueLog(files, self.catalogue, clock, checkpoints)
         self.deletions = Deletions((checkpoints.write, self.cleaner.write_checkpoint))
         self.topics = Topics(config, self._catalogue_log, self.partitions, self.deletions)
         self.events = GroupEvents(self.topics, self.partitions, clock, on_group_event)
@@ -77,6 +78,7 @@ class ClusterState:
         after_crash = not self.files.exists(CLEAN_SHUTDOWN_FILE)
         identity = identify(self.files, self.config.node_id)
         self.cluster_id = identity.cluster_id
+        self._checkpoints.load()
         self._catalogue_log.open(self.config.node_id, identity, after_crash=after_crash)
         self.log_manager.open()
         for node in self.nodes.values():

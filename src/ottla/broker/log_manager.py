@@ -13,7 +13,7 @@ from ottla.broker.catalogue_log import DIRECTORY as METADATA_DIRECTORY
 from ottla.broker.offset_checkpoints import EVERY_FILE, OffsetCheckpoints
 from ottla.broker.partitions import Partitions
 from ottla.broker.removals import Removals, is_deleted_directory
-from ottla.core.catalogue.catalogue import BROKER_RESOURCE, Catalogue, Topic
+from ottla.core.catalogue.catalogue import BROKER_RESOURCE, RESERVED_TOPICS, Catalogue, Topic
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
 from ottla.storage.checkpoints import CLEAN_SHUTDOWN_FILE, HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE
@@ -56,13 +56,16 @@ class LogManager:
     # --- start and end
 
     def open(self) -> None:
-        """Finds the partitions; after an end that was not clean, recovers them all. Raises StorageError, but not for a single partition."""
+        """Finds the partitions; after an end that was not clean, recovers them all. The checkpoints have been loaded.
+
+        Raises StorageError, but not for a single partition.
+        """
         names = self._files.list("")
         was_clean = CLEAN_SHUTDOWN_FILE in names
         if was_clean:
             self._files.remove(CLEAN_SHUTDOWN_FILE)
             self._files.sync_directory("")
-        self._load_checkpoints()
+        self._forget_deleted()
         self._removals.now(name for name in names if is_deleted_directory(name))
         found, strange = self._partitions.find(name for name in names if name.rpartition("-")[2].isdecimal() and name != METADATA_DIRECTORY)
         if strange:
@@ -75,10 +78,10 @@ class LogManager:
             self.is_recovering = False
         self._is_open = True
 
-    def _load_checkpoints(self) -> None:
-        self._checkpoints.load()
+    def _forget_deleted(self) -> None:
         topics = self._catalogue.topics
-        gone = [name for name in self._checkpoints.names() if name.topic not in topics or name.partition >= len(topics[name.topic].leaders)]
+        known = (name for name in self._checkpoints.names() if name.topic not in RESERVED_TOPICS)
+        gone = [name for name in known if name.topic not in topics or name.partition >= len(topics[name.topic].leaders)]
         if self._checkpoints.forget(gone):
             # A crash came between the deletion of a topic and this; another one must not make it true for the next topic of that name.
             self._checkpoints.write()

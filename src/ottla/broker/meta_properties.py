@@ -38,6 +38,11 @@ class Identity(NamedTuple):
     is_new: bool
 
 
+def is_partition_directory(name: str) -> bool:
+    """Whether a directory has the name of a partition's: `<topic>-<number>`."""
+    return _PARTITION_DIRECTORY.fullmatch(name) is not None
+
+
 def identify(files: Files, node_id: int) -> Identity:
     """Reads the file, or makes it. Raises StorageError, with what to do, when the directory is not one that this node can open."""
     if not files.exists(META_PROPERTIES):
@@ -65,7 +70,7 @@ def identify(files: Files, node_id: int) -> Identity:
 
 def _refuse_data(files: Files) -> None:
     """The file is the first that is written: where there are data without it, it was lost, and with it whose data they are."""
-    data = [name for name in files.list("") if name in _WRITTEN_LATER or _PARTITION_DIRECTORY.fullmatch(name)]
+    data = [name for name in files.list("") if name in _WRITTEN_LATER or is_partition_directory(name)]
     if data:
         named = ", ".join(data[:_NAMED_MAX]) + (", ..." if len(data) > _NAMED_MAX else "")
         raise StorageError(

@@ -48,6 +48,14 @@ class OffsetCheckpoints:
         """Where the log starts at least: deleting records moves it inside a segment."""
         return self._offsets[LOG_START_FILE].get(name, 0)
 
+    def holds_records(self, name: TopicPartition) -> bool:
+        """Whether the partition had durable records when it was last noted."""
+        return (self.recovery_point(name) or 0) > self.log_start(name)
+
+    def note_durable(self, name: TopicPartition, offset: int) -> None:
+        """All below is durable."""
+        self._offsets[RECOVERY_POINT_FILE][name] = offset
+
     def note(self, name: TopicPartition, partition_log: PartitionLog) -> None:
         """Takes over where an open log stands. A log start of 0 needs no line."""
         self._offsets[RECOVERY_POINT_FILE][name] = max(partition_log.recovery_point, 0)

@@ -18,6 +18,7 @@ from ottla.core.catalogue.catalogue import BROKER_RESOURCE, Catalogue, Topic
 from ottla.core.errors import StorageError
 from ottla.core.model import TopicPartition
 from ottla.storage.checkpoints import METADATA_FILE, decode_partition_metadata, encode_partition_metadata
+from ottla.storage.damage import Loss
 from ottla.storage.files import Files
 from ottla.storage.partition_log import LogSettings, Opened, PartitionLog
 
@@ -31,6 +32,7 @@ RETRY_MS = 5_000
 PROGRESS_S = 5
 """Opening or closing everything says how far it is, so often."""
 _NAME_BYTES_MAX = 255
+_NAMED_MAX = 10
 _SYNC_THREADS = 8
 _CLOSE_THREADS_MIN = 8
 """Closing waits for the disk, not for the processor: more threads than cores make it shorter."""
@@ -99,6 +101,7 @@ class Partitions:
         self._offline: dict[TopicPartition, _Offline] = {}
         self._on_disk: set[TopicPartition] = set()
         self._retries: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._losses: dict[TopicPartition, tuple[Loss, ...]] = {}
         self._is_closed = False
         # How many partitions were opened, or tried in vain, where somebody asked for them: a request bounds what it costs the loop.
         self.openings = 0
@@ -131,7 +134,7 @@ class Partitions:
             raise StorageError(offline.reason)
         self.openings += 1
         try:
-            return self._take(name, *self._load(topic, number, log_settings(self._catalogue, topic)))
+            return self._take(name, self._load(topic, number, log_settings(self._catalogue, topic))[0])
         except StorageError as error:
             self._set_offline(name, error)
             raise
@@ -147,7 +150,15 @@ class Partitions:
         opened = partition_log.open(
             self._clock(), log_start_offset=self._checkpoints.log_start(name), recovery_point=self._checkpoints.recovery_point(name)
         )
+        self._say_losses(name, opened)
         return partition_log, opened
+
+    def _say_losses(self, name: TopicPartition, opened: Opened) -> None:
+        """Once: retention opens what nobody uses again and again."""
+        if self._losses.get(name, ()) != opened.losses:
+            self._losses[name] = opened.losses
+            for loss in opened.losses:
+                log.log(logging.ERROR if loss.was_durable else logging.WARNING, "%s-%d: %s", *name, loss.sentence)
 
     def _put_stray_aside(self, name: TopicPartition, directory: str, topic_id: UUID) -> None:
         """What an earlier topic of the same name left behind (a crash while it was deleted) is kept under another name, as Kafka does."""
@@ -164,9 +175,7 @@ class Partitions:
                 self._checkpoints.write()
             log.warning("%s belongs to an earlier topic of that name: it is kept as %s, and nothing reads it", directory, stray)
 
-    def _take(self, name: TopicPartition, partition_log: PartitionLog, opened: Opened) -> Partition:
-        if opened.bytes_cut:
-            log.warning("%s-%d: %d bytes of a torn tail were cut; the log ends at offset %d", *name, opened.bytes_cut, opened.end_offset)
+    def _take(self, name: TopicPartition, partition_log: PartitionLog) -> Partition:
         self._offline.pop(name, None)
         topic = self._catalogue.topics[name.topic]
         partition = self._open[name] = Partition(name, partition_log, self._executor, leader=topic.leaders[name.partition])
@@ -196,7 +205,7 @@ class Partitions:
         else:
             if self._catalogue.topics.get(topic.name) is topic:
                 log.warning("%s-%d could be opened and takes records again", *name)
-                self._take(name, *loaded)
+                self._take(name, loaded[0])
         finally:
             del self._retries[name]
 
@@ -247,7 +256,7 @@ class Partitions:
             partition_log.close()
         else:
             # Closing it would sync, and that is not for the loop.
-            self._take(name, partition_log, opened)
+            self._take(name, partition_log)
 
     def leader_changed(self, topic: Topic, number: int) -> None:
         """Another broker leads a partition now, by the catalogue."""
@@ -282,6 +291,7 @@ class Partitions:
             partition = self._open.pop(name, None)
             self._offline.pop(name, None)
             self._on_disk.discard(name)
+            self._losses.pop(name, None)
             try:
                 if partition is not None or self._files.exists(directory):
                     away = _renamed(directory, DELETED_DIRECTORY_SUFFIX)
@@ -306,7 +316,16 @@ class Partitions:
             else:
                 strange.append(directory)
         self._on_disk.update(TopicPartition(topic.name, number) for topic, number in found)
+        self._say_missing()
         return found, strange
+
+    def _say_missing(self) -> None:
+        """Partitions that had durable records by the checkpoints and have no directory: most are opened much later, or never."""
+        unseen = sorted(self._checkpoints.names() - self._on_disk)
+        missing = [name for name in unseen if name.topic in self._catalogue.topics and self._checkpoints.holds_records(name)]
+        if missing:
+            some = ", ".join(f"{topic}-{number}" for topic, number in missing[:_NAMED_MAX]) + (", ..." if len(missing) > _NAMED_MAX else "")
+            log.error("%d partitions had records when they were last synced, and their directories are gone: %s", len(missing), some)
 
     def recover(self, found: Iterable[tuple[Topic, int]], *, threads: int) -> None:
         """Opens partitions in worker threads, and returns when all are open or offline."""
@@ -324,7 +343,7 @@ class Partitions:
                 raise
         for job, name in jobs.items():
             try:
-                self._take(name, *job.result())
+                self._take(name, job.result()[0])
             except StorageError as error:
                 self._set_offline(name, error)
 

@@ -6,6 +6,7 @@ system and survives the end of this process; only a flush makes it survive a pow
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Unpack
 from uuid import UUID
 
 from ottla.core.errors import ErrorCode, StorageError
@@ -23,7 +24,7 @@ from ottla.storage.log_reading import LogReading
 from ottla.storage.log_view import LogView
 from ottla.storage.markers import read_end_marker
 from ottla.storage.producer_state import SNAPSHOT_SUFFIX, ProducerBatch
-from ottla.storage.recovery import Opened, Recovered, recover
+from ottla.storage.recovery import Known, Opened, Recovered, recover
 from ottla.storage.rolling import is_full
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
@@ -71,18 +72,15 @@ class PartitionLog:
 
     # --- opening and closing
 
-    def open(self, now_ms: int, *, log_start_offset: int = 0, recovery_point: int | None = None) -> Opened:
+    def open(self, now_ms: int, **known: Unpack[Known]) -> Opened:
         """Find what is on disk; tells how it was found. Cheap after `close(clean=True)`, else all that may be torn is read.
 
-        `log_start_offset`, `recovery_point`: the data directory's checkpoints of this partition; without the latter the snapshots tell.
         Any thread may open a log that nobody uses yet.
         """
-        found = recover(
-            self._files, self._directory, self.settings, now_ms=now_ms, log_start_offset=log_start_offset, recovery_point=recovery_point
-        )
+        found = recover(self._files, self._directory, self.settings, now_ms=now_ms, **known)
         self._set(found)
         self._segments.close()
-        return Opened(found.clean, found.end_offset, found.bytes_cut)
+        return Opened(found.clean, found.end_offset, found.bytes_cut, tuple(found.losses))
 
     def close(self, *, clean: bool = True) -> None:
         """Give the files back. `clean`: everything becomes durable first, and the next `open` is cheap.

@@ -2,6 +2,7 @@
 
 After a clean close it looks at one segment's tail; otherwise it reads, batch by batch with their checksums, all that is not known to be
 durable, cuts the log at the first batch that is not whole and sound, drops what lies behind, and rebuilds indexes, epochs and producers.
+What is lost by that, or was lost before, it says (`losses`); a log that must not lose anything is refused instead, and left as it is.
 
 What is durable the directory's recovery point tells; without one, the newest producer snapshot does: ours are written only after every
 byte below their offset has been synced. Nothing below is removed, and no byte is moved: what is kept is as it was written. Segments that a
@@ -12,12 +13,24 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import partial
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict, Unpack
 from zlib import crc32
 
 from ottla.core.errors import StorageError
 from ottla.core.records.batch import BatchHeader
 from ottla.storage.checkpoints import LEADER_EPOCHS_FILE, EpochStart, decode_leader_epochs, encode_leader_epochs
+from ottla.storage.damage import (
+    Loss,
+    all_below_start,
+    damaged,
+    dropped_behind_gap,
+    gaps,
+    refusal,
+    shorter_than_durable,
+    start_unknown_to,
+    torn_tail,
+    whole_batch_behind,
+)
 from ottla.storage.files import Files
 from ottla.storage.markers import read_end_marker
 from ottla.storage.producer_state import SNAPSHOT_SUFFIX, ProducerStates
@@ -35,11 +48,12 @@ _CRC_BYTES: Final = 4
 
 
 class Opened(NamedTuple):
-    """How a log was found: closed in order or not, its end, and how many bytes were torn (or behind something torn) and cut."""
+    """How a log was found: closed in order or not, its end, how many bytes were torn (or behind something torn) and cut, what is lost."""
 
     clean: bool
     end_offset: int
     bytes_cut: int
+    losses: tuple[Loss, ...] = ()
 
 
 @dataclass(slots=True)
@@ -60,44 +74,55 @@ class Recovered:
     bytes_cut: int = 0
     undurable: list[Segment] = field(default_factory=list)
     aborted: list[AbortedTransaction] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
 
 
-def recover(
-    files: Files, directory: str, settings: LogSettings, *, now_ms: int, log_start_offset: int = 0, recovery_point: int | None = None
-) -> Recovered:
-    """Open what lies in `directory` (which may not exist); StorageError when the disk fails.
+class Known(TypedDict, total=False):
+    """What is known of a log before it is opened.
 
     `log_start_offset` and `recovery_point` are the directory's checkpoints of this partition; without a recovery point the snapshots tell.
+    `refuses_losses`: StorageError, and the log is left as it is, where more would be cut than a write that a crash cut short.
     """
-    recovery = _Recovery(files, directory, settings, now_ms, log_start_offset, recovery_point)
+
+    log_start_offset: int
+    recovery_point: int | None
+    refuses_losses: bool
+
+
+def recover(files: Files, directory: str, settings: LogSettings, *, now_ms: int, **known: Unpack[Known]) -> Recovered:
+    """Open what lies in `directory` (which may not exist); StorageError when the disk fails."""
+    log_start_offset = known.get("log_start_offset", 0)
+    recovery = _Recovery(files, directory, settings, now_ms, known)
     try:
         found = recovery.run()
     except BaseException:
         recovery.close()
         raise
-    found.start_offset = max(found.segments[0].base_offset if found.segments else 0, log_start_offset)
+    base_offset = found.segments[0].base_offset if found.segments else 0
+    found.start_offset = max(base_offset, log_start_offset)
     if found.end_offset < found.start_offset:
+        if found.segments and base_offset < found.end_offset:
+            found.losses.append(all_below_start(directory, base_offset, found.end_offset, log_start_offset))
         # All that is left lies below the log's start: begin anew there, since offsets up to it have been given out.
         for segment in found.segments:
             segment.remove()
         for offset in _offsets(files.list(directory), SNAPSHOT_SUFFIX):
             files.remove(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
-        return Recovered(start_offset=found.start_offset, end_offset=found.start_offset, epochs=found.epochs)
+        return Recovered(start_offset=found.start_offset, end_offset=found.start_offset, epochs=found.epochs, losses=found.losses)
     return found
 
 
 class _Recovery:
-    def __init__(
-        self, files: Files, directory: str, settings: LogSettings, now_ms: int, log_start_offset: int, recovery_point: int | None
-    ) -> None:
+    def __init__(self, files: Files, directory: str, settings: LogSettings, now_ms: int, known: Known) -> None:
         self._files = files
         self._directory = directory
         self._settings = settings
         self._now_ms = now_ms
         self._found = Recovered()
         self._snapshot_offset = -1
-        self._log_start_offset = log_start_offset
-        self._recovery_point = recovery_point
+        self._log_start_offset = known.get("log_start_offset", 0)
+        self._recovery_point = known.get("recovery_point")
+        self._refuses_losses = known.get("refuses_losses", False)
         self._durable_offset = -1
 
     def run(self) -> Recovered:
@@ -107,7 +132,11 @@ class _Recovery:
         epochs = self._load_epochs() if LEADER_EPOCHS_FILE in names else None
         found.epochs = epochs or []
         if not bases:
+            self._check_end(0, self._recovery_point or 0)
             return found
+        unknown_start = start_unknown_to(found.epochs, self._directory, bases[0], self._log_start_offset)
+        if unknown_start is not None:
+            found.losses.append(unknown_start)
         found.segments = [self._segment(base) for base in self._without_deleted(bases)]
         self._load_snapshot(_offsets(names, SNAPSHOT_SUFFIX))
         self._durable_offset = self._snapshot_offset if self._recovery_point is None else self._recovery_point
@@ -119,10 +148,25 @@ class _Recovery:
             self._recover(from_offset=min(self._snapshot_offset, self._durable_offset) if are_readable else -1)
             if found.epochs != epochs:
                 self._files.replace(self._path(LEADER_EPOCHS_FILE), encode_leader_epochs(found.epochs), sync=False)
+        if found.clean:
+            self._check_end(found.end_offset, self._durable_offset)
+        if not self._settings.is_compacted:
+            found.losses += gaps(self._files, found.segments)
         found.durable_offset = found.end_offset if found.clean else min(self._durable_offset, found.end_offset)
         found.producers.expire(now_ms=self._now_ms, after_ms=self._settings.producer_id_expiration_ms)
         self._remove_stray_snapshots()
         return found
+
+    def _lost(self, loss: Loss, *, is_a_write_cut_short: bool = False) -> None:
+        """Note what is lost, before anything is cut; StorageError where that may not be."""
+        if self._refuses_losses and not is_a_write_cut_short:
+            raise refusal(self._directory, loss)
+        self._found.losses.append(loss)
+
+    def _check_end(self, end_offset: int, durable_offset: int) -> None:
+        end_offset = max(end_offset, self._log_start_offset)
+        if end_offset < durable_offset:
+            self._lost(shorter_than_durable(self._directory, end_offset, durable_offset))
 
     def close(self) -> None:
         """Give the files back."""
@@ -200,6 +244,7 @@ class _Recovery:
                 found.end_offset = bases[number + 1]
                 continue
             if not self._follows(segment):
+                self._lost(dropped_behind_gap(found.segments[number:], found.end_offset))
                 self._drop_from(number)
                 break
             size = segment.size
@@ -209,6 +254,7 @@ class _Recovery:
             is_whole = segment.size == size
             if not is_whole:
                 self._refuse_older_format(segment)
+                self._note_damage(segment, size, found.segments[number + 1 :])
                 found.bytes_cut += size - segment.size
                 segment.truncate(segment.size)
                 segment.sync()
@@ -216,6 +262,7 @@ class _Recovery:
             if not is_whole:
                 self._drop_from(number + 1)
                 break
+        self._check_end(found.end_offset, self._durable_offset)
         found.undurable = [segment for segment in found.undurable if segment is not found.segments[-1]]
         for segment in found.undurable:
             segment.rewrite_indexes(sync=False)
@@ -227,6 +274,15 @@ class _Recovery:
             self._rewrite_transactions(segment, end_offset)
         if self._snapshot_offset > found.end_offset:
             self._replay_producers()
+
+    def _note_damage(self, segment: Segment, size: int, rest: list[Segment]) -> None:
+        """A segment's sound part ends before its file does: a write that a crash cut short, if nothing sound is behind it."""
+        offset = self._found.end_offset
+        behind = whole_batch_behind(segment.log().read, segment.size, size, offset)
+        if behind is None and not rest and offset >= self._durable_offset:
+            self._lost(torn_tail(segment, size, offset), is_a_write_cut_short=True)
+        else:
+            self._lost(damaged(segment, size, offset, behind, rest, self._durable_offset))
 
     def _read_durable(self, segment: Segment) -> None:
         """Producers and epochs of a segment that no crash can have harmed: nothing in it is cut, and what follows it stays."""

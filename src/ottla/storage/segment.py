@@ -365,7 +365,7 @@ class Segment:
             window = log.read(position, _WALK_BYTES, wait=wait)
             at, last = 0, len(window) - _WALK.size
             if last < 0:
-                raise self._damaged(position)
+                raise self.damaged(position)
             if is_entry:
                 base_offset, _, last_delta = _WALK.unpack_from(window)
                 if base_offset + last_delta != self.base_offset + relative_offset:
@@ -375,14 +375,14 @@ class Segment:
             while at <= last:
                 base_offset, length, last_delta = _WALK.unpack_from(window, at)
                 if length < BATCH_LENGTH_MIN:
-                    raise self._damaged(position + at)
+                    raise self.damaged(position + at)
                 if base_offset + last_delta >= offset:
                     return position + at, length + LENGTH_OVERHEAD_BYTES, window, at
                 begin = position + at
                 at += length + LENGTH_OVERHEAD_BYTES
             position += at
         if position > self.size:
-            raise self._damaged(begin)  # a length that leads out of the file: what lies behind it cannot be found
+            raise self.damaged(begin)  # a length that leads out of the file: what lies behind it cannot be found
         return None
 
     def _end_of_range(self, position: int, first_bytes: int, limit: int, *, wait: bool) -> int:
@@ -405,7 +405,8 @@ class Segment:
             at += length + LENGTH_OVERHEAD_BYTES
         return end + at
 
-    def _damaged(self, position: int) -> StorageError:
+    def damaged(self, position: int) -> StorageError:
+        """No batch begins at this byte of the log."""
         return StorageError(f"{self.path}{LOG_SUFFIX} is damaged at byte {position}: no record batch begins there; restore it from a copy")
 
     # --- what it is

@@ -180,8 +180,12 @@ class Segments:
             segment = self._opened(number)
             found = segment.locate(from_offset)
             if found is not None:
-                for position, header in segment.batches(found[0]):
+                end, _ = found
+                for position, header in segment.batches(end):
                     yield header, _decode(segment, position, header)
+                    end = position + header.size_bytes
+                if end != segment.size:
+                    raise segment.damaged(end)
 
     def offset_for_timestamp(self, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
         """(timestamp, offset) of the first record from `from_offset` on that is as late as `timestamp_ms` or later; None without one."""

@@ -7,6 +7,7 @@ import pytest
 
 from ottla.broker.catalogue_log import DIRECTORY, CatalogueLog
 from ottla.broker.meta_properties import Identity
+from ottla.broker.offset_checkpoints import OffsetCheckpoints
 from ottla.core.catalogue.adoption import FIRST_FEATURES
 from ottla.core.catalogue.catalogue import Catalogue, NewTopic
 from ottla.core.catalogue.quorum import SnapshotId, first_snapshot
@@ -14,21 +15,28 @@ from ottla.core.catalogue.records import AbortTransaction, FeatureLevelRecord, R
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
 from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
+from ottla.core.records.batch import encode_batch, split_batches
 from ottla.storage.files import Files
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import LogSettings, PartitionLog
-from ottla.testing.faulty_files import FaultyFiles
+from ottla.testing.faulty_files import FaultyFiles, overwrite
 
 IDENTITY = Identity("a-cluster", bytes(range(100, 116)), is_new=False)
 BEGIN = b"\x01\x17\x00\x00"
 FIRST = SnapshotId(0, 0).file_name
+LOG_FILE = f"{DIRECTORY}/{0:020d}.log"
 
 
 def open_log(files: Files, *, after_crash: bool = False) -> CatalogueLog:
-    log = CatalogueLog(files, Catalogue((1,), BrokerConfig({}).text), lambda: 5)
+    log = unopened(files)
     log.open(1, IDENTITY, after_crash=after_crash)
     return log
+
+
+def unopened(files: Files, node_id: int = 1) -> CatalogueLog:
+    checkpoints = OffsetCheckpoints(files)
+    checkpoints.load()
+    return CatalogueLog(files, Catalogue((node_id,), BrokerConfig({}).text), lambda: 5, checkpoints)
 
 
 def write_log(files: MemoryFiles, *values: bytes, leader_epoch: int = 3) -> None:
@@ -107,7 +115,7 @@ def test_a_directory_of_several_controllers_is_refused_and_left_alone(voters: st
     log.append(encode_batch([Record(0, 5, b"\0\0\0\x02", value)], is_control=True), now_ms=5, from_client=False)
     log.close()
     before = read_log(files)
-    catalogue = CatalogueLog(files, Catalogue((2,), BrokerConfig({}).text), lambda: 5)
+    catalogue = unopened(files, node_id=2)
     with pytest.raises(StorageError, match="only a node that is broker and single controller"):
         catalogue.open(2, IDENTITY, after_crash=True)
     assert read_log(files) == before
@@ -227,3 +235,125 @@ def test_a_change_that_found_no_room_is_undone_and_the_next_one_counts() -> None
     first.append(first.catalogue.create_topic(NewTopic(name="u"), bytes(range(1, 17))))
     first.close()
     assert list(open_log(files).catalogue.topics) == ["u"]
+
+
+def with_topics(*names: str) -> MemoryFiles:
+    """A directory whose broker was killed: the checkpoint is the one of the start, when there were no topics yet."""
+    files = MemoryFiles()
+    checkpoints = OffsetCheckpoints(files)
+    log = CatalogueLog(files, Catalogue((1,), BrokerConfig({}).text), lambda: 5, checkpoints)
+    log.open(1, IDENTITY, after_crash=True)
+    checkpoints.write()
+    for number, name in enumerate(names):
+        log.append(log.catalogue.create_topic(NewTopic(name=name, partitions=1), bytes([number]) * 16))
+    return files
+
+
+def batches(files: MemoryFiles) -> list[tuple[int, int]]:
+    """Position and first offset of each batch."""
+    return [(at, header.base_offset) for at, header in split_batches(files.read_all(LOG_FILE))]
+
+
+@pytest.mark.parametrize("behind_header", [False, True])
+def test_a_flipped_byte_before_whole_batches_stops_the_start_and_nothing_is_cut(behind_header: bool) -> None:
+    files = with_topics("a", "b")
+    position, offset = batches(files)[1]
+    at = position + (70 if behind_header else 9)
+    overwrite(files, LOG_FILE, at, bytes([files.read_all(LOG_FILE)[at] ^ 1]))
+    before = files.read_all(LOG_FILE)
+    words = rf"{LOG_FILE} is damaged at byte {position}: \d+ bytes from offset {offset} on are lost.* Nothing was changed: restore"
+    with pytest.raises(StorageError, match=words):
+        open_log(files, after_crash=True)
+    assert files.read_all(LOG_FILE) == before
+
+
+def test_a_last_write_that_was_cut_short_is_cut_and_said(caplog) -> None:
+    files = with_topics("a", "b")
+    position, offset = batches(files)[-1]
+    files.open(LOG_FILE).truncate(position + 30)
+    assert list(open_log(files, after_crash=True).catalogue.topics) == ["a"]
+    assert f"30 bytes of a torn tail were cut; the log ends at offset {offset} ({LOG_FILE}, from byte {position} on)" in caplog.text
+
+
+@pytest.mark.parametrize("bytes_left", [0, 40, None])
+def test_a_log_that_was_emptied_or_shortened_after_a_clean_end_stops_the_start(bytes_left: int | None) -> None:
+    files = MemoryFiles()
+    checkpoints = OffsetCheckpoints(files)
+    log = CatalogueLog(files, Catalogue((1,), BrokerConfig({}).text), lambda: 5, checkpoints)
+    log.open(1, IDENTITY, after_crash=False)
+    log.append(log.catalogue.create_topic(NewTopic(name="t"), bytes(16)))
+    checkpoints.write()
+    log.close()
+    # A whole batch less, or next to nothing left; also where the log's own snapshot went with it.
+    files.open(LOG_FILE).truncate(batches(files)[-1][0] if bytes_left is None else bytes_left)
+    for name in [name for name in files.list(DIRECTORY) if name.endswith(".snapshot")]:
+        files.remove(f"{DIRECTORY}/{name}")
+    before = files.read_all(LOG_FILE)
+    with pytest.raises(StorageError, match=r"offsets? \d+.* lost.*Nothing was changed: restore the data directory from a copy"):
+        open_log(files)
+    assert files.read_all(LOG_FILE) == before
+
+
+def test_an_emptied_log_of_kafkas_is_refused_where_there_are_partitions() -> None:
+    """Apache Kafka keeps no checkpoint of its metadata log's end."""
+    files = MemoryFiles()
+    files.make_directory(DIRECTORY)
+    files.open(LOG_FILE)
+    files.replace(f"{DIRECTORY}/{FIRST}", first_snapshot(1, IDENTITY.directory_id, 5))
+    files.make_directory("flights-0")
+    with pytest.raises(StorageError, match="or its log was emptied"):
+        open_log(files)
+
+
+def test_a_header_that_was_damaged_after_a_clean_end_hides_nothing_behind_it() -> None:
+    """Only the end of the log is looked at then: what is replayed must reach it all the same."""
+    files = MemoryFiles()
+    log = open_log(files)
+    for number in range(100):
+        log.append(log.catalogue.create_topic(NewTopic(name=f"t{number}"), bytes([number]) * 16))
+    log.close()
+    position, _ = batches(files)[2]
+    overwrite(files, LOG_FILE, position + 16, b"\x07")
+    with pytest.raises(StorageError, match=f"{LOG_FILE} is damaged at byte {position}"):
+        open_log(files)
+
+
+def test_a_file_missing_in_the_middle_stops_the_start() -> None:
+    files = MemoryFiles()
+    log = PartitionLog(files, DIRECTORY, LogSettings(segment_bytes=100))
+    log.open(5)
+    for number in range(6):
+        log.append_records([Record(0, 5, None, encode(TopicRecord(name=f"t{number}", topic_id=bytes([number]) * 16)))], now_ms=5)
+    log.close()
+    files.remove(f"{DIRECTORY}/{2:020d}.log")
+    with pytest.raises(StorageError, match=f"{DIRECTORY}: offsets 2 to 2 are missing"):
+        open_log(files)
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_a_flipped_byte_is_never_silent_wherever_it_is(is_clean: bool, caplog) -> None:
+    """But in a batch's leader epoch, which its checksum leaves out and no topic depends on."""
+    files = with_topics("a", "b")
+    if is_clean:
+        open_log(files).close()
+    whole, starts = files.read_all(LOG_FILE), batches(files)
+    last_at, _ = starts[-1]
+    epochs = {at + byte for at, _ in starts for byte in range(12, 16)}
+    said = set()
+    for at in sorted(set(range(len(whole))) - epochs):
+        copy = MemoryFiles()
+        copy.make_directory(DIRECTORY)
+        for name in files.list(DIRECTORY):
+            copy.replace(f"{DIRECTORY}/{name}", files.read_all(f"{DIRECTORY}/{name}"))
+        overwrite(copy, LOG_FILE, at, bytes([whole[at] ^ 0x10]))
+        caplog.clear()
+        try:
+            open_log(copy, after_crash=not is_clean)
+        except StorageError as error:
+            said.add("refused" if DIRECTORY in str(error) else f"without a name: {error}")
+            continue
+        assert not is_clean, "all of it was durable"
+        assert at >= last_at, "whole batches were behind it"
+        assert "bytes of a torn tail were cut" in caplog.text
+        said.add("cut")
+    assert said == ({"refused"} if is_clean else {"refused", "cut"})

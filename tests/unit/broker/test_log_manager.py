@@ -54,7 +54,7 @@ def test_a_clean_end_is_marked_and_the_next_start_opens_nothing() -> None:
         assert not files.exists(MARKER)
         first.close()
         assert files.read_all(MARKER) == b'{"version":0,"brokerEpoch":-1}'
-        assert files.read_all("recovery-point-offset-checkpoint") == b"0\n1\nt 0 3\n"
+        assert files.read_all("recovery-point-offset-checkpoint") == b"0\n2\n__cluster_metadata 0 5\nt 0 3\n"
         second = cluster_on(files)
         assert not files.exists(MARKER)
         assert second.partitions.opened() == ()
@@ -176,6 +176,45 @@ def test_directories_of_no_topic_are_named_and_left_alone(caplog: pytest.LogCapt
     assert "1 directories belong to no topic and are left alone: gone-0" in caplog.text
 
 
+def test_a_partition_whose_directory_is_gone_is_named_at_the_start_and_its_offsets_when_it_is_used(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def steps() -> None:
+        files = MemoryFiles()
+        first = cluster_on(files)
+        make_topic(first)
+        fill(first)
+        first.close()
+        files.remove_directory("t-0")
+        second = cluster_on(files)
+        assert "1 partitions had records when they were last synced, and their directories are gone: t-0" in caplog.text
+        partition = second.partitions.by_name("t", 0)
+        assert partition is not None
+        assert partition.log.log_end_offset == 0
+        second.close()
+
+    run(steps())
+    assert "t-0: t-0 ends at offset 0, but was synced up to offset 3" in caplog.text
+    assert "offsets 0 to 2 are lost" in caplog.text
+
+
+def test_a_log_that_was_emptied_after_a_clean_end_is_said_with_what_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+    async def steps() -> None:
+        files = MemoryFiles()
+        first = cluster_on(files)
+        make_topic(first)
+        fill(first, segments=1)
+        first.close()
+        files.open("t-0/00000000000000000000.log").truncate(0)
+        second = cluster_on(files)
+        assert second.partitions.by_name("t", 0) is not None
+        second.close()
+
+    run(steps())
+    (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert "t-0 ends at offset 0, but was synced up to offset 1" in line.getMessage()
+
+
 def test_checkpoints_of_a_topic_whose_deletion_a_crash_cut_short_are_not_believed() -> None:
     async def steps() -> None:
         files = MemoryFiles()
@@ -257,7 +296,7 @@ def test_recovery_points_are_written_when_asked_for() -> None:
         make_topic(cluster)
         fill(cluster, segments=1).log.flush()
         await cluster.log_manager.checkpoint_recovery_points()
-        assert files.read_all("recovery-point-offset-checkpoint") == b"0\n1\nt 0 1\n"
+        assert files.read_all("recovery-point-offset-checkpoint") == b"0\n2\n__cluster_metadata 0 5\nt 0 1\n"
         assert not files.exists("replication-offset-checkpoint")
         cluster.close()
 

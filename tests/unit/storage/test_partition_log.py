@@ -429,7 +429,7 @@ def test_a_write_that_cannot_be_undone_closes_the_log_to_appends() -> None:
     with pytest.raises(StorageError, match="takes no more records"):
         log.close()
     again = PartitionLog(faulty, "t-0", LogSettings())
-    assert again.open(NOW_MS) == (False, 3, 10)
+    assert again.open(NOW_MS)[:3] == (False, 3, 10)
     assert appended(again, batch_of()).base_offset == 3
 
 

@@ -119,6 +119,104 @@ def test_damage_in_the_middle_ends_the_log_there() -> None:
     assert (again.end_offset, again.bytes_cut) == (BASES[1] + 6, 0)
 
 
+def records_in(files: MemoryFiles) -> dict[str, bytes]:
+    """Everything but the indexes, which are made from the records again."""
+    return {name: data for name, data in contents(files).items() if not name.endswith("index")}
+
+
+def sentences(found: Recovered) -> list[str]:
+    return [loss.sentence for loss in found.losses]
+
+
+def test_what_is_cut_is_said_with_file_byte_and_offset() -> None:
+    files = written()
+    files.open(path(BASES[-1])).truncate(files.size(path(BASES[-1])) - 5)
+    (torn,) = open_it(files).losses
+    place = (117 - BASES[-1]) // 3 * BATCH_BYTES
+    assert torn.sentence == (
+        f"{BATCH_BYTES - 5} bytes of a torn tail were cut; the log ends at offset 117 ({path(BASES[-1])}, from byte {place} on)"
+    )
+    assert not torn.was_durable
+    overwrite(files, path(BASES[1]), 2 * BATCH_BYTES + 100, b"\xff")
+    (damaged,) = open_it(files).losses
+    assert damaged.sentence.startswith(f"{path(BASES[1])} is damaged at byte {2 * BATCH_BYTES}: ")
+    assert f"from offset {BASES[1] + 6} on are lost, among them whole batches from offset {BASES[1] + 9} on" in damaged.sentence
+    assert f"the files from {path(BASES[2])} to {path(BASES[-1])}" in damaged.sentence
+
+
+@pytest.mark.parametrize("what", ["damage", "damage in the last batch", "gap", "emptied", "shortened", "no file", "no directory"])
+def test_a_log_that_must_not_lose_anything_is_refused_and_left_as_it_is(what: str) -> None:
+    files = written(clean=True) if what in ("emptied", "shortened") else written()
+    match what:
+        case "damage":
+            overwrite(files, path(BASES[-1]), 100, b"\xff")
+        case "damage in the last batch":
+            overwrite(files, path(BASES[-1]), files.size(path(BASES[-1])) - 10, b"\xff")
+        case "gap":
+            for suffix in (".log", ".index", ".timeindex"):
+                files.remove(path(BASES[1], suffix))
+        case "emptied":
+            files.open(path(BASES[-1])).truncate(0)
+        case "shortened":
+            files.open(path(BASES[-1])).truncate(BATCH_BYTES)
+        case "no file":
+            for name in files.list("t-0"):
+                files.remove(f"t-0/{name}")
+        case "no directory":
+            files.remove_directory("t-0")
+    before = records_in(files)
+    # Offset 120 is what the checkpoint of the last clean end, or of the last minute, says; a gap is told without.
+    recovery_point = 0 if what in ("gap", "damage") else 120
+    with pytest.raises(StorageError, match=r"(lost|missing).*Nothing was changed: restore the data directory from a copy"):
+        recover(files, "t-0", SETTINGS, now_ms=NOW_MS, recovery_point=recovery_point, refuses_losses=True)
+    assert records_in(files) == before
+
+
+def test_a_write_that_a_crash_cut_short_is_no_loss_that_is_refused() -> None:
+    files = written()
+    files.open(path(BASES[-1])).truncate(files.size(path(BASES[-1])) - 5)
+    found = recover(files, "t-0", SETTINGS, now_ms=NOW_MS, recovery_point=117, refuses_losses=True)
+    assert (found.end_offset, len(found.losses)) == (117, 1)
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_log_that_ends_before_what_was_durable_says_what_is_lost(clean: bool) -> None:
+    files = written(clean=clean)
+    files.open(path(BASES[-1])).truncate(BATCH_BYTES)
+    found = recover(files, "t-0", SETTINGS, now_ms=NOW_MS, recovery_point=120)
+    assert found.end_offset == BASES[-1] + 3
+    assert sentences(found) == [
+        f"t-0 ends at offset {BASES[-1] + 3}, but was synced up to offset 120 (so says recovery-point-offset-checkpoint, or a .snapshot"
+        f" file): offsets {BASES[-1] + 3} to 119 are lost"
+    ]
+
+
+def test_a_segment_missing_in_the_middle_is_said_after_a_clean_end() -> None:
+    files = written(clean=True)
+    for suffix in (".log", ".index", ".timeindex"):
+        files.remove(path(BASES[1], suffix))
+    found = recover(files, "t-0", SETTINGS, now_ms=NOW_MS, recovery_point=120)
+    assert (found.clean, found.end_offset) == (True, 120)
+    (sentence,) = sentences(found)
+    assert sentence.startswith(f"offsets {BASES[1]} to {BASES[2] - 1} are missing between {path(BASES[0])} and {path(BASES[2])}")
+    assert sentences(recover(files, "t-0", COMPACTED, now_ms=NOW_MS, recovery_point=120)) == []
+
+
+def test_a_start_that_only_the_checkpoint_knows_is_said() -> None:
+    files = written(clean=True)
+    found = recover(files, "t-0", SETTINGS, now_ms=NOW_MS, recovery_point=120, log_start_offset=BASES[1] + 1)
+    assert names(files, ".log") == BASES[1:]
+    (sentence,) = sentences(found)
+    assert f"which t-0 does not know of: offsets 0 to {BASES[1]} are no longer read" in sentence
+
+
+def test_a_start_behind_the_end_is_said() -> None:
+    files = written(clean=True)
+    found = recover(files, "t-0", SETTINGS, now_ms=NOW_MS, recovery_point=120, log_start_offset=500)
+    assert (found.start_offset, found.end_offset) == (500, 500)
+    assert any(f"t-0 ends at offset 120: offsets {BASES[-1]} to 119 were removed" in sentence for sentence in sentences(found))
+
+
 def test_a_changed_offset_is_damage_although_no_checksum_tells() -> None:
     files = written()
     overwrite(files, path(BASES[1]), 2 * BATCH_BYTES, struct.pack(">q", BASES[1] + 7))

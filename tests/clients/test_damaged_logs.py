@@ -1,0 +1,116 @@
+"""Data directories that somebody damaged, of brokers that were killed or stopped: nothing that was acknowledged goes without a word."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.core.model import Record
+from ottla.core.records.batch import encode_batch, split_batches
+from ottla.testing.ottla_process import OttlaProcess, StartFailed
+from ottla.testing.raw_client import RawClient
+
+CREATE_TOPICS, METADATA, PRODUCE, LIST_OFFSETS = 19, 3, 0, 2
+METADATA_LOG = f"__cluster_metadata-0/{0:020d}.log"
+FLIGHTS_LOG = f"flights-0/{0:020d}.log"
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Iterator[OttlaProcess]:
+    """Our broker as a process, with its data in `data_dir`; three topics, and three records in `flights`."""
+    with OttlaProcess(tmp_path / "data") as broker:
+        with RawClient(broker.bootstrap_servers) as client:
+            for name in ("flights", "hotels", "cars"):
+                new = {"name": name, "num_partitions": 1, "replication_factor": 1}
+                assert client.call(CREATE_TOPICS, 7, timeout=5000, topics=[new]).topics[0].error_code == 0
+            for number in range(3):
+                records = bytes(encode_batch([Record(0, 1_700_000_000_000, None, b"flight %d" % number)]))
+                data = [{"name": "flights", "partition_data": [{"index": 0, "records": records}]}]
+                answer = client.call(PRODUCE, 9, acks=-1, timeout=5000, topic_data=data)
+                assert answer.responses[0].partition_responses[0].base_offset == number
+        yield broker
+
+
+def refused(broker: OttlaProcess) -> str:
+    with pytest.raises(StartFailed) as failed:
+        broker.start()
+    last = str(failed.value)
+    assert "Traceback" not in last
+    return last
+
+
+def topics(broker: OttlaProcess) -> set[str]:
+    with RawClient(broker.bootstrap_servers) as client:
+        return {each.name for each in client.call(METADATA, 12, topics=None).topics}
+
+
+def end_of_flights(broker: OttlaProcess) -> int:
+    with RawClient(broker.bootstrap_servers) as client:
+        asked = [{"name": "flights", "partitions": [{"partition_index": 0, "timestamp": -1}]}]
+        return int(client.call(LIST_OFFSETS, 5, replica_id=-1, topics=asked).topics[0].partitions[0].offset)
+
+
+def test_a_flipped_byte_in_the_metadata_log_of_a_killed_broker_stops_the_start(ours: OttlaProcess) -> None:
+    ours.kill()
+    path = ours.data_dir / METADATA_LOG
+    whole = path.read_bytes()
+    position, header = list(split_batches(whole))[-2]
+    damaged = bytearray(whole)
+    damaged[position + 80] ^= 1
+    path.write_bytes(damaged)
+    said = refused(ours)
+    assert f"{METADATA_LOG} is damaged at byte {position}" in said
+    assert f"from offset {header.base_offset} on are lost" in said
+    assert "restore the data directory from a copy" in said
+    assert path.read_bytes() == damaged, "nothing was changed"
+    path.write_bytes(whole)
+    ours.start()
+    assert {"flights", "hotels", "cars"} <= topics(ours)
+
+
+@pytest.mark.parametrize("bytes_left", [0, 100])
+def test_an_emptied_metadata_log_stops_the_start_after_a_clean_end(ours: OttlaProcess, bytes_left: int) -> None:
+    ours.stop()
+    path = ours.data_dir / METADATA_LOG
+    whole = path.read_bytes()
+    path.write_bytes(whole[:bytes_left])
+    assert re.search(rf"{METADATA_LOG} is damaged|__cluster_metadata-0 ends at offset 0, but was synced up to offset \d+", refused(ours))
+    path.write_bytes(whole)
+    ours.start()
+    assert {"flights", "hotels", "cars"} <= topics(ours)
+
+
+def test_without_meta_properties_the_directory_is_refused(ours: OttlaProcess) -> None:
+    ours.stop()
+    (ours.data_dir / "meta.properties").unlink()
+    assert "meta.properties is missing, but the directory holds data" in refused(ours)
+    assert not (ours.data_dir / "meta.properties").exists()
+
+
+def test_records_that_are_gone_after_a_clean_end_are_named(ours: OttlaProcess) -> None:
+    ours.stop()
+    path = ours.data_dir / FLIGHTS_LOG
+    path.write_bytes(path.read_bytes()[: len(path.read_bytes()) // 3])
+    ours.start()
+    assert end_of_flights(ours) == 1
+    said = ours.log_path.read_text()
+    assert "flights-0: flights-0 ends at offset 1, but was synced up to offset 3" in said
+    assert "offsets 1 to 2 are lost" in said
+
+
+def test_a_partition_directory_that_is_gone_is_named_at_the_start(ours: OttlaProcess) -> None:
+    ours.stop()
+    shutil.rmtree(ours.data_dir / "flights-0")
+    ours.start()
+    assert "their directories are gone: flights-0" in ours.log_path.read_text()
+
+
+def test_a_log_start_behind_the_end_is_named(ours: OttlaProcess) -> None:
+    ours.stop()
+    (ours.data_dir / "log-start-offset-checkpoint").write_text("0\n1\nflights 0 1000\n")
+    ours.start()
+    assert end_of_flights(ours) == 1000
+    said = ours.log_path.read_text()
+    assert "lets the log start at offset 1000, but flights-0 ends at offset 3: offsets 0 to 2 were removed" in said
