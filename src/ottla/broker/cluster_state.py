@@ -10,6 +10,7 @@ from ottla.broker.catalogue_log import CatalogueLog
 from ottla.broker.clock import now_ms
 from ottla.broker.current_leader import Leader
 from ottla.broker.deletions import Deletions
+from ottla.broker.descriptors import Descriptors, descriptor_limit
 from ottla.broker.events import GroupEvents
 from ottla.broker.health_watch import HealthWatch
 from ottla.broker.leadership import Leadership
@@ -21,6 +22,7 @@ from ottla.broker.node import Node
 from ottla.broker.offset_checkpoints import OffsetCheckpoints
 from ottla.broker.partitions import Partitions
 from ottla.broker.removals import Removals
+from ottla.broker.request_memory import request_memory
 from ottla.broker.request_scheduler import RequestScheduler
 from ottla.broker.topics import Topics
 from ottla.broker.turn import Turn
@@ -50,6 +52,8 @@ class ClusterState:
         self.clock = clock
         self.turn = Turn()
         self.scheduler = RequestScheduler()
+        self.request_memory = request_memory(config.number("queued.max.request.bytes"))
+        self.descriptors = Descriptors(descriptor_limit(), files.open_files_max if isinstance(files, OsFiles) else 0)
         self.cluster_id = ""
         self.catalogue = Catalogue(tuple(range(config.node_id, config.node_id + brokers)), config.text)
         checkpoints, removals = OffsetCheckpoints(files), Removals(files)

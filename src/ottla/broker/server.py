@@ -1,8 +1,8 @@
 """Bytes in, frames out, answers back: one connection at a time takes one request at a time, as Kafka does.
 
-It moves bytes and nothing else. A large frame is read straight into its own buffer; small ones are handled where the socket put them. While
-a request waits for its answer (a parked JoinGroup, a long poll), or the peer does not read, later frames wait, up to a bound. Answers that
-are there by the end of what was read, or of a turn of the loop, share one write.
+It moves bytes and nothing else. A frame that does not come whole is read straight into its own buffer; others are handled where the
+socket put them. While a request waits for its answer (a parked JoinGroup, a long poll), or the peer does not read, later frames wait, up to
+a bound. Answers that are there by the end of what was read, or of a turn of the loop, share one write.
 """
 
 import asyncio
@@ -14,7 +14,10 @@ from struct import Struct
 from typing import TYPE_CHECKING, cast
 
 from ottla.broker.api import Request
-from ottla.broker.dispatch import dispatch, read_request
+from ottla.broker.connection_quotas import quotas
+from ottla.broker.dispatch import dispatch, read_request, served_apis
+from ottla.broker.request_memory import SHORT_READ_BYTES
+from ottla.broker.unwritten_buffer import unwritten_buffer
 from ottla.core.errors import PeerError, StorageError
 from ottla.core.text import printable
 from ottla.core.wire import Buffer
@@ -24,14 +27,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.broker.server")
 
+TICK_S = 1.0
+IDLE_CHECK_S_MAX = 10.0
+IDLE_CHECKS = 4
+"""So often within connections.max.idle.ms, and at least every ten seconds: idle connections are closed so much late at most."""
 RECEIVE_BYTES = 256 * 1024
-"""One read takes at most this much while no frame is under way; the buffer is shared by all connections of a loop."""
+"""One read takes at most this much; the buffer is shared by all connections of a loop."""
 WAITING_BYTES_MAX = 1024 * 1024
 """Frames that wait behind a parked request: beyond this the socket is not read."""
 OUT_BYTES_MAX = 64 * 1024
 """So much of answers waits for those that follow; then it is written, and a peer that reads slowly is noticed."""
 
 _FRAME_SIZE = Struct(">i")
+_SIZE_BYTES = 4
 
 _NO_BUFFER = memoryview(b"")
 
@@ -43,14 +51,37 @@ class Server:
         self.node = node
         self.turn = node.cluster.turn
         self.connections: set[Connection] = set()
-        self.receive_buffer = bytearray(RECEIVE_BYTES)
+        self.receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
+        self.short_receive_buffer = self.receive_buffer[:SHORT_READ_BYTES]
+        self.request_memory = node.cluster.request_memory
         self.frame_bytes_max = node.cluster.config.number("socket.request.max.bytes")
-        self.connections_max = node.cluster.config.number("max.connections")
+        self.quotas = quotas(node.cluster.config, node.cluster.descriptors)
+        self.idle_s = node.cluster.config.number("connections.max.idle.ms") / 1000
+        self.now_s = 0.0
+        """The loop's time as of the last tick: a second's precision is enough, and costs a connection nothing."""
+        self._idle_check_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
         self.is_stopping = False
 
     def connection(self) -> "Connection":
         """A protocol for a new socket."""
         return Connection(self)
+
+    def begin_ticking(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From now on until it closes."""
+        self._timer = loop.call_later(TICK_S, self.begin_ticking, loop)
+        self.tick(loop.time())
+
+    def tick(self, now_s: float) -> None:
+        """Called once a second: closes who is idle, and who keeps memory that others wait for."""
+        self.now_s = now_s
+        self.request_memory.tick(now_s)
+        if now_s >= self._idle_check_s:
+            self._idle_check_s = now_s + min(self.idle_s / IDLE_CHECKS, IDLE_CHECK_S_MAX)
+            self.node.cluster.descriptors.check()
+            if self.idle_s >= 0:
+                for connection in [connection for connection in self.connections if connection.is_idle(now_s - self.idle_s)]:
+                    connection.give_up(f"nothing was sent or received for {self.idle_s:g} s (connections.max.idle.ms)")
 
     def stop_reading(self) -> None:
         """Takes no request any more; what is under way may still be answered."""
@@ -60,6 +91,8 @@ class Server:
 
     def close(self) -> None:
         """Closes every connection at once; what they wait for is dropped."""
+        if self._timer is not None:
+            self._timer.cancel()
         for connection in list(self.connections):
             connection.write_out()
             connection.transport.abort()
@@ -69,25 +102,33 @@ class Connection(asyncio.BufferedProtocol):
     """One socket: asyncio's buffered protocol, so that a frame's bytes are written once, where they stay."""
 
     __slots__ = (
-        "client_host", "closed", "filled", "frame", "handling", "out", "out_bytes", "parked", "read_paused", "request", "server",
-        "transport", "waiting", "waiting_bytes", "write_paused",
+        "address", "client_host", "closed", "filled", "frame", "handling", "held", "memory", "moved_s", "out", "out_bytes", "parked",
+        "read_paused", "reading_bytes", "request", "server", "since_s", "transport", "unsent", "waiting", "waiting_bytes",
+        "waits_for_memory", "write_paused",
     )  # fmt: skip
 
     transport: asyncio.Transport
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.client_host = ""
+        self.client_host = self.address = ""
+        self.memory = server.request_memory
         self.frame: bytearray | None = None
         self.filled = 0
+        self.held = 0
+        self.since_s = 0.0
+        self.moved_s = 0.0
+        self.unsent = 0
+        self.waits_for_memory = False
         self.parked = False
         self.request: Request | None = None
         self.handling = False
         self.write_paused = False
         self.read_paused = False
         self.closed = False
-        self.waiting: deque[bytearray] = deque()
+        self.waiting: deque[memoryview] = deque()
         self.waiting_bytes = 0
+        self.reading_bytes = 0
         self.out: list[Buffer] = []
         self.out_bytes = 0
 
@@ -97,30 +138,75 @@ class Connection(asyncio.BufferedProtocol):
         """A socket is open."""
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        self.client_host = java_address(peer[0]) if peer else "/"
-        if self.server.is_stopping or len(self.server.connections) >= self.server.connections_max:
+        server, self.address = self.server, peer[0] if peer else ""
+        self.client_host = java_address(self.address) if peer else "/"
+        if server.is_stopping or not server.quotas.admit(self.address, server.now_s):
             self.closed = True
             self.transport.abort()
             return
-        self.server.connections.add(self)
+        self.moved_s = server.now_s
+        server.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone: answers that come later go nowhere."""
         self.closed = True
-        self.waiting.clear()
+        self._drop_frames()
         self.out.clear()
-        self.frame = None
-        self.server.connections.discard(self)
+        if self in self.server.connections:
+            self.server.connections.remove(self)
+            self.server.quotas.leave(self.address)
         if self.request is not None:
             self.request.gone()
             self.request = None
 
     def stop_reading(self) -> None:
         """The broker stops: what this peer sent and nobody has looked at is dropped."""
+        self._drop_frames()
+        self._set_reading()
+
+    def _drop_frames(self) -> None:
         self.waiting.clear()
-        if not (self.read_paused or self.transport.is_closing()):
-            self.transport.pause_reading()
-        self.read_paused = True
+        self.waiting_bytes = 0
+        self.frame = None
+        self.reading_bytes = 0
+        if self.held:
+            self.memory.give(self, self.held)
+
+    def _set_reading(self) -> None:
+        paused = self.server.is_stopping or self.waits_for_memory or self.waiting_bytes > WAITING_BYTES_MAX
+        if paused != self.read_paused and not (self.closed or self.transport.is_closing()):
+            self.read_paused = paused
+            if paused:
+                self.transport.pause_reading()
+            else:
+                self.transport.resume_reading()
+
+    # what the server asks once in a while
+
+    def is_idle(self, before_s: float) -> bool:
+        """Whether no byte has moved since `before_s`, and nothing of ours keeps them from moving."""
+        if self.write_paused:
+            unsent = self.transport.get_write_buffer_size()
+            if unsent != self.unsent:
+                self.unsent, self.moved_s = unsent, self.server.now_s
+        return self.moved_s < before_s and not (self.parked or self.waits_for_memory)
+
+    @property
+    def missing(self) -> int:
+        """Bytes until the frame under way is complete; 0 when none is."""
+        return 0 if self.frame is None else len(self.frame) - self.filled
+
+    def wait_for_memory(self, waits: bool) -> None:
+        """Memory for requests is short: no more is read for now. Or it is there again."""
+        self.waits_for_memory = waits
+        self.since_s = self.server.now_s
+        self._set_reading()
+
+    def give_up(self, why: str) -> None:
+        """Closes at once: what has not been sent is not waited for."""
+        log.warning("closing the connection from %s: %s", self.client_host, why)
+        self.closed = True
+        self.transport.abort()
 
     def pause_writing(self) -> None:
         """The peer reads slowly: take nothing more from it until it has."""
@@ -133,23 +219,22 @@ class Connection(asyncio.BufferedProtocol):
         self.write_out()
 
     def get_buffer(self, sizehint: int) -> Buffer:
-        """Where the next bytes go: the rest of the frame under way, or the shared buffer behind what it holds of an unfinished size."""
+        """Where the next bytes go: the rest of the frame under way, or the shared buffer; and few of them while memory is short."""
         if self.frame is None:
-            return self.server.receive_buffer
-        return memoryview(self.frame)[self.filled :]
+            return self.server.short_receive_buffer if self.memory.is_short else self.server.receive_buffer
+        return memoryview(self.frame)[self.filled : self.filled + SHORT_READ_BYTES if self.memory.is_short else None]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes have come."""
         if self.closed:
             return
+        self.moved_s = self.server.now_s
         try:
             if self.frame is None:
-                self._take_frames(memoryview(self.server.receive_buffer)[:nbytes])
+                self._take_frames(self.server.receive_buffer[:nbytes])
             else:
-                self.filled += nbytes
-                if self.filled == len(self.frame):
-                    self._frame_is_full(self.frame)
-        except (PeerError, StorageError) as error:
+                self._fill_frame(self.frame, nbytes)
+        except (PeerError, StorageError, OSError) as error:
             self._refuse(error)
         if self.out:
             self.write_out()
@@ -158,33 +243,37 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take_frames(self, data: memoryview) -> None:
         at, end = 0, len(data)
-        while end - at >= 4 and not self.closed:
+        while end - at >= _SIZE_BYTES and not self.closed:
             (size,) = _FRAME_SIZE.unpack_from(data, at)
             if not 0 < size <= self.server.frame_bytes_max:
                 raise self._impossible(size)
-            if at + 4 + size > end:
+            if at + _SIZE_BYTES + size > end:
                 break
-            self._take_frame(data[at + 4 : at + 4 + size])
-            at += 4 + size
+            self._take_frame(data[at + _SIZE_BYTES : at + _SIZE_BYTES + size])
+            at += _SIZE_BYTES + size
         if at < end and not self.closed:
             self._begin_frame(data[at:])
 
     def _begin_frame(self, part: memoryview) -> None:
         # Fewer than four bytes do not tell the size yet: a frame of four is begun, and grows when they are there.
-        size = self._frame_size(part[:4]) if len(part) >= 4 else 0
-        self.frame = bytearray(4 + size)
+        size = self._frame_size(part[:_SIZE_BYTES]) if len(part) >= _SIZE_BYTES else 0
+        self.frame = unwritten_buffer(_SIZE_BYTES + size)
         self.frame[: len(part)] = part
         self.filled = len(part)
+        self.since_s = self.server.now_s
+        self.memory.take(self, len(part))
 
-    def _frame_is_full(self, frame: bytearray) -> None:
-        size = self._frame_size(frame[:4])
-        if len(frame) == 4 and size > 0:
-            self.frame = bytearray(4 + size)
-            self.frame[:4] = frame
+    def _fill_frame(self, frame: bytearray, size: int) -> None:
+        self.filled += size
+        if self.filled < len(frame):
+            self.memory.take(self, size)
             return
         self.frame = None
-        self.filled = 0
-        self._take_frame(memoryview(frame)[4:])
+        self.memory.give(self, self.filled - size)
+        if len(frame) == _SIZE_BYTES:
+            self._begin_frame(memoryview(frame))
+        else:
+            self._take_frame(memoryview(frame)[_SIZE_BYTES:])
 
     def _frame_size(self, prefix: Buffer) -> int:
         size = int.from_bytes(prefix, "big", signed=True)
@@ -199,26 +288,27 @@ class Connection(asyncio.BufferedProtocol):
         if not (self.parked or self.write_paused or self.waiting):
             self._handle(frame)
             return
-        self.waiting.append(bytearray(frame))  # a handler may write into its frame
+        if frame.obj is self.server.receive_buffer.obj:
+            frame = memoryview(bytearray(frame))
+        self.waiting.append(frame)
         self.waiting_bytes += len(frame)
-        if self.waiting_bytes > WAITING_BYTES_MAX and not self.read_paused:
-            self.read_paused = True
-            self.transport.pause_reading()
+        self.memory.take(self, len(frame))
+        self._set_reading()
 
     def go_on(self) -> None:
         """Takes the frames that wait, as far as nothing holds them back any more; what they are answered is still to be written."""
         while self.waiting and not (self.parked or self.write_paused or self.closed):
             frame = self.waiting.popleft()
             self.waiting_bytes -= len(frame)
+            self.memory.give(self, len(frame))
             try:
-                self._handle(memoryview(frame))
-            except (PeerError, StorageError) as error:
+                self._handle(frame)
+            except (PeerError, StorageError, OSError) as error:
                 self._refuse(error)
             except Exception as error:  # noqa: BLE001 - said in the log; nobody above would close this connection
                 self._fail(error)
-        if self.read_paused and self.waiting_bytes <= WAITING_BYTES_MAX and not (self.closed or self.server.is_stopping):
-            self.read_paused = False
-            self.transport.resume_reading()
+        if self.read_paused:
+            self._set_reading()
 
     # requests and answers
 
@@ -233,17 +323,24 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             self.handling = False
             request.buffer = _NO_BUFFER  # thousands may be parked
+            if request.reading is not None:
+                self.reading_bytes = len(frame)
+                self.memory.take(self, self.reading_bytes)
 
     def _answer(self, parts: list[Buffer]) -> None:
         assert self.parked, "a request was answered twice"
         self.parked = False
         self.request = None
+        if self.reading_bytes:
+            self.memory.give(self, self.reading_bytes)
+            self.reading_bytes = 0
         if parts and not self.closed:
             self.out += parts
             self.out_bytes += sum(map(len, parts))
             if self.out_bytes > OUT_BYTES_MAX:
                 self.write_out()
         if not self.handling:  # the answer to a parked request: whoever waited behind it may go on
+            self.moved_s = self.server.now_s
             self.server.turn.answered(self)
 
     def write_out(self) -> None:
@@ -258,13 +355,13 @@ class Connection(asyncio.BufferedProtocol):
                 self.transport.writelines(out)
         self.out_bytes = 0
 
-    def _refuse(self, error: PeerError | StorageError) -> None:
-        # A disk that fails where the answer has no place for it: the client tries again, as after a broker's crash.
+    def _refuse(self, error: PeerError | StorageError | OSError) -> None:
+        # A disk that fails where the answer has no place for it, no descriptor to load a message's module: the client tries again.
         log.warning("closing the connection from %s: %s", self.client_host, printable(str(error)))
         self._close()
 
     def _fail(self, error: Exception) -> None:
-        if isinstance(error, (PeerError, StorageError)):  # a request that was not finished when its frame was handled
+        if isinstance(error, (PeerError, StorageError, OSError)):  # a request that was not finished when its frame was handled
             self._refuse(error)
             return
         # Our own bug: a client that is told nothing would wait for ever.
@@ -290,8 +387,10 @@ def java_address(address: str) -> str:
 
 async def listen(node: "Node", host: str, port: int) -> tuple[Server, asyncio.AbstractServer, int]:
     """Opens the listener (port 0: any free one). Returns the server, asyncio's, and the port."""
+    served_apis()  # now: later there may be no file descriptor left to find them with
     server = Server(node)
     loop = asyncio.get_running_loop()
     factory: Callable[[], asyncio.BaseProtocol] = server.connection
     sockets = await loop.create_server(factory, host, port, backlog=1024)
+    server.begin_ticking(loop)
     return server, sockets, int(sockets.sockets[0].getsockname()[1])

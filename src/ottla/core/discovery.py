@@ -14,8 +14,8 @@ T = TypeVar("T")
 def drop_ins(package: ModuleType, constant: str, kind: type[T]) -> dict[str, T]:
     """Every module of `package` by its file name, as the `kind` that its `constant` holds.
 
-    Raises TypeError, naming the file, when the constant is missing or of another kind: a drop-in that is silently left out would be
-    found by a user.
+    Raises TypeError, naming the file, when the constant is missing or of another kind, and LookupError when there is no module at all (a
+    directory that cannot be read looks like that): a drop-in that is silently left out would be found by a user.
     """
     found: dict[str, T] = {}
     for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):
@@ -25,4 +25,6 @@ def drop_ins(package: ModuleType, constant: str, kind: type[T]) -> dict[str, T]:
         if not isinstance(value, kind):
             raise TypeError(f"{package.__name__}.{info.name} must hold {constant}, a {kind.__name__}")
         found[info.name] = value
+    if not found:
+        raise LookupError(f"{package.__name__} has no modules, or its directory cannot be read: {', '.join(package.__path__)}")
     return found

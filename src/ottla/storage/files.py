@@ -138,8 +138,17 @@ class OsFile:
 
     def _reopen(self, flags: int = 0) -> int:
         self._files.make_room()
-        self._descriptor = os.open(self._files.absolute(self._path), os.O_RDWR | os.O_CLOEXEC | flags, 0o644)
         self._opened = self._files.opened
+        path, flags = self._files.absolute(self._path), os.O_RDWR | os.O_CLOEXEC | flags
+        try:
+            self._descriptor = os.open(path, flags, 0o644)
+        except OSError as error:
+            # Others of the process took what was meant for files: those of this thread make room for one another.
+            if error.errno not in _TOO_MANY or not self._opened:
+                raise
+            for other in list(self._opened):
+                other.close()
+            self._descriptor = os.open(path, flags, 0o644)
         self._opened[self] = None
         return self._descriptor
 
@@ -217,7 +226,7 @@ class OsFiles:
         if open_files_max is None:
             soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
             open_files_max = 4096 if soft == resource.RLIM_INFINITY else max(16, soft // 4)
-        self._open_files_max = open_files_max
+        self.open_files_max = open_files_max
         with _told("make", self._root):
             os.makedirs(self._root, exist_ok=True)
 
@@ -255,7 +264,7 @@ class OsFiles:
 
     def make_room(self) -> None:
         opened = self.opened
-        while len(opened) >= self._open_files_max:
+        while len(opened) >= self.open_files_max:
             next(iter(opened)).close()
 
     def lock(self) -> None:

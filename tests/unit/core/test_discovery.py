@@ -33,3 +33,10 @@ def test_a_file_without_its_constant_is_an_error_that_names_it(package: Path) ->
     (package / "two.py").write_text("THING = 'not a number'")
     with pytest.raises(TypeError, match=r"droppable\.two must hold THING, a int"):
         drop_ins(droppable, "THING", int)
+
+
+def test_a_directory_without_modules_is_an_error(package: Path) -> None:
+    import droppable
+
+    with pytest.raises(LookupError, match="droppable has no modules, or its directory cannot be read"):
+        drop_ins(droppable, "THING", int)

@@ -210,3 +210,24 @@ def test_a_root_that_is_gone_has_no_volume(tmp_path: Path) -> None:
     (tmp_path / "data").rmdir()
     with pytest.raises(StorageError, match="cannot look at"):
         files.volume()
+
+
+def test_a_thread_makes_room_when_others_took_all_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = OsFiles(tmp_path)
+    first = files.open("first")
+    first.append(b"1")
+    open_really = os.open
+
+    def full(*arguments) -> int:
+        if files.opened:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return open_really(*arguments)
+
+    monkeypatch.setattr(os, "open", full)
+    second = files.open("second")
+    second.append(b"2")
+    assert first.read(0, 1) == b"1"
+    assert second.read(0, 1) == b"2"
+    monkeypatch.setattr(os, "open", lambda *_: full() if files.opened else (_ for _ in ()).throw(OSError(errno.EMFILE, "Too many")))
+    with pytest.raises(StorageError, match="ulimit -n"):
+        files.open("third")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ottla.core.config.broker_settings import BROKER_SETTINGS, OTHER_UNITS
+from ottla.core.config.connection_overrides import connection_overrides
 from ottla.core.config.topic_settings import TOPIC_SETTINGS
 
 _CLEANER_TABLE_BYTES_MIN = 1024 * 1024
@@ -46,6 +47,17 @@ class BrokerConfig:
                 "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."
                 f" {_CLEANER_TABLE_BYTES_MIN + 1} bytes for each will do."
             )
+        self._check_connections()
+
+    def _check_connections(self) -> None:
+        try:
+            overrides = connection_overrides(self.text("max.connections.per.ip.overrides"))
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        if self.number("max.connections.per.ip") == 0 and not overrides:
+            raise ConfigError("max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.")
+        if 0 < self.number("queued.max.request.bytes") < self.number("socket.request.max.bytes"):
+            raise ConfigError("queued.max.request.bytes must be larger or equal to socket.request.max.bytes")
 
     def text(self, name: str) -> str:
         """The value of a setting as it is written, or as a setting in another unit gives it; "" when it has none."""

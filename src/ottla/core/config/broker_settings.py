@@ -17,6 +17,25 @@ _OWN_BROKER_SETTINGS = (
     number_setting(ConfigType.INT, "fetch.max.bytes", 57671680, "Most bytes in one answer to Fetch.", 1024),
     number_setting(ConfigType.INT, "socket.request.max.bytes", 104857600, "Largest request that is read, in bytes.", 1),
     number_setting(ConfigType.INT, "max.connections", INT_MAX, "Most connections at one time; the next one is closed.", 0),
+    number_setting(ConfigType.INT, "max.connections.per.ip", INT_MAX, "Most connections of one address; the next one is closed.", 0),
+    Setting(
+        name="max.connections.per.ip.overrides",
+        type=ConfigType.STRING,
+        default="",
+        doc="Other bounds for some addresses: host:connections, comma-separated, for example 127.0.0.1:200.",
+    ),
+    number_setting(
+        ConfigType.LONG,
+        "connections.max.idle.ms",
+        600000,
+        "A connection on which no byte moves for so long is closed, unless one of its requests is under way, in ms; negative: never.",
+    ),
+    number_setting(
+        ConfigType.LONG,
+        "queued.max.request.bytes",
+        -1,
+        "Bytes of requests, of all connections together, above which no more is read; -1 is 67108864 here (docs/memory.md).",
+    ),
     number_setting(ConfigType.INT, "group.min.session.timeout.ms", 6000, "Shortest session timeout that a member may ask for, in ms."),
     number_setting(ConfigType.INT, "group.max.session.timeout.ms", 1800000, "Longest session timeout that a member may ask for, in ms."),
     number_setting(

@@ -1,0 +1,57 @@
+"""How many of the process's file descriptors connections may take: the rest is for the storage's files, for modules and for what else runs.
+
+A connection that is accepted and then closed costs its client a retry; a log that cannot be opened costs everybody.
+"""
+
+import resource
+import socket
+from collections.abc import Callable
+from errno import EMFILE, ENFILE
+from logging import getLogger
+from typing import Final
+
+log = getLogger("ottla.broker.descriptors")
+
+OTHERS_MIN: Final = 32
+"""For imports, workers, the metrics' listener and the like; an eighth of all where that is more."""
+
+
+def descriptor_limit() -> int | None:
+    """The limit of this process (`ulimit -n`), None when there is none."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def connections_max(limit: int, files_max: int) -> int:
+    """What connections may take of `limit` descriptors when the storage may have `files_max` files open; a quarter in any case."""
+    return max(limit - files_max - max(OTHERS_MIN, limit // 8), limit // 4, 1)
+
+
+class Descriptors:
+    """The connections of all the process's brokers, and their bound."""
+
+    def __init__(self, limit: int | None, files_max: int) -> None:
+        self.limit = limit
+        self.connections = 0
+        self.connections_max = None if limit is None else connections_max(limit, files_max)
+        self._is_exhausted = False
+
+    @property
+    def are_left(self) -> bool:
+        """Whether one more connection may be taken."""
+        return self.connections_max is None or self.connections < self.connections_max
+
+    def check(self, open_one: Callable[[], socket.socket] = socket.socket) -> None:
+        """Says once when the process has no descriptor left, whoever took them, and once when it has some again."""
+        try:
+            open_one().close()
+        except OSError as error:
+            if error.errno not in (EMFILE, ENFILE):
+                raise
+            if not self._is_exhausted:
+                log.error("no file descriptor is left: new connections are closed, files cannot be opened; raise the limit (ulimit -n)")
+            self._is_exhausted = True
+            return
+        if self._is_exhausted:
+            log.warning("file descriptors are free again: connections are accepted")
+        self._is_exhausted = False

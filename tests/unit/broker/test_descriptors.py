@@ -1,0 +1,56 @@
+"""Descriptors: what connections may take, and that it is said once when none is left."""
+
+import errno
+import socket
+
+import pytest
+
+from ottla.broker.descriptors import Descriptors, connections_max, descriptor_limit
+
+
+@pytest.mark.parametrize(
+    ("limit", "files_max", "left"), [(1024, 256, 640), (256, 64, 160), (64, 16, 16), (1024, 0, 896), (20, 16, 5), (2, 16, 1)]
+)
+def test_connections_leave_some_for_files_and_all_else(limit: int, files_max: int, left: int) -> None:
+    assert connections_max(limit, files_max) == left
+
+
+def test_no_limit() -> None:
+    descriptors = Descriptors(None, 100)
+    descriptors.connections = 1_000_000
+    assert descriptors.are_left
+
+
+def test_the_limit_is_that_of_the_process() -> None:
+    assert descriptor_limit() is None or descriptor_limit() > 2
+
+
+def test_that_none_is_left_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    def none() -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    descriptors = Descriptors(100, 10)
+    descriptors.check()
+    descriptors.check(none)
+    descriptors.check(none)
+    descriptors.check()
+    descriptors.check()
+    assert [message.split(":")[0] for message in caplog.messages] == ["no file descriptor is left", "file descriptors are free again"]
+
+
+def test_the_check_keeps_no_descriptor_and_hides_no_other_error() -> None:
+    made: list[socket.socket] = []
+
+    def open_one() -> socket.socket:
+        made.append(socket.socket())
+        return made[-1]
+
+    descriptors = Descriptors(100, 10)
+    descriptors.check(open_one)
+    assert made[0].fileno() == -1
+
+    def broken() -> socket.socket:
+        raise OSError(errno.ENOMEM, "no memory")
+
+    with pytest.raises(OSError, match="no memory"):
+        descriptors.check(broken)
