@@ -8,6 +8,7 @@ import click
 
 from ottla import __version__
 from ottla.cli import commands
+from ottla.cli.standard_streams import open_standard_streams
 from ottla.core.extras import MissingExtraError
 
 
@@ -39,3 +40,4 @@ class DropInGroup(click.Group):
 @click.version_option(__version__, prog_name="ottla")
 def main() -> None:
     """Kafka consumer groups that you can run, see and replay."""
+    open_standard_streams()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.broker_verbs import read_verbs
+from ottla.cli.log_output import QueuedHandler
 
 if TYPE_CHECKING:
     from ottla.broker.task import BrokerTask
@@ -34,15 +35,21 @@ def command(listen: str, data: Path | None, settings: tuple[str, ...], brokers: 
     """Run a Kafka broker here, or several.
 
     When it is ready, it prints one line to stdout, `bootstrap.servers=HOST:PORT`, and with --metrics before it `metrics=URL`; logs go to
-    stderr. It stops cleanly on SIGTERM and SIGINT with exit status 0; 1 means that it could not start.
+    stderr; where that is not read, lines are dropped and counted. It stops cleanly on SIGTERM and SIGINT with exit status 0; 1 means
+    that it could not start.
 
     With --brokers it takes commands from stdin, one a line: `stop 2`, `start 2`, `add`, `move-leader TOPIC PARTITION BROKER`,
     `move-coordinator GROUP BROKER`, `coordinator GROUP`; each is answered by one line on stdout that begins with `ok` or `error`.
     """
-    level = logging.INFO if verbose else logging.WARNING
-    logging.basicConfig(stream=sys.stderr, level=level, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
     config = dict(_setting(text) for text in settings)
-    _serve(listen, data, config, brokers, metrics)
+    handler = QueuedHandler()
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(handlers=[handler], level=level, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
+    try:
+        _serve(listen, data, config, brokers, metrics)
+    finally:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -91,3 +91,38 @@ def test_a_broker_of_its_own_process_looks_for_garbage_now_and_then() -> None:
         "main(['broker', '--listen', '127.0.0.1:0'])\n"
     )
     assert subprocess.run([sys.executable, "-c", script], timeout=20, check=False, capture_output=True).returncode == 0
+
+
+def test_nobody_reads_its_log(tmp_path: Path) -> None:
+    """Each client that sends nonsense is a line of the log; more of them than a pipe holds must not stop the broker."""
+    with subprocess.Popen([OTTLA, "broker", "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        host, port = process.stdout.readline().decode().strip().split("=")[1].split(":")
+        for _ in range(1500):
+            with socket.create_connection((host, int(port)), timeout=10) as client:
+                client.sendall(b"\xff\xff\xff\xff")
+                assert client.recv(10) == b""
+        process.send_signal(signal.SIGTERM)
+        try:
+            _, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert errors.count(b"closing the connection") == 1500
+
+
+@pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- 2>&-"])
+def test_it_runs_without_stdin_and_stderr(closed: str) -> None:
+    command = f"exec {OTTLA} broker --listen 127.0.0.1:0 {closed}"
+    with subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        host, port = process.stdout.readline().strip().split("=")[1].split(":")
+        for _ in range(3):
+            with socket.create_connection((host, int(port)), timeout=10) as client:
+                client.sendall(b"\xff\xff\xff\xff")
+                assert client.recv(10) == b""
+        process.send_signal(signal.SIGTERM)
+        try:
+            assert process.wait(timeout=10) == 0
+        finally:
+            process.kill()
