@@ -3,7 +3,8 @@
 - a group of 1,000 members formed from nothing, right after the broker's start and warm. A member that is synced while others still join
   hears of it by its next heartbeat: so it is measured with beats every 3 s, as clients have them, and with beats every 100 ms
 - all of 10, 100, 1,000 members join again and are synced: the first time after the start, and warm
-- OffsetCommit with 1 and with 100 partitions a request, and Heartbeat: 8 connections, 5 requests under way on each
+- OffsetCommit with 1 and with 100 partitions a request, without metadata, with "m" and with texts of 1 to 60 bytes, and Heartbeat:
+  8 connections, 5 requests under way on each
 - memory a member, the connections being there already, after a rebalance: groups of 1,000, one of 5,000
 
 Each broker runs alone, on a new process and directory for everything that is measured right after the start. What the driver itself used
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from statistics import median
 from typing import Any
 
@@ -31,6 +33,8 @@ CONNECTIONS, IN_FLIGHT = 8, 5
 DIFFERENT_COMMITS = 64
 IMPATIENT_MS = 100
 TOPIC = "groups"
+METADATA = {"": [b""], ', metadata "m"': [b"m"], ", metadata of 1-60 bytes": [b"x" * (1 + number * 7 % 60) for number in range(60)]}
+"""By what is added to the metric's name."""
 AS_FAST = "<= Apache Kafka"
 IS_SMALL = at_most(3_000)
 
@@ -130,8 +134,8 @@ def rejoined(members: int, when: str) -> Metric:
     return Metric(f"{members:,} members rejoin, {when}", "ms", AS_FAST if has_target else "", at_most_kafkas if has_target else None)
 
 
-def commits(partitions: int, groups: str, when: str) -> Metric:
-    what = f"OffsetCommit, {partitions} partition{'s' * (partitions > 1)} a request, {groups}, {when}"
+def commits(partitions: int, groups: str, when: str, metadata: str = "") -> Metric:
+    what = f"OffsetCommit, {partitions} partition{'s' * (partitions > 1)} a request{metadata}, {groups}, {when}"
     return (
         Metric(what, "k offsets/s", ">= half of Apache Kafka's", at_least_half_of_kafkas) if when == "warm" else Metric(what, "k offsets/s")
     )
@@ -195,13 +199,13 @@ def small_groups(bench: Bench, peer: Any) -> None:
         driver.close()
 
 
-def commit_requests(driver: GroupDriver, partitions: int) -> list[list[bytes]]:
+def commit_requests(driver: GroupDriver, partitions: int, metadata: list[bytes]) -> list[list[bytes]]:
     """For each connection requests about partitions of its own, with offsets that go up."""
     requests = []
     for number, member in enumerate(driver.connections):
         own = range(number * partitions, (number + 1) * partitions)
         named = (member.group.name, member.generation, member.member_id, TOPIC.encode(), own)
-        requests.append([commit_frame(*named, offset) for offset in range(DIFFERENT_COMMITS)])
+        requests.append([commit_frame(*named, offset, metadata) for offset in range(DIFFERENT_COMMITS)])
     return requests
 
 
@@ -224,13 +228,13 @@ def streams(bench: Bench, peer: Any) -> None:
             for name in set(names):
                 driver.wait_for_coordinator(name)
             driver.form(names)
-            for partitions in (1, many):
-                requests = commit_requests(driver, partitions)
+            for partitions, (what, metadata) in product((1, many), METADATA.items()):
+                requests = commit_requests(driver, partitions, metadata)
                 check_commit(driver, requests[0][0])
-                if groups == "one group" and partitions == 1:
+                if groups == "one group" and partitions == 1 and not what:
                     bench.add_rate(commits(1, groups, "first seconds after start"), peer, driver, requests, IN_FLIGHT)
                 driver.stream(requests, IN_FLIGHT, bench.size.seconds)
-                bench.add_rate(commits(partitions, groups, "warm"), peer, driver, requests, IN_FLIGHT, partitions)
+                bench.add_rate(commits(partitions, groups, "warm", what), peer, driver, requests, IN_FLIGHT, partitions)
         beat(bench, peer, driver, IN_FLIGHT)
     with GroupDriver(peer.bootstrap_servers, bench.size.members[-1], heartbeat_ms=IMPATIENT_MS) as driver:
         driver.wait_for_coordinator("beating")

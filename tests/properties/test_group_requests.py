@@ -24,7 +24,9 @@ int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
 milliseconds = st.integers(-(2**31), 2**31 - 1)
 who = {"group_id": text, "member_id": text, "group_instance_id": nullable}
-metadata = st.sampled_from(["", None]) | nullable
+metadata = (
+    st.sampled_from(["", None, "m", "ä"]) | st.text("xyz", min_size=3, max_size=3) | st.text("ü", min_size=62, max_size=65) | nullable
+)
 partition = st.fixed_dictionaries(
     {
         "partition_index": int32,
@@ -35,7 +37,7 @@ partition = st.fixed_dictionaries(
 ) | st.fixed_dictionaries(
     {"partition_index": int32, "committed_offset": int64, "committed_leader_epoch": int32, "committed_metadata": metadata}
 )
-topic = st.fixed_dictionaries({"name": text, "topic_id": st.none() | st.uuids(), "partitions": st.lists(partition, max_size=5)})
+topic = st.fixed_dictionaries({"name": text, "topic_id": st.none() | st.uuids(), "partitions": st.lists(partition, max_size=8)})
 REQUESTS: dict[int, tuple[range, st.SearchStrategy[dict[str, Any]], Callable[..., Any]]] = {
     12: (range(5), st.fixed_dictionaries({**who, "generation_id": int32}), read_heartbeat),
     11: (

@@ -7,6 +7,7 @@ members, and it is no codec: ottla.testing.raw_client speaks every version.
 
 import struct
 from collections.abc import Sequence
+from itertools import cycle
 from typing import NamedTuple
 
 JOIN_GROUP, JOIN_GROUP_VERSION = 11, 9
@@ -78,9 +79,18 @@ def heartbeat_frame(group: bytes, generation: int, member_id: bytes) -> bytes:
     return frame(HEARTBEAT, HEARTBEAT_VERSION, body)
 
 
-def commit_frame(group: bytes, generation: int, member_id: bytes, topic: bytes, partitions: Sequence[int], offset: int) -> bytes:
-    """OffsetCommit of the same offset for several partitions of one topic."""
-    each = b"".join(_OFFSET.pack(partition, offset, -1) + b"\1" + _NO_TAGS for partition in partitions)  # metadata ""
+def commit_frame(
+    group: bytes,
+    generation: int,
+    member_id: bytes,
+    topic: bytes,
+    partitions: Sequence[int],
+    offset: int,
+    metadata: Sequence[bytes] = (b"",),
+) -> bytes:
+    """OffsetCommit of the same offset for several partitions of one topic; `metadata` is gone through again and again."""
+    texts = cycle(map(compact, metadata))
+    each = b"".join(_OFFSET.pack(partition, offset, -1) + text + _NO_TAGS for partition, text in zip(partitions, texts))
     topics = b"\2" + compact(topic) + varint(len(partitions) + 1) + each + _NO_TAGS
     head = compact(group) + _GENERATION.pack(generation) + compact(member_id) + _NULL
     return frame(OFFSET_COMMIT, OFFSET_COMMIT_VERSION, head + topics + _NO_TAGS)

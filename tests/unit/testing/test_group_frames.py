@@ -64,14 +64,15 @@ def test_sync(count: int) -> None:
 def test_heartbeat_and_commit() -> None:
     expected: dict[str, Any] = {"group_id": "flights", "generation_id": 7, "member_id": "driver-1"}
     assert read_request(group_frames.heartbeat_frame(b"flights", 7, b"driver-1"), 12, 4) == build_request(12, 4, expected)
-    partitions = [{"partition_index": each, "committed_offset": 42, "committed_metadata": ""} for each in range(200)]
+    texts = ["", "a", "note"]
+    partitions = [{"partition_index": each, "committed_offset": 42, "committed_metadata": texts[each % 3]} for each in range(200)]
     expected = {
         "group_id": "flights",
         "generation_id_or_member_epoch": 7,
         "member_id": "driver-1",
         "topics": [{"name": "t", "partitions": partitions}],
     }
-    committing = group_frames.commit_frame(b"flights", 7, b"driver-1", b"t", range(200), 42)
+    committing = group_frames.commit_frame(b"flights", 7, b"driver-1", b"t", range(200), 42, [text.encode() for text in texts])
     assert read_request(committing, 8, 9) == build_request(8, 9, expected)
 
 

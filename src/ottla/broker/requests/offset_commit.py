@@ -4,21 +4,26 @@ v2-4 have a retention time; v6+ the leader epoch; v7+ the instance id; v8+ is fl
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple
 
 from ottla.core.errors import PeerError
-from ottla.core.fields import COMPACT, PLAIN, Fields, bounded, int32, int64
+from ottla.core.fields import COMPACT, PLAIN, Fields, bounded, int32, int64, uvarint
 
 FIRST_FLEXIBLE_VERSION: Final = 8
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 NO_RETENTION: Final = -1
 PARTITIONS_MAX: Final = 20_000
 """Topics and partitions in one request. Apache Kafka refuses fewer: their records must fit into one batch of `max.message.bytes`."""
-# A partition whose metadata is empty or null, as clients mostly send it: number, offset, epoch, length of the metadata, tags.
+
+# A partition up to its metadata: number, offset, epoch, length of the metadata. Tags follow the metadata in flexible versions.
 _OLD: Final = Struct(">iqh")
 _WITH_EPOCH: Final = Struct(">iqih")
-_FLEXIBLE: Final = Struct(">iqiBB")
+_FLEXIBLE: Final = Struct(">iqiB")
+_ONE_BYTE_LENGTH_MAX: Final = 0x7F
+_TEXT_BYTES_MAX: Final = 32_767
+_ROWS_KEPT: Final = 1024
 
 
 class AskedTopic(NamedTuple):
@@ -78,49 +83,94 @@ def _topic(data: bytes, at: int, version: int, fields: Fields, partitions_max: i
         key, at = fields.text(data, at)
     count, at = fields.length(data, at)
     _few(count, partitions_max)
-    columns = _without_metadata(data, at, version, count)
+    flexible = version >= FIRST_FLEXIBLE_VERSION
+    head = _OLD if version <= 5 else _FLEXIBLE if flexible else _WITH_EPOCH
+    columns = _of_one_size(data, at, count, head, flexible) if count > 1 else None
     if columns is None:
-        return _one_by_one(data, at, version, fields, key, count)
-    partitions, offsets, epochs, end = columns
-    return AskedTopic(key, partitions, offsets, epochs, None), fields.end(data, end)
+        columns = _flexible_one_by_one(data, at, count) if flexible else _one_by_one(data, at, count, head)
+    partitions, offsets, epochs, metadata, end = columns
+    return AskedTopic(key, partitions, offsets, epochs, metadata), fields.end(data, end)
 
 
-def _without_metadata(data: bytes, at: int, version: int, count: int) -> tuple[Sequence[int], Sequence[int], Sequence[int], int] | None:
-    """The columns and where they end, if no partition has metadata or tags: then all are of one size.
+_Columns = tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[str] | None, int]
+"""Those of an AskedTopic, and where they end."""
 
-    The first one begins where it must; as long as each is of that size, so does the next.
+
+def _of_one_size(data: bytes, at: int, count: int, head: Struct, flexible: bool) -> _Columns | None:
+    """The columns, if the metadata of all partitions have one size, mostly none, and there are no tags.
+
+    The first partition begins where it must; as long as each has the same size, so does the next.
     """
-    row = _OLD if version <= 5 else _FLEXIBLE if version >= FIRST_FLEXIBLE_VERSION else _WITH_EPOCH
+    length = head.unpack_from(data, at)[-1]
+    null = 0 if flexible else -1
+    size = max(0, length - 1 if flexible else length)
+    row = head if not (size or flexible) else _row(head.format, size, flexible)
     end = at + count * row.size
-    if count == 0 or end > len(data):
+    if end > len(data) or length < null or (flexible and length > _ONE_BYTE_LENGTH_MAX):
         return None
-    if count == 1:
-        number, offset, *rest = row.unpack_from(data, at)
-        columns: list[tuple[int, ...]] = [(number,), (offset,), *((each,) for each in rest)]
-    else:
-        columns = list(zip(*row.iter_unpack(data[at:end]), strict=True))
-    if version >= FIRST_FLEXIBLE_VERSION:
-        partitions, offsets, epochs, lengths, tags = columns
-        plain = tags.count(0) == count and lengths.count(1) + lengths.count(0) == count
-    else:
-        partitions, offsets, *more, lengths = columns
-        epochs = more[0] if more else (-1,) * count
-        plain = lengths.count(0) + lengths.count(-1) == count
-    return (partitions, offsets, epochs, end) if plain else None
+    if size and head.unpack_from(data, end - row.size)[-1] != length:
+        return None
+    columns = list(zip(*row.iter_unpack(data[at:end]), strict=True))
+    if flexible and columns.pop().count(0) != count:
+        return None
+    texts = columns.pop() if size else None
+    lengths = columns.pop()
+    if lengths.count(length) != count and (size or lengths.count(null) + lengths.count(null + 1) != count):
+        return None
+    partitions, offsets = columns[:2]
+    epochs = columns[2] if len(columns) > 2 else (-1,) * count
+    return partitions, offsets, epochs, None if texts is None else [text.decode() for text in texts], end
 
 
-def _one_by_one(data: bytes, at: int, version: int, fields: Fields, key: str | bytes, count: int) -> tuple[AskedTopic, int]:
-    partitions, offsets, epochs, metadata = [], [], [], []
+@lru_cache(maxsize=_ROWS_KEPT)
+def _row(head: str, size: int, flexible: bool) -> Struct:
+    """A whole partition with metadata of a size."""
+    return Struct(head + (f"{size}s" if size else "") + ("B" if flexible else ""))
+
+
+def _flexible_one_by_one(data: bytes, at: int, count: int) -> _Columns:
+    rows = []
+    has_metadata = False
+    unpack = _FLEXIBLE.unpack_from
     for _ in range(count):
-        number, at = int32(data, at)
-        offset, at = int64(data, at)
-        epoch = -1
-        if version >= 6:
-            epoch, at = int32(data, at)
-        text, at = fields.nullable_text(data, at)
-        at = fields.end(data, at)
-        partitions.append(number)
-        offsets.append(offset)
-        epochs.append(epoch)
-        metadata.append(text or "")
-    return AskedTopic(key, partitions, offsets, epochs, metadata if any(metadata) else None), fields.end(data, at)
+        number, offset, epoch, length = unpack(data, at)
+        at += _FLEXIBLE.size
+        if length > _ONE_BYTE_LENGTH_MAX:
+            length, at = uvarint(data, at - 1)
+            if length > _TEXT_BYTES_MAX + 1:
+                raise PeerError(f"metadata of {length - 1} bytes, where {_TEXT_BYTES_MAX} are allowed")
+        text = ""
+        if length > 1:
+            end = at + length - 1
+            text = data[at:end].decode()
+            at = end
+            has_metadata = True
+        rows.append((number, offset, epoch, text))
+        at = at + 1 if data[at] == 0 else COMPACT.end(data, at)
+    return _columns(rows, has_metadata, at)
+
+
+def _one_by_one(data: bytes, at: int, count: int, head: Struct) -> _Columns:
+    rows = []
+    has_metadata = False
+    unpack, head_bytes = head.unpack_from, head.size
+    for _ in range(count):
+        number, offset, *epochs, length = unpack(data, at)
+        at += head_bytes
+        text = ""
+        if length > 0:
+            end = at + length
+            text = data[at:end].decode()
+            at = end
+            has_metadata = True
+        elif length < -1:
+            raise PeerError(f"metadata of length {length}")
+        rows.append((number, offset, epochs[0] if epochs else -1, text))
+    return _columns(rows, has_metadata, at)
+
+
+def _columns(rows: list[tuple[int, int, int, str]], has_metadata: bool, end: int) -> _Columns:
+    if not rows:
+        return (), (), (), None, end
+    partitions, offsets, epochs, metadata = zip(*rows, strict=True)
+    return partitions, offsets, epochs, metadata if has_metadata else None, end

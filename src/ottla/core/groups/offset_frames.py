@@ -1,9 +1,10 @@
 """Records of offsets as they lie in a batch, many at once: the same bytes that each record's key and value would give one by one.
 
-Only the offset that no metadata comes with, and that does not say when it expires, has a short cut here: that is how clients commit.
+The records of a topic differ in a few numbers and in their metadata; one struct packs all whose metadata have the same size. Only offsets
+that say when they expire (OffsetCommit v2-4) are encoded one by one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
 from struct import Struct
@@ -14,23 +15,32 @@ from ottla.core.groups.records import NO_TOPIC_ID, GroupRecord, encode_key, enco
 from ottla.core.records.record import put_varint
 from ottla.core.wire import Writer
 
-_ONE_BYTE: Final = 1 << 6
-_TWO_BYTES: Final = 1 << 13
-"""Offsets in a batch below these take one byte and two, zig-zag."""
+_FIRST_OF_WIDTH: Final = (0, 0, 1 << 6, 1 << 13, 1 << 20, 1 << 27, 1 << 31)
+"""The first number in a batch that takes so many bytes as a zig-zag varint."""
 _KEPT: Final = 4096
 
 
-class _Shape(NamedTuple):
-    """All bytes of a topic's records but the numbers: offset in the batch, partition, offset, epoch, time of the commit."""
+class _Sized(NamedTuple):
+    """What is the same in all records whose keys, numbers and metadata have the same sizes.
 
-    narrow: Struct
-    narrow_head: bytes
-    wide: Struct
-    wide_head: bytes
-    key: bytes
+    `head`: the record's size and attributes; `value`: the value's size and version; `prefix`: the metadata's size.
+    """
+
+    pack: Callable[..., bytes]
+    head: bytes
     value: bytes
-    before_time: bytes
+    prefix: bytes
+
+
+class _Topic(NamedTuple):
+    """What is the same in all records of a topic whose numbers have the same size.
+
+    `key`: the key up to the partition, after its size; `tail`: the end of the value and of the record; `bare`: without metadata.
+    """
+
+    key: bytes
     tail: bytes
+    bare: _Sized
 
 
 def frame_records(records: Sequence[GroupRecord], first: int) -> bytes:
@@ -50,49 +60,82 @@ def frame_offsets(commit: CommittedOffsets, first: int) -> bytes:
     parts: list[bytes] = []
     for topic in commit.topics:
         end = first + len(topic.partitions)
-        if topic.metadata is None and end <= _TWO_BYTES:
-            parts += _frame_topic(commit, topic, first)
+        width = 1 if end <= _FIRST_OF_WIDTH[2] else _width(first)
+        if end <= _FIRST_OF_WIDTH[width + 1]:
+            parts += _frame_part(commit, topic, first, width)
         else:
-            alone = CommittedOffsets(commit.group_id, (topic,), commit_timestamp_ms=commit.commit_timestamp_ms)
-            parts.append(frame_records(tuple(alone), first))
+            _frame_by_width(parts, commit, topic, first)
         first = end
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _frame_topic(commit: CommittedOffsets, topic: TopicOffsets, first: int) -> list[bytes]:
-    count = len(topic.partitions)
-    if first < _ONE_BYTE < first + count:
-        narrow = _ONE_BYTE - first
-        return _frame_topic(commit, _part(topic, 0, narrow), first) + _frame_topic(commit, _part(topic, narrow, count), _ONE_BYTE)
-    shape = _shape(commit.group_id, topic.topic, topic.topic_id)
-    numbers: Iterable[int]
-    if first < _ONE_BYTE:
-        pack, head, numbers = shape.narrow.pack, shape.narrow_head, range(first << 1, (first + count) << 1, 2)
-    else:
-        pack, head, numbers = shape.wide.pack, shape.wide_head, map(_two_bytes, range(first, first + count))
-    time_ms = commit.commit_timestamp_ms
-    if count == 1:
-        (number,), (partition,), (offset,), (epoch,) = numbers, topic.partitions, topic.offsets, topic.leader_epochs
-        return [pack(head, number, shape.key, partition, shape.value, offset, epoch, shape.before_time, time_ms, shape.tail)]
-    rows = map(
-        pack,
-        repeat(head),
-        numbers,
-        repeat(shape.key),
-        topic.partitions,
-        repeat(shape.value),
-        topic.offsets,
-        topic.leader_epochs,
-        repeat(shape.before_time),
-        repeat(time_ms),
-        repeat(shape.tail),
-    )
-    return list(rows)
+def _width(number: int) -> int:
+    """How many bytes the number of a record takes."""
+    width = 1
+    while number >= _FIRST_OF_WIDTH[width + 1]:
+        width += 1
+    return width
+
+
+def _frame_by_width(parts: list[bytes], commit: CommittedOffsets, topic: TopicOffsets, first: int) -> None:
+    """Records whose numbers do not all take the same number of bytes."""
+    begin, count = 0, len(topic.partitions)
+    while begin < count:
+        width = _width(first + begin)
+        end = min(count, _FIRST_OF_WIDTH[width + 1] - first)
+        parts += _frame_part(commit, _part(topic, begin, end), first + begin, width)
+        begin = end
 
 
 def _part(topic: TopicOffsets, begin: int, end: int) -> TopicOffsets:
     columns = topic.partitions[begin:end], topic.offsets[begin:end], topic.leader_epochs[begin:end]
-    return TopicOffsets(topic.topic, topic.topic_id, *columns)
+    return TopicOffsets(topic.topic, topic.topic_id, *columns, None if topic.metadata is None else topic.metadata[begin:end])
+
+
+def _frame_part(commit: CommittedOffsets, topic: TopicOffsets, first: int, width: int) -> Iterable[bytes]:
+    """Records whose numbers all take `width` bytes."""
+    _, _, partitions, offsets, epochs, metadata = topic
+    key, tail, (pack, head, value, prefix) = _topic(commit.group_id, topic.topic, topic.topic_id, width)
+    time_ms, numbers = commit.commit_timestamp_ms, _numbers(first, len(partitions), width)
+    texts: Sequence[bytes] | repeat[bytes]
+    if metadata is None:
+        texts = repeat(prefix)
+    else:
+        bare = [text.encode() for text in metadata]
+        sized = {size: _sized(width, len(key), size, len(tail)) for size in set(map(len, bare))}
+        if len(sized) > 1:
+            rows = zip(numbers, partitions, offsets, epochs, bare, [sized[len(text)] for text in bare], strict=True)
+            return [
+                pack(head, number, key, partition, value, offset, epoch, prefix + text, time_ms, tail)
+                for number, partition, offset, epoch, text, (pack, head, value, prefix) in rows
+            ]
+        ((pack, head, value, prefix),) = sized.values()
+        texts = [prefix + text for text in bare]
+    if len(partitions) == 1:
+        (number,) = numbers
+        return [pack(head, number, key, partitions[0], value, offsets[0], epochs[0], next(iter(texts)), time_ms, tail)]
+    return map(
+        pack,
+        repeat(head),
+        numbers,
+        repeat(key),
+        partitions,
+        repeat(value),
+        offsets,
+        epochs,
+        texts,
+        repeat(time_ms),
+        repeat(tail),
+    )
+
+
+def _numbers(first: int, count: int, width: int) -> Iterable[int] | Iterable[bytes]:
+    """The numbers in the batch, as the struct of their width takes them."""
+    if width == 1:
+        return range(first << 1, (first + count) << 1, 2)
+    if width == 2:
+        return map(_two_bytes, range(first, first + count))
+    return map(_varint, range(first, first + count))
 
 
 def _two_bytes(number: int) -> int:
@@ -101,20 +144,24 @@ def _two_bytes(number: int) -> int:
 
 
 @lru_cache(maxsize=_KEPT)
-def _shape(group_id: str, topic: str, topic_id: bytes) -> _Shape:
+def _topic(group_id: str, topic: str, topic_id: bytes, width: int) -> _Topic:
     key = Writer().int16(1).string(group_id).string(topic).to_bytes()
-    before_time = b"\x01"  # no metadata, as a compact string
-    tail = b"\0" if topic_id == NO_TOPIC_ID else b"\x01\0" + bytes([len(topic_id)]) + topic_id
-    value_bytes = 2 + 8 + 4 + len(before_time) + 8 + len(tail)
     key = _varint(len(key) + 4) + key
+    tags = b"\0" if topic_id == NO_TOPIC_ID else b"\x01\0" + bytes([len(topic_id)]) + topic_id
+    tail = tags + b"\0"  # no headers
+    return _Topic(key, tail, _sized(width, len(key), 0, len(tail)))
+
+
+@lru_cache(maxsize=_KEPT)
+def _sized(width: int, key_bytes: int, metadata_bytes: int, tail_bytes: int) -> _Sized:
+    prefix = Writer().uvarint(metadata_bytes + 1).to_bytes()
+    metadata_bytes += len(prefix)
+    value_bytes = 2 + 8 + 4 + metadata_bytes + 8 + tail_bytes - 1
     value = _varint(value_bytes) + b"\0\x04"
-    tail += b"\0"  # no headers
-    structs, heads = [], []
-    for width, code in ((1, "B"), (2, "H")):
-        size = 2 + width + len(key) + 4 + len(value) - 2 + value_bytes + 1
-        heads.append(_varint(size) + b"\0\0")
-        structs.append(Struct(f">{len(heads[-1])}s{code}{len(key)}si{len(value)}sqi{len(before_time)}sq{len(tail)}s"))
-    return _Shape(structs[0], heads[0], structs[1], heads[1], key, value, before_time, tail)
+    head = _varint(2 + width + key_bytes + 4 + len(value) - 2 + value_bytes + 1) + b"\0\0"
+    number = {1: "B", 2: "H"}.get(width, f"{width}s")
+    struct = Struct(f">{len(head)}s{number}{key_bytes}si{len(value)}sqi{metadata_bytes}sq{tail_bytes}s")
+    return _Sized(struct.pack, head, value, prefix)
 
 
 def _varint(number: int) -> bytes:

@@ -3,6 +3,7 @@
 Reads answer from what the log knows. Offsets that are too old are not looked for here.
 """
 
+from collections.abc import Sequence
 from itertools import compress
 
 from ottla.core.errors import ErrorCode
@@ -13,7 +14,7 @@ from ottla.core.groups.effects import CommitResult, FetchedOffset, OffsetDeleteR
 from ottla.core.groups.events import tell_change
 from ottla.core.groups.identity import check_member
 from ottla.core.groups.placement import java_order
-from ottla.core.groups.records import NO_TOPIC_ID, OffsetRecord, OffsetValue, refuse_long_strings
+from ottla.core.groups.records import NO_TOPIC_ID, STRING_CHARS_SAFE, OffsetRecord, OffsetValue, refuse_long_strings
 from ottla.core.groups.states import ANSWERS, GroupState
 from ottla.core.groups.step import Step
 from ottla.core.groups.subscription import CONSUMER_PROTOCOL_TYPE
@@ -37,10 +38,11 @@ def commit_offsets(step: Step, command: OffsetCommit) -> None:
     expire_timestamp_ms = None
     if command.retention_ms != NO_RETENTION:
         expire_timestamp_ms = min(max(step.now_ms + command.retention_ms, 0), TIMESTAMP_MS_MAX)
-    if any(topic.metadata is not None for topic in topics):
-        errors, topics = _without_long_metadata(topics, step.settings.offset_metadata_bytes_max)
-    else:
-        errors = (ErrorCode.NONE,) * len(command.offsets)
+    errors: tuple[ErrorCode, ...] = (ErrorCode.NONE,) * len(command.offsets)
+    for topic in topics:
+        if topic.metadata is not None and not _are_short(topic.metadata, step.settings.offset_metadata_bytes_max):
+            errors, topics = _without_long_metadata(topics, step.settings.offset_metadata_bytes_max)
+            break
     if topics:
         step.commit = CommittedOffsets(command.group_id, topics, commit_timestamp_ms=step.now_ms, expire_timestamp_ms=expire_timestamp_ms)
         step.registry.count_commits(command.group_id, sum([len(topic.partitions) for topic in topics]))
@@ -148,10 +150,15 @@ def _without_long_metadata(topics: tuple[TopicOffsets, ...], units_max: int) -> 
     return tuple(errors), tuple(kept)
 
 
+def _are_short(texts: Sequence[str], units_max: int) -> bool:
+    """Whether none can be over a limit: a character has at most two units, and four bytes."""
+    return max(map(len, texts)) <= min(units_max // 2, STRING_CHARS_SAFE)
+
+
 def _utf16_units_exceed(text: str, units_max: int) -> bool:
     """Whether Java's `String.length()` of `text` is over the limit; most texts need not be encoded to tell."""
-    if len(text) * 2 <= units_max:
-        return False
+    if len(text) * 2 <= units_max or len(text) > units_max:
+        return len(text) > units_max
     return len(text.encode("utf-16-be", "surrogatepass")) // 2 > units_max
 
 

@@ -80,7 +80,7 @@ TOPIC_ID_TAG = 0
 
 STRING_BYTES_MAX = 32_767
 """The lengths of strings in a key have 16 bits."""
-_STRING_CHARS_SAFE = STRING_BYTES_MAX // 4
+STRING_CHARS_SAFE = STRING_BYTES_MAX // 4
 """UTF-8 takes at most four bytes a character: no shorter string needs to be encoded to be measured."""
 
 
@@ -93,7 +93,7 @@ _COMMON_TAGS = bytes([1, TOPIC_ID_TAG, 16])
 def refuse_long_strings(*texts: str | None) -> None:
     """PeerError for a string that no record could hold; Kafka refuses it when it reads the request."""
     for text in texts:
-        if text is not None and len(text) > _STRING_CHARS_SAFE and len(text.encode()) > STRING_BYTES_MAX:
+        if text is not None and len(text) > STRING_CHARS_SAFE and len(text.encode()) > STRING_BYTES_MAX:
             raise PeerError(f"a string of {len(text)} characters, where {STRING_BYTES_MAX} bytes are allowed")
 
 

@@ -4,6 +4,7 @@ from struct import pack
 
 import pytest
 
+from ottla.broker.pack import uvarint
 from ottla.broker.requests.offset_commit import PARTITIONS_MAX, AskedTopic, read_offset_commit
 from ottla.core.errors import PeerError
 
@@ -23,9 +24,9 @@ def test_partitions_without_metadata_are_read_as_columns() -> None:
 
 
 @pytest.mark.parametrize("texts", [[b"\3ab"], [b"\1", b"\3ab"], [b"\3ab", b"\1"], [b"\3ab", b"\3cd"]])
-def test_one_partition_with_metadata_and_all_are_read_one_by_one(texts: list[bytes]) -> None:
+def test_metadata_of_one_size_and_of_several(texts: list[bytes]) -> None:
     (topic,) = read_offset_commit(flexible(*texts), 0, 9).topics
-    assert topic.metadata == ["" if text == b"\1" else text[1:].decode() for text in texts]
+    assert list(topic.metadata) == ["" if text == b"\1" else text[1:].decode() for text in texts]
     assert list(topic.offsets) == [100 + number for number in range(len(texts))]
 
 
@@ -38,11 +39,27 @@ def test_versions_2_to_5_have_no_epoch_and_up_to_4_a_retention() -> None:
 def test_topics_by_id() -> None:
     topic_id = bytes(range(16))
     body = HEAD + topic_id + b"\1" + b"\0" + b"\0"
-    assert read_offset_commit(body, 0, 10).topics == [AskedTopic(topic_id, [], [], [], None)]
+    assert read_offset_commit(body, 0, 10).topics == [AskedTopic(topic_id, (), (), (), None)]
 
 
-def test_half_a_one_is_refused() -> None:
-    body = flexible(b"\1", b"\3ab", b"\1")
+def test_metadata_that_no_record_could_hold() -> None:
+    fits, too_long = (uvarint(size + 1) + b"x" * size for size in (32_767, 32_768))
+    (topic,) = read_offset_commit(flexible(b"\1", fits), 0, 9).topics
+    assert [len(text) for text in topic.metadata] == [0, 32_767]
+    with pytest.raises(PeerError, match="32768 bytes"):
+        read_offset_commit(flexible(b"\1", too_long), 0, 9)
+
+
+def test_metadata_of_a_negative_length() -> None:
+    good, bad = pack(">iqih", 0, 1, 1, 0), pack(">iqih", 0, 1, 1, -2)
+    for count in (1, 2):
+        with pytest.raises(PeerError):
+            read_offset_commit(commit_v7(count).replace(good, bad), 0, 7)
+
+
+@pytest.mark.parametrize("texts", [[b"\1", b"\3ab", b"\1"], [b"\3ab", b"\3cd"], [b"\1"], [b"\1", b"\1"]])
+def test_half_a_one_is_refused(texts: list[bytes]) -> None:
+    body = flexible(*texts)
     for end in range(len(body)):
         with pytest.raises(PeerError):
             read_offset_commit(body[:end], 0, 9)

@@ -1,6 +1,8 @@
 """Records framed many at once are the bytes that the batch encoder gives one by one, wherever in a batch they begin."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ottla.core.groups.committed import CommittedOffsets, TopicOffsets
 from ottla.core.groups.offset_frames import frame_records
@@ -23,6 +25,23 @@ def one_by_one(records, first: int) -> bytes:
 def test_a_commit_has_its_records_bytes(first: int, topic_id: bytes, count: int, group_id: str) -> None:
     offsets = TopicOffsets("flights", topic_id, list(range(count)), [2**63 - 1 - n for n in range(count)], [n - 1 for n in range(count)])
     commit = CommittedOffsets(group_id, (offsets,), commit_timestamp_ms=1_700_000_000_000)
+    assert frame_records(commit, first) == one_by_one(commit, first)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    data=st.data(),
+    first=st.sampled_from([0, 1, 55, 63, 64, 8_185, 8_191, 8_192, 2**20 - 4, 2**20, 2**27 - 3]),
+    topic_id=st.sampled_from([ID, bytes(16)]),
+    metadata=st.sampled_from([st.just("m"), st.text(max_size=3), st.sampled_from(["", "ü" * 63, "x" * 126, "x" * 127, "𝄞" * 32])]),
+)
+def test_metadata_of_all_kinds(data, first: int, topic_id: bytes, metadata) -> None:
+    rows = st.tuples(st.integers(0, 2**31 - 1), st.integers(-(2**63), 2**63 - 1), st.integers(-1, 2**31 - 1), metadata)
+    topics = tuple(
+        TopicOffsets(name, topic_id, *(list(column) for column in zip(*data.draw(st.lists(rows, min_size=1, max_size=12)), strict=True)))
+        for name in ("flights", "ünits")
+    )
+    commit = CommittedOffsets("g", topics, commit_timestamp_ms=1_700_000_000_000)
     assert frame_records(commit, first) == one_by_one(commit, first)
 
 
