@@ -21,6 +21,7 @@ from ottla.broker.meta_properties import identify
 from ottla.broker.node import Node
 from ottla.broker.offset_checkpoints import OffsetCheckpoints
 from ottla.broker.partitions import Partitions
+from ottla.broker.pipelining import Pipelining
 from ottla.broker.removals import Removals
 from ottla.broker.request_memory import request_memory
 from ottla.broker.request_scheduler import RequestScheduler
@@ -52,6 +53,7 @@ class ClusterState:
         self.clock = clock
         self.turn = Turn()
         self.scheduler = RequestScheduler()
+        self.pipelining = Pipelining()
         self.request_memory = request_memory(config.number("queued.max.request.bytes"))
         self.descriptors = Descriptors(descriptor_limit(), files.open_files_max if isinstance(files, OsFiles) else 0)
         self.cluster_id = ""

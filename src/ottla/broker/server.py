@@ -50,6 +50,7 @@ class Server:
     def __init__(self, node: "Node") -> None:
         self.node = node
         self.turn = node.cluster.turn
+        self.pipelining = node.cluster.pipelining
         self.connections: set[Connection] = set()
         self.receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         self.short_receive_buffer = self.receive_buffer[:SHORT_READ_BYTES]
@@ -102,8 +103,8 @@ class Connection(asyncio.BufferedProtocol):
     """One socket: asyncio's buffered protocol, so that a frame's bytes are written once, where they stay."""
 
     __slots__ = (
-        "address", "client_host", "closed", "filled", "frame", "handling", "held", "memory", "moved_s", "out", "out_bytes", "parked",
-        "read_paused", "reading_bytes", "request", "server", "since_s", "transport", "unsent", "waiting", "waiting_bytes",
+        "address", "client_host", "closed", "deferred", "filled", "frame", "handling", "held", "memory", "moved_s", "out", "out_bytes",
+        "parked", "read_paused", "reading_bytes", "request", "rest", "server", "since_s", "transport", "unsent", "waiting", "waiting_bytes",
         "waits_for_memory", "write_paused",
     )  # fmt: skip
 
@@ -126,9 +127,11 @@ class Connection(asyncio.BufferedProtocol):
         self.write_paused = False
         self.read_paused = False
         self.closed = False
+        self.deferred = False
         self.waiting: deque[memoryview] = deque()
         self.waiting_bytes = 0
         self.reading_bytes = 0
+        self.rest = _NO_BUFFER
         self.out: list[Buffer] = []
         self.out_bytes = 0
 
@@ -168,12 +171,14 @@ class Connection(asyncio.BufferedProtocol):
         self.waiting.clear()
         self.waiting_bytes = 0
         self.frame = None
+        self.rest = _NO_BUFFER
         self.reading_bytes = 0
         if self.held:
             self.memory.give(self, self.held)
 
     def _set_reading(self) -> None:
-        paused = self.server.is_stopping or self.waits_for_memory or self.waiting_bytes > WAITING_BYTES_MAX
+        has_enough = bool(self.rest) or self.waiting_bytes > WAITING_BYTES_MAX
+        paused = self.server.is_stopping or self.waits_for_memory or has_enough
         if paused != self.read_paused and not (self.closed or self.transport.is_closing()):
             self.read_paused = paused
             if paused:
@@ -244,6 +249,9 @@ class Connection(asyncio.BufferedProtocol):
     def _take_frames(self, data: memoryview) -> None:
         at, end = 0, len(data)
         while end - at >= _SIZE_BYTES and not self.closed:
+            if at and not self.server.pipelining.may_continue():
+                self._keep(data[at:])
+                return
             (size,) = _FRAME_SIZE.unpack_from(data, at)
             if not 0 < size <= self.server.frame_bytes_max:
                 raise self._impossible(size)
@@ -295,20 +303,52 @@ class Connection(asyncio.BufferedProtocol):
         self.memory.take(self, len(frame))
         self._set_reading()
 
+    def _keep(self, rest: memoryview) -> None:
+        """Requests that others must not wait for are handled later; until then nothing more is read."""
+        self.rest = memoryview(bytearray(rest))
+        self.memory.take(self, len(rest))
+        self._set_reading()
+        self._defer()
+
+    def _defer(self) -> None:
+        if not self.deferred:
+            self.deferred = True
+            self.server.pipelining.defer(self)
+
+    def continue_frames(self) -> None:
+        """Handles requests that were deferred."""
+        self.deferred = False
+        self.go_on()
+        self.write_out()
+
     def go_on(self) -> None:
         """Takes the frames that wait, as far as nothing holds them back any more; what they are answered is still to be written."""
-        while self.waiting and not (self.parked or self.write_paused or self.closed):
-            frame = self.waiting.popleft()
-            self.waiting_bytes -= len(frame)
-            self.memory.give(self, len(frame))
-            try:
-                self._handle(frame)
-            except (PeerError, StorageError, OSError) as error:
-                self._refuse(error)
-            except Exception as error:  # noqa: BLE001 - said in the log; nobody above would close this connection
-                self._fail(error)
+        is_first = True
+        while (self.rest or (self.waiting and not self.parked)) and not (self.write_paused or self.closed):
+            if not (is_first or self.server.pipelining.may_continue()):
+                self._defer()
+                break
+            is_first = False
+            if self.waiting and not self.parked:
+                frame = self.waiting.popleft()
+                self.waiting_bytes -= len(frame)
+                self.memory.give(self, len(frame))
+                self._guarded(self._handle, frame)
+            else:
+                rest, self.rest = self.rest, _NO_BUFFER
+                self.memory.give(self, len(rest))
+                self._guarded(self._take_frames, rest)
         if self.read_paused:
             self._set_reading()
+
+    def _guarded(self, work: Callable[[memoryview], None], frames: memoryview) -> None:
+        """Work that no callback of asyncio's does: what it raises closes this connection."""
+        try:
+            work(frames)
+        except (PeerError, StorageError, OSError) as error:
+            self._refuse(error)
+        except Exception as error:  # noqa: BLE001 - said in the log; nobody above would close this connection
+            self._fail(error)
 
     # requests and answers
 

@@ -10,6 +10,7 @@ import pytest
 from ottla.broker import Broker
 from ottla.broker.apis import describe_log_dirs
 from ottla.broker.apis import fetch as fetch_api
+from ottla.broker.pipelining import Pipelining
 from ottla.broker.server import RECEIVE_BYTES, WAITING_BYTES_MAX, java_address
 from ottla.core.errors import StorageError
 from ottla.storage.partition_log import PartitionLog
@@ -85,6 +86,54 @@ def test_many_frames_in_one_piece_are_answered_in_order(connect) -> None:
     connection = connect()
     connection.sendall(b"".join(heartbeat(number) for number in range(500)))
     assert [int.from_bytes(read_answer(connection)[:4], "big") for _ in range(500)] == list(range(500))
+
+
+@pytest.fixture
+def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each iteration of the loop handles one request of each connection, as if the rest of its time were taken."""
+    monkeypatch.setattr(Pipelining, "may_continue", lambda _self: False)
+
+
+@pytest.mark.usefixtures("no_time")
+def test_requests_that_are_handled_one_an_iteration_are_answered_in_order(broker: Broker, connect) -> None:
+    connection, other = connect(), connect()
+    first, rest = heartbeat(1000)[:7], heartbeat(1000)[7:]
+    connection.sendall(b"".join(heartbeat(number) for number in range(300)) + first)
+    other.sendall(heartbeat(5))
+    assert read_answer(other)[:4] == (5).to_bytes(4, "big")
+    connection.sendall(rest + heartbeat(1001))
+    answers = [int.from_bytes(read_answer(connection)[:4], "big") for _ in range(302)]
+    assert answers == [*range(300), 1000, 1001]
+    assert broker._running().cluster.request_memory.held == 0
+
+
+@pytest.mark.usefixtures("no_time")
+def test_requests_of_one_read_wait_behind_a_long_poll_in_order(broker: Broker, connect) -> None:
+    connection = connect()
+    make_topic(connection, b"order")
+    connection.sendall(heartbeat(1) + fetch(100, b"order", 2) + heartbeat(3) + fetch(100, b"order", 4) + heartbeat(5))
+    assert [int.from_bytes(read_answer(connection)[:4], "big") for _ in range(5)] == [1, 2, 3, 4, 5]
+    assert broker._running().cluster.request_memory.held == 0
+
+
+@pytest.mark.usefixtures("no_time")
+def test_a_client_that_goes_away_with_requests_unhandled_leaves_nothing_behind(broker: Broker, connect) -> None:
+    connection = connect()
+    make_topic(connection, b"order")
+    connection.sendall(heartbeat(1) + fetch(60_000, b"order", 2) + heartbeat(3) * 100)
+    read_answer(connection)
+    memory = broker._running().cluster.request_memory
+    held_bytes = 100 * (len(heartbeat(3)) - 4)
+
+    def wait_for(held: int) -> None:
+        deadline = time.monotonic() + 5
+        while memory.held != held:
+            assert time.monotonic() < deadline, f"{memory.held} bytes are held"
+            time.sleep(0.01)
+
+    wait_for(held_bytes)
+    connection.close()
+    wait_for(0)
 
 
 def test_a_frame_larger_than_the_receive_buffer(connect) -> None:

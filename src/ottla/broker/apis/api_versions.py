@@ -5,9 +5,11 @@ down; v3+ names the client's software, which must look like a name. No features 
 """
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.broker.messages import response_encoder
 from ottla.core.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -18,8 +20,6 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 def handle(node: "Node", request: Request) -> None:
     """Answers with the versions of every API file."""
-    from ottla.broker.dispatch import served_apis  # the list of all files, this one among them
-
     error = ErrorCode.NONE
     if request.version not in API.versions:
         error = ErrorCode.UNSUPPORTED_VERSION
@@ -28,11 +28,19 @@ def handle(node: "Node", request: Request) -> None:
         _SOFTWARE.fullmatch(request.message.client_software_name) and _SOFTWARE.fullmatch(request.message.client_software_version)
     ):
         error = ErrorCode.INVALID_REQUEST
+    request.reply_body([_body(request.version, error)])
+
+
+@cache
+def _body(version: int, error: ErrorCode) -> bytes:
+    """The answer: the same for every client, and each of them asks for it first."""
+    from ottla.broker.dispatch import served_apis  # the list of all files, this one among them
+
     keys = [
         {"api_key": api.key, "min_version": api.versions.start, "max_version": api.versions.stop - 1}
         for api in sorted(served_apis().values(), key=lambda api: api.key)
     ]
-    request.reply(
+    return response_encoder(API.key, version)(
         {
             "error_code": error,
             "api_keys": [] if error is ErrorCode.INVALID_REQUEST else keys,
