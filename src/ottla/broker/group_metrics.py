@@ -40,7 +40,7 @@ def _all_groups(picture: GroupsPicture) -> Iterator[Metric]:
     counts = picture.counts
     yield _by_cause("ottla_rebalances", "Rebalances of all groups that began, by the cause that began them.", counts.rebalances)
     yield _by_cause("ottla_coalesced_triggers", "Triggers that fell into a rebalance that was under way.", counts.coalesced)
-    ended = CounterMetricFamily("ottla_rebalances_ended", "How rebalances ended (docs/rebalances.md).", labels=["outcome"])
+    ended = CounterMetricFamily("ottla_rebalances_ended", "How rebalances ended (`ottla docs rebalances`).", labels=["outcome"])
     for outcome, count in sorted(counts.outcomes.items()):
         ended.add_metric([outcome], count)
     yield ended

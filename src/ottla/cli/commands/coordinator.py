@@ -17,7 +17,7 @@ import click
     metavar="N",
     help="Of so many partitions (default: the cluster's own, 50 without one).",
 )
-@click.option("--command-config", metavar="FILE", help="Settings of the client as a properties file (docs/clients.md).")
+@click.option("--command-config", metavar="FILE", help="Settings of the client as a properties file (`ottla docs clients`).")
 @click.option(
     "--timeout", "timeout_ms", type=click.IntRange(min=1), default=30_000, metavar="MS", help="How long each question may take (30000)."
 )

@@ -38,7 +38,7 @@ VALUES = (
     ("by-duration", "PnDTnHnMnS", "Reset to the first record of the last so many days, hours, minutes, seconds."),
     ("from-file", "CSV", "Reset to what the file says: lines of [group,]topic,partition,offset, as --export prints them."),
     ("timeout", "MS", "How long each question to the cluster may take (default: 30000)."),
-    ("command-config", "FILE", "Settings of the client as a properties file, security among them (docs/clients.md)."),
+    ("command-config", "FILE", "Settings of the client as a properties file, security among them (`ottla docs clients`)."),
     ("validate-regex", "REGEX", "Say whether a regular expression is one by the rules of RE2, which brokers go by; asks no broker."),
 )
 OPTIONAL = (

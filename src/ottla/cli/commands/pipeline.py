@@ -24,7 +24,7 @@ def list_pipelines() -> None:
 @command.command("show")
 @click.argument("name")
 def show(name: str) -> None:
-    """The columns of a pipeline's tables; docs/pipelines.md says what they mean."""
+    """The columns of a pipeline's tables; `ottla docs pipelines` says what they mean."""
     from ottla.cli.pipeline_run import find
 
     for table, schema in find(name).outputs.items():

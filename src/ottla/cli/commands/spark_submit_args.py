@@ -33,8 +33,8 @@ def command(python: str | None, archive: str | None, deploy_mode: str, as_json: 
     \b
       spark-submit --master spark://host:7077 $(ottla spark-submit-args) job.py
 
-    The job begins with `spark = ottla.spark.session()` and is the same on one machine and on a cluster. docs/spark-cluster.md has the
-    details for each kind of cluster.
+    The job begins with `spark = ottla.spark.session()` and is the same on one machine and on a cluster. `ottla docs spark-cluster` has
+    the details for each kind of cluster.
     """
     from ottla.spark.submit_args import NotPlainError, submit_arguments
 

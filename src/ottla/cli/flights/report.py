@@ -33,7 +33,7 @@ _NEXT = {
     "ottla demo --assignor cooperative-sticky": "the same day with another assignor: compare what moved",
     "ottla broker --data {directory}/broker": "the same broker again, on port 9092: any Kafka client can read its topics",
     "less {directory}/consumer-2.log": "the day as the frozen consumer saw it",
-    "docs/demo.md": "what each incident shows, and which setting would have helped",
+    "ottla docs demo": "what each incident shows, and which setting would have helped",
 }
 _PICTURE_WIDTH_MAX = 80
 _PLANNED = {True: "yes", False: "no", None: "?"}

@@ -23,8 +23,8 @@ def _unknown(name: str) -> str:
     if name in TOPIC_SETTINGS:
         return f"{name} is a setting of topics; the broker's default for all of them is {TOPIC_SETTINGS[name].broker_name}"
     if name.startswith(OTHER_GROUP_PROTOCOLS):
-        return f"{name} is about group protocols; this broker has Kafka's classic one and no other (docs/groups.md)"
-    return f"unknown setting {name}; docs/settings.md lists them"
+        return f"{name} is about group protocols; this broker has Kafka's classic one and no other (`ottla docs groups`)"
+    return f"unknown setting {name}; `ottla docs settings` lists them"
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ _OWN_BROKER_SETTINGS = (
         ConfigType.LONG,
         "queued.max.request.bytes",
         -1,
-        "Bytes of requests, of all connections together, above which no more is read; -1 is 67108864 here (docs/memory.md).",
+        "Bytes of requests, of all connections together, above which no more is read; -1 is 67108864 here (`ottla docs memory`).",
     ),
     number_setting(ConfigType.INT, "group.min.session.timeout.ms", 6000, "Shortest session timeout that a member may ask for, in ms."),
     number_setting(ConfigType.INT, "group.max.session.timeout.ms", 1800000, "Longest session timeout that a member may ask for, in ms."),

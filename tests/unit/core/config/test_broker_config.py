@@ -14,7 +14,7 @@ from ottla.core.config import BrokerConfig, ConfigError
         ("num.partitions", "9" * 400, "Not a number of type INT"),
         ("num.partitions", str(2**31), "Not a number of type INT"),
         ("auto.create.topics.enable", "yes", "either true or false"),
-        ("no.such.setting", "1", "unknown setting no.such.setting; docs/settings.md lists them"),
+        ("no.such.setting", "1", "unknown setting no.such.setting; `ottla docs settings` lists them"),
         ("group.consumer.session.timeout.ms", "45000", "about group protocols; this broker has Kafka's classic one and no other"),
         ("group.coordinator.rebalance.protocols", "classic", "rebalance.protocols is about group protocols; this broker has"),
         ("offsets.retention.minutes", "0", "Invalid value 0 for configuration offsets.retention.minutes: Value must be at least 1"),

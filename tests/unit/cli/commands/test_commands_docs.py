@@ -1,0 +1,61 @@
+"""`ottla docs`: every page, and what the messages of this package point to."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import ottla
+from ottla.cli.commands import docs
+from ottla.cli.main import main
+
+SOURCE = Path(ottla.__file__).parent
+PAGES = {path.stem: path for path in docs.IN_CHECKOUT.glob("*.md")}
+
+
+def test_a_page_is_printed_as_it_is() -> None:
+    for page in ("settings", "settings.md"):
+        done = CliRunner().invoke(main, ["docs", page])
+        assert (done.exit_code, done.output) == (0, PAGES["settings"].read_text())
+
+
+def test_the_list_has_every_page_with_its_title_and_says_where_they_are() -> None:
+    done = CliRunner().invoke(main, ["docs"])
+    assert done.exit_code == 0
+    first, *lines = done.output.splitlines()
+    assert str(docs.IN_CHECKOUT) in first
+    assert {line.split()[0] for line in lines} == PAGES.keys()
+    assert "  settings        Settings" in lines
+    assert all(len(line.split()) > 1 for line in lines), "a page without a title"
+
+
+def test_an_unknown_page_is_answered_by_their_names() -> None:
+    done = CliRunner().invoke(main, ["docs", "setings"])
+    assert done.exit_code == 2
+    assert "there is no page setings; there are " in " ".join(done.output.split())
+
+
+def test_the_pages_inside_an_installed_package_go_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "only.md").write_text("# The only one\n")
+    monkeypatch.setattr(docs, "INSTALLED", tmp_path)
+    assert CliRunner().invoke(main, ["docs", "only"]).output == "# The only one\n"
+
+
+def texts(path: Path) -> Iterator[str]:
+    """The strings of a file that a user may see: all but docstrings, which only commands print, as their help."""
+    tree = ast.parse(path.read_text())
+    docstrings = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and (node not in docstrings or path.parent.name == "commands"):
+            yield node.value
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_messages_point_to_pages_that_the_package_has(path: Path) -> None:
+    """By the command that prints them: an installed package has no folder `docs` where its user is."""
+    said = " ".join(" ".join(texts(path)).split())
+    assert set(re.findall(r"`ottla docs ([a-z-]+)`", said)) <= PAGES.keys()
+    assert re.findall(r"\S*docs/[\w-]+\.md", said) == []
