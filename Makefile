@@ -6,7 +6,7 @@ export JAVA_HOME = $(shell sh scripts/java-home.sh)
 # Four workers: much of the suite's time is waiting for clients, and the smallest machine we care for has two cores.
 PYTEST := $(BIN)/python -m pytest -n 4
 
-.PHONY: all setup java demo test check bench sim soak fuzz kill-tests scenarios docs
+.PHONY: all setup java demo test install-test check bench sim soak fuzz kill-tests scenarios docs
 
 all: check test
 
@@ -24,8 +24,14 @@ java:
 demo: setup java
 	$(BIN)/ottla demo
 
-test: setup java
+# Without a Java, the tests that need one are skipped, each with its reason.
+test: setup
+	@sh scripts/ensure-java.sh || echo 'Tests that need Java are skipped.' >&2
 	$(PYTEST) $(ARGS)
+
+# The wheel in fresh virtual environments, a row each; ROW="3.12 spark" for some of them.
+install-test: setup
+	$(BIN)/python scripts/install_test.py --row '$(ROW)'
 
 check: setup
 	$(BIN)/ruff check .
