@@ -64,17 +64,23 @@ def settings_page() -> str:
         "Names, types, defaults and meanings are Kafka's, but for `group.initial.rebalance.delay.ms`, which is 0 here. A topic setting "
         "is given with CreateTopics or changed with IncrementalAlterConfigs; a broker setting with `--config` or `Broker(config=...)`. "
         "A setting that is not in these lists is refused; which of Kafka's are not, and why: [skipped.md](skipped.md), "
-        "[groups.md](groups.md).\n",
+        "[groups.md](groups.md).\n\n"
+        "Values are read and checked as Apache Kafka does it, wherever they come from: `+5` and ` 5 ` are whole numbers, `5_000` and "
+        "`5.0` are none; a value in Python may be text, a number, True or False. Some bounds are narrower than Kafka's, since this broker "
+        "could not serve what lies beyond: at most 10000 partitions for a topic, no more replicas than brokers, no NaN, "
+        "`group.min.session.timeout.ms` not above `group.max.session.timeout.ms`. A value that lies in a data directory already and "
+        "cannot be does not keep the broker from starting: the default is used, and a warning names topic and setting. Apache Kafka "
+        "may not start with it: delete it (`kafka-configs --alter --delete-config`) before you open the directory there.\n",
     ]
     for title, settings in (("Broker", BROKER_SETTINGS), ("Topic", TOPIC_SETTINGS)):
-        parts.append(f"\n## {title}\n\n| setting | type | default | meaning |\n|---|---|---|---|\n")
+        parts.append(f"\n## {title}\n\n| setting | type | default | valid values | meaning |\n|---|---|---|---|---|\n")
         parts += [setting_row(setting) for setting in settings.values()]
     return "".join(parts)
 
 
 def setting_row(setting: Setting) -> str:
     """One line of the settings page."""
-    return f"| `{setting.name}` | {setting.type.name.lower()} | {setting.default} | {setting.doc} |\n"
+    return f"| `{setting.name}` | {setting.type.name.lower()} | {setting.default} | {setting.valid} | {setting.doc} |\n"
 
 
 def states_page() -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ottla.broker.embedded import Embedded
 from ottla.broker.leadership import CoordinatorPlace
+from ottla.core.config import GivenValue
 from ottla.core.model import GroupEvent
 
 
@@ -29,7 +30,7 @@ class Cluster(Embedded):
         brokers: int = 3,
         data_dir: str | Path | None = None,
         *,
-        config: Mapping[str, str] | None = None,
+        config: Mapping[str, GivenValue] | None = None,
         listen: str = "127.0.0.1:0",
         on_group_event: Callable[[GroupEvent], None] | None = None,
         metrics: str | None = None,

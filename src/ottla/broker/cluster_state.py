@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import islice
 
 from ottla.broker.catalogue_log import CatalogueLog
 from ottla.broker.clock import now_ms
@@ -27,14 +28,17 @@ from ottla.broker.request_memory import request_memory
 from ottla.broker.request_scheduler import RequestScheduler
 from ottla.broker.topics import Topics
 from ottla.broker.turn import Turn
-from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Catalogue, Refused
+from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Catalogue
 from ottla.core.catalogue.records import CatalogueRecord
+from ottla.core.catalogue.resource_configs import Refused
 from ottla.core.config import BrokerConfig
 from ottla.core.model import GroupEvent
 from ottla.storage.checkpoints import CLEAN_SHUTDOWN_FILE
 from ottla.storage.files import Files, OsFiles
 
 log = logging.getLogger("ottla.broker.cluster_state")
+
+_UNUSABLE_NAMED_MAX = 20
 
 
 class ClusterState:
@@ -86,9 +90,21 @@ class ClusterState:
         self.cluster_id = identity.cluster_id
         self._checkpoints.load()
         self._catalogue_log.open(self.config.node_id, identity, after_crash=after_crash)
+        self._warn_of_unusable_settings()
         self.log_manager.open()
         for node in self.nodes.values():
             node.groups.load()
+
+    def _warn_of_unusable_settings(self) -> None:
+        """What this version or Apache Kafka refuses does not keep a broker from starting when it lies in the directory already."""
+        unusable = self.catalogue.configs.unusable()
+        for refused in islice(unusable, _UNUSABLE_NAMED_MAX):
+            log.warning(
+                "%s: %s; its default is used until it is set again or deleted (kafka-configs --alter)", refused.owner, refused.problem
+            )
+        more = sum(1 for _ in unusable)
+        if more:
+            log.warning("%d more settings in the directory cannot be: their defaults are used", more)
 
     async def loaded(self, seconds_max: float) -> None:
         """Waits until every coordinator has read its log, but no longer than that: clients can wait too."""

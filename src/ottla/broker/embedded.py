@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from ottla.broker.health import HealthView
 from ottla.broker.task import BrokerTask, check_count, new_event_loop, parse_listen
-from ottla.core.config import BrokerConfig
+from ottla.core.config import BrokerConfig, GivenValue
 from ottla.core.model import GroupEvent
 from ottla.storage.files import Files
 from ottla.storage.memory_files import MemoryFiles
@@ -30,7 +30,7 @@ class Embedded:
     def __init__(
         self,
         data_dir: str | Path | None,
-        config: Mapping[str, str] | None,
+        config: Mapping[str, GivenValue] | None,
         listen: str,
         on_group_event: Callable[[GroupEvent], None] | None,
         metrics: str | None,
@@ -39,9 +39,8 @@ class Embedded:
         check_count(brokers, listen)
         if metrics is not None:
             parse_listen(metrics)
-        BrokerConfig(dict(config or {}))
         self._data_dir = data_dir
-        self._config = dict(config or {})
+        self._config = BrokerConfig(config, brokers=brokers).given
         self._listen = listen
         self._on_group_event = on_group_event
         self._metrics = metrics

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from ottla.broker.event_json import event_json
 from ottla.broker.partitions import Partitions
 from ottla.broker.topics import Topics
-from ottla.core.catalogue.catalogue import GROUP_EVENTS, Refused
+from ottla.core.catalogue.catalogue import GROUP_EVENTS
+from ottla.core.catalogue.resource_configs import Refused
 from ottla.core.errors import StorageError
 from ottla.core.model import GroupEvent, Record
 from ottla.core.text import printable

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from ottla.broker.api import Request
 from ottla.broker.coordinator_loop import CoordinatorLoop
 from ottla.broker.group_loading import load_groups
-from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Refused
+from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS
+from ottla.core.catalogue.resource_configs import Refused
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.groups.commands import Command, ForgetTopics

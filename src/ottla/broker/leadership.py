@@ -8,9 +8,10 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Refused, Topic
+from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Topic
 from ottla.core.catalogue.leadership import move, when_back, when_gone
 from ottla.core.catalogue.records import CatalogueRecord, PartitionChangeRecord
+from ottla.core.catalogue.resource_configs import Refused
 from ottla.core.errors import StorageError
 from ottla.core.groups.placement import coordinator_partition, java_hash
 

@@ -198,7 +198,7 @@ class LogCleaner:
             if count % _PER_TURN == _PER_TURN - 1 or (topic.name, number) not in opened:
                 await asyncio.sleep(0)  # opening one takes longer than looking at many
             if topic.name not in is_compacted:
-                is_compacted[topic.name] = "compact" in self._catalogue.value_in_force(topic, "cleanup.policy")[0]
+                is_compacted[topic.name] = "compact" in str(self._catalogue.parsed_value(topic, "cleanup.policy"))
             if is_compacted[topic.name]:
                 logs += self._log(topic, number, seen)
             if len(logs) == _PER_TURN:

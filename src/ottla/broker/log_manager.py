@@ -13,7 +13,7 @@ from ottla.broker.catalogue_log import DIRECTORY as METADATA_DIRECTORY
 from ottla.broker.offset_checkpoints import EVERY_FILE, OffsetCheckpoints
 from ottla.broker.partitions import Partitions
 from ottla.broker.removals import Removals, is_deleted_directory
-from ottla.core.catalogue.catalogue import BROKER_RESOURCE, RESERVED_TOPICS, Catalogue, Topic
+from ottla.core.catalogue.catalogue import RESERVED_TOPICS, Catalogue, Topic
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
 from ottla.storage.checkpoints import CLEAN_SHUTDOWN_FILE, HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE
@@ -111,7 +111,7 @@ class LogManager:
             self._files.replace(CLEAN_SHUTDOWN_FILE, CLEAN_SHUTDOWN.format(self._catalogue.broker_epoch).encode())
 
     def _recovery_threads(self) -> int:
-        return int(self._catalogue.config_value(BROKER_RESOURCE, "", "num.recovery.threads.per.data.dir")[0])
+        return self._catalogue.configs.broker_number("num.recovery.threads.per.data.dir")
 
     # --- what others ask for
 
@@ -167,7 +167,7 @@ class LogManager:
             return False
         if paths:
             log.info("%s-%d: old segments are deleted; the log starts at offset %d", topic.name, number, start_offset)
-            self._removals.later(paths, int(self._catalogue.value_in_force(topic, "file.delete.delay.ms")[0]))
+            self._removals.later(paths, self._catalogue.number_in_force(topic, "file.delete.delay.ms"))
         return must_wait
 
     # --- when

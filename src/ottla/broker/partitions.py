@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 from ottla.broker.offset_checkpoints import OffsetCheckpoints
 from ottla.broker.partition import Partition
 from ottla.broker.removals import DELETED_DIRECTORY_SUFFIX, Removals
-from ottla.core.catalogue.catalogue import BROKER_RESOURCE, Catalogue, Topic
+from ottla.core.catalogue.catalogue import Catalogue, Topic
 from ottla.core.errors import StorageError
 from ottla.core.model import TopicPartition
 from ottla.storage.checkpoints import METADATA_FILE, decode_partition_metadata, encode_partition_metadata
@@ -49,10 +49,14 @@ def log_settings(catalogue: Catalogue, topic: Topic) -> LogSettings:
     """The settings of a topic's logs, from the topic, the broker or Kafka's defaults."""
 
     def number(name: str) -> int:
-        return int(catalogue.value_in_force(topic, name)[0])
+        return catalogue.number_in_force(topic, name)
 
     def text(name: str) -> str:
-        return catalogue.value_in_force(topic, name)[0]
+        return str(catalogue.parsed_value(topic, name))
+
+    policy, dirty_ratio = catalogue.parsed_value(topic, "cleanup.policy"), catalogue.parsed_value(topic, "min.cleanable.dirty.ratio")
+    assert isinstance(policy, tuple)
+    assert isinstance(dirty_ratio, float)
 
     return LogSettings(
         segment_bytes=number("segment.bytes"),
@@ -68,17 +72,17 @@ def log_settings(catalogue: Catalogue, topic: Topic) -> LogSettings:
         compression_gzip_level=number("compression.gzip.level"),
         compression_lz4_level=number("compression.lz4.level"),
         compression_zstd_level=number("compression.zstd.level"),
-        cleanup_policy=text("cleanup.policy"),
+        cleanup_policy=",".join(policy),
         retention_ms=number("retention.ms"),
         retention_bytes=number("retention.bytes"),
         file_delete_delay_ms=number("file.delete.delay.ms"),
         flush_messages=number("flush.messages"),
         flush_ms=number("flush.ms"),
-        min_cleanable_dirty_ratio=float(text("min.cleanable.dirty.ratio")),
+        min_cleanable_dirty_ratio=dirty_ratio,
         min_compaction_lag_ms=number("min.compaction.lag.ms"),
         max_compaction_lag_ms=number("max.compaction.lag.ms"),
         delete_retention_ms=number("delete.retention.ms"),
-        producer_id_expiration_ms=int(catalogue.config_value(BROKER_RESOURCE, "", "producer.id.expiration.ms")[0]),
+        producer_id_expiration_ms=catalogue.configs.broker_number("producer.id.expiration.ms"),
     )
 
 
@@ -284,7 +288,7 @@ class Partitions:
         The checkpoints forget it in memory only: they are to be written before a topic of the same name is made (broker/deletions.py).
         Files that cannot be renamed are named and stay.
         """
-        delay_ms = int(self._catalogue.value_in_force(topic, "file.delete.delay.ms")[0])
+        delay_ms = self._catalogue.number_in_force(topic, "file.delete.delay.ms")
         names = [TopicPartition(topic.name, number) for number in range(len(topic.leaders))]
         for name in names:
             directory = f"{name.topic}-{name.partition}"

@@ -13,9 +13,10 @@ from ottla.broker.cluster_state import ClusterState
 from ottla.broker.leadership import CoordinatorPlace
 from ottla.broker.node import Node
 from ottla.broker.server import Server, listen
-from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Refused
+from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS
 from ottla.core.catalogue.records import NO_LEADER
-from ottla.core.config import BrokerConfig, ConfigError
+from ottla.core.catalogue.resource_configs import Refused
+from ottla.core.config import BrokerConfig, ConfigError, GivenValue
 from ottla.core.model import GroupEvent
 from ottla.storage.files import Files, OsFiles
 from ottla.storage.memory_files import MemoryFiles
@@ -69,7 +70,7 @@ class BrokerTask:
     def __init__(
         self,
         data_dir: str | Path | None,
-        config: Mapping[str, str],
+        config: Mapping[str, GivenValue],
         listen: str,
         on_group_event: Callable[[GroupEvent], None] | None = None,
         files: Files | None = None,
@@ -82,7 +83,7 @@ class BrokerTask:
         self._metrics: MetricsServer | None = None
         self._group_watch: GroupWatch | None = None
         self._files: Files = files or (MemoryFiles() if data_dir is None else OsFiles(data_dir))
-        self.cluster = ClusterState(self._files, BrokerConfig(dict(config)), brokers=brokers, on_group_event=on_group_event)
+        self.cluster = ClusterState(self._files, BrokerConfig(config, brokers=brokers), brokers=brokers, on_group_event=on_group_event)
         self._servers: dict[int, tuple[Server, asyncio.AbstractServer]] = {}
 
     @property

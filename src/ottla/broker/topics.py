@@ -8,7 +8,8 @@ import uuid
 from ottla.broker.catalogue_log import CatalogueLog
 from ottla.broker.deletions import Deletions
 from ottla.broker.partitions import Partitions
-from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, GROUP_EVENTS, NewTopic, Refused, Topic
+from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, GROUP_EVENTS, NewTopic, Topic
+from ottla.core.catalogue.resource_configs import Refused
 from ottla.core.config import BrokerConfig
 
 

@@ -71,12 +71,10 @@ def read_topic_settings(files: Readable, metadata_topic: str, findings: list[Fin
             findings.append(Finding(subject=path, is_ill=False, sentence=sentence, advice="Some topics may be judged by Kafka's defaults."))
     settings = {name: TopicSettings(is_compacted=True) for name in COMPACTED_BY_KAFKA}
     for topic in catalogue.topics.values():
-        try:
-            settings[topic.name] = _in_force(catalogue, topic)
-        except ValueError as error:
-            sentence = f"The settings of {topic.name} cannot be read: {error}."
-            advice = "It is judged by Kafka's defaults."
-            findings.append(Finding(subject=f"topic {topic.name}", is_ill=False, sentence=sentence, advice=advice))
+        settings[topic.name] = _in_force(catalogue, topic)
+    for refused in catalogue.configs.unusable():
+        sentence = f"A setting of {refused.owner} cannot be: {refused.problem}."
+        findings.append(Finding(subject=refused.owner, is_ill=False, sentence=sentence, advice="Its default is in force."))
     return settings
 
 
@@ -99,11 +97,9 @@ def _records(data: bytes, from_offset: int) -> Iterator[CatalogueRecord | Transa
 
 
 def _in_force(catalogue: Catalogue, topic: Topic) -> TopicSettings:
-    """Raises ValueError for numbers that are none."""
     policy, source = catalogue.value_in_force(topic, "cleanup.policy")
     is_compacted = "compact" in policy if source is not ConfigSource.DEFAULT else True if topic.name in COMPACTED_BY_KAFKA else None
-    return TopicSettings(
-        is_compacted=is_compacted,
-        min_cleanable_dirty_ratio=float(catalogue.value_in_force(topic, "min.cleanable.dirty.ratio")[0]),
-        min_compaction_lag_ms=int(catalogue.value_in_force(topic, "min.compaction.lag.ms")[0]),
-    )
+    ratio = catalogue.parsed_value(topic, "min.cleanable.dirty.ratio")
+    assert isinstance(ratio, float)
+    lag_ms = catalogue.number_in_force(topic, "min.compaction.lag.ms")
+    return TopicSettings(is_compacted=is_compacted, min_cleanable_dirty_ratio=ratio, min_compaction_lag_ms=lag_ms)

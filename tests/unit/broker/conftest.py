@@ -24,7 +24,7 @@ class Api:
         self.runner = asyncio.Runner()
         self.now_ms = 1_700_000_000_000
         self.files = files or MemoryFiles()
-        self.cluster = ClusterState(self.files, BrokerConfig(config or {}), brokers=brokers, clock=lambda: self.now_ms)
+        self.cluster = ClusterState(self.files, BrokerConfig(config, brokers=brokers), brokers=brokers, clock=lambda: self.now_ms)
         self.node = self.cluster.nodes[1]
         self.node.host, self.node.port = "127.0.0.1", 9092
         self.runner.run(self._open())

@@ -3,7 +3,10 @@
 import pytest
 
 from ottla.broker.cluster_state import ClusterState
+from ottla.broker.partitions import log_settings
 from ottla.core.catalogue.catalogue import NewTopic
+from ottla.core.catalogue.records import ConfigRecord
+from ottla.core.catalogue.resource_configs import TOPIC_RESOURCE
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
 from ottla.storage.memory_files import MemoryFiles
@@ -43,3 +46,34 @@ def test_a_directory_that_is_not_ours_is_left_alone() -> None:
     with pytest.raises(StorageError, match="belongs to node 7"):
         ClusterState(files, BrokerConfig({})).open()
     assert files.read_all("meta.properties") == text
+
+
+def test_a_setting_in_the_directory_that_cannot_be_is_named_and_its_default_used(make_api, caplog) -> None:
+    first = make_api()
+    first.cluster.topics.create(NewTopic(name="t"))
+    for name, value in (("compression.type", ""), ("segment.bytes", "1_048_576"), ("retention.ms", " +5 ")):
+        record = ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name="t", name=name, value=value)
+        first.cluster.append_to_catalogue([record])
+    first.cluster.close()
+    with caplog.at_level("WARNING"):
+        second = make_api(files=first.files)
+    assert [record.getMessage().split(": String")[0] for record in caplog.records if "topic t" in record.getMessage()] == [
+        "topic t: Invalid value  for configuration compression.type",
+        "topic t: Invalid value 1_048_576 for configuration segment.bytes: Not a number of type INT;"
+        " its default is used until it is set again or deleted (kafka-configs --alter)",
+    ]
+    settings = log_settings(second.cluster.catalogue, second.cluster.catalogue.topics["t"])
+    assert (settings.compression_type, settings.segment_bytes, settings.retention_ms) == ("producer", 1073741824, 5)
+
+
+def test_a_thousand_of_them_are_a_number(make_api, caplog) -> None:
+    first = make_api()
+    first.cluster.append_to_catalogue(
+        [ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=f"t{n}", name="retention.ms", value="soon") for n in range(1000)]
+    )
+    first.cluster.close()
+    with caplog.at_level("WARNING"):
+        make_api(files=first.files)
+    said = [record.getMessage() for record in caplog.records if record.name == "ottla.broker.cluster_state"]
+    assert len(said) == 21
+    assert said[-1] == "980 more settings in the directory cannot be: their defaults are used"

@@ -24,3 +24,12 @@ def test_health_is_that_of_all() -> None:
     with Cluster(2) as cluster:
         assert cluster.health.is_healthy
         assert cluster.metrics_url is None
+
+
+def test_settings_may_be_numbers_and_flags() -> None:
+    with Broker(config={"num.partitions": 3, "auto.create.topics.enable": False}) as broker:
+        assert broker.bootstrap_servers
+    with pytest.raises(ConfigError, match=r"did you mean 'num\.partitions'"):
+        Broker(config={"num_partition": 3})
+    with pytest.raises(ConfigError, match=r"\(3\) > the number of brokers \(2\)"):
+        Cluster(2, config={"default.replication.factor": 3})

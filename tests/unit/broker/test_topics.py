@@ -1,6 +1,7 @@
 """Topics: made once, changed at once, and never half."""
 
-from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, TOPIC_RESOURCE, NewTopic, Refused, Topic
+from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, NewTopic, Topic
+from ottla.core.catalogue.resource_configs import TOPIC_RESOURCE, Refused
 
 
 def test_ensure_topic_makes_a_topic_once(api) -> None:

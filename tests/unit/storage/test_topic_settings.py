@@ -119,8 +119,10 @@ def test_a_value_that_is_none_is_said(files: MemoryFiles) -> None:
     late = [topic("late"), setting("late", "min.compaction.lag.ms", "soon")]
     files.replace(LOG, log_of(*late, topic("orders"), setting("orders", "cleanup.policy", "compact")))
     settings, findings = read(files)
-    assert ("late" in settings, settings["orders"].is_compacted) == (False, True)
-    assert "late" in findings[0].sentence
+    assert (settings["late"].min_compaction_lag_ms, settings["orders"].is_compacted) == (0, True)
+    (finding,) = findings
+    assert (finding.subject, finding.is_ill) == ("topic late", False)
+    assert "Invalid value soon for configuration min.compaction.lag.ms: Not a number of type LONG" in finding.sentence
 
 
 def test_a_torn_tail_is_nothing(files: MemoryFiles) -> None:

@@ -8,7 +8,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.core.catalogue.catalogue import NewTopic, Refused, Topic
+from ottla.core.catalogue.catalogue import NewTopic, Topic
+from ottla.core.catalogue.resource_configs import SUGGESTIONS_MAX, TOPIC_RESOURCE, Refused, suggestion
 from ottla.core.config import TOPIC_SETTINGS
 from ottla.core.errors import ErrorCode, StorageError
 
@@ -20,11 +21,11 @@ def handle(node: "Node", request: Request) -> None:
     """Answers with one result a topic; a name that is given twice is refused, once."""
     times = Counter(topic.name for topic in request.message.topics)
     results = [_refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name, count in times.items() if count > 1]
-    results += [_create(node, asked, request.message.validate_only) for asked in request.message.topics if times[asked.name] == 1]
+    results += [_create(node, asked, request.message) for asked in request.message.topics if times[asked.name] == 1]
     request.reply({"throttle_time": NO_THROTTLE_MS, "topics": results})
 
 
-def _create(node: "Node", asked: Any, validate_only: bool) -> dict[str, Any]:
+def _create(node: "Node", asked: Any, message: Any) -> dict[str, Any]:
     new = NewTopic(
         name=asked.name,
         partitions=asked.num_partitions,
@@ -33,11 +34,12 @@ def _create(node: "Node", asked: Any, validate_only: bool) -> dict[str, Any]:
         configs={config.name: config.value for config in asked.configs},
     )
     try:
-        made = node.cluster.topics.create(new, validate_only=validate_only)
+        made = node.cluster.topics.create(new, validate_only=message.validate_only)
     except StorageError as error:
         return _refused(asked.name, error.code, str(error))
     if isinstance(made, Refused):
-        return _refused(asked.name, made.error, made.message)
+        hint = suggestion(TOPIC_RESOURCE, made) if len(message.topics) <= SUGGESTIONS_MAX else ""
+        return _refused(asked.name, made.error, made.message + hint)
     return _made(node, made)
 
 

@@ -6,7 +6,8 @@ Version notes: v3+ adds types and documentation.
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.core.catalogue.catalogue import BROKER_RESOURCE, TOPIC_RESOURCE, topic_name_problem
+from ottla.core.catalogue.catalogue import topic_name_problem
+from ottla.core.catalogue.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE
 from ottla.core.config import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS, OTHER_UNITS, TOPIC_SETTINGS, ConfigSource, Setting
 from ottla.core.errors import ErrorCode
 

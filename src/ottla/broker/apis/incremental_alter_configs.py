@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.core.catalogue.catalogue import BROKER_RESOURCE, TOPIC_RESOURCE
+from ottla.core.catalogue.resource_configs import BROKER_RESOURCE, SUGGESTIONS_MAX, TOPIC_RESOURCE, suggestion
 from ottla.core.errors import ErrorCode, StorageError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def handle(node: "Node", request: Request) -> None:
     """Answers with one result a resource: all of its changes are made, or none."""
     results = []
     for resource in request.message.resources:
-        error, message = _alter(node, resource, request.message.validate_only)
+        error, message = _alter(node, resource, request.message)
         results.append(
             {
                 "error_code": error,
@@ -29,7 +29,7 @@ def handle(node: "Node", request: Request) -> None:
     request.reply({"throttle_time": NO_THROTTLE_MS, "responses": results})
 
 
-def _alter(node: "Node", resource: Any, validate_only: bool) -> tuple[ErrorCode, str | None]:
+def _alter(node: "Node", resource: Any, message: Any) -> tuple[ErrorCode, str | None]:
     kind, name = resource.resource_type, resource.resource_name
     if kind not in (TOPIC_RESOURCE, BROKER_RESOURCE):
         return ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}"
@@ -43,10 +43,13 @@ def _alter(node: "Node", resource: Any, validate_only: bool) -> tuple[ErrorCode,
     if any(value is None and operation != DELETE for _, operation, value in changes):
         return ErrorCode.INVALID_REQUEST, "Null value not supported; to go back to the default, delete the setting"
     try:
-        refused = node.cluster.topics.alter_config(kind, name, changes, validate_only=validate_only)
+        refused = node.cluster.topics.alter_config(kind, name, changes, validate_only=message.validate_only)
     except StorageError as error:
         return error.code, str(error)
-    return (refused.error, refused.message) if refused else (ErrorCode.NONE, None)
+    if refused is None:
+        return ErrorCode.NONE, None
+    hint = suggestion(kind, refused) if len(message.resources) <= SUGGESTIONS_MAX else ""
+    return refused.error, refused.message + hint
 
 
 API = Api(key=44, versions=range(2), handle=handle)

@@ -8,9 +8,10 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, OPERATIONS_NOT_ASKED_FOR, Api, Request
-from ottla.core.catalogue.catalogue import Refused, Topic, may_be_auto_created, topic_name_problem
+from ottla.core.catalogue.catalogue import Topic, may_be_auto_created, topic_name_problem
 from ottla.core.catalogue.leadership import in_sync
 from ottla.core.catalogue.records import NO_LEADER
+from ottla.core.catalogue.resource_configs import Refused
 from ottla.core.errors import ErrorCode, StorageError
 
 if TYPE_CHECKING:

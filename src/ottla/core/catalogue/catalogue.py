@@ -20,11 +20,10 @@ from ottla.core.catalogue.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from ottla.core.config import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS, TOPIC_SETTINGS, ConfigSource, Setting
+from ottla.core.catalogue.resource_configs import TOPIC_RESOURCE, Change, Refused, ResourceConfigs
+from ottla.core.config import PARTITIONS_PER_TOPIC_MAX, ConfigSource, Value
 from ottla.core.errors import ErrorCode
 
-TOPIC_RESOURCE = 2
-BROKER_RESOURCE = 4
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 SHARE_GROUP_STATE = "__share_group_state"
@@ -37,8 +36,6 @@ INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_ST
 _NEVER_AUTO_CREATED = RESERVED_TOPICS | {TRANSACTION_STATE, SHARE_GROUP_STATE}
 """The last two have settings that only Apache Kafka's coordinators know: made with the defaults they would lose records there."""
 TOPIC_NAME_CHARS_MAX = 249
-PARTITIONS_PER_TOPIC_MAX = 10_000
-"""A request for more is a mistake or an attack: refused with INVALID_PARTITIONS."""
 PRODUCER_IDS_PER_BLOCK = 1000
 METADATA_VERSION = "metadata.version"
 DIRECTORIES_SINCE = 17
@@ -46,14 +43,6 @@ DIRECTORIES_SINCE = 17
 _PARTITION_NUMBER_MAX = 1_000_000
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A decision against the caller: the code and the sentence that a client shows."""
-
-    error: ErrorCode
-    message: str
 
 
 class Home(NamedTuple):
@@ -123,10 +112,9 @@ class Catalogue:
         self.next_producer_id = 0
         self.broker_epoch = -1
         self.directory_id = b""
-        self._configs: dict[tuple[int, str], dict[str, str]] = {}
         self.broker_ids = broker_ids
         self.live_ids = set(broker_ids)
-        self._broker_default = broker_default
+        self.configs = ResourceConfigs(broker_ids[0] if broker_ids else None, broker_default)
 
     # Decisions: records, or a refusal.
 
@@ -146,10 +134,9 @@ class Catalogue:
         partitions = self._partition_count(new)
         if isinstance(partitions, Refused):
             return partitions
-        for name, value in new.configs.items():
-            refused = self._config_problem(TOPIC_RESOURCE, name, value)
-            if refused:
-                return refused
+        refused = self.configs.problem_of_new(new.configs)
+        if refused is not None:
+            return refused
         records: list[CatalogueRecord] = [TopicRecord(name=new.name, topic_id=topic_id)]
         for number in range(partitions):
             replicas = new.assignment.get(number) or self._spread(number, self._replication_factor(new))
@@ -160,7 +147,7 @@ class Catalogue:
     def _partition_count(self, new: NewTopic) -> int | Refused:
         if new.assignment:
             return self._assigned_count(new)
-        partitions = int(self._broker_default("num.partitions")) if new.partitions == -1 else new.partitions
+        partitions = self.configs.default_number("num.partitions") if new.partitions == -1 else new.partitions
         if partitions <= 0 or partitions > PARTITIONS_PER_TOPIC_MAX:
             return Refused(
                 ErrorCode.INVALID_PARTITIONS,
@@ -245,7 +232,7 @@ class Catalogue:
         return records
 
     def _replication_factor(self, new: NewTopic) -> int:
-        return int(self._broker_default("default.replication.factor")) if new.replication_factor == -1 else new.replication_factor
+        return self.configs.default_number("default.replication.factor") if new.replication_factor == -1 else new.replication_factor
 
     def _spread(self, number: int, replication_factor: int) -> list[int]:
         """The brokers that hold partition `number`, the one that should lead it first: each broker leads as many as the others."""
@@ -258,62 +245,17 @@ class Catalogue:
         directories = (self.directory_id,) * len(replicas) if has_directories else ()
         return PartitionRecord(topic_id=topic_id, partition=number, replicas=replicas, leader=leader, directories=directories)
 
-    def alter_config(
-        self, resource_type: int, resource_name: str, changes: Sequence[tuple[str, int, str | None]]
-    ) -> list[CatalogueRecord] | Refused:
+    def alter_config(self, resource_type: int, resource_name: str, changes: Sequence[Change]) -> list[CatalogueRecord] | Refused:
         """The records for IncrementalAlterConfigs (44); each change is (name, operation 0 set, 1 delete, 2 append, 3 subtract, value)."""
         if resource_type == TOPIC_RESOURCE and resource_name not in self.topics:
             problem = topic_name_problem(resource_name)
             if problem:
                 return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
             return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource_name}' does not exist.")
-        records: list[CatalogueRecord] = []
-        for name, operation, value in changes:
-            if operation == 1:
-                new: str | None = None
-                known = TOPIC_SETTINGS if resource_type == TOPIC_RESOURCE else BROKER_SETTINGS
-                if name not in known and name not in self._configs.get((resource_type, resource_name), {}):
-                    return Refused(ErrorCode.INVALID_CONFIG, f"Unknown {_resource_word(resource_type)} config name: {name}")
-            else:
-                decided = self._changed_value(resource_type, resource_name, name, operation, value)
-                if isinstance(decided, Refused):
-                    return decided
-                new = decided
-            records.append(ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=new))
-        return records
-
-    def _changed_value(self, resource_type: int, resource_name: str, name: str, operation: int, value: str | None) -> str | Refused:
-        refused = self._config_problem(resource_type, name, value)
-        if refused:
-            return refused
-        assert value is not None
-        if operation == 0:
-            return value
-        setting = self._settings(resource_type)[name]
-        if setting.type is not setting.type.LIST:
-            return Refused(
-                ErrorCode.INVALID_CONFIG, f"Can't {'APPEND' if operation == 2 else 'SUBTRACT'} to key {name} because its type is not LIST."
-            )
-        current = self.config_value(resource_type, resource_name, name)[0]
-        items = [item for item in current.split(",") if item]
-        given = [item.strip() for item in value.split(",")]
-        items = (
-            [*items, *(item for item in given if item not in items)] if operation == 2 else [item for item in items if item not in given]
-        )
-        return ",".join(items)
-
-    @staticmethod
-    def _settings(resource_type: int) -> Mapping[str, Setting]:
-        return TOPIC_SETTINGS if resource_type == TOPIC_RESOURCE else BROKER_SETTINGS
-
-    def _config_problem(self, resource_type: int, name: str, value: str | None) -> Refused | None:
-        setting = self._settings(resource_type).get(name)
-        if setting is None:
-            return Refused(ErrorCode.INVALID_CONFIG, f"Unknown {_resource_word(resource_type)} config name: {name}")
-        if resource_type == BROKER_RESOURCE and name not in DYNAMIC_BROKER_SETTINGS:
-            return Refused(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {name}; restart the broker with it.")
-        problem = setting.problem(value)
-        return Refused(ErrorCode.INVALID_CONFIG, problem) if problem else None
+        altered = self.configs.altered(resource_type, resource_name, changes)
+        if isinstance(altered, Refused):
+            return altered
+        return [ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=n, value=v) for n, v in altered.items()]
 
     def next_producer_block(self, broker_id: int) -> ProducerIdsRecord:
         """The record that hands the next block of producer ids to a broker."""
@@ -328,30 +270,27 @@ class Catalogue:
 
     def configs_set(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
         """What was set on a resource, settings that are not known here included."""
-        return self._configs.get((resource_type, resource_name), {})
+        return self.configs.given(resource_type, resource_name)
 
     def config_value(self, resource_type: int, resource_name: str, name: str) -> tuple[str, ConfigSource]:
         """The value in force of a topic's or broker's setting, and where it comes from; the broker "" is this one."""
         if resource_type == TOPIC_RESOURCE:
             return self.value_in_force(self.topics[resource_name], name)
-        return self._broker_value(name)
+        return self.configs.broker_value(name)
 
     def value_in_force(self, topic: Topic, name: str) -> tuple[str, ConfigSource]:
-        """A topic's setting: its own, or the broker's."""
-        if name in topic.configs:
-            return topic.configs[name], ConfigSource.DYNAMIC_TOPIC
-        broker_name = TOPIC_SETTINGS[name].broker_name
-        assert broker_name is not None
-        return self._broker_value(broker_name)
+        """A topic's setting as text: its own, or the broker's."""
+        return self.configs.topic_value(topic.configs, name)
 
-    def _broker_value(self, name: str) -> tuple[str, ConfigSource]:
-        """What was set for this broker goes before what was set for all ("")."""
-        for owner in (str(self.broker_ids[0]), ""):
-            configs = self._configs.get((BROKER_RESOURCE, owner), {})
-            if name in configs:
-                return configs[name], ConfigSource.DYNAMIC_BROKER if owner else ConfigSource.DYNAMIC_DEFAULT_BROKER
-        value = self._broker_default(name)
-        return value, ConfigSource.DEFAULT if value == BROKER_SETTINGS[name].default else ConfigSource.STATIC_BROKER
+    def parsed_value(self, topic: Topic, name: str) -> Value:
+        """A topic's setting as a value: its own, or the broker's."""
+        return self.configs.parsed_topic_value(topic.configs, name)
+
+    def number_in_force(self, topic: Topic, name: str) -> int:
+        """The same of a setting that is a whole number."""
+        value = self.parsed_value(topic, name)
+        assert isinstance(value, int)
+        return value
 
     @staticmethod
     def imagine(records: Sequence[CatalogueRecord]) -> Topic:
@@ -368,8 +307,7 @@ class Catalogue:
         """Applies one record, at start and while running alike."""
         match record:
             case TopicRecord():
-                configs = self._configs.setdefault((TOPIC_RESOURCE, record.name), {})
-                topic = Topic(record.name, record.topic_id, configs=configs)
+                topic = Topic(record.name, record.topic_id, configs=self.configs.of_topic(record.name))
                 self.topics[record.name] = self.topics_by_id[record.topic_id] = topic
             case PartitionRecord():
                 self._replay_partition(record)
@@ -378,9 +316,9 @@ class Catalogue:
             case RemoveTopicRecord():
                 removed = self.topics_by_id.pop(record.topic_id)
                 del self.topics[removed.name]
-                self._configs.pop((TOPIC_RESOURCE, removed.name), None)
+                self.configs.forget_topic(removed.name)
             case ConfigRecord():
-                self._replay_config(record)
+                self.configs.replay(record)
             case FeatureLevelRecord():
                 self.features[record.name] = record.level
             case ProducerIdsRecord():
@@ -412,14 +350,3 @@ class Catalogue:
             topic.homes[number] = topic.homes[number]._replace(replicas=record.replicas, directories=())
         if record.directories is not None:
             topic.homes[number] = topic.homes[number]._replace(directories=record.directories)
-
-    def _replay_config(self, record: ConfigRecord) -> None:
-        configs = self._configs.setdefault((record.resource_type, record.resource_name), {})
-        if record.value is None:
-            configs.pop(record.name, None)
-        else:
-            configs[record.name] = record.value
-
-
-def _resource_word(resource_type: int) -> str:
-    return "topic" if resource_type == TOPIC_RESOURCE else "broker"

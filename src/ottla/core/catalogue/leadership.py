@@ -6,8 +6,9 @@ refusal; it changes nothing itself.
 
 from collections.abc import Container, Sequence
 
-from ottla.core.catalogue.catalogue import Catalogue, Home, Refused, Topic
+from ottla.core.catalogue.catalogue import Catalogue, Home, Topic
 from ottla.core.catalogue.records import NO_LEADER, CatalogueRecord, PartitionChangeRecord
+from ottla.core.catalogue.resource_configs import Refused
 from ottla.core.errors import ErrorCode
 
 

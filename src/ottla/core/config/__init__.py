@@ -3,9 +3,11 @@
 They check values and never act on them. This module names what other packages use.
 """
 
-from ottla.core.config.broker_config import BrokerConfig, ConfigError
-from ottla.core.config.broker_settings import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS, OTHER_UNITS
-from ottla.core.config.setting import INT_MAX, LONG_MAX, ConfigSource, ConfigType, Setting
+from ottla.core.config.broker_config import BrokerConfig, GivenValue
+from ottla.core.config.broker_settings import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS, OTHER_UNITS, PARTITIONS_PER_TOPIC_MAX
+from ottla.core.config.consistency import consistency_problem, topic_consistency_problem
+from ottla.core.config.names import did_you_mean
+from ottla.core.config.setting import INT_MAX, LONG_MAX, ConfigError, ConfigSource, ConfigType, Setting, Value, shown
 from ottla.core.config.topic_settings import TOPIC_SETTINGS
 
 __all__ = [
@@ -14,10 +16,17 @@ __all__ = [
     "INT_MAX",
     "LONG_MAX",
     "OTHER_UNITS",
+    "PARTITIONS_PER_TOPIC_MAX",
     "TOPIC_SETTINGS",
     "BrokerConfig",
     "ConfigError",
     "ConfigSource",
     "ConfigType",
+    "GivenValue",
     "Setting",
+    "Value",
+    "consistency_problem",
+    "did_you_mean",
+    "shown",
+    "topic_consistency_problem",
 ]

@@ -1,63 +1,61 @@
 """The broker's own settings as one checked value: what was given, and Kafka's defaults for the rest."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from ottla.core.config.broker_settings import BROKER_SETTINGS, OTHER_UNITS
-from ottla.core.config.connection_overrides import connection_overrides
+from ottla.core.config.consistency import consistency_problem
+from ottla.core.config.grammar import double_text
+from ottla.core.config.names import did_you_mean
+from ottla.core.config.setting import INT_MAX, ConfigError, Value, shown
 from ottla.core.config.topic_settings import TOPIC_SETTINGS
 
-_CLEANER_TABLE_BYTES_MIN = 1024 * 1024
-
-
-class ConfigError(ValueError):
-    """A setting with an unknown name or an impossible value: the message says which, and what would do."""
-
+GivenValue = str | int | float
+"""What a person may write in Python: text, a number, True or False."""
 
 OTHER_GROUP_PROTOCOLS = ("group.consumer.", "group.share.", "group.streams.", "group.coordinator.rebalance.protocols")
 """Settings of Kafka's that would promise what is not there."""
 
 
-def _unknown(name: str) -> str:
-    if name in TOPIC_SETTINGS:
-        return f"{name} is a setting of topics; the broker's default for all of them is {TOPIC_SETTINGS[name].broker_name}"
-    if name.startswith(OTHER_GROUP_PROTOCOLS):
-        return f"{name} is about group protocols; this broker has Kafka's classic one and no other (`ottla docs groups`)"
-    return f"unknown setting {name}; `ottla docs settings` lists them"
+def value_text(name: str, value: object) -> str:
+    """A value from Python as Kafka writes it. Raises ConfigError for what is neither text nor number nor True nor False."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        return double_text(value)
+    if isinstance(value, str):
+        return str(value)
+    hint = "leave it out for its default" if value is None else "write text, a number, True or False; the items of a list with commas"
+    raise ConfigError(f"Invalid value of type {type(value).__name__} for configuration {name}: {hint}")
 
 
-@dataclass(frozen=True)
 class BrokerConfig:
-    """The broker's own settings, checked: what `--config k=v` gave, and Kafka's defaults for the rest."""
+    """What `--config k=v` or Python's `config` gave, checked for so many `brokers` of a process, and Kafka's defaults for the rest.
 
-    given: Mapping[str, str]
+    Raises ConfigError when a name is unknown, a value cannot be, or values cannot be together.
+    """
 
-    def __post_init__(self) -> None:
-        for name, value in self.given.items():
-            setting = BROKER_SETTINGS.get(name)
-            if setting is None:
-                raise ConfigError(_unknown(name))
-            problem = setting.problem(value)
-            if problem is not None:
-                raise ConfigError(problem)
-        if self.number("log.cleaner.dedupe.buffer.size") // self.number("log.cleaner.threads") <= _CLEANER_TABLE_BYTES_MIN:
-            # Kafka's sentence, and Kafka's check, which wants a byte more than the sentence.
-            raise ConfigError(
-                "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."
-                f" {_CLEANER_TABLE_BYTES_MIN + 1} bytes for each will do."
+    def __init__(self, given: Mapping[str, GivenValue] | None = None, *, brokers: int = 1) -> None:
+        if not isinstance(given or {}, Mapping):
+            raise ConfigError(f"settings are names and values, for example {{'num.partitions': 3}}, and no {type(given).__name__}")
+        self.given: Mapping[str, str] = {name: _checked(name, value) for name, value in (given or {}).items()}
+        self._values: dict[str, Value] = {}
+        problem = consistency_problem(self.text) or self._count_problem(brokers)
+        if problem is not None:
+            raise ConfigError(problem)
+
+    def _count_problem(self, brokers: int) -> str | None:
+        replicas, last_id = self.number("default.replication.factor"), self.node_id + brokers - 1
+        if replicas > brokers:
+            return (
+                f"default.replication.factor ({replicas}) > the number of brokers ({brokers}): no topic could be made with it;"
+                f" lower it to {brokers}, or run more brokers (--brokers, Cluster)"
             )
-        self._check_connections()
-
-    def _check_connections(self) -> None:
-        try:
-            overrides = connection_overrides(self.text("max.connections.per.ip.overrides"))
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
-        if self.number("max.connections.per.ip") == 0 and not overrides:
-            raise ConfigError("max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.")
-        if 0 < self.number("queued.max.request.bytes") < self.number("socket.request.max.bytes"):
-            raise ConfigError("queued.max.request.bytes must be larger or equal to socket.request.max.bytes")
+        if last_id > INT_MAX:
+            return f"node.id ({self.node_id}) is too high for {brokers} brokers: the last one's id would be more than {INT_MAX}"
+        return None
 
     def text(self, name: str) -> str:
         """The value of a setting as it is written, or as a setting in another unit gives it; "" when it has none."""
@@ -70,17 +68,46 @@ class BrokerConfig:
 
     def number(self, name: str) -> int:
         """The value of a whole-number setting, in the unit of its name."""
-        return int(self.text(name))
+        value = self._value(name)
+        assert isinstance(value, int)
+        return value
 
     def share(self, name: str) -> float:
         """The value of a setting that is no whole number."""
-        return float(self.text(name))
+        value = self._value(name)
+        assert isinstance(value, float)
+        return value
 
     def flag(self, name: str) -> bool:
         """The value of a true/false setting."""
-        return self.text(name).strip().lower() == "true"
+        value = self._value(name)
+        assert isinstance(value, bool)
+        return value
+
+    def _value(self, name: str) -> Value:
+        value = self._values.get(name)
+        if value is None:
+            value = self._values[name] = BROKER_SETTINGS[name].parse(self.text(name))
+        return value
 
     @cached_property
     def node_id(self) -> int:
         """The broker's number."""
         return self.number("node.id")
+
+
+def _checked(name: str, value: object) -> str:
+    setting = BROKER_SETTINGS.get(name)
+    if setting is None:
+        raise ConfigError(_unknown(str(name)))
+    text = value_text(name, value)
+    setting.parse(text)
+    return text
+
+
+def _unknown(name: str) -> str:
+    if name in TOPIC_SETTINGS:
+        return f"{name} is a setting of topics; the broker's default for all of them is {TOPIC_SETTINGS[name].broker_name}"
+    if name.startswith(OTHER_GROUP_PROTOCOLS):
+        return f"{name} is about group protocols; this broker has Kafka's classic one and no other (`ottla docs groups`)"
+    return f"unknown setting {shown(name)}{did_you_mean(name, BROKER_SETTINGS) or ';'} `ottla docs settings` lists them"

@@ -8,11 +8,30 @@ from ottla.core.config.topic_settings import TOPIC_SETTINGS
 _LOAD_FACTOR_MIN = 0.0001
 """Kafka has no bound. Of the smallest table, 1 MiB, this share is four keys; with a table for none a cleaning would never end."""
 
+PARTITIONS_PER_TOPIC_MAX = 10_000
+"""A request for more is a mistake or an attack: refused with INVALID_PARTITIONS."""
+_PARTITIONS_BOUND = ", the most partitions that a topic may have here"
+
 _OWN_BROKER_SETTINGS = (
     number_setting(ConfigType.INT, "node.id", 1, "The broker's number in the cluster.", 0),
     flag_setting("auto.create.topics.enable", True, "Whether a topic is made when a client first asks for it."),
-    number_setting(ConfigType.INT, "num.partitions", 1, "Partitions of a topic that is made without a count.", 1),
-    number_setting(ConfigType.SHORT, "default.replication.factor", 1, "Replicas of a topic that is made without a factor.", 1),
+    number_setting(
+        ConfigType.INT,
+        "num.partitions",
+        1,
+        "Partitions of a topic that is made without a count.",
+        1,
+        high=PARTITIONS_PER_TOPIC_MAX,
+        because=_PARTITIONS_BOUND,
+    ),
+    number_setting(
+        ConfigType.INT,
+        "default.replication.factor",
+        1,
+        "Replicas of a topic that is made without a factor, at most one a broker.",
+        1,
+        because=": a topic has at least one",
+    ),
     flag_setting("delete.topic.enable", True, "Whether topics may be deleted."),
     number_setting(ConfigType.INT, "fetch.max.bytes", 57671680, "Most bytes in one answer to Fetch.", 1024),
     number_setting(ConfigType.INT, "socket.request.max.bytes", 104857600, "Largest request that is read, in bytes.", 1),
@@ -99,13 +118,28 @@ _OWN_BROKER_SETTINGS = (
         "Largest write buffer that a coordinator keeps, in bytes. Kept and shown only: none is kept.",
         524288,
     ),
-    number_setting(ConfigType.INT, "offsets.topic.num.partitions", 50, "Partitions of __consumer_offsets when it is made.", 1),
+    number_setting(
+        ConfigType.INT,
+        "offsets.topic.num.partitions",
+        50,
+        "Partitions of __consumer_offsets when it is made.",
+        1,
+        high=PARTITIONS_PER_TOPIC_MAX,
+        because=_PARTITIONS_BOUND,
+    ),
     number_setting(ConfigType.SHORT, "offsets.topic.replication.factor", 3, "Replicas of __consumer_offsets, at most one a broker.", 1),
     number_setting(
-        ConfigType.INT, "offsets.topic.segment.bytes", 104857600, "Size at which a new segment of __consumer_offsets begins, in bytes.", 1
+        ConfigType.INT,
+        "offsets.topic.segment.bytes",
+        104857600,
+        "Size at which a new segment of __consumer_offsets begins, in bytes.",
+        1048576,
+        because=", as the topic's segment.bytes must be",
     ),
     flag_setting("log.cleaner.enable", True, "Whether compacted topics are cleaned; without it __consumer_offsets grows without bound."),
-    number_setting(ConfigType.INT, "log.cleaner.threads", 1, "Threads that clean.", 1),
+    number_setting(
+        ConfigType.INT, "log.cleaner.threads", 1, "Threads that clean.", 1, because="; log.cleaner.enable=false switches cleaning off"
+    ),
     number_setting(
         ConfigType.LONG, "log.cleaner.dedupe.buffer.size", 134217728, "Memory for the cleaner's tables of keys, of all threads, in bytes."
     ),
@@ -119,6 +153,7 @@ _OWN_BROKER_SETTINGS = (
         "How full a cleaner's table of keys may get, as a share of it.",
         _LOAD_FACTOR_MIN,
         high=1,
+        because=", so that the smallest table holds some keys and none is overfull",
     ),
     number_setting(
         ConfigType.DOUBLE,
@@ -126,14 +161,11 @@ _OWN_BROKER_SETTINGS = (
         "1.7976931348623157E308",
         "Most bytes a second that cleaning reads and writes.",
         1,
+        because=", or cleaning would not end",
     ),
     number_setting(ConfigType.LONG, "log.cleaner.backoff.ms", 15000, "How long a cleaner rests when there is nothing to clean, in ms.", 0),
-    number_setting(
-        ConfigType.INT, "log.retention.hours", 168, "As log.retention.ms, in hours; read when neither ms nor minutes are set.", 1, also=-1
-    ),
-    number_setting(
-        ConfigType.INT, "log.retention.minutes", None, "As log.retention.ms, in minutes; read when that is not set.", 1, also=-1
-    ),
+    number_setting(ConfigType.INT, "log.retention.hours", 168, "As log.retention.ms, in hours; read when neither ms nor minutes are set."),
+    number_setting(ConfigType.INT, "log.retention.minutes", None, "As log.retention.ms, in minutes; read when that is not set."),
     number_setting(
         ConfigType.LONG, "log.retention.check.interval.ms", 300000, "Time between two looks for segments that retention deletes, in ms.", 1
     ),
@@ -182,7 +214,7 @@ _TOPIC_DEFAULTS = tuple(
         type=s.type,
         default=s.default,
         doc=f"Default of {s.name}: {s.doc}",
-        low=s.low,
+        low=None if s.broker_name == "log.retention.ms" else s.low,  # any negative time is none at all, and 0 is refused at the start
         high=s.high,
         also=s.also,
         choices=s.choices,

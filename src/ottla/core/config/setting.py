@@ -1,11 +1,20 @@
-"""One setting: its name, type, default and meaning, and what its value may be. It checks values; it never acts on them."""
+"""One setting: its name, type, default and meaning, and what its value may be, with Kafka's sentences. It never acts on a value."""
 
 from dataclasses import dataclass
 from enum import IntEnum
-from math import isnan
+from typing import Final
+
+from ottla.core.config.grammar import double_text, parse_boolean, parse_double, parse_list, parse_whole, trim
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+
+Value = bool | int | float | str | tuple[str, ...]
+"""What a value is once it is read."""
+
+
+class ConfigError(ValueError):
+    """A setting with an unknown name or an impossible value: the message says which, and what would do."""
 
 
 class ConfigType(IntEnum):
@@ -30,11 +39,23 @@ class ConfigSource(IntEnum):
     DEFAULT = 5
 
 
+_BITS: Final = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
+_SHOWN_MAX: Final = 500
+
+
+def shown(value: str) -> str:
+    """A value for a sentence: on one line, and shortened when it is endless."""
+    text = value[:_SHOWN_MAX]
+    line = text if text.isprintable() else repr(text)[1:-1]
+    return line if len(value) <= _SHOWN_MAX else f"{line}... ({len(value)} characters)"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """One setting: `low`/`high` bound a number, which may be `also` instead; `choices` a string or the items of a list.
 
-    A `default` of "" is none at all (Kafka's null). An `is_internal` setting can be given but is not described, as in Kafka.
+    A `default` of "" is none at all (Kafka's null). An `is_internal` setting can be given but is not described, as in Kafka. `because` says
+    why a bound is narrower than Kafka's.
     """
 
     name: str
@@ -47,40 +68,91 @@ class Setting:
     choices: tuple[str, ...] = ()
     broker_name: str | None = None
     is_internal: bool = False
+    because: str = ""
 
     def problem(self, value: str | None) -> str | None:
         """Why `value` cannot be, as a sentence for the person who set it; None when it can."""
         if value is None:
             return f"Invalid value null for configuration {self.name}: a value is needed."
-        text = value.strip()
-        if self.type is ConfigType.BOOLEAN:
-            return None if text.lower() in ("true", "false") else self._refuse(value, "Expected value to be either true or false")
-        if self.type in (ConfigType.INT, ConfigType.SHORT, ConfigType.LONG, ConfigType.DOUBLE):
-            return self._number_problem(value)
-        items = [item.strip() for item in text.split(",")] if self.type is ConfigType.LIST and text else [text]
-        if self.choices and any(item not in self.choices for item in items if item):
-            return self._refuse(value, f"String must be one of: {', '.join(self.choices)}")
-        return None
-
-    def _number_problem(self, value: str) -> str | None:
         try:
-            number: float = float(value) if self.type is ConfigType.DOUBLE else int(value.strip())
-        except ValueError:
-            return self._refuse(value, f"Not a number of type {self.type.name}")
-        width = {ConfigType.INT: 31, ConfigType.SHORT: 15}.get(self.type, 63)
-        if isnan(number) if self.type is ConfigType.DOUBLE else not -(2**width) <= number < 2**width:
-            return self._refuse(value, f"Not a number of type {self.type.name}")
-        if self.also is not None and number == self.also:
-            return None
-        either = "" if self.also is None else f" or equal to {self.also:g}"
-        if self.low is not None and number < self.low:
-            return self._refuse(value, f"Value must be at least {self.low:.15g}{either}")
-        if self.high is not None and number > self.high:
-            return self._refuse(value, f"Value must be no more than {self.high:.15g}{either}")
+            self.parse(value)
+        except ConfigError as error:
+            return str(error)
         return None
 
-    def _refuse(self, value: str, why: str) -> str:
-        return f"Invalid value {value} for configuration {self.name}: {why}"
+    def parse(self, text: str) -> Value:
+        """The value that is written there. Raises ConfigError with Kafka's sentence when it cannot be."""
+        match self.type:
+            case ConfigType.BOOLEAN:
+                return self._boolean(text)
+            case ConfigType.STRING:
+                return self._chosen(trim(text))
+            case ConfigType.LIST:
+                return self._list(text)
+            case ConfigType.DOUBLE:
+                return self._double(text)
+            case _:
+                return self._whole(text)
+
+    @property
+    def valid(self) -> str:
+        """The values that can be, as Kafka's documentation writes them; "" when every one of the type can."""
+        if self.choices:
+            return f"[{', '.join(self.choices)}]"
+        if self.low is None and self.high is None:
+            return ""
+        low, high = ("..." if bound is None else f"{bound:.15g}" for bound in (self.low, self.high))
+        either = "" if self.also is None else f" or {self.also:.15g}"
+        return f"[{low},{high}]{either}" if "..." in (low, high) else f"[{low},...,{high}]{either}"
+
+    def _boolean(self, text: str) -> bool:
+        try:
+            return parse_boolean(text)
+        except ValueError as error:
+            raise self._refusal(text, "Expected value to be either true or false") from error
+
+    def _whole(self, text: str) -> int:
+        try:
+            number = parse_whole(text, bits=_BITS[self.type])
+        except ValueError as error:
+            raise self._refusal(text, f"Not a number of type {self.type.name}") from error
+        self._check_range(number, str(number))
+        return number
+
+    def _double(self, text: str) -> float:
+        try:
+            number = parse_double(text)
+        except ValueError as error:
+            raise self._refusal(text, f"Not a number of type {self.type.name}") from error
+        if number != number:
+            raise self._refusal("NaN", "Value must be a number, which NaN is not: nothing is greater or smaller than it")
+        self._check_range(number, double_text(number))
+        return number
+
+    def _check_range(self, number: float, written: str) -> None:
+        if self.also is not None:
+            if number != self.also and not (self.low or number) <= number <= (self.high or number):
+                raise self._refusal(written, f"Value must be between {self.low} and {self.high} or equal to {self.also}")
+        elif self.low is not None and number < self.low:
+            raise self._refusal(written, f"Value must be at least {self.low:.15g}{self.because}")
+        elif self.high is not None and number > self.high:
+            raise self._refusal(written, f"Value must be no more than {self.high:.15g}{self.because}")
+
+    def _list(self, text: str) -> tuple[str, ...]:
+        items = tuple(dict.fromkeys(parse_list(text)))
+        for item in items:
+            if not item:
+                raise ConfigError(f"Configuration '{self.name}' values must not be empty.")
+            self._chosen(item)
+        return items
+
+    def _chosen(self, text: str) -> str:
+        if self.choices and text not in self.choices:
+            raise self._refusal(text, f"String must be one of: {', '.join(self.choices)}")
+        return text
+
+    def _refusal(self, value: str, why: str) -> ConfigError:
+        return ConfigError(f"Invalid value {shown(value)} for configuration {self.name}: {why}")
 
 
 def flag_setting(name: str, default: bool, doc: str, broker: str | None = None) -> Setting:
@@ -99,7 +171,18 @@ def number_setting(
     *,
     also: float | None = None,
     is_internal: bool = False,
+    because: str = "",
 ) -> Setting:
     """A setting that is a number; a `default` of None is none at all."""
-    text = "" if default is None else str(default)
-    return Setting(name=name, type=kind, default=text, doc=doc, low=low, high=high, also=also, broker_name=broker, is_internal=is_internal)
+    return Setting(
+        name=name,
+        type=kind,
+        default="" if default is None else str(default),
+        doc=doc,
+        low=low,
+        high=high,
+        also=also,
+        broker_name=broker,
+        is_internal=is_internal,
+        because=because,
+    )

@@ -14,7 +14,7 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
             type=ConfigType.LIST,
             default="delete",
             doc="What becomes of old segments: delete, compact, or both.",
-            choices=("delete", "compact"),
+            choices=("compact", "delete"),
             broker_name="log.cleanup.policy",
         ),
         number_setting(

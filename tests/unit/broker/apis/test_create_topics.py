@@ -44,3 +44,24 @@ def test_topics_are_there_after_a_restart(make_api) -> None:
     found = second.cluster.catalogue.topics["a"]
     assert (found.topic_id, found.leaders, found.configs) == (topic.topic_id, topic.leaders, topic.configs)
     assert second.cluster.cluster_id == first.cluster.cluster_id
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "sentence"),
+    [
+        ("retention_ms", "1_000", "Invalid value 1_000 for configuration retention.ms: Not a number of type LONG"),
+        ("compression_type", "", "Invalid value  for configuration compression.type: String must be one of: uncompressed, zstd, lz4, "),
+        ("retention_mss", "5", "Unknown topic config name: retention.mss; did you mean 'retention.ms'?"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_with_kafkas_sentence(api, setting: str, value: str, sentence: str) -> None:
+    (topic,) = api.ask(19, 7, topics=[new("a", **{setting: value})], timeout=1000, validate_only=False).topics
+    assert topic.error_code == 40
+    assert topic.error_message.startswith(sentence)
+    assert api.cluster.catalogue.topics == {}
+
+
+def test_many_topics_get_no_suggestions(api) -> None:
+    asked = [new(f"t{number}", retention_mss="5") for number in range(11)]
+    answer = api.ask(19, 7, topics=asked, timeout=1000, validate_only=False)
+    assert {topic.error_message for topic in answer.topics} == {"Unknown topic config name: retention.mss"}

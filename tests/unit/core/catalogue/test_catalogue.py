@@ -3,18 +3,16 @@
 import pytest
 
 from ottla.core.catalogue.catalogue import (
-    BROKER_RESOURCE,
     CLUSTER_METADATA,
     RESERVED_TOPICS,
-    TOPIC_RESOURCE,
     Catalogue,
     Home,
     NewTopic,
-    Refused,
     may_be_auto_created,
     topic_name_problem,
 )
 from ottla.core.catalogue.records import ConfigRecord, PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord, RemoveTopicRecord
+from ottla.core.catalogue.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, Refused
 from ottla.core.config import BrokerConfig, ConfigSource
 from ottla.core.errors import ErrorCode
 

@@ -2,9 +2,11 @@
 
 import pytest
 
-from ottla.core.catalogue.catalogue import Catalogue, NewTopic, Refused
+from ottla.core.catalogue.catalogue import Catalogue, NewTopic
 from ottla.core.catalogue.leadership import in_sync, move, when_back, when_gone
 from ottla.core.catalogue.records import NO_LEADER, PartitionChangeRecord
+from ottla.core.catalogue.resource_configs import Refused
+from ottla.core.config import BrokerConfig
 from ottla.core.errors import ErrorCode
 
 TOPIC = bytes(range(16))
@@ -19,7 +21,7 @@ def replay(catalogue: Catalogue, records) -> None:
 @pytest.fixture
 def catalogue() -> Catalogue:
     """Three brokers and a topic `t` of four partitions with two replicas each."""
-    made = Catalogue((1, 2, 3), {"num.partitions": "4", "default.replication.factor": "2"}.__getitem__)
+    made = Catalogue((1, 2, 3), BrokerConfig({"num.partitions": 4, "default.replication.factor": 2}, brokers=3).text)
     replay(made, made.create_topic(NewTopic(name="t"), TOPIC))
     return made
 

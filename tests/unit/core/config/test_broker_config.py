@@ -4,6 +4,7 @@ import pytest
 
 from ottla.core.cleaning.offset_map import OffsetMap
 from ottla.core.config import BrokerConfig, ConfigError
+from ottla.core.config.broker_config import value_text
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ from ottla.core.config import BrokerConfig, ConfigError
         ("retention.ms", "1", "retention.ms is a setting of topics; .* is log.retention.ms"),
         ("log.message.timestamp.type", "Now", "one of: CreateTime, LogAppendTime"),
         ("log.cleaner.min.cleanable.ratio", "1.5", "no more than 1"),
-        ("log.retention.minutes", "0", "at least 1 or equal to -1"),
+        ("log.retention.minutes", "0", "log.retention.ms must be unlimited"),
         ("log.roll.hours", "0", "at least 1"),
         ("log.cleaner.threads", "200", "at least 1MB per cleaner thread"),
         ("log.cleaner.dedupe.buffer.size", "1048576", "at least 1MB per cleaner thread. 1048577 bytes for each"),
@@ -39,7 +40,7 @@ from ottla.core.config import BrokerConfig, ConfigError
         ("log.cleaner.io.max.bytes.per.second", "nan", "Not a number of type DOUBLE"),
         ("log.cleaner.io.buffer.load.factor", "0", "at least 0.0001"),
         ("log.cleaner.io.buffer.load.factor", "1.01", "no more than 1"),
-        ("compression.gzip.level", "0", "at least 1 or equal to -1"),
+        ("compression.gzip.level", "0", "between 1 and 9 or equal to -1"),
         ("compression.zstd.level", "23", "no more than 22"),
         ("compression.lz4.level", "18", "no more than 17"),
     ],
@@ -83,3 +84,59 @@ def test_times_in_other_units_in_kafkas_order(given: dict[str, str], name: str, 
 def test_what_is_not_set_has_no_value() -> None:
     assert BrokerConfig({}).text("log.retention.minutes") == ""
     assert BrokerConfig({}).share("log.cleaner.io.max.bytes.per.second") == float("1.7976931348623157e308")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(3, "3"), ("3", "3"), (True, "true"), (False, "false"), (0.5, "0.5"), (1e-7, "1.0E-7"), (float("inf"), "Infinity")]
+)
+def test_values_from_python_are_written_as_kafka_writes_them(value: object, text: str) -> None:
+    assert value_text("any", value) == text
+
+
+def test_numbers_and_flags_from_python_are_taken() -> None:
+    config = BrokerConfig({"num.partitions": 7, "auto.create.topics.enable": False, "log.cleaner.min.cleanable.ratio": 0.25})
+    assert (config.number("num.partitions"), config.flag("auto.create.topics.enable")) == (7, False)
+    assert config.share("log.cleaner.min.cleanable.ratio") == 0.25
+    assert config.given["auto.create.topics.enable"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"num.partitions": None}, "Invalid value of type NoneType for configuration num.partitions: leave it out for its default"),
+        ({"log.cleanup.policy": ["compact"]}, "Invalid value of type list for configuration log.cleanup.policy: write text, a number"),
+        ({"num.partitions": 3.0}, "Invalid value 3.0 for configuration num.partitions: Not a number of type INT"),
+        ({"num.partitions": True}, "Invalid value true for configuration num.partitions: Not a number of type INT"),
+        ({1: "x"}, "unknown setting 1; `ottla docs settings`"),
+        ("num.partitions=3", "settings are names and values, for example {'num.partitions': 3}, and no str"),
+        ({"num.partition": 3}, "unknown setting num.partition; did you mean 'num.partitions'? `ottla docs settings`"),
+    ],
+)
+def test_other_things_from_python_get_a_sentence(given: object, words: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig(given)  # type: ignore[arg-type]
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "brokers", "words"),
+    [
+        (
+            {"default.replication.factor": 3},
+            1,
+            "(3) > the number of brokers (1): no topic could be made with it; lower it to 1, or run more",
+        ),
+        ({"node.id": 2**31 - 1}, 2, "node.id (2147483647) is too high for 2 brokers"),
+    ],
+)
+def test_what_the_number_of_brokers_does_not_allow(given: dict[str, int], brokers: int, words: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig(given, brokers=brokers)
+    assert words in str(refused.value)
+    assert BrokerConfig({"default.replication.factor": 3}, brokers=3).number("default.replication.factor") == 3
+
+
+@pytest.mark.parametrize("name", ["offsets.topic.num.partitions", "num.partitions"])
+def test_no_topic_may_have_more_partitions(name: str) -> None:
+    with pytest.raises(ConfigError, match="no more than 10000, the most partitions that a topic may have here"):
+        BrokerConfig({name: 2147483647})

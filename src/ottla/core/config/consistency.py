@@ -1,0 +1,57 @@
+"""Settings that cannot be together, as Kafka looks at them before it starts or takes a change; with what this broker needs besides."""
+
+from collections.abc import Callable
+from typing import Final
+
+from ottla.core.config.connection_overrides import connection_overrides
+from ottla.core.config.grammar import parse_whole
+
+_CLEANER_TABLE_BYTES_MIN: Final = 1024 * 1024
+_MIN_SESSION, _MAX_SESSION = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
+_MIN_LAG, _MAX_LAG = "min.compaction.lag.ms", "max.compaction.lag.ms"
+
+
+def consistency_problem(text: Callable[[str], str]) -> str | None:
+    """Why the broker's settings cannot be together, as a sentence; None when they can. `text` gives the one in force of a name."""
+
+    def number(name: str) -> int:
+        return parse_whole(text(name), bits=64)
+
+    if number("log.retention.ms") == 0:
+        return "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
+    if number("log.flush.interval.ms") < 0:
+        return "log.flush.interval.ms, or log.flush.scheduler.interval.ms where that is not set, must be at least 0"
+    if number("log.cleaner.dedupe.buffer.size") // number("log.cleaner.threads") <= _CLEANER_TABLE_BYTES_MIN:
+        # Kafka's sentence, and Kafka's check, which wants a byte more than the sentence.
+        return (
+            "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."
+            f" {_CLEANER_TABLE_BYTES_MIN + 1} bytes for each will do."
+        )
+    if number(_MIN_SESSION) > number(_MAX_SESSION):
+        means = "no member of a group could join; raise the second or lower the first"
+        return f"{_MIN_SESSION} ({number(_MIN_SESSION)}) > {_MAX_SESSION} ({number(_MAX_SESSION)}): {means}"
+    return _lag_problem(number(f"log.cleaner.{_MIN_LAG}"), number(f"log.cleaner.{_MAX_LAG}")) or _connections_problem(text)
+
+
+def _connections_problem(text: Callable[[str], str]) -> str | None:
+    try:
+        overrides = connection_overrides(text("max.connections.per.ip.overrides"))
+    except ValueError as error:
+        return str(error)
+    if parse_whole(text("max.connections.per.ip"), bits=32) == 0 and not overrides:
+        return "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
+    if parse_whole(text("connections.max.idle.ms"), bits=64) == 0:
+        return "connections.max.idle.ms must be at least 1, or negative for never: with 0 every connection would be closed at once"
+    queued, largest = (parse_whole(text(name), bits=64) for name in ("queued.max.request.bytes", "socket.request.max.bytes"))
+    if 0 < queued < largest:
+        return "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
+    return None
+
+
+def topic_consistency_problem(text: Callable[[str], str]) -> str | None:
+    """The same of a topic's settings; `text` gives the one in force of a name."""
+    return _lag_problem(parse_whole(text(_MIN_LAG), bits=64), parse_whole(text(_MAX_LAG), bits=64))
+
+
+def _lag_problem(low: int, high: int) -> str | None:
+    return f"conflict topic config setting {_MIN_LAG} ({low}) > {_MAX_LAG} ({high})" if low > high else None

@@ -1,0 +1,19 @@
+"""What somebody may have meant who wrote a name that there is not."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Final
+
+_NAME_CHARS_MAX: Final = 100
+"""Of longer ones nobody has mistyped a letter, and comparing them takes time."""
+_LIKENESS_MIN: Final = 0.75
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """ "; did you mean 'num.partitions'?", or nothing when no name is like it. Case, and "_" or "-" for ".", make no difference."""
+    if len(name) > _NAME_CHARS_MAX:
+        return ""
+    plain = {each.lower().replace("_", ".").replace("-", "."): each for each in known}
+    asked = name.strip().lower().replace("_", ".").replace("-", ".")
+    found = get_close_matches(asked, plain, n=1, cutoff=_LIKENESS_MIN)
+    return f"; did you mean '{plain[found[0]]}'?" if found else ""

@@ -1,0 +1,36 @@
+"""Settings that cannot be together."""
+
+import pytest
+
+from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig, consistency_problem, topic_consistency_problem
+
+
+def test_the_defaults_can_be_together() -> None:
+    assert consistency_problem(BrokerConfig().text) is None
+    assert topic_consistency_problem(lambda name: TOPIC_SETTINGS[name].default) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"log.retention.ms": "0"}, "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"),
+        ({"log.flush.interval.ms": "-1"}, "log.flush.interval.ms, or log.flush.scheduler.interval.ms"),
+        ({"log.cleaner.threads": "200"}, "at least 1MB per cleaner thread"),
+        ({"group.max.session.timeout.ms": "1"}, "group.min.session.timeout.ms (6000) > group.max.session.timeout.ms (1): no member"),
+        (
+            {"log.cleaner.min.compaction.lag.ms": "5", "log.cleaner.max.compaction.lag.ms": "4"},
+            "min.compaction.lag.ms (5) > max.compaction.",
+        ),
+    ],
+)
+def test_the_brokers(given: dict[str, str], words: str) -> None:
+    problem = consistency_problem(lambda name: given[name] if name in given else BrokerConfig().text(name))
+    assert problem is not None
+    assert words in problem
+    assert set(given) <= set(BROKER_SETTINGS)
+
+
+def test_a_topics() -> None:
+    given = {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"}
+    kafkas = "conflict topic config setting min.compaction.lag.ms (5) > max.compaction.lag.ms (4)"
+    assert topic_consistency_problem(given.__getitem__) == kafkas
