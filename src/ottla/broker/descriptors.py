@@ -10,6 +10,8 @@ from errno import EMFILE, ENFILE
 from logging import getLogger
 from typing import Final
 
+from ottla.core.config import ConfigError
+
 log = getLogger("ottla.broker.descriptors")
 
 OTHERS_MIN: Final = 32
@@ -20,6 +22,14 @@ def descriptor_limit() -> int | None:
     """The limit of this process (`ulimit -n`), None when there is none."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return None if soft == resource.RLIM_INFINITY else soft
+
+
+def check_limit(limit: int | None) -> None:
+    """Raises ConfigError when so few descriptors are not enough for a broker without a client."""
+    if limit is not None and limit < OTHERS_MIN:
+        raise ConfigError(
+            f"this process may have {limit} files open, and a broker needs {OTHERS_MIN} at least: raise the limit (ulimit -n)"
+        )
 
 
 def connections_max(limit: int, files_max: int) -> int:

@@ -11,8 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from ottla.broker.descriptors import check_limit, descriptor_limit
 from ottla.broker.health import HealthView
-from ottla.broker.task import BrokerTask, check_count, new_event_loop, parse_listen
+from ottla.broker.task import BrokerTask, check_count, check_data_dir, new_event_loop, parse_listen
+from ottla.broker.threads import is_no_thread, no_thread
 from ottla.core.config import BrokerConfig, GivenValue
 from ottla.core.model import GroupEvent
 from ottla.storage.files import Files
@@ -37,6 +39,7 @@ class Embedded:
         brokers: int,
     ) -> None:
         check_count(brokers, listen)
+        check_data_dir(data_dir)
         if metrics is not None:
             parse_listen(metrics)
         self._data_dir = data_dir
@@ -80,13 +83,18 @@ class Embedded:
         return self._running().cluster.health.view
 
     def start(self) -> Self:
-        """Starts the thread and returns when clients can connect. Raises StorageError or OSError when it cannot start."""
+        """Starts the thread and returns when clients can connect. Raises ConfigError, StorageError or OSError when it cannot start."""
         if self._thread is not None:
             raise RuntimeError("the broker is running already")
+        check_limit(descriptor_limit())
         ready = threading.Event()
         self._failure = None
-        self._thread = threading.Thread(target=self._run, args=(ready,), name="ottla-broker", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, args=(ready,), name="ottla-broker", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise no_thread(error) from error
+        self._thread = thread
         while not ready.wait(START_TIMEOUT_S):
             if self._starting is None or not self._starting.cluster.log_manager.is_recovering:
                 raise TimeoutError(f"the broker was not ready after {START_TIMEOUT_S} s")
@@ -117,9 +125,10 @@ class Embedded:
             raise failure
 
     def _run(self, ready: threading.Event) -> None:
-        self._loop = loop = new_event_loop()
-        asyncio.set_event_loop(loop)
+        loop: asyncio.AbstractEventLoop | None = None
         try:
+            self._loop = loop = new_event_loop()
+            asyncio.set_event_loop(loop)
             task = self._starting = BrokerTask(
                 self._data_dir, self._config, self._listen, self._on_group_event, self._files, self._metrics, self._brokers
             )
@@ -129,10 +138,11 @@ class Embedded:
             loop.run_forever()
             loop.run_until_complete(task.stop())
         except BaseException as failure:  # noqa: BLE001 - it is raised again, in the thread that called start() or stop()
-            self._failure = failure
+            self._failure = no_thread(failure) if is_no_thread(failure) else failure
             ready.set()
         finally:
-            loop.close()
+            if loop is not None and not loop.is_running():
+                loop.close()
 
     def __enter__(self) -> Self:
         return self.start()

@@ -7,16 +7,18 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from socket import gaierror
 from typing import TYPE_CHECKING
 
 from ottla.broker.cluster_state import ClusterState
+from ottla.broker.descriptors import check_limit, descriptor_limit
 from ottla.broker.leadership import CoordinatorPlace
 from ottla.broker.node import Node
 from ottla.broker.server import Server, listen
 from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS
 from ottla.core.catalogue.records import NO_LEADER
 from ottla.core.catalogue.resource_configs import Refused
-from ottla.core.config import BrokerConfig, ConfigError, GivenValue
+from ottla.core.config import BrokerConfig, ConfigError, GivenValue, shown
 from ottla.core.model import GroupEvent
 from ottla.storage.files import Files, OsFiles
 from ottla.storage.memory_files import MemoryFiles
@@ -29,6 +31,9 @@ log = logging.getLogger("ottla.broker")
 
 LOADING_S_MAX = 5.0
 """Groups are there when the first client connects; where there are so many that it takes longer, clients hear that they are loading."""
+PORT_MAX = 65535
+_PORT_DIGITS_MAX = 5
+_HOST_CHARS_MAX = 253
 BROKERS_MAX = 100
 """More in one process is a mistake."""
 
@@ -45,9 +50,17 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 def parse_listen(listen: str) -> tuple[str, int]:
     """`HOST:PORT` in two; raises ConfigError with what to write instead."""
     host, colon, port = listen.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(f"cannot listen on {listen!r}: write HOST:PORT, for example 127.0.0.1:9092 (port 0 takes any free one)")
-    return host.strip("[]"), int(port)
+    if not colon or not host or not (port.isdecimal() and len(port) <= _PORT_DIGITS_MAX) or int(port) > PORT_MAX:
+        raise ConfigError(f"cannot listen on {shown(listen)!r}: write HOST:PORT, for example 127.0.0.1:9092 (port 0 takes any free one)")
+    host = host.strip("[]")
+    try:
+        is_name = "\0" not in host and bool(host.encode("idna"))
+    except UnicodeError:
+        is_name = False
+    if not is_name or len(host) > _HOST_CHARS_MAX:
+        what = f"a name has at most {_HOST_CHARS_MAX} characters, and 63 between two dots"
+        raise ConfigError(f"cannot listen on {shown(listen)!r}: {shown(host)!r} is no name of a host or address ({what})")
+    return host, int(port)
 
 
 def check_count(brokers: int, listen: str) -> None:
@@ -55,8 +68,14 @@ def check_count(brokers: int, listen: str) -> None:
     _, port = parse_listen(listen)
     if not 1 <= brokers <= BROKERS_MAX:
         raise ConfigError(f"{brokers} brokers in one process: write a number from 1 to {BROKERS_MAX}")
-    if port and port + brokers - 1 > 65535:
-        raise ConfigError(f"{brokers} brokers cannot listen on port {port} and those that follow: the last port is 65535")
+    if port and port + brokers - 1 > PORT_MAX:
+        raise ConfigError(f"{brokers} brokers cannot listen on port {port} and those that follow: the last port is {PORT_MAX}")
+
+
+def check_data_dir(data_dir: str | Path | None) -> None:
+    """Raises ConfigError for the empty text, which would mean the working directory."""
+    if data_dir == "":
+        raise ConfigError("the data directory has no name: name one, or leave it out to keep the data in memory")
 
 
 def _connectable(host: str) -> str:
@@ -78,6 +97,8 @@ class BrokerTask:
         brokers: int = 1,
     ) -> None:
         check_count(brokers, listen)
+        check_data_dir(data_dir)
+        check_limit(descriptor_limit())
         self._listen = listen
         self._metrics_listen = None if metrics is None else parse_listen(metrics)
         self._metrics: MetricsServer | None = None
@@ -144,7 +165,10 @@ class BrokerTask:
         """A broker that was stopped comes back to its port, since clients know it by that."""
         host, first_port = parse_listen(self._listen)
         port = node.port or (first_port + node.id - self.cluster.config.node_id if first_port else 0)
-        server, sockets, port = await listen(node, host, port)
+        try:
+            server, sockets, port = await listen(node, host, port)
+        except gaierror as error:
+            raise OSError(f"cannot listen on {host}: {error.strerror}") from error
         self._servers[node.id] = server, sockets
         node.host, node.port = _connectable(host), port
 

@@ -5,7 +5,8 @@ import socket
 
 import pytest
 
-from ottla.broker.descriptors import Descriptors, connections_max, descriptor_limit
+from ottla.broker.descriptors import OTHERS_MIN, Descriptors, check_limit, connections_max, descriptor_limit
+from ottla.core.config import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,10 @@ def test_the_check_keeps_no_descriptor_and_hides_no_other_error() -> None:
 
     with pytest.raises(OSError, match="no memory"):
         descriptors.check(broken)
+
+
+def test_so_few_descriptors_are_not_enough_to_start() -> None:
+    check_limit(None)
+    check_limit(OTHERS_MIN)
+    with pytest.raises(ConfigError, match=f"may have 10 files open, and a broker needs {OTHERS_MIN} at least"):
+        check_limit(10)

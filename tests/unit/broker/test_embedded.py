@@ -1,8 +1,10 @@
 """Work that is handed to the brokers' loop from another thread."""
 
+import threading
+
 import pytest
 
-from ottla.broker import Broker, Cluster
+from ottla.broker import Broker, Cluster, embedded
 from ottla.core.config import ConfigError
 
 
@@ -33,3 +35,30 @@ def test_settings_may_be_numbers_and_flags() -> None:
         Broker(config={"num_partition": 3})
     with pytest.raises(ConfigError, match=r"\(3\) > the number of brokers \(2\)"):
         Cluster(2, config={"default.replication.factor": 3})
+
+
+def test_no_thread_is_said_and_the_next_start_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    broker = Broker()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(OSError, match="no thread can be started: raise the limits"):
+            broker.start()
+    with broker:
+        assert broker.bootstrap_servers
+
+
+def test_a_loop_that_cannot_be_made_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(embedded, "new_event_loop", refuse)
+    with pytest.raises(OSError, match="Too many open files"):
+        Broker().start()
+
+
+def test_a_data_directory_has_a_name() -> None:
+    with pytest.raises(ConfigError, match="the data directory has no name"):
+        Broker("")

@@ -17,10 +17,17 @@ def test_addresses(text: str, expected: tuple[str, int]) -> None:
     assert parse_listen(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "9092", ":9092", "host:", "host:port", "host:65536", "host:-1"])
+@pytest.mark.parametrize("text", ["", "9092", ":9092", "host:", "host:port", "host:65536", "host:-1", "host:" + "1" * 5000])
 def test_addresses_that_are_none(text: str) -> None:
     with pytest.raises(ConfigError, match="HOST:PORT"):
         parse_listen(text)
+
+
+@pytest.mark.parametrize("host", ["a" * 64, "a" * 5000, ".".join(["a" * 60] * 5), "a..b", "a\0b", "..."])
+def test_hosts_that_are_none(host: str) -> None:
+    with pytest.raises(ConfigError, match="is no name of a host or address") as refused:
+        parse_listen(f"{host}:0")
+    assert len(str(refused.value)) < 1500
 
 
 @pytest.mark.parametrize(

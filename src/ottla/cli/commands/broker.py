@@ -5,7 +5,8 @@ import gc
 import logging
 import signal
 import sys
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -26,12 +27,12 @@ SWITCH_INTERVAL_S = 0.0005
 @click.option(
     "--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="Where clients connect; port 0 takes any free one."
 )
-@click.option("--data", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Keep the data here; without it, in memory.")
+@click.option("--data", type=click.Path(file_okay=False), metavar="DIR", help="Keep the data here; without it, in memory.")
 @click.option("--config", "settings", multiple=True, metavar="K=V", help="A broker setting by its Kafka name; may be repeated.")
 @click.option("--brokers", default=1, show_default=True, metavar="N", help="Run so many, each on the next port, with their storage shared.")
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics (Prometheus) and /health there; port 0 takes any free one.")
 @click.option("-v", "--verbose", is_flag=True, help="Log what happens, not only what goes wrong.")
-def command(listen: str, data: Path | None, settings: tuple[str, ...], brokers: int, metrics: str | None, verbose: bool) -> None:
+def command(listen: str, data: str | None, settings: tuple[str, ...], brokers: int, metrics: str | None, verbose: bool) -> None:
     """Run a Kafka broker here, or several.
 
     When it is ready, it prints one line to stdout, `bootstrap.servers=HOST:PORT`, and with --metrics before it `metrics=URL`; logs go to
@@ -42,14 +43,34 @@ def command(listen: str, data: Path | None, settings: tuple[str, ...], brokers: 
     `move-coordinator GROUP BROKER`, `coordinator GROUP`; each is answered by one line on stdout that begins with `ok` or `error`.
     """
     config = dict(_setting(text) for text in settings)
-    handler = QueuedHandler()
-    level = logging.INFO if verbose else logging.WARNING
-    logging.basicConfig(handlers=[handler], level=level, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
+    with _sentences():
+        handler = QueuedHandler()
+        level = logging.INFO if verbose else logging.WARNING
+        logging.basicConfig(handlers=[handler], level=level, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
+        try:
+            _serve(listen, data, config, brokers, metrics)
+        finally:
+            logging.getLogger().removeHandler(handler)
+            handler.close()
+
+
+@contextmanager
+def _sentences() -> Iterator[None]:
+    """What keeps a broker from starting, in one line and without a traceback."""
+    from ottla.broker.threads import is_no_thread, no_thread
+    from ottla.core.config import ConfigError
+    from ottla.core.errors import StorageError
+
     try:
-        _serve(listen, data, config, brokers, metrics)
-    finally:
-        logging.getLogger().removeHandler(handler)
-        handler.close()
+        yield
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from error
+    except (StorageError, OSError) as error:
+        raise click.ClickException(f"the broker cannot start: {error}") from error
+    except RuntimeError as error:
+        if not is_no_thread(error):
+            raise
+        raise click.ClickException(f"the broker cannot start: {no_thread(error)}") from error
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -59,24 +80,18 @@ def _setting(text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def _serve(listen: str, data: Path | None, config: dict[str, str], brokers: int, metrics: str | None) -> None:
+def _serve(listen: str, data: str | None, config: dict[str, str], brokers: int, metrics: str | None) -> None:
     from ottla.broker.task import BrokerTask, new_event_loop
-    from ottla.core.config import ConfigError
-    from ottla.core.errors import StorageError
 
-    try:
-        task = BrokerTask(data, config, listen, metrics=metrics, brokers=brokers)
-    except (ConfigError, StorageError) as error:
-        raise click.ClickException(str(error)) from error
+    task = BrokerTask(data, config, listen, metrics=metrics, brokers=brokers)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:
         loop.run_until_complete(_until_signal(task, takes_verbs=brokers > 1))
-    except (StorageError, OSError) as error:
-        raise click.ClickException(f"the broker cannot start: {error}") from error
     finally:
-        loop.close()
+        if not loop.is_running():  # uvloop leaves it so when it finds no descriptor to begin with
+            loop.close()
 
 
 async def _until_signal(task: "BrokerTask", *, takes_verbs: bool) -> None:
