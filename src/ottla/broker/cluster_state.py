@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
 
+from ottla.broker.answer_memory import AnswerMemory
 from ottla.broker.catalogue_log import CatalogueLog
 from ottla.broker.clock import now_ms
 from ottla.broker.current_leader import Leader
@@ -58,6 +59,7 @@ class ClusterState:
         self.turn = Turn()
         self.scheduler = RequestScheduler()
         self.pipelining = Pipelining()
+        self.answer_memory = AnswerMemory()
         self.request_memory = request_memory(config.number("queued.max.request.bytes"))
         self.descriptors = Descriptors(descriptor_limit(), files.open_files_max if isinstance(files, OsFiles) else 0)
         self.cluster_id = ""

@@ -35,6 +35,8 @@ RECEIVE_BYTES = 256 * 1024
 """One read takes at most this much; the buffer is shared by all connections of a loop."""
 WAITING_BYTES_MAX = 1024 * 1024
 """Frames that wait behind a parked request: beyond this the socket is not read."""
+UNSENT_BYTES_MAX = 16 * 1024
+"""So much may wait for a peer that reads slowly before its next request waits too, and its answers count (`AnswerMemory`)."""
 OUT_BYTES_MAX = 64 * 1024
 """So much of answers waits for those that follow; then it is written, and a peer that reads slowly is noticed."""
 
@@ -55,6 +57,7 @@ class Server:
         self.receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         self.short_receive_buffer = self.receive_buffer[:SHORT_READ_BYTES]
         self.request_memory = node.cluster.request_memory
+        self.answer_memory = node.cluster.answer_memory
         self.frame_bytes_max = node.cluster.config.number("socket.request.max.bytes")
         self.quotas = quotas(node.cluster.config, node.cluster.descriptors)
         self.idle_s = node.cluster.config.number("connections.max.idle.ms") / 1000
@@ -77,6 +80,7 @@ class Server:
         """Called once a second: closes who is idle, and who keeps memory that others wait for."""
         self.now_s = now_s
         self.request_memory.tick(now_s)
+        self.answer_memory.tick(now_s)
         if now_s >= self._idle_check_s:
             self._idle_check_s = now_s + min(self.idle_s / IDLE_CHECKS, IDLE_CHECK_S_MAX)
             self.node.cluster.descriptors.check()
@@ -148,12 +152,14 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.abort()
             return
         self.moved_s = server.now_s
+        self.transport.set_write_buffer_limits(UNSENT_BYTES_MAX)
         server.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone: answers that come later go nowhere."""
         self.closed = True
         self._drop_frames()
+        self.server.answer_memory.give(self)
         self.out.clear()
         if self in self.server.connections:
             self.server.connections.remove(self)
@@ -191,7 +197,7 @@ class Connection(asyncio.BufferedProtocol):
     def is_idle(self, before_s: float) -> bool:
         """Whether no byte has moved since `before_s`, and nothing of ours keeps them from moving."""
         if self.write_paused:
-            unsent = self.transport.get_write_buffer_size()
+            unsent = self.unsent_bytes()
             if unsent != self.unsent:
                 self.unsent, self.moved_s = unsent, self.server.now_s
         return self.moved_s < before_s and not (self.parked or self.waits_for_memory)
@@ -200,6 +206,10 @@ class Connection(asyncio.BufferedProtocol):
     def missing(self) -> int:
         """Bytes until the frame under way is complete; 0 when none is."""
         return 0 if self.frame is None else len(self.frame) - self.filled
+
+    def unsent_bytes(self) -> int:
+        """What the peer has not taken of its answers."""
+        return self.transport.get_write_buffer_size()
 
     def wait_for_memory(self, waits: bool) -> None:
         """Memory for requests is short: no more is read for now. Or it is there again."""
@@ -216,10 +226,13 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """The peer reads slowly: take nothing more from it until it has."""
         self.write_paused = True
+        self.server.answer_memory.take(self, self.transport.get_write_buffer_size(), self.server.now_s)
 
     def resume_writing(self) -> None:
         """The peer has read on."""
         self.write_paused = False
+        self.moved_s = self.server.now_s
+        self.server.answer_memory.give(self)
         self.go_on()
         self.write_out()
 

@@ -1,6 +1,7 @@
 """What connections may take: memory as bytes come, time without a byte, their number. Transports are fakes, and time is given."""
 
 import asyncio
+import select
 import socket
 import struct
 import subprocess
@@ -15,6 +16,8 @@ from ottla.broker.cluster_state import ClusterState
 from ottla.broker.server import Connection, Server
 from ottla.broker.turn import Turn
 from ottla.core.config import BrokerConfig
+from ottla.core.model import Record
+from ottla.core.records.batch import encode_batch
 from ottla.storage.memory_files import MemoryFiles
 
 METADATA = struct.pack(">ihhihi", 14, 3, 1, 7, -1, 0)
@@ -214,14 +217,70 @@ def test_a_large_request_counts_until_it_is_answered() -> None:
     assert server.request_memory.held == 0
 
 
+def test_what_a_peer_does_not_take_counts_until_it_does() -> None:
+    server = server_of({})
+    memory = server.answer_memory
+    (connection, transport), (other, other_transport) = connected(server), connected(server)
+    transport.unsent, other_transport.unsent = 50_000, 7_000
+    connection.pause_writing()
+    other.pause_writing()
+    assert memory.held == 57_000
+    connection.resume_writing()
+    assert memory.held == 7_000
+    other.connection_lost(None)
+    assert memory.held == 0
+
+
+def test_readers_that_take_nothing_are_closed_before_their_answers_are_too_much(caplog: pytest.LogCaptureFixture) -> None:
+    server = server_of({})
+    peers = [connected(server) for _ in range(30)]
+    for connection, transport in peers:
+        transport.unsent = 10_000_000
+        connection.pause_writing()
+    assert server.answer_memory.held <= 2 * server.answer_memory.bytes_max
+    assert sum(transport.is_aborted for _, transport in peers) == 30 - 13
+    assert "10000000 bytes of answers were not read in 0 s, and the memory for answers is used up" in caplog.text
+
+
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with Broker() as running:
+    with Broker(config={"message.max.bytes": "50000000"}) as running:
         yield running
 
 
 def resident_bytes() -> int:
     return next(int(line.split()[1]) * 1024 for line in STATUS.read_text().splitlines() if line.startswith("VmRSS:"))
+
+
+def string(text: bytes) -> bytes:
+    return struct.pack(">h", len(text)) + text
+
+
+@pytest.mark.skipif(not STATUS.exists(), reason="resident memory is read from /proc")
+def test_slow_readers_of_a_large_batch_do_not_each_hold_a_copy(broker: Broker) -> None:
+    host, port = broker.bootstrap_servers.split(":")
+    batch = encode_batch([Record(0, 1_700_000_000_000, None, bytes(20_000_000))])
+    writer = RawPeer(socket.create_connection((host, int(port)), timeout=10))
+    assert writer.ask(3, struct.pack(">i", 1) + string(b"t"), version=1)
+    data = struct.pack(">hhii", -1, 1, 30_000, 1) + string(b"t") + struct.pack(">iii", 1, 0, len(batch)) + batch
+    assert writer.ask(0, data, version=7)[-30:-28] == b"\0\0"
+    before = resident_bytes()
+    ask = struct.pack(">iiiibi", -1, 500, 1, 50_000_000, 0, 1) + string(b"t") + struct.pack(">iiqi", 1, 0, 0, 50_000_000)
+    readers = []
+    for _ in range(15):
+        reader = socket.socket()
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.connect((host, int(port)))
+        reader.sendall(struct.pack(">ihhih", 10 + len(ask), 1, 4, 7, -1) + ask)
+        readers.append(reader)
+    small = RawPeer(socket.create_connection((host, int(port)), timeout=10))
+    for _ in range(3):  # the loop has taken what the others asked for
+        assert small.ask(18, b"")
+    assert resident_bytes() - before < 130_000_000
+    served, _, _ = select.select(readers, [], [], 10)
+    assert len(served) == 3, "so many have room, and the others wait"
+    for reader in (*readers, writer.peer, small.peer):
+        reader.close()
 
 
 @pytest.mark.skipif(not STATUS.exists(), reason="resident memory is read from /proc")

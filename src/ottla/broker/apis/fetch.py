@@ -9,6 +9,7 @@ copied or parsed per record. Records that are not in memory are read by another 
 import asyncio
 from typing import TYPE_CHECKING
 
+from ottla.broker.answer_memory import SMALL_BYTES
 from ottla.broker.api import Api, Request, nothing
 from ottla.broker.delayed import Delayed
 from ottla.broker.fetch_answer import encode_fetch_answer
@@ -56,7 +57,7 @@ class _Fetch:
 
     __slots__ = (
         "bytes_max", "bytes_min", "cold_rounds", "committed_only", "context", "deadline_s", "delayed", "ends", "found",
-        "is_over", "missing", "node", "readable", "request", "unreadable", "unresolved", "wait_s",
+        "is_over", "memory", "missing", "node", "readable", "request", "size", "unreadable", "unresolved", "wait_s",
     )  # fmt: skip
 
     def __init__(self, node: "Node", request: Request, asked: FetchRequest, context: FetchContext) -> None:
@@ -67,6 +68,8 @@ class _Fetch:
         self.wait_s = asked.wait_ms_max / 1000
         self.deadline_s = 0.0
         self.node = node
+        self.memory = node.cluster.answer_memory
+        self.size = 0
         self.request = request
         self.context = context
         self.delayed: Delayed | None = None
@@ -148,7 +151,10 @@ class _Fetch:
             self._warm(cold)
             return True
         if is_enough or time_is_up:
-            self._answer()
+            if self.memory.has_room(self.size):
+                self._answer()
+            else:
+                self._wait_for_memory()
             return True
         self.found = []  # it is read again when there is more: a fetch that waits holds no records
         return False
@@ -159,6 +165,8 @@ class _Fetch:
         is_incremental = self.context.session is not None
         waits_for_disk = self.cold_rounds >= COLD_ROUNDS_MAX
         left, total, counted, is_enough = self.bytes_max, 0, 0, False
+        if not self.memory.has_room(left):
+            left = SMALL_BYTES
         for part, partition in self.readable:
             if partition.leader != self.node.id:  # while the request waited
                 missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition.deleted else ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -184,6 +192,7 @@ class _Fetch:
                 counted += self._counts(got, partition, room)
             if got.error is not ErrorCode.NONE or got.diverging is not None:
                 is_enough = True
+        self.size = total
         if self.bytes_min > 1 and not (is_enough or cold):
             self.missing = self.bytes_min - counted
             self.ends = [visible_end(partition.log, self.committed_only) for _, partition in self.readable]
@@ -252,14 +261,25 @@ class _Fetch:
         self.cold_rounds += 1
         loop.run_in_executor(None, _warm_all, cold).add_done_callback(self.request.guarded(self._is_warm))
 
-    def _is_warm(self, _done: "asyncio.Future[None]") -> None:
+    def _is_warm(self, _done: "asyncio.Future[None] | None") -> None:
         if not self.is_over and not self.look(asyncio.get_running_loop().time() >= self.deadline_s):
             self.park()
+
+    def _wait_for_memory(self) -> None:
+        """Readers that do not take their answers hold what there is for all of them: what was read goes, and is read again."""
+        self._begin_to_wait()
+        self.found = []
+        self.memory.wait(self, self.size)
+
+    def memory_is_free(self) -> None:
+        """There is room for as much as was found when it was last looked."""
+        self.request.guarded(self._is_warm)(None)
 
     def _is_gone(self) -> None:
         """Nobody waits for the answer any more."""
         self.is_over = True
         self.request.gone = nothing
+        self.memory.forget(self)
         if self.delayed is not None:
             self.delayed.cancel()
 

@@ -590,3 +590,53 @@ def test_who_goes_while_partitions_are_opened_has_no_more_of_them_opened(api, ma
 
     api.runner.run(ask_and_go())
     assert len(api.cluster.partitions.opened()) == 3
+
+
+class SlowReader:
+    """A connection that does not take its answer."""
+
+    def unsent_bytes(self) -> int:
+        return 0
+
+    def give_up(self, why: str) -> None:
+        raise AssertionError(why)
+
+
+def test_while_slow_readers_hold_the_memory_for_answers_large_ones_wait_and_small_ones_do_not(api, make_topic, batch) -> None:
+    make_topic("t", 2)
+    fill(api, batch, (b"large" * 30_000,), (b"small",))
+    fill(api, batch, (b"small",), partition=1)
+    memory, slow = api.cluster.answer_memory, [SlowReader() for _ in range(1000)]
+    for reader in slow:
+        memory.take(reader, memory.bytes_max // 1000 + 1, 0.0)
+    (part,) = api.ask(1, 12, **fields(partitions=(1,))).responses[0].partitions
+    assert values(part) == [b"small"]
+    waiting = [api.start(1, 12, **fields(wait=100)) for _ in range(2)]
+    api.runner.run(asyncio.sleep(0.15))
+    assert not any(answer.done() for answer in waiting)
+
+    async def give() -> None:
+        for reader in slow:
+            memory.give(reader)
+
+    api.runner.run(give())
+    for answer in waiting:
+        (part,) = api.finish(1, 12, answer).responses[0].partitions
+        assert values(part) == [b"large" * 30_000, b"small"]
+
+
+def test_memory_for_an_answer_is_not_kept_for_a_connection_that_is_gone(api, make_topic, batch) -> None:
+    make_topic("t")
+    fill(api, batch, (b"large" * 30_000,))
+    memory = api.cluster.answer_memory
+    for _ in range(1000):
+        memory.take(SlowReader(), memory.bytes_max // 1000 + 1, 0.0)
+
+    async def go() -> None:
+        _, request = read_request(memoryview(api.encode(1, 12, fields())), "/127.0.0.1")
+        dispatch(api.node, fetch.API, request)
+        assert len(memory._waiting) == 1
+        request.gone()
+        assert not memory._waiting
+
+    api.runner.run(go())

@@ -1,0 +1,106 @@
+"""What the answers hold that their readers have not taken: one bound over all connections.
+
+Records are read when there is room for them; meanwhile their request waits. Small answers are never held back, and a few readers of large
+ones do not keep others waiting. It decides who waits and who is closed because it does not read; it sends and closes nothing itself.
+"""
+
+import asyncio
+from typing import Final, Protocol
+
+BYTES_MAX: Final = 64 * 1024 * 1024
+SMALL_BYTES: Final = 64 * 1024
+"""An answer that is no larger needs no room."""
+GRACE_S: Final = 10.0
+BYTES_PER_SECOND_MIN: Final = 64 * 1024
+"""While others wait for memory, an answer must be taken at least this fast, after a grace; otherwise its connection is closed."""
+
+
+class Reader(Protocol):
+    """A connection, as far as it holds an answer that is not taken."""
+
+    def unsent_bytes(self) -> int:
+        """What has not been sent."""
+        ...
+
+    def give_up(self, why: str) -> None:
+        """Close at once, and say why."""
+        ...
+
+
+class Waiter(Protocol):
+    """A request whose answer needs room."""
+
+    def memory_is_free(self) -> None:
+        """Try again: it may have to wait once more."""
+        ...
+
+
+class AnswerMemory:
+    """The bound and who waits for it. What is larger than the bound is sent all the same, alone."""
+
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+        self.bytes_max = bytes_max
+        self.held = 0
+        self._readers: dict[Reader, tuple[int, float]] = {}
+        self._waiting: dict[Waiter, int] = {}
+        self._is_set = False
+
+    def has_room(self, size: int) -> bool:
+        """Whether an answer of `size` bytes may be made now: it fits, or is no more than the share of one of those who do not read."""
+        return not self.held or self.held + size <= self.bytes_max or size <= max(SMALL_BYTES, self.bytes_max // (len(self._readers) + 1))
+
+    def take(self, reader: Reader, size: int, now_s: float) -> None:
+        """`size` bytes could not be sent at once. Where answers that needed no room are too much together, the slowest reader is closed."""
+        self.give(reader)
+        self._readers[reader] = size, now_s
+        self.held += size
+        while self.held > 2 * self.bytes_max and len(self._readers) > 1:
+            self._close(max(self._readers, key=lambda reader: self._late_s(reader, now_s)), now_s)
+
+    def give(self, reader: Reader) -> None:
+        """It has taken its answer, or is gone."""
+        size, _ = self._readers.pop(reader, (0, 0.0))
+        self.held -= size
+        if size and self._waiting:
+            self._wake_later()
+
+    def wait(self, waiter: Waiter, size: int) -> None:
+        """Calls `memory_is_free` when there is room for `size` bytes: the first that waits first."""
+        self._waiting[waiter] = size
+
+    def forget(self, waiter: Waiter) -> None:
+        """It waits no more."""
+        if self._waiting.pop(waiter, None) is not None:
+            self._wake_later()
+
+    def tick(self, now_s: float) -> None:
+        """Called once a second. While requests wait: closes those who do not read."""
+        if self._waiting:
+            for reader in [reader for reader in self._readers if self._late_s(reader, now_s) > GRACE_S]:
+                self._close(reader, now_s)
+
+    def _late_s(self, reader: Reader, now_s: float) -> float:
+        """How much longer it has been reading than it may need for what it has taken."""
+        size, since_s = self._readers[reader]
+        return now_s - since_s - (size - reader.unsent_bytes()) / BYTES_PER_SECOND_MIN
+
+    def _close(self, reader: Reader, now_s: float) -> None:
+        _, since_s = self._readers[reader]
+        unsent = reader.unsent_bytes()
+        self.give(reader)
+        reader.give_up(f"{unsent} bytes of answers were not read in {now_s - since_s:.0f} s, and the memory for answers is used up")
+
+    def _wake_later(self) -> None:
+        if not self._is_set:
+            self._is_set = True
+            asyncio.get_running_loop().call_soon(self._wake)
+
+    def _wake(self) -> None:
+        """One at a time: when it has answered, it is known what is left for the next."""
+        self._is_set = False
+        waiter = next(iter(self._waiting), None)
+        if waiter is not None and self.has_room(self._waiting[waiter]):
+            del self._waiting[waiter]
+            waiter.memory_is_free()
+            if self._waiting:
+                self._wake_later()
