@@ -13,6 +13,7 @@ import pytest
 
 from ottla.broker import Broker
 from ottla.broker.cluster_state import ClusterState
+from ottla.broker.pipelining import Pipelining
 from ottla.broker.server import Connection, Server
 from ottla.broker.turn import Turn
 from ottla.core.config import BrokerConfig
@@ -70,10 +71,17 @@ class NoTurn(Turn):
         pass
 
 
+class NoPipelining(Pipelining):
+    """One iteration of the loop lasts as long as the test."""
+
+    def may_continue(self) -> bool:
+        return True
+
+
 def server_of(config: dict[str, str]) -> Server:
     cluster = ClusterState(MemoryFiles(), BrokerConfig(config), clock=lambda: 1_700_000_000_000)
     server = Server(cluster.nodes[1])
-    server.turn = NoTurn()
+    server.turn, server.pipelining = NoTurn(), NoPipelining()
     return server
 
 
