@@ -146,8 +146,22 @@ def test_create_topics(same_answers: Any, version: int) -> None:
 
 
 SETTINGS_TO_CHECK = {
-    "cleanup.policy": ["delete", "compact", "compact,delete", "delete, compact", "", "Delete", "none"],
-    "compression.type": ["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd", "none", "brotli"],
+    "cleanup.policy": [
+        "delete",
+        "compact",
+        "compact,delete",
+        "delete, compact",
+        "",
+        "Delete",
+        "none",
+        "delete,",
+        "delete,delete",
+        ",compact",
+    ],
+    "compression.type": ["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd", "none", "brotli", "", " gzip ", "Gzip"],
+    "compression.gzip.level": ["-1", "0", "9", "10", "1_0"],
+    "compression.lz4.level": ["0", "17", "18"],
+    "compression.zstd.level": ["-131072", "-131073", "22", "23"],
     "delete.retention.ms": ["0", "-1"],
     "file.delete.delay.ms": ["0", "-1"],
     "flush.messages": ["1", "0"],
@@ -157,14 +171,27 @@ SETTINGS_TO_CHECK = {
     "max.message.bytes": ["0", "-1", "1.5", " 7 ", "+7", "0x10"],
     "message.timestamp.after.max.ms": ["0", "-1"],
     "message.timestamp.before.max.ms": ["0", "-1"],
-    "message.timestamp.type": ["CreateTime", "LogAppendTime", "createtime"],
-    "min.cleanable.dirty.ratio": ["0", "1", "1.1", "-0.1", "x"],
+    "message.timestamp.type": ["CreateTime", "LogAppendTime", "createtime", ""],
+    "min.cleanable.dirty.ratio": ["0", "1", "1.1", "-0.1", "x", "0.5f", "1e-3", "0x1p-1", "1_0", "inf", "-0", ""],
     "min.compaction.lag.ms": ["0", "-1"],
     "min.insync.replicas": ["1", "0", "2"],
     "preallocate": ["true", "FALSE", "yes", ""],
     "retention.bytes": ["-1", "-2", "0", "x"],
     "retention.ms": ["-1", "-2", "0", "9223372036854775807", "9223372036854775808"],
-    "segment.bytes": ["1048576", "1048575", "20000", "14", "13", "2147483647", "2147483648"],
+    "segment.bytes": [
+        "1048576",
+        "1_048_576",
+        "+1048576",
+        " 1048576\t",
+        "\u0661\u0660\u0660\u0660\u0660\u0660\u0660",
+        "",
+        "1048575",
+        "20000",
+        "14",
+        "13",
+        "2147483647",
+        "2147483648",
+    ],
     "segment.index.bytes": ["4", "3", "-1"],
     "segment.jitter.ms": ["0", "-1"],
     "segment.ms": ["1", "0"],
@@ -180,8 +207,78 @@ def test_values_of_topic_settings(same_answers: Any, setting: str) -> None:
             topic = {"name": talk.name("topic"), "num_partitions": 1, "replication_factor": 1, "configs": settings}
             answer = talk.quietly(CREATE_TOPICS, 4, timeout=5000, validate_only=True, topics=[topic])
             talk.answers.append((value, int(answer.topics[0].error_code)))
+            if "\u0661" not in value and value.isprintable():
+                talk.answers.append(answer.topics[0].error_message)
 
     same_answers(conversation, 4)
+
+
+SETTINGS_THAT_CANNOT_BE = [
+    {"no.such": "1"},
+    {"retention.ms": None},
+    {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"},
+    {"retention.ms": "1_000", "no.such": "1"},
+]
+
+
+@pytest.mark.parametrize("given", SETTINGS_THAT_CANNOT_BE, ids=str)
+def test_settings_that_cannot_be_and_their_sentences(same_answers: Any, given: dict[str, str | None]) -> None:
+    def conversation(talk: Any) -> None:
+        settings = [{"name": name, "value": value} for name, value in given.items()]
+        topic = {"name": talk.name("topic"), "num_partitions": 1, "replication_factor": 1, "configs": settings}
+        (answer,) = talk.quietly(CREATE_TOPICS, 7, timeout=5000, topics=[topic]).topics
+        talk.answers.append((int(answer.error_code), answer.error_message))
+
+    same_answers(conversation, 7)
+
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+CHANGES = [
+    ("cleanup.policy", APPEND, "compact"),
+    ("cleanup.policy", APPEND, "compact"),
+    ("cleanup.policy", APPEND, " delete"),
+    ("cleanup.policy", APPEND, ""),
+    ("cleanup.policy", APPEND, "shred"),
+    ("cleanup.policy", SUBTRACT, "shred"),
+    ("cleanup.policy", SUBTRACT, "delete, compact"),
+    ("cleanup.policy", SUBTRACT, "compact,delete"),
+    ("cleanup.policy", SUBTRACT, "delete"),
+    ("cleanup.policy", DELETE, None),
+    ("cleanup.policy", APPEND, "compact,compact"),
+    ("retention.ms", APPEND, "5"),
+    ("retention.ms", SUBTRACT, "5"),
+    ("retention.ms", SET, "1_000"),
+    ("retention.ms", SET, " +5 "),
+    ("compression.type", SET, ""),
+    ("min.compaction.lag.ms", SET, "100"),
+    ("max.compaction.lag.ms", SET, "99"),
+    ("max.compaction.lag.ms", SET, "100"),
+    ("no.such", SET, "1"),
+    ("no.such", APPEND, "1"),
+]
+
+
+def test_settings_are_altered_and_refused_alike(same_answers: Any) -> None:
+    def conversation(talk: Any) -> None:
+        topic = talk.name("altered")
+        talk.make_topic(topic)
+        for name, operation, value in CHANGES:
+            configs = [{"name": name, "config_operation": operation, "value": value}]
+            resource = {"resource_type": 2, "resource_name": topic, "configs": configs}
+            (answer,) = talk.quietly(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False).responses
+            sentence = answer.error_message if answer.error_code else None
+            talk.answers.append((name, operation, value, int(answer.error_code), sentence))
+        wanted = {name for name, *_ in CHANGES}
+        asked = [{"resource_type": 2, "resource_name": topic, "configuration_keys": sorted(wanted - {"no.such"})}]
+
+        def described() -> dict[str, Any]:
+            (found,) = talk.quietly(DESCRIBE_CONFIGS, 4, resources=asked, include_synonyms=False).results
+            return {each.name: (each.value, int(each.config_source)) for each in found.configs}
+
+        talk.until(lambda: described()["max.compaction.lag.ms"][0] == "100", "the last change")
+        talk.answers.append(described())
+
+    same_answers(conversation, 1)
 
 
 @pytest.mark.parametrize("version", versions(DELETE_TOPICS))

@@ -57,7 +57,8 @@ def _problem(node: "Node", kind: int, name: str) -> tuple[ErrorCode, str | None]
 
 
 def _config(node: "Node", kind: int, resource: str, setting: Setting, synonyms: bool, documented: bool) -> dict[str, Any]:
-    value, source = node.cluster.catalogue.config_value(kind, resource, setting.name)
+    text, source = node.cluster.catalogue.config_value(kind, resource, setting.name)
+    value = setting.plain(text)
     # The value of such a setting is that of one in another unit until it is given itself.
     is_unset = kind == BROKER_RESOURCE and source is not ConfigSource.DYNAMIC_BROKER and setting.name not in node.cluster.config.given
     if is_unset and (setting.name in OTHER_UNITS or not setting.default):

@@ -104,13 +104,15 @@ class ResourceConfigs:
     def _change_problem(self, resource_type: int, name: str, operation: int, *, has_value: bool) -> Refused | None:
         if operation == DELETE:
             return None if has_value or name in settings_of(resource_type) else _unknown(resource_type, name)
-        refused = self._name_problem(resource_type, name)
-        if refused is not None:
-            return refused
-        if operation != SET and settings_of(resource_type)[name].type is not ConfigType.LIST:
+        setting = settings_of(resource_type).get(name)
+        if operation != SET and (setting is None or setting.type is not ConfigType.LIST):
             word = "APPEND" if operation == APPEND else "SUBTRACT"
-            return Refused(ErrorCode.INVALID_CONFIG, f"Can't {word} to key {name} because its type is not LIST.")
-        return None
+            return Refused(
+                ErrorCode.INVALID_CONFIG,
+                f"Can't {word} to key {shown(name)} because its type is not LIST.",
+                unknown=None if setting else name,
+            )
+        return self._name_problem(resource_type, name)
 
     def _merged(self, resource_type: int, name: str, operation: int, value: str, after: Mapping[str, str]) -> str:
         """As Kafka's controller joins lists: by what stands between commas, blanks included."""

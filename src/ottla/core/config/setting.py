@@ -94,6 +94,16 @@ class Setting:
             case _:
                 return self._whole(text)
 
+    def plain(self, text: str) -> str:
+        """The same value as Kafka shows it, "5" for " +5 "; what cannot be, as it is."""
+        try:
+            value = self.parse(text)
+        except ConfigError:
+            return text
+        if isinstance(value, bool):
+            return str(value).lower()
+        return double_text(value) if isinstance(value, float) else ",".join(value) if isinstance(value, tuple) else str(value)
+
     @property
     def valid(self) -> str:
         """The values that can be, as Kafka's documentation writes them; "" when every one of the type can."""

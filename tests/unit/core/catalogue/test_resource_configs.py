@@ -81,6 +81,7 @@ def test_changes(changes: list[Change], after: dict[str, str | None]) -> None:
         (OF_T, ("retention.ms", APPEND, "5"), "Can't APPEND to key retention.ms because its type is not LIST."),
         (OF_T, ("retention.ms", SUBTRACT, "5"), "Can't SUBTRACT to key retention.ms because its type is not LIST."),
         (OF_T, ("max.compaction.lag.ms", SET, "4"), "min.compaction.lag.ms (5) > max.compaction.lag.ms (4)"),
+        (OF_T, ("no.such", APPEND, "5"), "Can't APPEND to key no.such because its type is not LIST."),
         (OF_T, ("no.such", DELETE, None), "Unknown topic config name: no.such"),
         ((BROKER_RESOURCE, ""), ("log.retention.ms", SET, "0"), "log.retention.ms must be unlimited (-1)"),
         ((BROKER_RESOURCE, "1"), ("log.cleaner.max.compaction.lag.ms", SET, "4"), "(7) > max.compaction.lag.ms (4)"),

@@ -60,6 +60,21 @@ def test_values_are_refused_with_kafkas_sentence(name: str, text: str, sentence:
         TOPIC_SETTINGS[name].parse(text)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "plain"),
+    [
+        ("retention.ms", " +5 ", "5"),
+        ("preallocate", "TRUE", "true"),
+        ("cleanup.policy", "delete , compact,delete", "delete,compact"),
+        ("min.cleanable.dirty.ratio", "1e-3", "0.001"),
+        ("compression.type", " gzip", "gzip"),
+        ("retention.ms", "soon", "soon"),
+    ],
+)
+def test_values_are_shown_as_kafka_shows_them(name: str, text: str, plain: str) -> None:
+    assert TOPIC_SETTINGS[name].plain(text) == plain
+
+
 def test_null_is_no_value() -> None:
     assert "a value is needed" in str(TOPIC_SETTINGS["cleanup.policy"].problem(None))
 
