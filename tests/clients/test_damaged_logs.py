@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from ottla.testing.ottla_process import OttlaProcess, StartFailed
 from ottla.testing.raw_client import RawClient
 
 CREATE_TOPICS, METADATA, PRODUCE, LIST_OFFSETS = 19, 3, 0, 2
+KAFKA_STORAGE_ERROR = 56
 METADATA_LOG = f"__cluster_metadata-0/{0:020d}.log"
 FLIGHTS_LOG = f"flights-0/{0:020d}.log"
 
@@ -39,6 +41,15 @@ def refused(broker: OttlaProcess) -> str:
     last = str(failed.value)
     assert "Traceback" not in last
     return last
+
+
+def until_said(broker: OttlaProcess, pattern: str) -> "re.Match[str]":
+    """Waits until the broker has logged it: lines are written by a thread of their own."""
+    deadline = time.monotonic() + 10
+    while (found := re.search(pattern, broker.log_path.read_text())) is None:
+        assert time.monotonic() < deadline, f"{pattern!r} is not in: {broker.log_path.read_text()}"
+        time.sleep(0.02)
+    return found
 
 
 def topics(broker: OttlaProcess) -> set[str]:
@@ -95,16 +106,14 @@ def test_records_that_are_gone_after_a_clean_end_are_named(ours: OttlaProcess) -
     path.write_bytes(path.read_bytes()[: len(path.read_bytes()) // 3])
     ours.start()
     assert end_of_flights(ours) == 1
-    said = ours.log_path.read_text()
-    assert "flights-0: flights-0 ends at offset 1, but was synced up to offset 3" in said
-    assert "offsets 1 to 2 are lost" in said
+    until_said(ours, r"ERROR flights-0: flights-0 ends at offset 1, but was synced up to offset 3 .*: offsets 1 to 2 are lost")
 
 
 def test_a_partition_directory_that_is_gone_is_named_at_the_start(ours: OttlaProcess) -> None:
     ours.stop()
     shutil.rmtree(ours.data_dir / "flights-0")
     ours.start()
-    assert "their directories are gone: flights-0" in ours.log_path.read_text()
+    until_said(ours, "ERROR 1 partitions had records .* their directories are gone: flights-0")
 
 
 def test_a_log_start_behind_the_end_is_named(ours: OttlaProcess) -> None:
@@ -112,5 +121,23 @@ def test_a_log_start_behind_the_end_is_named(ours: OttlaProcess) -> None:
     (ours.data_dir / "log-start-offset-checkpoint").write_text("0\n1\nflights 0 1000\n")
     ours.start()
     assert end_of_flights(ours) == 1000
-    said = ours.log_path.read_text()
-    assert "lets the log start at offset 1000, but flights-0 ends at offset 3: offsets 0 to 2 were removed" in said
+    until_said(ours, "lets the log start at offset 1000, but flights-0 ends at offset 3: offsets 0 to 2 were removed")
+
+
+def test_a_directory_that_is_deleted_under_a_running_broker_takes_no_more_records(ours: OttlaProcess) -> None:
+    """Records of the second after the deletion may be acknowledged; the line in the log names them."""
+    shutil.rmtree(ours.data_dir)
+    acknowledged, error_code, deadline = -1, 0, time.monotonic() + 30
+    with RawClient(ours.bootstrap_servers) as client:
+        while error_code == 0 and time.monotonic() < deadline:
+            records = bytes(encode_batch([Record(0, 1_700_000_000_000, None, b"late")]))
+            data = [{"name": "flights", "partition_data": [{"index": 0, "records": records}]}]
+            answer = client.call(PRODUCE, 9, acks=-1, timeout=5000, topic_data=data).responses[0].partition_responses[0]
+            error_code = int(answer.error_code)
+            acknowledged = max(acknowledged, int(answer.base_offset))
+    assert error_code == KAFKA_STORAGE_ERROR
+    until_said(ours, f"the data directory {ours.data_dir} is gone")
+    if acknowledged >= 0:
+        named = until_said(ours, r"flights-0 with offsets (\d+) to (\d+), which may have been acknowledged after that")
+        assert int(named[1]) <= acknowledged <= int(named[2])
+    assert not ours.data_dir.exists()

@@ -174,7 +174,8 @@ class Life:
         if self.log.log_start_offset > max(self.start, self.checkpoint[0] if self.checkpoint else 0):
             # The first segment's name was lost and a later one's was not. No flush ever promised anything: begin anew.
             assert self.flushed <= self.start
-            self.log.delete()
+            self.log.move_away("t-0.gone-delete")
+            self.files.remove_directory("t-0.gone-delete")
             self.batches, self.unanswered, self.start, self.checkpoint, self.flushed = {}, [], 0, None, 0
             self.open()
         found = {read_header(batch).base_offset: batch for batch in stored(self.log, max(self.start, self.log.log_start_offset))}

@@ -43,6 +43,11 @@ class CatalogueLog:
         self._voters: frozenset[int] = frozenset()
         self._not_enforced: set[str] = set()
 
+    @property
+    def log(self) -> PartitionLog:
+        """For those who watch it; what is appended goes through `append`."""
+        return self._log
+
     def open(self, node_id: int, identity: Identity, *, after_crash: bool) -> None:
         """Replays newest snapshot and log, and makes the brokers here the leaders of all that they hold. The checkpoints have been loaded.
 

@@ -13,6 +13,7 @@ from ottla.broker.clock import now_ms
 from ottla.broker.current_leader import Leader
 from ottla.broker.deletions import Deletions
 from ottla.broker.descriptors import Descriptors, descriptor_limit
+from ottla.broker.directory_watch import DirectoryWatch
 from ottla.broker.events import GroupEvents
 from ottla.broker.health_watch import HealthWatch
 from ottla.broker.leadership import Leadership
@@ -70,9 +71,10 @@ class ClusterState:
         self.log_manager = LogManager(files, config, self.catalogue, self.partitions, checkpoints, removals, clock)
         self.cleaner = LogCleaner(files, config, self.catalogue, self.partitions, self.log_manager, clock)
         log_directory = files.absolute("").rstrip("/") if isinstance(files, OsFiles) else "memory"
-        self.health = HealthWatch(self.partitions, self.cleaner, log_directory, clock)
         self.files = files
         self._catalogue_log = CatalogueLog(files, self.catalogue, clock, checkpoints)
+        self.health = HealthWatch(self.partitions, self._catalogue_log.log, self.cleaner, log_directory, clock)
+        self.directory_watch = DirectoryWatch(files, self.partitions, self._catalogue_log.log)
         self.deletions = Deletions((checkpoints.write, self.cleaner.write_checkpoint))
         self.topics = Topics(config, self._catalogue_log, self.partitions, self.deletions)
         self.events = GroupEvents(self.topics, self.partitions, clock, on_group_event)

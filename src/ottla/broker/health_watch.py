@@ -13,8 +13,10 @@ from ottla.broker.health import CleanerView, HealthView, PartitionView, picture
 from ottla.broker.log_cleaner import LogCleaner
 from ottla.broker.partitions import Partitions
 from ottla.broker.watch import Watch
+from ottla.core.catalogue.catalogue import CLUSTER_METADATA
 from ottla.core.cleaning.health import Finding, PartitionFault
 from ottla.core.model import TopicPartition
+from ottla.storage.partition_log import PartitionLog
 
 log = logging.getLogger("ottla.broker.health")
 
@@ -23,12 +25,15 @@ _PER_TURN: Final = 64
 
 
 class HealthWatch(Watch):
-    """`view` from any thread. `log_directory`: what the picture calls the data."""
+    """`view` from any thread. `log_directory`: what the picture calls the data; `metadata_log`: the broker's own log."""
 
     what = "the health picture"
 
-    def __init__(self, partitions: Partitions, cleaner: LogCleaner, log_directory: str, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, partitions: Partitions, metadata_log: PartitionLog, cleaner: LogCleaner, log_directory: str, clock: Callable[[], int]
+    ) -> None:
         super().__init__()
+        self._metadata_log = metadata_log
         self._partitions = partitions
         self._cleaner = cleaner
         self._log_directory = log_directory
@@ -54,6 +59,8 @@ class HealthWatch(Watch):
                 is_compacted = own.settings.is_compacted
                 seen.append(PartitionView(partition.name, is_compacted, own.size_bytes, own.log_start_offset, own.log_end_offset))
         offline = self._partitions.offline()
+        if self._metadata_log.failure is not None:
+            offline[TopicPartition(CLUSTER_METADATA, 0)] = self._metadata_log.failure
         self.view = await asyncio.get_running_loop().run_in_executor(None, self._drawn, cleaner, seen, offline)
         self._say_what_changed()
 

@@ -131,6 +131,7 @@ class LogManager:
 
     async def expire_segments(self) -> None:
         """Retention: every partition that has files, in use or not. What goes is renamed, and removed after file.delete.delay.ms."""
+        self._files.check_root()
         loop = asyncio.get_running_loop()
         for topic, number in self._partitions.all():
             if self._catalogue.topics.get(topic.name) is topic:

@@ -137,6 +137,10 @@ class Partition:
             self._told = sentence
             log.error("%s-%d%s: %s", *self.name, " is offline" if self._is_offline else "", sentence)
 
+    def reported(self, reason: str) -> None:
+        """The log failed for a reason that the broker's log has already: it is not said again."""
+        self._is_offline, self._told = True, reason
+
     def leader_changed(self, leader: int, leader_epoch: int) -> None:
         """Another broker leads now: what it appends says so, and whoever waits here is told."""
         self.leader = leader

@@ -145,6 +145,7 @@ class Partitions:
 
     def _load(self, topic: Topic, number: int, settings: LogSettings) -> tuple[PartitionLog, Opened]:
         """A log that nobody uses yet, opened; any thread: the settings are looked up by who asks, on the loop."""
+        self._files.check_root()
         directory = f"{topic.name}-{number}"
         name = TopicPartition(topic.name, number)
         topic_id = UUID(bytes=topic.topic_id)

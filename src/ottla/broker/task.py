@@ -152,6 +152,7 @@ class BrokerTask:
             self.cluster.log_manager.begin()
             self.cluster.cleaner.begin()
             self.cluster.health.begin()
+            self.cluster.directory_watch.begin()
             if self._metrics_listen is not None:
                 self._serve_metrics()
             await self.cluster.loaded(LOADING_S_MAX)
@@ -184,6 +185,7 @@ class BrokerTask:
         try:
             if self._group_watch is not None:
                 await self._group_watch.stop()
+            await self.cluster.directory_watch.stop()
             await self.cluster.health.stop()
             await self.cluster.cleaner.stop()
             await self.cluster.deletions.write()

@@ -10,7 +10,7 @@ import os
 import resource
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
@@ -18,6 +18,8 @@ from typing import Final, Protocol
 from ottla.core.errors import NotTried, StorageError
 
 Buffer = bytes | bytearray | memoryview
+Identity = tuple[int, int]
+"""Of a file: its device and its number there."""
 
 # Linux reads what is in the page cache and refuses to wait for more; elsewhere (0) a read may wait.
 _NO_WAIT: Final = getattr(os, "RWF_NOWAIT", 0)
@@ -82,7 +84,22 @@ class Files(Protocol):
         """Names in a directory, sorted; empty when there is no such directory. The root is the empty string."""
         ...
 
-    def make_directory(self, directory: str) -> None: ...
+    def make_directory(self, directory: str) -> None:
+        """Make a directory in the root, if it is not there; StorageError when the root is gone."""
+        ...
+
+    def check_root(self) -> None:
+        """StorageError when the root is gone, or another directory is in its place; from then on nothing is made there. Any thread."""
+        ...
+
+    def identity(self, path: str) -> Identity | None:
+        """What tells this file from another one of the same name; None when no file is there. Any thread."""
+        ...
+
+    def names_state(self, directory: str) -> object:
+        """Equal as long as no name in the directory has come or gone. Any thread."""
+        ...
+
     def rename(self, old: str, new: str) -> None: ...
     def rename_directory(self, old: str, new: str) -> None: ...
     def remove(self, path: str) -> None: ...
@@ -229,6 +246,8 @@ class OsFiles:
         self.open_files_max = open_files_max
         with _told("make", self._root):
             os.makedirs(self._root, exist_ok=True)
+        self._root_identity = self.identity("")
+        self._lost: str | None = None
 
     @property
     def opened(self) -> dict[OsFile, None]:
@@ -302,8 +321,34 @@ class OsFiles:
             raise storage_error("list", directory or self._root, error) from error
 
     def make_directory(self, directory: str) -> None:
-        with _told("make", directory):
-            os.makedirs(self.absolute(directory), exist_ok=True)
+        self._refuse_when_lost()
+        with _told("make", directory), suppress(FileExistsError):
+            os.mkdir(self.absolute(directory))
+
+    def check_root(self) -> None:
+        self._refuse_when_lost()
+        if self.identity("") != self._root_identity:
+            self._lost = (
+                f"the data directory {os.path.abspath(self._root)} is gone: another program deleted or moved it; start the broker again"
+            )
+            raise StorageError(self._lost)
+
+    def _refuse_when_lost(self) -> None:
+        if self._lost is not None:
+            raise StorageError(self._lost)
+
+    def identity(self, path: str) -> Identity | None:
+        try:
+            found = os.stat(self.absolute(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise storage_error("look at", path or self._root, error) from error
+        return found.st_dev, found.st_ino
+
+    def names_state(self, directory: str) -> object:
+        with _told("look at", directory or self._root):
+            return os.stat(self.absolute(directory)).st_mtime_ns
 
     def rename(self, old: str, new: str) -> None:
         with _told("rename", old):
@@ -331,6 +376,7 @@ class OsFiles:
             return os.pread(file.fileno(), length, position)
 
     def replace(self, path: str, data: Buffer, *, sync: bool = True) -> None:
+        self._refuse_when_lost()
         temporary = self.absolute(path + ".tmp")
         with _told("write", path):
             with open(temporary, "wb") as file:

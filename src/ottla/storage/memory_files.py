@@ -4,7 +4,7 @@ import errno
 from typing import Final
 
 from ottla.core.errors import StorageError
-from ottla.storage.files import Buffer, storage_error
+from ottla.storage.files import Buffer, Identity, storage_error
 
 _MEMORY_CHUNK_BYTES: Final = 256 * 1024
 
@@ -105,6 +105,17 @@ class MemoryFiles:
     def make_directory(self, directory: str) -> None:
         assert "/" not in directory, "a data directory is two levels deep: partition, file"
         self._directories.setdefault(directory, {})
+
+    def check_root(self) -> None:
+        """Nobody else can take memory away."""
+
+    def identity(self, path: str) -> Identity | None:
+        directory, _, name = path.rpartition("/")
+        file = self._directories.get(directory, {}).get(name)
+        return None if file is None else (0, id(file))
+
+    def names_state(self, directory: str) -> object:
+        return self.list(directory)
 
     def rename(self, old: str, new: str) -> None:
         file = self._file("rename", old)

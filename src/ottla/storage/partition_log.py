@@ -15,7 +15,7 @@ from ottla.core.records.batch import BatchHeader, encode_batch, frame_batch, spl
 from ottla.core.records.compression import Codec
 from ottla.storage.aborted import AbortedTransactions
 from ottla.storage.assigning import assign, own_batches
-from ottla.storage.checkpoints import LEADER_EPOCHS_FILE, METADATA_FILE, EpochStart, encode_leader_epochs, encode_partition_metadata
+from ottla.storage.checkpoints import LEADER_EPOCHS_FILE, EpochStart, encode_leader_epochs
 from ottla.storage.client_batch import accept
 from ottla.storage.durability import Durability, Flush
 from ottla.storage.files import Buffer, Files
@@ -23,10 +23,11 @@ from ottla.storage.leader_epochs import EpochEnd, LeaderEpochs
 from ottla.storage.log_reading import LogReading
 from ottla.storage.log_view import LogView
 from ottla.storage.markers import read_end_marker
+from ottla.storage.partition_files import make_partition
 from ottla.storage.producer_state import SNAPSHOT_SUFFIX, ProducerBatch
 from ottla.storage.recovery import Known, Opened, Recovered, recover
 from ottla.storage.rolling import is_full
-from ottla.storage.segment import Segment
+from ottla.storage.segment import LOG_SUFFIX, Segment
 from ottla.storage.segments import Segments
 from ottla.storage.settings import LogSettings
 from ottla.storage.swapping import HalfSwapped, is_ready, mark_deleted, remove_cleaned, segment_files, swap_in
@@ -99,14 +100,6 @@ class PartitionLog:
         finally:
             self._segments.close()
 
-    def delete(self) -> None:
-        """Remove the directory with everything in it. The log is empty then, as if new."""
-        with self._durability.ending():
-            self._segments.close()
-            if self._files.exists(self._directory):
-                self._files.remove_directory(self._directory)
-        self._set(Recovered())
-
     def move_away(self, new_directory: str) -> None:
         """Give the directory another name, for somebody to remove it later. The log is empty then, as if new."""
         with self._durability.ending():
@@ -125,6 +118,15 @@ class PartitionLog:
     def failure(self) -> str | None:
         """Why the log takes no records, as a sentence: for good after a failed sync, else until a write succeeds again."""
         return self._durability.broken or self._last_failure
+
+    def fail(self, reason: str) -> None:
+        """Take no more records, for a reason that was found outside."""
+        self._durability.broken = self._durability.broken or reason
+
+    @property
+    def active_file(self) -> str | None:
+        """The path of the file that is appended to; None while there is none."""
+        return self._segments.active.file(LOG_SUFFIX) if self._segments else None
 
     @property
     def log_start_offset(self) -> int:
@@ -280,10 +282,7 @@ class PartitionLog:
 
     def _begin_epoch(self) -> None:
         if not self._epochs.starts:
-            self._files.make_directory(self._directory)
-            metadata = f"{self._directory}/{METADATA_FILE}"
-            if self.topic_id is not None and not self._files.exists(metadata):
-                self._files.replace(metadata, encode_partition_metadata(self.topic_id), sync=False)
+            make_partition(self._files, self._directory, self.topic_id)
         self._write_epochs([*self._epochs.starts, EpochStart(self._epochs.current, self._end_offset)])
 
     def _write_epochs(self, starts: list[EpochStart]) -> None:
@@ -293,10 +292,11 @@ class PartitionLog:
 
     def _begin_segment(self, now_ms: int) -> Segment:
         base = self._end_offset
-        self._files.make_directory(self._directory)
         segment = self._segment_at(base, now_ms)
         rolled = self._segments.active if self._segments else None
-        if rolled is not None:
+        if rolled is None:
+            self._files.make_directory(self._directory)
+        else:
             rolled.write_indexes(final=True)
         # The new files come last: once they are there, batches must go nowhere else.
         segment.create()

@@ -10,7 +10,7 @@ from random import Random
 from typing import NamedTuple
 
 from ottla.core.errors import StorageError
-from ottla.storage.files import Buffer, File, Files
+from ottla.storage.files import Buffer, File, Files, Identity
 
 
 def overwrite(files: Files, path: str, position: int, data: Buffer) -> None:
@@ -247,6 +247,15 @@ class FaultyFiles:
     def make_directory(self, directory: str) -> None:
         self._inner.make_directory(directory)
         self._directories.add(directory)
+
+    def check_root(self) -> None:
+        self._inner.check_root()
+
+    def identity(self, path: str) -> Identity | None:
+        return self._inner.identity(path)
+
+    def names_state(self, directory: str) -> object:
+        return self._inner.names_state(directory)
 
     def rename(self, old: str, new: str) -> None:
         self._unlink(new)

@@ -107,7 +107,8 @@ def test_offline_partitions(case: Case, monkeypatch: pytest.MonkeyPatch) -> None
     case.look()
     view = case.look(5 * MINUTE)
     assert [(fault.topic, fault.partition, fault.reason, fault.at_ms) for fault in view.offline] == [
-        ("plain", 0, "the disk is full", began_ms)
+        ("__cluster_metadata", 0, "the disk is full", began_ms),
+        ("plain", 0, "the disk is full", began_ms),
     ]
     assert not view.is_healthy
 

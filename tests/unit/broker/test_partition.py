@@ -410,3 +410,13 @@ def test_a_sync_that_fails_unexpectedly_is_a_failed_sync(monkeypatch: pytest.Mon
 
     asyncio.run(in_time())
     assert "Traceback" in caplog.text
+
+
+def test_a_failure_that_was_said_elsewhere_is_not_said_again(caplog: pytest.LogCaptureFixture) -> None:
+    partition = make(MemoryFiles())
+    append(partition)
+    partition.log.fail("the data directory is gone")
+    partition.reported("the data directory is gone")
+    partition.report(StorageError("the data directory is gone"))
+    assert caplog.text == ""
+    assert partition.log.failure == "the data directory is gone"

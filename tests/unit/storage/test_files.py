@@ -231,3 +231,42 @@ def test_a_thread_makes_room_when_others_took_all_descriptors(tmp_path: Path, mo
     monkeypatch.setattr(os, "open", lambda *_: full() if files.opened else (_ for _ in ()).throw(OSError(errno.EMFILE, "Too many")))
     with pytest.raises(StorageError, match="ulimit -n"):
         files.open("third")
+
+
+def test_a_file_is_known_by_its_identity_whatever_its_bytes(files: Files) -> None:
+    file = files.open("t-0/a.log")
+    first = files.identity("t-0/a.log")
+    file.append(b"x")
+    assert first is not None
+    assert files.identity("t-0/a.log") == first
+    files.replace("t-0/b.log", b"x")
+    files.rename("t-0/b.log", "t-0/a.log")
+    assert files.identity("t-0/a.log") not in (None, first)
+    assert files.identity("t-0/no.log") is None
+    assert files.identity("nowhere/a.log") is None
+
+
+def test_the_names_in_the_root_have_a_state(files: Files) -> None:
+    state = files.names_state("")
+    files.open("t-0/a.log").append(b"x")
+    assert files.names_state("") == state
+    files.make_directory("u-0")
+    assert files.names_state("") != state
+    files.check_root()
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_nothing_is_made_in_a_root_that_is_gone(tmp_path: Path, is_made_again: bool) -> None:
+    files = OsFiles(tmp_path / "data")
+    (tmp_path / "data").rename(tmp_path / "moved")
+    if is_made_again:
+        (tmp_path / "data").mkdir()
+    for _ in range(2):
+        with pytest.raises(StorageError, match="data is gone: another program deleted or moved it"):
+            files.check_root()
+    with pytest.raises(StorageError, match="is gone"):
+        files.make_directory("t-0")
+    with pytest.raises(StorageError, match="is gone"):
+        files.replace("checkpoint", b"x")
+    assert (tmp_path / "data").exists() is is_made_again
+    assert not is_made_again or list((tmp_path / "data").iterdir()) == []

@@ -329,8 +329,9 @@ def test_each_epoch_is_noted_with_its_first_offset(files: Files) -> None:
     assert (log.leader_epochs, log.leader_epoch) == (((0, 0), (5, 3)), 5)
 
 
-def test_delete_leaves_nothing_and_the_log_begins_anew(files: Files, long_log: PartitionLog) -> None:
-    long_log.delete()
+def test_moved_away_it_leaves_nothing_and_begins_again(files: Files, long_log: PartitionLog) -> None:
+    long_log.move_away("t-0.gone-delete")
+    files.remove_directory("t-0.gone-delete")
     assert files.list("") == []
     assert (long_log.log_end_offset, long_log.size_bytes) == (0, 0)
     assert appended(long_log, batch_of()).base_offset == 0
