@@ -3,13 +3,15 @@
 A connection that is accepted and then closed costs its client a retry; a log that cannot be opened costs everybody.
 """
 
+import asyncio
 import resource
 import socket
 from collections.abc import Callable
 from errno import EMFILE, ENFILE
 from logging import getLogger
-from typing import Final
+from typing import Any, Final
 
+from ottla.broker.log_limit import LogLimit
 from ottla.core.config import ConfigError
 
 log = getLogger("ottla.broker.descriptors")
@@ -35,6 +37,20 @@ def check_limit(limit: int | None) -> None:
 def connections_max(limit: int, files_max: int) -> int:
     """What connections may take of `limit` descriptors when the storage may have `files_max` files open; a quarter in any case."""
     return max(limit - files_max - max(OTHERS_MIN, limit // 8), limit // 4, 1)
+
+
+def limit_accept_errors(loop: asyncio.AbstractEventLoop) -> None:
+    """A loop of asyncio's tries once a second to accept, and prints a traceback each time: here it is a line a minute."""
+    lines = LogLimit(log)
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if isinstance(error, OSError) and error.errno in (EMFILE, ENFILE):
+            lines.warning(loop.time(), f"connections are not accepted: {error}; raise the limit (ulimit -n)")
+        else:
+            loop.default_exception_handler(context)
+
+    loop.set_exception_handler(handle)
 
 
 class Descriptors:

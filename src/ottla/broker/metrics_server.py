@@ -9,10 +9,15 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from ottla.broker.descriptors import limit_accept_errors
+
 log = logging.getLogger("ottla.broker.metrics")
 
 CONNECTIONS_MAX: Final = 16
+"""When there is one more, the oldest is closed: first of those that have not sent their request."""
 HEAD_BYTES_MAX: Final = 16 * 1024
+REQUEST_SECONDS_MAX: Final = 5
+"""From connecting to the end of the request."""
 ANSWER_SECONDS_MAX: Final = 10
 """From connecting to the end of the answer."""
 
@@ -42,7 +47,8 @@ class MetricsServer:
 
     def __init__(self, host: str, port: int, pages: Mapping[str, Page]) -> None:
         self._pages = pages
-        self._connections = 0
+        self._asking: dict[asyncio.StreamWriter, None] = {}
+        self._answered: dict[asyncio.StreamWriter, None] = {}
         self._stop: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         failures: list[OSError] = []
@@ -67,6 +73,7 @@ class MetricsServer:
 
     async def _serve(self, host: str, port: int, ready: threading.Event, failures: list[OSError]) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        limit_accept_errors(self._loop)
         try:
             server = await asyncio.start_server(self._connected, host, port, limit=HEAD_BYTES_MAX)
         except OSError as error:
@@ -79,21 +86,31 @@ class MetricsServer:
         server.close()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._connections >= CONNECTIONS_MAX:
-            writer.close()
-            return
-        self._connections += 1
+        self._make_room()
+        self._asking[writer] = None
         writer.transport.set_write_buffer_limits(0)  # so that `drain` means: it is sent
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
-                head = await reader.readuntil(b"\r\n\r\n")
+                async with asyncio.timeout(REQUEST_SECONDS_MAX):
+                    head = await reader.readuntil(b"\r\n\r\n")
+                self._asking.pop(writer, None)
+                self._answered[writer] = None
                 writer.write(_encoded(*self._answer(head)))
                 await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
             log.debug("a client of the metrics went before its answer: %s", error)
         finally:
-            self._connections -= 1
+            self._asking.pop(writer, None)
+            self._answered.pop(writer, None)
             writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
+
+    def _make_room(self) -> None:
+        """Nobody keeps the others out by connections that say nothing, or do not read."""
+        while len(self._asking) + len(self._answered) >= CONNECTIONS_MAX:
+            group = self._asking or self._answered
+            oldest = next(iter(group))
+            del group[oldest]
+            oldest.transport.abort()
 
     def _answer(self, head: bytes) -> tuple[Answer, bool]:
         """The answer to a request, and whether its body is to be sent."""

@@ -11,7 +11,7 @@ from socket import gaierror
 from typing import TYPE_CHECKING
 
 from ottla.broker.cluster_state import ClusterState
-from ottla.broker.descriptors import check_limit, descriptor_limit
+from ottla.broker.descriptors import check_limit, descriptor_limit, limit_accept_errors
 from ottla.broker.leadership import CoordinatorPlace
 from ottla.broker.node import Node
 from ottla.broker.server import Server, listen
@@ -43,7 +43,9 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
     except ImportError:
-        return asyncio.new_event_loop()
+        loop = asyncio.new_event_loop()
+        limit_accept_errors(loop)
+        return loop
     return uvloop.new_event_loop()
 
 

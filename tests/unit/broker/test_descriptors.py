@@ -1,11 +1,12 @@
 """Descriptors: what connections may take, and that it is said once when none is left."""
 
+import asyncio
 import errno
 import socket
 
 import pytest
 
-from ottla.broker.descriptors import OTHERS_MIN, Descriptors, check_limit, connections_max, descriptor_limit
+from ottla.broker.descriptors import OTHERS_MIN, Descriptors, check_limit, connections_max, descriptor_limit, limit_accept_errors
 from ottla.core.config import ConfigError
 
 
@@ -62,3 +63,13 @@ def test_so_few_descriptors_are_not_enough_to_start() -> None:
     check_limit(OTHERS_MIN)
     with pytest.raises(ConfigError, match=f"may have 10 files open, and a broker needs {OTHERS_MIN} at least"):
         check_limit(10)
+
+
+def test_a_loop_that_cannot_accept_says_so_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    loop = asyncio.new_event_loop()
+    limit_accept_errors(loop)
+    for _ in range(5):
+        loop.call_exception_handler({"message": "socket.accept() out of system resource", "exception": OSError(errno.EMFILE, "Too many")})
+    loop.call_exception_handler({"message": "another one", "exception": ZeroDivisionError()})
+    loop.close()
+    assert [message.partition(":")[0] for message in caplog.messages] == ["connections are not accepted", "another one"]

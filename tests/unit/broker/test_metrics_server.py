@@ -77,21 +77,60 @@ def test_a_client_that_says_nothing_is_closed(server: MetricsServer, monkeypatch
     assert say(server, b"GET /metrics HTTP/1.1\r\n") == b""
 
 
-def test_connections_are_bounded(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "CONNECTIONS_MAX", 1)
-    with socket.create_connection(("127.0.0.1", server.port)) as first:
-        first.sendall(b"GET ")
-        # The server has taken the first one when it turns a second one away.
-        while True:
-            with socket.create_connection(("127.0.0.1", server.port), timeout=5) as second:
-                second.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
-                try:
-                    if not second.recv(100):
-                        break
-                except ConnectionResetError:
-                    break
-        first.sendall(b"/metrics HTTP/1.1\r\n\r\n")
-        assert first.recv(1000).startswith(b"HTTP/1.1 200 ")
+def connect(server: MetricsServer) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=5)
+
+
+def is_closed(client: socket.socket) -> bool:
+    try:
+        return client.recv(100) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_idle_connections_do_not_keep_others_out(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "REQUEST_SECONDS_MAX", 600)
+    monkeypatch.setattr(room, "ANSWER_SECONDS_MAX", 600)
+    idle = [connect(server) for _ in range(3 * room.CONNECTIONS_MAX)]
+    for _ in range(3):
+        assert get(server, "/metrics") == (200, "text/plain", b"up 1\n")
+    assert all(is_closed(client) for client in idle[: 2 * room.CONNECTIONS_MAX])
+    idle[-1].sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+    assert idle[-1].recv(1000).startswith(b"HTTP/1.1 200 "), "the youngest are still there"
+    for client in idle:
+        client.close()
+
+
+def test_those_who_have_asked_stay_longer_than_those_who_have_not(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "CONNECTIONS_MAX", 2)
+    slow = socket.socket()
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    slow.connect(("127.0.0.1", server.port))
+    slow.sendall(b"GET /large HTTP/1.1\r\n\r\n")
+    received = slow.recv(100)
+    with connect(server) as idle, connect(server) as younger:
+        assert is_closed(idle)
+        younger.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert younger.recv(1000).startswith(b"HTTP/1.1 200 ")
+    while more := slow.recv(65536):
+        received += more
+    assert len(received.partition(b"\r\n\r\n")[2]) == 5_000_000
+    slow.close()
+
+
+def test_readers_that_do_not_read_do_not_keep_others_out(server: MetricsServer) -> None:
+    slow = [connect(server) for _ in range(room.CONNECTIONS_MAX)]
+    for client in slow:
+        client.sendall(b"GET /large HTTP/1.1\r\n\r\n")
+        assert client.recv(1)
+    assert get(server, "/metrics")[0] == 200
+    for client in slow:
+        client.close()
+
+
+def test_no_request_in_time(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "REQUEST_SECONDS_MAX", 0.05)
+    assert say(server, b"GET /metrics HTTP/1.1\r\n") == b""
 
 
 def test_a_taken_address() -> None:
