@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ottla.broker.answer_writing import write_in_pieces
 from ottla.broker.messages import API_VERSIONS, is_flexible, response_encoder
+from ottla.broker.request_reading import ELEMENTS_MAX
 from ottla.core.wire import Buffer
 
 if TYPE_CHECKING:
@@ -76,6 +78,11 @@ class Request:
         """Answers with the fields of all versions as nested dicts; those that this version lacks are left out."""
         self.reply_body([response_encoder(self.key, self.version)(values)])
 
+    def reply_in_pieces(self, values: Mapping[str, Any]) -> Generator[None, None, None]:
+        """As `reply`, for an answer that may be long: work for the scheduler. Arrays may be iterables (`answer_writing`)."""
+        body = yield from write_in_pieces(self.key, self.version, values)
+        self.reply_body(body)
+
     def reply_body(self, body: list[Buffer]) -> None:
         """Answers with bytes that are encoded already, without copying them together."""
         size = 4 + sum(len(part) for part in body)
@@ -107,10 +114,14 @@ def _nowhere(_parts: list[Buffer]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """One Kafka API. `versions` is what ApiVersions advertises; `refused` lists those of them that close the connection all the same."""
+    """One Kafka API. `versions` is what ApiVersions advertises; `refused` lists those of them that close the connection all the same.
+
+    A request has at most `elements_max` elements in all its arrays (`request_reading`).
+    """
 
     key: int
     versions: range
     handle: "Callable[[Node, Request], None]"
     decodes_itself: bool = False
     refused: range = range(0)
+    elements_max: int = ELEMENTS_MAX

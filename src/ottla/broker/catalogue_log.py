@@ -163,9 +163,13 @@ class CatalogueLog:
         What could not be written is undone. What was written and could not be synced stays in the log: nobody knows whether the disk has
         it, and the next start tells, where it may take effect after all. Until then the log refuses every other change (StorageError).
         """
+        self.append_encoded(records, [encode(record) for record in records])
+
+    def append_encoded(self, records: Sequence[CatalogueRecord], values: Sequence[bytes]) -> None:
+        """As `append`, for records whose values are encoded already."""
         if not records:
             return
-        self._append_values([encode(record) for record in records])
+        self._append_values(values)
         for record in records:
             self.catalogue.replay(record)
 

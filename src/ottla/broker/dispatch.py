@@ -63,7 +63,7 @@ def read_request(frame: memoryview, client_host: str) -> tuple[Api, Request]:
             request.message = request_decoder(key, version)(frame, request.body_at)
         else:
             body = memoryview(bytes(frame)) if len(frame) <= SHARED_BYTES_MAX else frame
-            request.reading = read_in_pieces(key, version, body, request.body_at)
+            request.reading = read_in_pieces(key, version, body, request.body_at, api.elements_max)
     return api, request
 
 

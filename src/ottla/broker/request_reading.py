@@ -48,18 +48,19 @@ _Field = tuple[_Read, None] | tuple[None, _ReadInPieces]
 class _Source:
     """The bytes of one request, and how many elements have been met in them."""
 
-    __slots__ = ("buffer", "elements", "end", "since_yield")
+    __slots__ = ("buffer", "elements", "elements_max", "end", "since_yield")
 
-    def __init__(self, buffer: memoryview) -> None:
+    def __init__(self, buffer: memoryview, elements_max: int) -> None:
         self.buffer = buffer
+        self.elements_max = elements_max
         self.end = len(buffer)
         self.elements = self.since_yield = 0
 
     def count(self, elements: int) -> None:
         """Notes the elements of one more array. Raises PeerError when there are too many."""
         self.elements += max(elements, 0)
-        if self.elements > ELEMENTS_MAX:
-            raise PeerError(f"more than {ELEMENTS_MAX} elements in one request: ask for less at a time")
+        if self.elements > self.elements_max:
+            raise PeerError(f"more than {self.elements_max} elements in one request: ask for less at a time")
 
     def bounded(self, at: int) -> int:
         """A position, checked. Raises PeerError when it is behind the end."""
@@ -68,11 +69,11 @@ class _Source:
         return at
 
 
-def read_in_pieces(key: int, version: int, buffer: memoryview, at: int) -> Reading:
+def read_in_pieces(key: int, version: int, buffer: memoryview, at: int, elements_max: int = ELEMENTS_MAX) -> Reading:
     """The object of a request whose body begins at `at`: the generator's value. It raises PeerError on bytes that are no such request."""
     decode = _decoder(key, version)
     try:
-        message, _ = yield from decode(_Source(buffer.toreadonly()), at)
+        message, _ = yield from decode(_Source(buffer.toreadonly(), elements_max), at)
     except Exception as error:
         raise PeerError(f"request of API {key} v{version} cannot be read: {error}") from error
     return message

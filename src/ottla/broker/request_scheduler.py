@@ -58,7 +58,8 @@ class RequestScheduler:
         self._long.append(long)
         if not self._is_working:
             self._work()
-        self._continue_later()
+        if self._long or self._left_s < ITERATION_S / 2:
+            self._continue_later()
 
     def close(self) -> None:
         """Drops all work that is not finished: the broker stops, and closes the connections that wait for it."""
@@ -66,7 +67,10 @@ class RequestScheduler:
             self._drop(self._long.popleft())
 
     def _continue_later(self) -> None:
-        """In the next iteration the budget is there again, also if nothing is left to do by then."""
+        """In the next iteration the budget is there again, also if nothing is left to do by then.
+
+        A small request need not ask for that: what such requests use adds up, until one does.
+        """
         if not self._is_set:
             self._is_set = True
             asyncio.get_running_loop().call_soon(self._begin_iteration)

@@ -4,13 +4,16 @@ What may be is the catalogue's decision; this appends its records. Deleting is t
 """
 
 import uuid
+from collections.abc import Generator, Iterable
 
 from ottla.broker.catalogue_log import CatalogueLog
 from ottla.broker.deletions import Deletions
 from ottla.broker.partitions import Partitions
-from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, GROUP_EVENTS, NewTopic, Topic
-from ottla.core.catalogue.resource_configs import Refused
+from ottla.broker.topic_batch import TopicBatch
+from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, GROUP_EVENTS, PARTITIONS_PER_REQUEST_MAX, NewTopic, Topic
+from ottla.core.catalogue.resource_configs import TOPIC_RESOURCE, Refused
 from ottla.core.config import BrokerConfig
+from ottla.core.errors import ErrorCode
 
 
 class Topics:
@@ -37,6 +40,30 @@ class Topics:
         self._deletions.write_for(new.name)
         self._log.append(records)
         return self._catalogue.topics[new.name]
+
+    def create_in_pieces(self, news: Iterable[NewTopic]) -> Generator[None, None, list[Topic | Refused]]:
+        """Makes many topics, with one append for all of some thousand records; each comes to be, or is refused. Names differ."""
+        batch = TopicBatch(self._catalogue, self._log, self._deletions)
+        for new in news:
+            yield from batch.add(new, uuid.uuid4().bytes)
+        batch.commit()
+        return batch.results
+
+    def ensure_in_pieces(self, names: Iterable[str]) -> Generator[None, None, dict[str, ErrorCode]]:
+        """Makes topics that are missing with the broker's defaults (auto-creation); why some could not be made.
+
+        Of more than Kafka makes at once the rest is left out: clients ask again for what they do not find.
+        """
+        news: list[NewTopic] = []
+        partitions = 0
+        for name in names:
+            new = self._defaults_of(name)
+            partitions += self._catalogue.partitions_asked_for(new)
+            if partitions > PARTITIONS_PER_REQUEST_MAX:
+                break
+            news.append(new)
+        results = yield from self.create_in_pieces(news)
+        return {new.name: result.error for new, result in zip(news, results) if isinstance(result, Refused)}
 
     def ensure(self, name: str) -> Topic | Refused:
         """The topic, made with the broker's defaults if it is not there: auto-creation, and the topics the broker itself needs."""
@@ -76,6 +103,7 @@ class Topics:
             return records
         if not validate_only:
             self._log.append(records)
-            for topic in self._catalogue.topics.values():
-                self._partitions.settings_changed(topic)
+            names = [resource_name] if resource_type == TOPIC_RESOURCE else list(self._catalogue.topics)
+            for name in names:
+                self._partitions.settings_changed(self._catalogue.topics[name])
         return None

@@ -31,3 +31,13 @@ def test_an_answer_before_there_is_a_connection_is_our_bug() -> None:
 def test_durations() -> None:
     assert milliseconds(datetime.timedelta(milliseconds=-1)) == -1
     assert milliseconds(datetime.timedelta(days=20, milliseconds=7)) == 1728000007
+
+
+def test_an_answer_in_pieces_has_the_same_frame() -> None:
+    values = {"throttle_time": 0, "error_code": 0, "groups": [{"group_id": "g", "protocol_type": "consumer", "group_state": "Empty"}]}
+    for version in (0, 4):
+        once, sent_once = request(16, version)
+        once.reply(values)
+        in_pieces, sent_in_pieces = request(16, version)
+        assert list(in_pieces.reply_in_pieces(values)) == []
+        assert b"".join(sent_in_pieces) == b"".join(sent_once)

@@ -1,9 +1,13 @@
 """CreatePartitions (37), v0-3: raises partition counts; a smaller or equal count is refused with INVALID_PARTITIONS."""
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.broker.request_scheduler import Work
+from ottla.core.catalogue.catalogue import PARTITIONS_PER_REQUEST_MAX
 from ottla.core.errors import ErrorCode, StorageError
 
 if TYPE_CHECKING:
@@ -11,11 +15,28 @@ if TYPE_CHECKING:
 
 
 def handle(node: "Node", request: Request) -> None:
-    """Answers with one result a topic; a name that is given twice is refused, once."""
+    """Answers with one result a topic; a name that is given twice is refused, once. New partitions of all topics are bounded together."""
+    node.cluster.scheduler.run(request, _answer(node, request))
+
+
+def _answer(node: "Node", request: Request) -> Work:
     times = Counter(topic.name for topic in request.message.topics)
-    results = [_result(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name, count in times.items() if count > 1]
-    results += [_create(node, asked, request.message.validate_only) for asked in request.message.topics if times[asked.name] == 1]
-    request.reply({"throttle_time": NO_THROTTLE_MS, "results": results})
+    refused = (_result(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name, count in times.items() if count > 1)
+    once = [asked for asked in request.message.topics if times[asked.name] == 1]
+    results = chain(refused, _create_all(node, once, request.message.validate_only))
+    yield from request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "results": results})
+
+
+def _create_all(node: "Node", topics: Sequence[Any], validate_only: bool) -> Iterator[dict[str, Any] | None]:
+    added = 0
+    for asked in topics:
+        known = node.cluster.catalogue.topics.get(asked.name)
+        added += max(asked.count - len(known.leaders), 0) if known else 0
+        if added > PARTITIONS_PER_REQUEST_MAX:
+            yield _result(asked.name, ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+        else:
+            yield _create(node, asked, validate_only)
+            yield None
 
 
 def _create(node: "Node", asked: Any, validate_only: bool) -> dict[str, Any]:

@@ -4,6 +4,7 @@ Version notes: v2+ is flexible. The offset -1 means all that may be read. A topi
 topics are the broker's own.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
@@ -18,16 +19,18 @@ _NO_LOW_WATERMARK = -1
 
 
 def handle(node: "Node", request: Request) -> None:
-    """Answers with the new start of each log. A partition that is named twice counts once, as it is named last."""
+    """Answers with the new start of each log, in pieces. A partition that is named twice counts once, as it is named last."""
     asked: dict[str, dict[int, int]] = {}
     for topic in request.message.topics:
         asked.setdefault(topic.name, {}).update((part.partition_index, part.offset) for part in topic.partitions)
-    topics = [
-        {"name": name, "partitions": [_partition(node, name, number, offset) for number, offset in offsets.items()]}
-        for name, offsets in asked.items()
-        if offsets
-    ]
-    request.reply({"throttle_time": NO_THROTTLE_MS, "topics": topics})
+    topics = ({"name": name, "partitions": _partitions(node, name, offsets)} for name, offsets in asked.items() if offsets)
+    node.cluster.scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "topics": topics}))
+
+
+def _partitions(node: "Node", topic: str, offsets: dict[int, int]) -> Iterator[dict[str, Any] | None]:
+    for number, before_offset in offsets.items():
+        yield _partition(node, topic, number, before_offset)
+        yield None
 
 
 def _partition(node: "Node", topic: str, number: int, before_offset: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 Version notes: v3+ adds types and documentation.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
@@ -18,18 +19,29 @@ _TYPE_UNKNOWN = 0
 
 
 def handle(node: "Node", request: Request) -> None:
-    """Answers with one result a resource."""
+    """Answers with one result a resource, in pieces."""
     message = request.message
     documented = bool(getattr(message, "include_documentation", False))
-    results = [_describe(node, resource, message.include_synonyms, documented) for resource in message.resources]
-    request.reply({"throttle_time": NO_THROTTLE_MS, "results": results})
+    results = (
+        _describe(node, kind, name, keys, message.include_synonyms, documented) for (kind, name), keys in _asked(message.resources).items()
+    )
+    node.cluster.scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "results": results}))
 
 
-def _describe(node: "Node", resource: Any, synonyms: bool, documented: bool) -> dict[str, Any]:
-    kind, name = resource.resource_type, resource.resource_name
+def _asked(resources: Sequence[Any]) -> dict[tuple[int, str], frozenset[str]]:
+    """The settings that are asked for of each resource; empty: all. One that is named twice has what is asked for between them."""
+    asked: dict[tuple[int, str], frozenset[str]] = {}
+    for resource in resources:
+        resource_id = resource.resource_type, resource.resource_name
+        keys = frozenset(resource.configuration_keys or ())
+        before = asked.get(resource_id, keys)
+        asked[resource_id] = before | keys if before and keys else frozenset()
+    return asked
+
+
+def _describe(node: "Node", kind: int, name: str, keys: frozenset[str], synonyms: bool, documented: bool) -> dict[str, Any]:
     error, message = _problem(node, kind, name)
     settings = TOPIC_SETTINGS if kind == TOPIC_RESOURCE else BROKER_SETTINGS
-    keys = resource.configuration_keys
     chosen = [setting for setting in settings.values() if (not keys or setting.name in keys) and not setting.is_internal]
     found = node.cluster.catalogue.configs_set(kind, name)
     others = [_unknown(kind, *each) for each in found.items() if each[0] not in settings and (not keys or each[0] in keys)]
@@ -115,7 +127,6 @@ def _synonyms(node: "Node", kind: int, setting: Setting, value: str, source: Con
     broker_value, broker_source = node.cluster.catalogue.config_value(BROKER_RESOURCE, "", broker_name)
     if broker_source is not ConfigSource.DEFAULT:
         chain.append({"name": broker_name, "value": broker_value, "source": broker_source})
-    _TYPE_UNKNOWN = 0
     # Kafka keeps the default of these in a setting of another unit (log.retention.hours and its like), and does not list it.
     if broker_name not in OTHER_UNITS:
         chain.append({"name": broker_name, "value": BROKER_SETTINGS[broker_name].default, "source": ConfigSource.DEFAULT})

@@ -4,6 +4,7 @@ Version notes: v3+ carries authorized operations when asked; v4+ instance ids; v
 before was one in state Dead (KIP-1043).
 """
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, OPERATIONS_NOT_ASKED_FOR, Api, Request
@@ -18,19 +19,21 @@ GROUP_OPERATIONS = sum(1 << code for code in (3, 6, 8, 10, 11))
 
 
 def handle(node: "Node", request: Request) -> None:
-    """Asks each group's coordinator; reads never wait."""
-    described: list[dict[str, Any]] = []
+    """Asks each group's coordinator, in pieces; reads never wait. A group that is named twice is described once."""
+    groups = _described(node, request, dict.fromkeys(request.message.groups))
+    node.cluster.scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "groups": groups}))
+
+
+def _described(node: "Node", request: Request, group_ids: Iterable[str]) -> Iterator[dict[str, Any]]:
     asked = bool(getattr(request.message, "include_authorized_operations", False))
-
-    def take(result: Result) -> None:
+    operations = GROUP_OPERATIONS if asked else OPERATIONS_NOT_ASKED_FOR
+    results: list[Result] = []
+    for group_id in group_ids:
+        reply_to = node.groups.wait_for(results.append, request)
+        node.groups.ask(group_id, DescribeGroup(reply_to=reply_to, group_id=group_id, unknown_is_error=request.version >= 6))
+        result = results.pop()
         assert isinstance(result, DescribeResult)
-        described.append(_group(result, GROUP_OPERATIONS if asked else OPERATIONS_NOT_ASKED_FOR))
-
-    for group_id in request.message.groups:
-        reply_to = node.groups.wait_for(take, request)
-        command = DescribeGroup(reply_to=reply_to, group_id=group_id, unknown_is_error=request.version >= 6)
-        node.groups.ask(group_id, command)
-    request.reply({"throttle_time": NO_THROTTLE_MS, "groups": described})
+        yield _group(result, operations)
 
 
 def _group(result: DescribeResult, operations: int) -> dict[str, Any]:
@@ -41,7 +44,7 @@ def _group(result: DescribeResult, operations: int) -> dict[str, Any]:
         "group_state": result.state,
         "protocol_type": result.protocol_type,
         "protocol_data": result.protocol_data,
-        "members": [
+        "members": (
             {
                 "member_id": member.member_id,
                 "group_instance_id": member.instance_id,
@@ -51,7 +54,7 @@ def _group(result: DescribeResult, operations: int) -> dict[str, Any]:
                 "member_assignment": member.assignment,
             }
             for member in result.members
-        ],
+        ),
         "authorized_operations": operations if result.error is ErrorCode.NONE else OPERATIONS_NOT_ASKED_FOR,
     }
 

@@ -17,19 +17,16 @@ GROUP = 0
 def handle(node: "Node", request: Request) -> None:
     """Answers with the broker that coordinates each group; the offsets topic is made at the first question."""
     message = request.message
-    keys = message.coordinator_keys if request.version >= 4 else (message.key,)
-    found = [_find(node, key, getattr(message, "key_type", GROUP)) for key in keys]
-    for each in found:
-        if each["error_code"] is ErrorCode.NONE:
-            # Kafka's words for no error: the constant's name, and nothing since there are many answers in one.
-            each["error_message"] = "" if request.version >= 4 else "NONE"
-    if request.version >= 4:
-        request.reply({"throttle_time": NO_THROTTLE_MS, "coordinators": found})
-    else:
-        request.reply({"throttle_time": NO_THROTTLE_MS, **found[0]})
+    key_type = getattr(message, "key_type", GROUP)
+    if request.version < 4:
+        request.reply({"throttle_time": NO_THROTTLE_MS, **_find(node, message.key, key_type, no_error="NONE")})
+        return
+    found = (_find(node, key, key_type, no_error="") for key in message.coordinator_keys)
+    node.cluster.scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "coordinators": found}))
 
 
-def _find(node: "Node", key: str, key_type: int) -> dict[str, Any]:
+def _find(node: "Node", key: str, key_type: int, *, no_error: str) -> dict[str, Any]:
+    """`no_error` is Kafka's message where there is none: the constant's name, and nothing since there are many answers in one."""
     if key_type != GROUP:
         kind = {1: "transaction", 2: "share group"}.get(key_type, "unknown")
         return _none(key, ErrorCode.INVALID_REQUEST, f"Ottla has no {kind} coordinator.")
@@ -43,7 +40,7 @@ def _find(node: "Node", key: str, key_type: int) -> dict[str, Any]:
     return {
         "key": key,
         "error_code": ErrorCode.NONE,
-        "error_message": None,
+        "error_message": no_error,
         **endpoint._asdict(),
     }
 

@@ -1,5 +1,7 @@
 """IncrementalAlterConfigs (44), v0-1: sets, deletes, appends to and subtracts from settings of topics and of this broker (KIP-339)."""
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
@@ -14,19 +16,25 @@ DELETE = 1
 
 
 def handle(node: "Node", request: Request) -> None:
-    """Answers with one result a resource: all of its changes are made, or none."""
-    results = []
-    for resource in request.message.resources:
-        error, message = _alter(node, resource, request.message)
-        results.append(
-            {
-                "error_code": error,
-                "error_message": message,
-                "resource_type": resource.resource_type,
-                "resource_name": resource.resource_name,
-            }
-        )
-    request.reply({"throttle_time": NO_THROTTLE_MS, "responses": results})
+    """Answers with one result a resource: all of its changes are made, or none. A resource that is named twice is refused, as in Kafka."""
+    responses = _responses(node, request.message)
+    node.cluster.scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "responses": responses}))
+
+
+def _responses(node: "Node", asked: Any) -> Iterator[dict[str, Any] | None]:
+    times = Counter((resource.resource_type, resource.resource_name) for resource in asked.resources)
+    for resource in asked.resources:
+        if times[resource.resource_type, resource.resource_name] == 1:
+            error, message = _alter(node, resource, asked)
+            yield None
+        else:
+            error, message = ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
+        yield {
+            "error_code": error,
+            "error_message": message,
+            "resource_type": resource.resource_type,
+            "resource_name": resource.resource_name,
+        }
 
 
 def _alter(node: "Node", resource: Any, message: Any) -> tuple[ErrorCode, str | None]:

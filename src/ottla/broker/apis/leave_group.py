@@ -40,4 +40,4 @@ def _answer(request: Request, result: Result) -> None:
     request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": error, "members": members})
 
 
-API = Api(key=13, versions=range(6), handle=handle)
+API = Api(key=13, versions=range(6), handle=handle, elements_max=10_000)

@@ -8,37 +8,37 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
 from ottla.core.errors import ErrorCode
 from ottla.core.groups.commands import ListGroups
-from ottla.core.groups.effects import ListResult, Result
+from ottla.core.groups.effects import ListedGroup, ListResult, Result
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
 
 
 def handle(node: "Node", request: Request) -> None:
-    """Asks every coordinator, and answers with what they have between them."""
+    """Asks every coordinator, and answers with what they have between them, in pieces."""
     message = request.message
-    groups: list[dict[str, Any]] = []
-    errors: list[ErrorCode] = []
+    results: list[ListResult] = []
 
     def take(result: Result) -> None:
         assert isinstance(result, ListResult)
-        if result.error is not ErrorCode.NONE:
-            errors.append(result.error)
-        for group in result.groups:
-            groups.append(
-                {
-                    "group_id": group.group_id,
-                    "protocol_type": group.protocol_type,
-                    "group_state": group.state,
-                    "group_type": group.group_type,
-                }
-            )
+        results.append(result)
 
-    states = tuple(getattr(message, "states_filter", ()))
-    types = tuple(getattr(message, "types_filter", ()))
+    states = tuple(dict.fromkeys(getattr(message, "states_filter", ())))
+    types = tuple(dict.fromkeys(getattr(message, "types_filter", ())))
     for loop in node.groups.loops():
         loop.run(ListGroups(reply_to=node.groups.wait_for(take, request), states=states, types=types))
-    request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": errors[0] if errors else ErrorCode.NONE, "groups": groups})
+    error = next((result.error for result in results if result.error is not ErrorCode.NONE), ErrorCode.NONE)
+    groups = (_group(group) for result in results for group in result.groups)
+    node.cluster.scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "error_code": error, "groups": groups}))
+
+
+def _group(group: ListedGroup) -> dict[str, Any]:
+    return {
+        "group_id": group.group_id,
+        "protocol_type": group.protocol_type,
+        "group_state": group.state,
+        "group_type": group.group_type,
+    }
 
 
 API = Api(key=16, versions=range(6), handle=handle)

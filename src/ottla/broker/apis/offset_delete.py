@@ -49,4 +49,4 @@ def _answer(request: Request, known: list[tuple[str, int]], result: Result) -> N
     request.reply({"error_code": result.error, "throttle_time": NO_THROTTLE_MS, "topics": topics})
 
 
-API = Api(key=47, versions=range(1), handle=handle)
+API = Api(key=47, versions=range(1), handle=handle, elements_max=10_000)

@@ -5,10 +5,9 @@ every partition; v7+ may require stable offsets (KIP-447); v10+ names topics by 
 """
 
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
 from ottla.core.errors import ErrorCode
@@ -18,6 +17,7 @@ from ottla.core.groups.effects import FetchedOffset, OffsetFetchResult, Result
 if TYPE_CHECKING:
     from ottla.broker.node import Node
 
+T = TypeVar("T")
 Wanted = tuple[tuple[str, tuple[int, ...]], ...] | None
 
 
@@ -27,75 +27,83 @@ class _Group:
 
     group_id: str
     topics: Wanted
-    topic_ids: Mapping[str, bytes] = field(default_factory=dict)
+    topic_ids: tuple[tuple[str, bytes], ...] = ()
     unknown: tuple[tuple[uuid.UUID, tuple[int, ...]], ...] = ()
 
 
 def handle(node: "Node", request: Request) -> None:
-    """Asks each group's coordinator; reads never wait, so that the answer is complete at the end."""
-    message = request.message
-    groups = _groups(node, request)
-    answers: list[dict[str, Any]] = []
-
-    def take(group: _Group, result: Result) -> None:
-        assert isinstance(result, OffsetFetchResult)
-        answers.append(_group_answer(node, request.version, group, result))
-
-    for group in groups:
-        reply_to = node.groups.wait_for(partial(take, group), request)
-        require_stable = bool(getattr(message, "require_stable", False))
-        command = OffsetFetch(
-            reply_to=reply_to,
-            group_id=group.group_id,
-            topics=group.topics,
-            require_stable=require_stable,
-            topic_ids=group.topic_ids,
-        )
-        node.groups.ask(group.group_id, command)
+    """Asks each group's coordinator, in pieces; reads never wait. What is asked for twice is answered once."""
+    groups = dict.fromkeys(_groups(node, request))
+    answers = (_group_answer(node, request, group) for group in groups)
     if request.version >= 8:
-        request.reply({"throttle_time": NO_THROTTLE_MS, "groups": answers})
+        values: dict[str, Any] = {"throttle_time": NO_THROTTLE_MS, "groups": answers}
     else:
-        request.reply({"throttle_time": NO_THROTTLE_MS, **_one_group(request.version, groups[0], answers[0])})
+        (group,) = groups
+        values = {"throttle_time": NO_THROTTLE_MS, **_one_group(request.version, group, next(answers))}
+    node.cluster.scheduler.run(request, request.reply_in_pieces(values))
 
 
-def _groups(node: "Node", request: Request) -> list[_Group]:
+def _groups(node: "Node", request: Request) -> Iterator[_Group]:
     if request.version < 8:
-        return [_Group(request.message.group_id, _names(request.message.topics))]
-    if request.version < 10:
-        return [_Group(group.group_id, _names(group.topics)) for group in request.message.groups]
-    return [_by_id(node, group) for group in request.message.groups]
+        yield _Group(request.message.group_id, _names(request.message.topics))
+    elif request.version < 10:
+        yield from (_Group(group.group_id, _names(group.topics)) for group in request.message.groups)
+    else:
+        yield from (_by_id(node, group) for group in request.message.groups)
 
 
 def _names(topics: Any) -> Wanted:
-    return None if topics is None else tuple((topic.name, tuple(topic.partition_indexes)) for topic in topics)
+    return None if topics is None else tuple(_once((topic.name, topic.partition_indexes) for topic in topics).items())
+
+
+def _once(topics: Iterable[tuple[T, Sequence[int]]]) -> dict[T, tuple[int, ...]]:
+    """Each topic and each of its partitions once, in the order in which they are first named."""
+    partitions: dict[T, dict[int, None]] = {}
+    for topic, numbers in topics:
+        partitions.setdefault(topic, {}).update(dict.fromkeys(numbers))
+    return {topic: tuple(numbers) for topic, numbers in partitions.items()}
 
 
 def _by_id(node: "Node", group: Any) -> _Group:
     if group.topics is None:
         return _Group(group.group_id, None)
-    known, unknown = [], []
+    known: dict[str, tuple[int, ...]] = {}
+    unknown: dict[uuid.UUID, tuple[int, ...]] = {}
     topic_ids: dict[str, bytes] = {}
-    for topic in group.topics:
-        found = node.cluster.catalogue.topics_by_id.get(topic.topic_id.bytes) if topic.topic_id else None
+    for topic_id, partitions in _once((topic.topic_id or uuid.UUID(int=0), topic.partition_indexes) for topic in group.topics).items():
+        found = node.cluster.catalogue.topics_by_id.get(topic_id.bytes)
         if found is None:
-            unknown.append((topic.topic_id or uuid.UUID(int=0), tuple(topic.partition_indexes)))
+            unknown[topic_id] = partitions
         else:
-            known.append((found.name, tuple(topic.partition_indexes)))
+            known[found.name] = partitions
             topic_ids[found.name] = found.topic_id
-    return _Group(group.group_id, tuple(known), topic_ids, tuple(unknown))
+    return _Group(group.group_id, tuple(known.items()), tuple(topic_ids.items()), tuple(unknown.items()))
 
 
-def _group_answer(node: "Node", version: int, group: _Group, result: OffsetFetchResult) -> dict[str, Any]:
-    topics: list[dict[str, Any]] = []
+def _group_answer(node: "Node", request: Request, group: _Group) -> dict[str, Any]:
+    results: list[Result] = []
+    command = OffsetFetch(
+        reply_to=node.groups.wait_for(results.append, request),
+        group_id=group.group_id,
+        topics=group.topics,
+        require_stable=bool(getattr(request.message, "require_stable", False)),
+        topic_ids=dict(group.topic_ids),
+    )
+    node.groups.ask(group.group_id, command)
+    (result,) = results
+    assert isinstance(result, OffsetFetchResult)
+    return {"group_id": group.group_id, "topics": _topics(node, request.version, group, result), "error_code": result.error}
+
+
+def _topics(node: "Node", version: int, group: _Group, result: OffsetFetchResult) -> Iterator[dict[str, Any]]:
     for name, offsets in result.topics:
         topic = node.cluster.catalogue.topics.get(name)
         if topic is not None or version < 10:
             topic_id = None if topic is None else uuid.UUID(bytes=topic.topic_id)
-            topics.append({"name": name, "topic_id": topic_id, "partitions": [_partition(offset) for offset in offsets]})
+            yield {"name": name, "topic_id": topic_id, "partitions": map(_partition, offsets)}
     for topic_id, partitions in group.unknown if result.error is ErrorCode.NONE else ():
-        none = [_partition(_nothing(number, ErrorCode.UNKNOWN_TOPIC_ID)) for number in partitions]
-        topics.append({"name": "", "topic_id": topic_id, "partitions": none})
-    return {"group_id": group.group_id, "topics": topics, "error_code": result.error}
+        none = (_partition(_nothing(number, ErrorCode.UNKNOWN_TOPIC_ID)) for number in partitions)
+        yield {"name": "", "topic_id": topic_id, "partitions": none}
 
 
 def _nothing(partition: int, error: ErrorCode) -> FetchedOffset:

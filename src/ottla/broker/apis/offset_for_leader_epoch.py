@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 
 def handle(node: "Node", request: Request) -> None:
-    """Answers with (epoch, end offset) a partition; -1 and -1 where the epoch says nothing here."""
-    topics = []
-    for topic in request.message.topics:
-        topics.append({"topic": topic.topic, "partitions": [_partition(node, topic.topic, part) for part in topic.partitions]})
-    request.reply({"throttle_time": NO_THROTTLE_MS, "topics": topics})
+    """Answers with (epoch, end offset) a partition; -1 and -1 where the epoch says nothing here; in pieces."""
+    topics = (
+        {"topic": topic.topic, "partitions": (_partition(node, topic.topic, part) for part in topic.partitions)}
+        for topic in request.message.topics
+    )
+    node.cluster.scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "topics": topics}))
 
 
 def _partition(node: "Node", topic: str, part: Any) -> dict[str, Any]:

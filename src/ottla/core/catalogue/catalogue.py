@@ -36,6 +36,8 @@ INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_ST
 _NEVER_AUTO_CREATED = RESERVED_TOPICS | {TRANSACTION_STATE, SHARE_GROUP_STATE}
 """The last two have settings that only Apache Kafka's coordinators know: made with the defaults they would lose records there."""
 TOPIC_NAME_CHARS_MAX = 249
+PARTITIONS_PER_REQUEST_MAX = 10_000
+"""New partitions of one request: of all its topics together, as in Kafka's controller (POLICY_VIOLATION)."""
 PRODUCER_IDS_PER_BLOCK = 1000
 METADATA_VERSION = "metadata.version"
 DIRECTORIES_SINCE = 17
@@ -93,6 +95,11 @@ def topic_name_problem(name: str) -> str | None:
     return None
 
 
+def metric_name(name: str) -> str:
+    """A topic's name as Kafka's metrics have it: two topics must not have the same."""
+    return name.replace(".", "_")
+
+
 def may_be_auto_created(name: str) -> bool:
     """Whether a Metadata request may make the topic; to others it answers UNKNOWN_TOPIC_OR_PARTITION, as Apache Kafka does."""
     return name not in _NEVER_AUTO_CREATED
@@ -108,6 +115,7 @@ class Catalogue:
     def __init__(self, broker_ids: tuple[int, ...], broker_default: Callable[[str], str]) -> None:
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
+        self._metric_names: dict[str, str] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.broker_epoch = -1
@@ -120,17 +128,9 @@ class Catalogue:
 
     def create_topic(self, new: NewTopic, topic_id: bytes) -> list[CatalogueRecord] | Refused:
         """The records that make a topic (CreateTopics, 19, and auto-creation)."""
-        problem = topic_name_problem(new.name)
-        if problem:
-            return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
-        if new.name in RESERVED_TOPICS:
-            return Refused(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {new.name} is prohibited.")
-        if new.name in self.topics:
-            return Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' already exists.")
-        flat = new.name.replace(".", "_")
-        for other in self.topics:
-            if other.replace(".", "_") == flat:
-                return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{new.name}' collides with existing topic: {other}")
+        refused = self.name_refusal(new.name)
+        if refused:
+            return refused
         partitions = self._partition_count(new)
         if isinstance(partitions, Refused):
             return partitions
@@ -138,11 +138,32 @@ class Catalogue:
         if refused is not None:
             return refused
         records: list[CatalogueRecord] = [TopicRecord(name=new.name, topic_id=topic_id)]
+        replication_factor = self._replication_factor(new)
         for number in range(partitions):
-            replicas = new.assignment.get(number) or self._spread(number, self._replication_factor(new))
+            replicas = new.assignment.get(number) or self._spread(number, replication_factor)
             records.append(self._partition(topic_id, number, tuple(replicas)))
         records += [ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=new.name, name=n, value=v) for n, v in new.configs.items()]
         return records
+
+    def name_refusal(self, name: str) -> Refused | None:
+        """Why no topic of this name can be made; None when it can."""
+        problem = topic_name_problem(name)
+        if problem:
+            return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+        if name in RESERVED_TOPICS:
+            return Refused(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+        if name in self.topics:
+            return Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        other = self._metric_names.get(metric_name(name))
+        if other is not None:
+            return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+        return None
+
+    def partitions_asked_for(self, new: NewTopic) -> int:
+        """The partitions that a new topic would have; 0 where their number is invalid."""
+        if new.assignment:
+            return len(new.assignment)
+        return max(self.configs.default_number("num.partitions") if new.partitions == -1 else new.partitions, 0)
 
     def _partition_count(self, new: NewTopic) -> int | Refused:
         if new.assignment:
@@ -309,6 +330,7 @@ class Catalogue:
             case TopicRecord():
                 topic = Topic(record.name, record.topic_id, configs=self.configs.of_topic(record.name))
                 self.topics[record.name] = self.topics_by_id[record.topic_id] = topic
+                self._metric_names.setdefault(metric_name(record.name), record.name)
             case PartitionRecord():
                 self._replay_partition(record)
             case PartitionChangeRecord():
@@ -316,6 +338,7 @@ class Catalogue:
             case RemoveTopicRecord():
                 removed = self.topics_by_id.pop(record.topic_id)
                 del self.topics[removed.name]
+                self._metric_names.pop(metric_name(removed.name), None)
                 self.configs.forget_topic(removed.name)
             case ConfigRecord():
                 self.configs.replay(record)

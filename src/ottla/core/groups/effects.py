@@ -96,7 +96,7 @@ class OffsetFetchResult:
     """Answer to OffsetFetch for one group."""
 
     error: ErrorCode
-    topics: tuple[tuple[str, tuple[FetchedOffset, ...]], ...] = ()
+    topics: tuple[tuple[str, Sequence[FetchedOffset]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class ListResult:
     """Answer to ListGroups of one coordinator."""
 
     error: ErrorCode
-    groups: tuple[ListedGroup, ...] = ()
+    groups: Sequence[ListedGroup] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,33 +10,22 @@ from ottla.core.groups.effects import (
     DeleteResult,
     DescribedMember,
     DescribeResult,
-    ListedGroup,
     ListResult,
 )
 from ottla.core.groups.events import tell_change
 from ottla.core.groups.offsets import forget_group
+from ottla.core.groups.read_on_demand import CLASSIC, ListedGroups
 from ottla.core.groups.records import GroupMetadataRecord
 from ottla.core.groups.states import ANSWERS, GroupState
 from ottla.core.groups.step import Step
 
-CLASSIC = "classic"
-
 
 def list_groups(step: Step, command: ListGroups) -> None:
     """The groups whose state and type are asked for; empty filters ask for all, case does not matter."""
-    states = {state.strip().lower() for state in command.states}
+    states = frozenset(state.strip().lower() for state in command.states)
     types = {kind.strip().lower() for kind in command.types}
-    groups = tuple(
-        ListedGroup(
-            group_id=group.group_id,
-            protocol_type=group.protocol_type or "",
-            state=group.state.value,
-            group_type=CLASSIC,
-        )
-        for group in step.registry.groups.values()
-        if (not states or group.state.value.lower() in states) and (not types or CLASSIC in types)
-    )
-    step.reply(command.reply_to, ListResult(error=ErrorCode.NONE, groups=groups))
+    groups = tuple(step.registry.groups.values()) if not types or CLASSIC in types else ()
+    step.reply(command.reply_to, ListResult(error=ErrorCode.NONE, groups=ListedGroups(groups, states)))
 
 
 def describe_group(step: Step, command: DescribeGroup) -> None:

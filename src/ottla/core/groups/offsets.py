@@ -10,17 +10,17 @@ from ottla.core.errors import ErrorCode
 from ottla.core.groups.classic_group import ClassicGroup
 from ottla.core.groups.commands import ForgetTopics, OffsetCommit, OffsetDelete, OffsetFetch, OffsetsToCommit
 from ottla.core.groups.committed import CommittedOffsets, TopicOffsets
-from ottla.core.groups.effects import CommitResult, FetchedOffset, OffsetDeleteResult, OffsetFetchResult
+from ottla.core.groups.effects import CommitResult, OffsetDeleteResult, OffsetFetchResult
 from ottla.core.groups.events import tell_change
 from ottla.core.groups.identity import check_member
 from ottla.core.groups.placement import java_order
-from ottla.core.groups.records import NO_TOPIC_ID, STRING_CHARS_SAFE, OffsetRecord, OffsetValue, refuse_long_strings
+from ottla.core.groups.read_on_demand import FetchedOffsets
+from ottla.core.groups.records import NO_TOPIC_ID, STRING_CHARS_SAFE, OffsetRecord, refuse_long_strings
 from ottla.core.groups.states import ANSWERS, GroupState
 from ottla.core.groups.step import Step
 from ottla.core.groups.subscription import CONSUMER_PROTOCOL_TYPE
 
 NO_RETENTION = -1
-NO_OFFSET = -1
 TIMESTAMP_MS_MAX = 2**63 - 1
 
 
@@ -65,7 +65,7 @@ def fetch_offsets(step: Step, command: OffsetFetch) -> None:
     for topic, partitions in wanted:
         known = by_topic.get(topic, {})
         topic_id = command.topic_ids.get(topic, NO_TOPIC_ID)
-        topics.append((topic, tuple(_fetched(partition, known.get(partition), topic_id) for partition in partitions)))
+        topics.append((topic, FetchedOffsets(partitions, list(map(known.get, partitions)), topic_id)))
     step.reply(command.reply_to, OffsetFetchResult(error=ErrorCode.NONE, topics=tuple(topics)))
 
 
@@ -160,23 +160,6 @@ def _utf16_units_exceed(text: str, units_max: int) -> bool:
     if len(text) * 2 <= units_max or len(text) > units_max:
         return len(text) > units_max
     return len(text.encode("utf-16-be", "surrogatepass")) // 2 > units_max
-
-
-def _fetched(partition: int, value: OffsetValue | None, topic_id: bytes) -> FetchedOffset:
-    if value is None or _is_of_another_topic(value, topic_id):
-        return FetchedOffset(partition=partition, offset=NO_OFFSET, leader_epoch=-1, metadata="", error=ErrorCode.NONE)
-    return FetchedOffset(
-        partition=partition,
-        offset=value.offset,
-        leader_epoch=value.leader_epoch,
-        metadata=value.metadata,
-        error=ErrorCode.NONE,
-    )
-
-
-def _is_of_another_topic(value: OffsetValue, topic_id: bytes) -> bool:
-    """Whether both ids are known and differ: the topic was deleted and made again, and its offsets outlived it."""
-    return NO_TOPIC_ID not in (value.topic_id, topic_id) and value.topic_id != topic_id
 
 
 def _tell_deleted(step: Step, group: ClassicGroup, count: int, reason: str) -> None:
