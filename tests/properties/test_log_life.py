@@ -19,6 +19,7 @@ from ottla.core.records.compression import Codec
 from ottla.storage.cleaner import clean
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
+from ottla.testing.cleaning import append_from_client
 
 START_MS = 1_000_000
 FOR_EVER_MS = 1 << 60
@@ -77,7 +78,7 @@ class Life(RuleBasedStateMachine):
         given: dict[str, Any] = (
             {} if producer < 0 else {"producer_id": producer, "producer_epoch": 0, "base_sequence": self.sequence(producer)}
         )
-        answer = self.log.append(encode_batch(records, codec=codec, **given), now_ms=self.now_ms)
+        answer = append_from_client(self.log, encode_batch(records, codec=codec, **given), now_ms=self.now_ms)
         assert isinstance(answer, Appended), answer
         assert answer.base_offset == offset, "no offset is given twice"
         self.records += [record._replace(offset=offset + record.offset) for record in records]

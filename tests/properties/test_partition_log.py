@@ -119,12 +119,12 @@ class LogAndModel(RuleBasedStateMachine):
     @rule(timestamp_ms=st.integers(min_value=0, max_value=NOW_MS + 1))
     def look_up_a_time(self, timestamp_ms: int) -> None:
         late = [(record.timestamp_ms, record.offset) for record in self.records if record.timestamp_ms >= timestamp_ms]
-        assert self.log.offset_for_timestamp(timestamp_ms) == (late[0] if late else None)
+        assert self.log.timestamps().first_at(timestamp_ms) == (late[0] if late else None)
 
     @rule()
     def look_up_the_latest(self) -> None:
         latest = max(((record.timestamp_ms, -record.offset) for record in self.records), default=None)
-        assert self.log.max_timestamp() == (None if latest is None else (latest[0], -latest[1]))
+        assert self.log.timestamps().latest() == (None if latest is None else (latest[0], -latest[1]))
 
     @rule(data=st.data())
     def scan(self, data: st.DataObject) -> None:

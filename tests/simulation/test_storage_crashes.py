@@ -201,7 +201,7 @@ class Life:
         if start == self.log.log_start_offset and self.times_are_known:
             for timestamp_ms in range(NOW_MS, NOW_MS + 1000, 250):
                 late = [(record.timestamp_ms, record.offset) for record in records if record.timestamp_ms >= timestamp_ms]
-                assert self.log.offset_for_timestamp(timestamp_ms) == (late[0] if late else None)
+                assert self.log.timestamps().first_at(timestamp_ms) == (late[0] if late else None)
         for offset in range(start, self.log.log_end_offset, 7):
             data = self.log.read(offset, 1)
             assert data

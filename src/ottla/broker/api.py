@@ -35,11 +35,13 @@ class Request:
     at `body_at`; of a large request it is what `reading` ends with, before the handler is called. `buffer` is only valid until the handler
     returns: who parks a request keeps what it needs of it, not the buffer, and may set `gone`, which is called when the connection ends
     before the answer. `fail` ends the connection for an exception of ours, since nobody would ever answer then; who goes on in a callback
-    of the loop calls it, or has `guarded` do so.
+    of the loop calls it, or has `guarded` do so. `held_bytes`: what a handler that parks the request has copied of `buffer`, where it is
+    more than a little; it counts as memory of the connection until the answer.
     """
 
     __slots__ = (
-        "body_at", "buffer", "client_host", "client_id", "correlation_id", "fail", "gone", "key", "message", "reading", "send", "version",
+        "body_at", "buffer", "client_host", "client_id", "correlation_id", "fail", "gone", "held_bytes", "key", "message", "reading",
+        "send", "version",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +54,7 @@ class Request:
         self.client_host = client_host
         self.buffer = buffer
         self.body_at = body_at
+        self.held_bytes = 0
         self.message: Any = None
         self.reading: Generator[None, None, Any] | None = None
         self.send: Callable[[list[Buffer]], None] = _nowhere

@@ -8,6 +8,8 @@ from contextlib import suppress
 from itertools import islice
 
 from ottla.broker.answer_memory import AnswerMemory
+from ottla.broker.background import Background
+from ottla.broker.batch_reading import BatchReading
 from ottla.broker.catalogue_log import CatalogueLog
 from ottla.broker.clock import now_ms
 from ottla.broker.current_leader import Leader
@@ -25,9 +27,11 @@ from ottla.broker.node import Node
 from ottla.broker.offset_checkpoints import OffsetCheckpoints
 from ottla.broker.partitions import Partitions
 from ottla.broker.pipelining import Pipelining
+from ottla.broker.record_code import RecordCode
 from ottla.broker.removals import Removals
 from ottla.broker.request_memory import request_memory
 from ottla.broker.request_scheduler import RequestScheduler
+from ottla.broker.timestamp_lookups import TimestampLookups
 from ottla.broker.topics import Topics
 from ottla.broker.turn import Turn
 from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Catalogue
@@ -82,6 +86,10 @@ class ClusterState:
         self.loading_lanes = LoadingLanes()
         # One thread: several would only take turns, and the loop would wait for each of them.
         self.loading_executor = ThreadPoolExecutor(1, thread_name_prefix="ottla-loading")
+        self._record_code = RecordCode()
+        self.batch_reading = BatchReading(self._record_code.check)
+        self.timestamp_lookups = TimestampLookups(self._record_code.find)
+        self.background = Background()
         self.nodes = {node_id: Node(node_id, self) for node_id in self.catalogue.broker_ids}
         self.deleted_unserved: dict[int, set[str]] = {}
         """By offsets partition, topics that were deleted while nobody served its groups: their offsets go when somebody does."""
@@ -120,6 +128,10 @@ class ClusterState:
         self.scheduler.close()
         for node in self.nodes.values():
             node.groups.drop()
+        self.background.cancel()
+        self.batch_reading.close()
+        self.timestamp_lookups.close()
+        self._record_code.close()
         self.loading_lanes.close()
         self.loading_executor.shutdown(wait=True, cancel_futures=True)
         self.events.flush()

@@ -376,8 +376,8 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             self.handling = False
             request.buffer = _NO_BUFFER  # thousands may be parked
-            if request.reading is not None:
-                self.reading_bytes = len(frame)
+            if request.reading is not None or request.held_bytes:
+                self.reading_bytes = request.held_bytes or len(frame)
                 self.memory.take(self, self.reading_bytes)
 
     def _answer(self, parts: list[Buffer]) -> None:

@@ -1,21 +1,79 @@
-"""From what a client sent for a partition to what the log stores of it: judged first, then brought into the topic's codec.
+"""From what a client sent for a partition to what the log stores of it: checked first, then brought into the topic's codec.
 
-It knows nothing of offsets or producers, and it writes nothing.
+The header and the checksum are checked at once. Where the records themselves are needed, a compressed batch may hold a hundred times its
+own size: the caller decides on which thread they are read. Nothing here knows offsets or producers, and nothing is written.
 """
 
-from ottla.core.records.batch import BatchHeader
-from ottla.storage.recompression import PRODUCER, recompress
+from dataclasses import dataclass
+
+from ottla.core.errors import ErrorCode, PeerError
+from ottla.core.records.batch import DECOMPRESSED_BYTES_MAX, HEADER_BYTES, BatchHeader
+from ottla.core.records.compression import inflate, too_much
+from ottla.core.records.record_checks import CheckRecords, check_records
+from ottla.storage.recompression import PRODUCER, needs_recompression, recompress
 from ottla.storage.settings import LogSettings
-from ottla.storage.validation import Refused, read_client_batch, refusal
+from ottla.storage.validation import Refused, needs_record_checks, read_client_batch, record_refusal, refusal, size_refusal
+
+Accepted = tuple[BatchHeader, memoryview]
+"""A batch that may be numbered and stored, with its header."""
 
 
-def accept(batches: memoryview, settings: LogSettings, now_ms: int) -> tuple[BatchHeader, memoryview] | Refused:
+@dataclass(frozen=True, slots=True)
+class UnreadBatch:
+    """A batch whose header and checksum are sound, and whose records must be read, by `settings`, before it may be appended.
+
+    `batch` is a view into what the client sent: whoever keeps this longer than those bytes are valid takes a `copy`.
+    """
+
+    header: BatchHeader
+    batch: memoryview
+    settings: LogSettings
+    now_ms: int
+
+    def copy(self) -> "UnreadBatch":
+        """The same with bytes of its own."""
+        return UnreadBatch(self.header, memoryview(bytearray(self.batch)), self.settings, self.now_ms)
+
+    def decompress(self, *, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytearray | Refused | None:
+        """The records without compression; None when they take more than `bytes_max` bytes, which may still be allowed. Any thread."""
+        try:
+            section = inflate(self.header.codec, self.batch[HEADER_BYTES:], output_bytes_max=bytes_max)
+        except PeerError as error:
+            return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        if section is None and bytes_max >= DECOMPRESSED_BYTES_MAX:
+            return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(too_much(self.header.codec, bytes_max)))
+        return section
+
+    def read(self, section: bytearray | Refused | None = None, *, check: CheckRecords = check_records) -> Accepted | Refused:
+        """The batch as it may be stored. `section`: what `decompress` gave, if it was called. Any thread."""
+        header, settings = self.header, self.settings
+        if section is None:
+            section = self.decompress()
+            assert section is not None, "without a bound there is a section, or a refusal"
+        if isinstance(section, Refused):
+            return section
+        refused = record_refusal(header, section, settings, self.now_ms, check) if self._needs_record_checks else None
+        refused = refused or size_refusal(len(self.batch), settings)
+        if refused is not None:
+            return refused
+        return recompress(header, section, settings) if needs_recompression(header, settings) else (header, self.batch)
+
+    @property
+    def _needs_record_checks(self) -> bool:
+        return needs_record_checks(self.header, self.settings, self.now_ms)
+
+
+def accept(batches: memoryview, settings: LogSettings, now_ms: int) -> Accepted | Refused | UnreadBatch:
     """The one batch in `batches`, with its header, as it may be numbered and stored; a view into `batches` where nothing changes."""
     header = read_client_batch(batches)
     if isinstance(header, Refused):
         return header
     batch = batches if header.size_bytes == len(batches) else batches[: header.size_bytes]
-    refused = refusal(header, batch, settings, now_ms)
+    refused = refusal(header, batch, settings)
     if refused is not None:
         return refused
-    return (header, batch) if settings.compression_type == PRODUCER else recompress(header, batch, settings)
+    if needs_record_checks(header, settings, now_ms) or (settings.compression_type != PRODUCER and needs_recompression(header, settings)):
+        return UnreadBatch(header, batch, settings, now_ms)
+    if len(batch) > settings.segment_bytes:
+        return size_refusal(len(batch), settings) or (header, batch)
+    return header, batch

@@ -30,8 +30,9 @@ class OffsetIndex:
         return len(self.positions)
 
     def append(self, relative_offset: int, position: int) -> None:
-        self.relative_offsets.append(relative_offset)
+        # What is searched grows last: another thread that finds an entry there finds the rest of it, too.
         self.positions.append(position)
+        self.relative_offsets.append(relative_offset)
 
     def entry_for(self, relative_offset: int) -> tuple[int, int]:
         """(last offset, position) of the batch that ends at or before `relative_offset`, the nearest known; (-1, 0) without one."""
@@ -84,8 +85,8 @@ class TimeIndex:
     def append_if_later(self, timestamp_ms: int, relative_offset: int) -> None:
         """An entry is only worth its bytes when time has moved."""
         if timestamp_ms > (self.timestamps_ms[-1] if self.timestamps_ms else -1):
-            self.timestamps_ms.append(timestamp_ms)
             self.relative_offsets.append(relative_offset)
+            self.timestamps_ms.append(timestamp_ms)  # last, as above
 
     def relative_offset_for(self, timestamp_ms: int) -> int:
         """No batch before the one that holds this offset reaches `timestamp_ms`; 0 when nothing is known."""

@@ -16,7 +16,7 @@ from ottla.core.records.compression import Codec
 from ottla.storage.aborted import AbortedTransactions
 from ottla.storage.assigning import assign, own_batches
 from ottla.storage.checkpoints import LEADER_EPOCHS_FILE, EpochStart, encode_leader_epochs
-from ottla.storage.client_batch import accept
+from ottla.storage.client_batch import Accepted, UnreadBatch, accept
 from ottla.storage.durability import Durability, Flush
 from ottla.storage.files import Buffer, Files
 from ottla.storage.leader_epochs import EpochEnd, LeaderEpochs
@@ -31,6 +31,7 @@ from ottla.storage.segment import LOG_SUFFIX, Segment
 from ottla.storage.segments import Segments
 from ottla.storage.settings import LogSettings
 from ottla.storage.swapping import HalfSwapped, is_ready, mark_deleted, remove_cleaned, segment_files, swap_in
+from ottla.storage.timestamp_lookup import TimestampLookup
 from ottla.storage.transaction_index import AbortedTransaction
 from ottla.storage.validation import Appended, Refused
 
@@ -102,8 +103,7 @@ class PartitionLog:
 
     def move_away(self, new_directory: str) -> None:
         """Give the directory another name, for somebody to remove it later. The log is empty then, as if new."""
-        with self._durability.ending():
-            self._segments.close()
+        with self._durability.ending(), self._segments.ending():
             if self._files.exists(self._directory):
                 self._files.rename_directory(self._directory, new_directory)
         self._set(Recovered())
@@ -180,18 +180,26 @@ class PartitionLog:
 
     # --- appending
 
-    def append(self, batches: memoryview | bytearray, *, now_ms: int, from_client: bool = True) -> Appended | Refused:
+    def append(self, batches: memoryview | bytearray, *, now_ms: int, from_client: bool = True) -> Appended | Refused | UnreadBatch:
         """Append a client's batch, or (not `from_client`) the broker's own whole batches; offsets are written into `batches`.
 
-        A client's is checked as Kafka checks it; one that its producer repeats is answered with its first offsets and not appended again.
+        A client's is checked as Kafka checks it; one that its producer repeats is answered with its first offsets, and not appended.
+        UnreadBatch: the records must be read first (`UnreadBatch.read`, on any thread), and then `append_read` called.
         """
         view = memoryview(batches)
         if not from_client:
             headers = own_batches(view)
             return headers if isinstance(headers, Refused) else self._store(view, headers, now_ms)
         accepted = accept(view, self.settings, now_ms)
-        if isinstance(accepted, Refused):
-            return accepted
+        return accepted if isinstance(accepted, (Refused, UnreadBatch)) else self._append(accepted, now_ms)
+
+    def append_read(self, unread: UnreadBatch, read: Accepted | Refused, *, now_ms: int) -> Appended | Refused | UnreadBatch:
+        """Append a batch that was read; from the start again if the topic's settings have changed since."""
+        if unread.settings != self.settings:
+            return self.append(unread.batch, now_ms=now_ms)
+        return read if isinstance(read, Refused) else self._append(read, now_ms)
+
+    def _append(self, accepted: Accepted, now_ms: int) -> Appended | Refused:
         header, view = accepted
         if header.producer_id >= 0:
             known = self._producers.check(header)
@@ -262,11 +270,9 @@ class PartitionLog:
     def _undo(self, cause: StorageError) -> None:
         """After a failed write: cut what may have been written of it."""
         self._last_failure = str(cause)
-        if not self._segments:
-            return
-        active = self._segments.active
         try:
-            active.truncate(active.size)
+            if self._segments:
+                self._segments.active.truncate(self._segments.active.size)
         except StorageError as error:
             self._durability.broken = f"{self._directory} takes no more records: a write failed ({cause}) and was not undone ({error})"
 
@@ -334,8 +340,7 @@ class PartitionLog:
 
     def flush(self) -> None:
         """Return when all that was appended would survive a power failure. Whatever keeps it from that (StorageError) ends the log."""
-        flush = self.begin_flush()
-        if flush is None:
+        if (flush := self.begin_flush()) is None:
             return
         try:
             flush.run()
@@ -383,19 +388,15 @@ class PartitionLog:
             if not header.is_control:
                 yield from (record for record in records if record.offset >= from_offset)
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
-        """(timestamp, offset) of the first record that is as late as `timestamp_ms` or later; None when there is none."""
-        return self._segments.offset_for_timestamp(timestamp_ms, self._start_offset)
-
-    def max_timestamp(self) -> tuple[int, int] | None:
-        """(timestamp, offset) of the first record with the largest timestamp; None when no record has one."""
-        return self._segments.max_timestamp(self._start_offset)
+    def timestamps(self) -> TimestampLookup:
+        """For looking up offsets by timestamp on any thread, whatever happens to the log meanwhile."""
+        return TimestampLookup(self._files, self._segments, self._start_offset)
 
     def reading(self) -> LogReading:
         """All of it, for a reader on any thread, while nobody appends; what is cleaned meanwhile is read as it was."""
         with self._segments.names:
-            segments, aborted = self._segments.opened_again(), self._aborted.all()
-            return LogReading(segments, self._start_offset, self.last_stable_offset, self._end_offset, aborted)
+            opened = self._segments.opened_again()
+            return LogReading(opened, self._start_offset, self.last_stable_offset, self._end_offset, self._aborted.all())
 
     # --- losing its beginning
 

@@ -7,10 +7,9 @@ the topic's codec already stays as it is, at whatever level its producer chose, 
 
 from typing import Final
 
-from ottla.core.errors import ErrorCode, PeerError
+from ottla.core.errors import ErrorCode
 from ottla.core.records.batch import (
     CODEC_MASK,
-    DECOMPRESSED_BYTES_MAX,
     HEADER,
     HEADER_BYTES,
     LOG_APPEND_TIME_BIT,
@@ -18,7 +17,7 @@ from ottla.core.records.batch import (
     BatchHeader,
     join_batch,
 )
-from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress, decompress
+from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress
 from ottla.core.records.record import RECORD_BYTES_MIN
 from ottla.storage.settings import LogSettings
 from ottla.storage.validation import Refused, size_refusal
@@ -31,23 +30,22 @@ _LZ4_DEFAULT: Final = 9
 _LZ4_FAST: Final = 0
 
 
-def recompress(header: BatchHeader, batch: memoryview, settings: LogSettings) -> tuple[BatchHeader, memoryview] | Refused:
-    """A sound client's batch as the topic stores it, which may be the very same; Refused when it cannot be inflated or gets too large.
+def needs_recompression(header: BatchHeader, settings: LogSettings) -> bool:
+    """Whether the topic stores another codec than the batch has."""
+    return settings.compression_type != PRODUCER and header.attributes & CODEC_MASK != _CODECS[settings.compression_type]
+
+
+def recompress(header: BatchHeader, section: bytearray, settings: LogSettings) -> tuple[BatchHeader, memoryview] | Refused:
+    """A sound client's batch, whose records are `section` without compression, as the topic stores it; Refused when it gets too large.
 
     Offsets, times, kind of timestamp, producer, epoch and sequence stay; attributes without a meaning in a client's batch go, as in Kafka.
     """
-    if settings.compression_type == PRODUCER:
-        return header, batch
     codec = _CODECS[settings.compression_type]
-    if header.attributes & CODEC_MASK == codec:
-        return header, batch
-    try:
-        section = decompress(header.codec, batch[HEADER_BYTES:], output_bytes_max=DECOMPRESSED_BYTES_MAX)
-    except PeerError as error:
-        return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
     if header.record_count * RECORD_BYTES_MIN > len(section):
         message = f"{len(section)} bytes cannot hold the {header.record_count} records that the batch claims"
         return Refused(ErrorCode.INVALID_RECORD, message)
+    if codec is NONE and (too_large := size_refusal(HEADER_BYTES + len(section), settings)) is not None:
+        return too_large
     attributes = header.attributes & (LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT) | codec
     stored = join_batch(header._replace(attributes=attributes), compress(codec, section, _level(codec, settings)))
     return size_refusal(len(stored), settings) or (BatchHeader._make(HEADER.unpack_from(stored)), memoryview(stored))

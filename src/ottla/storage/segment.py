@@ -55,6 +55,7 @@ class Segment:
         "_written_offsets",
         "_written_times",
         "base_offset",
+        "indexed_timestamp_ms",
         "is_counted",
         "made_ms",
         "max_timestamp_ms",
@@ -77,6 +78,8 @@ class Segment:
         self.made_ms = made_ms
         self.size = files.size(self.file(LOG_SUFFIX)) if files.exists(self.file(LOG_SUFFIX)) else 0
         self.is_counted = False
+        self.indexed_timestamp_ms: int | None = None
+        """The largest timestamp of a full segment that is not counted, when another thread has looked it up (timestamp_lookup.py)."""
         self._forget_counts()
 
     def file(self, kind: str) -> str:
@@ -219,6 +222,11 @@ class Segment:
             assert self._times is not None
         return self._times
 
+    def loaded_indexes(self) -> tuple[OffsetIndex, TimeIndex] | None:
+        """The indexes, if they are in memory. Any thread; they may grow meanwhile."""
+        offsets, times = self._offsets, self._times
+        return None if offsets is None or times is None else (offsets, times)
+
     def drop_indexes(self) -> None:
         """Give the memory of indexes back that are on disk."""
         self._offsets = self._times = None
@@ -230,7 +238,7 @@ class Segment:
             offsets = OffsetIndex.decode(self._files.read_all(self.file(INDEX_SUFFIX)), log_bytes=self.size)
         if self._files.exists(self.file(TIME_INDEX_SUFFIX)):
             times = TimeIndex.decode(self._files.read_all(self.file(TIME_INDEX_SUFFIX)))
-        if offsets is None or times is None or not self._ends_at_a_batch(offsets):
+        if offsets is None or times is None or not ends_at_a_batch(self.log(), self.base_offset, offsets):
             self._rebuild_indexes()
             return False
         self._offsets, self._times = offsets, times
@@ -240,16 +248,6 @@ class Segment:
             self._set_largest(times.timestamps_ms[-1], times.relative_offsets[-1])
         self.is_counted = True
         return True
-
-    def _ends_at_a_batch(self, offsets: OffsetIndex) -> bool:
-        """Whether the last entry speaks of a batch that is there: a cheap look at what a crash or a foreign hand spoils first."""
-        if not offsets:
-            return True
-        try:
-            header = read_header(self.log().read(offsets.positions[-1], HEADER_BYTES))
-        except PeerError:
-            return False
-        return header.last_offset - self.base_offset == offsets.relative_offsets[-1]
 
     def _rebuild_indexes(self) -> None:
         """From the log. A damaged tail of an old segment is for recovery to judge; here the log's bytes stay what they were."""
@@ -266,6 +264,7 @@ class Segment:
         """
         end, next_offset = self.size, self.base_offset
         self.size = 0
+        self.is_counted = False
         self._offsets, self._times = OffsetIndex(), TimeIndex()
         self._forget_counts()
         for position, header in self.batches(end=end, verify_crc=verify_crc):
@@ -297,26 +296,7 @@ class Segment:
 
     def batches(self, position: int = 0, *, end: int | None = None, verify_crc: bool = False) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of each batch from the one at `position` on; ends before the first that is not whole (and sound)."""
-        end = self.size if end is None else end
-        window_bytes = _SCAN_BYTES if verify_crc else _HEADERS_BYTES
-        window: Buffer = b""
-        window_at = position
-        while position + HEADER_BYTES <= end:
-            if position + HEADER_BYTES > window_at + len(window):
-                window, window_at = self.log().read(position, window_bytes), position
-            try:
-                header = read_header(window, position - window_at)
-            except PeerError:
-                return
-            if position + header.size_bytes > end:
-                return
-            if verify_crc:
-                if position + header.size_bytes > window_at + len(window):
-                    window, window_at = self.log().read(position, max(window_bytes, header.size_bytes)), position
-                if not crc_is_valid(window, position - window_at, header.size_bytes):
-                    return
-            yield position, header
-            position += header.size_bytes
+        return walk_batches(self.log(), position, self.size if end is None else end, verify_crc=verify_crc)
 
     def opened_again(self) -> OpenSegment:
         """The log file by a handle of its own, for a reader on the thread that asks."""
@@ -433,6 +413,36 @@ class Segment:
             self.load_indexes()
         return self.max_timestamp_ms, self.max_timestamp_offset
 
-    def batches_from_timestamp(self, timestamp_ms: int) -> Iterator[tuple[int, BatchHeader]]:
-        """As `batches`, from a batch before which nothing reaches `timestamp_ms`."""
-        return self.batches(self.offsets().position_for(self.times().relative_offset_for(timestamp_ms)))
+
+def walk_batches(log: File, position: int, end: int, *, verify_crc: bool = False) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each batch of a log file from `position` on; ends before the first that is not whole (and sound)."""
+    window_bytes = _SCAN_BYTES if verify_crc else _HEADERS_BYTES
+    window: Buffer = b""
+    window_at = position
+    while position + HEADER_BYTES <= end:
+        if position + HEADER_BYTES > window_at + len(window):
+            window, window_at = log.read(position, window_bytes), position
+        try:
+            header = read_header(window, position - window_at)
+        except PeerError:
+            return
+        if position + header.size_bytes > end:
+            return
+        if verify_crc:
+            if position + header.size_bytes > window_at + len(window):
+                window, window_at = log.read(position, max(window_bytes, header.size_bytes)), position
+            if not crc_is_valid(window, position - window_at, header.size_bytes):
+                return
+        yield position, header
+        position += header.size_bytes
+
+
+def ends_at_a_batch(log: File, base_offset: int, offsets: OffsetIndex) -> bool:
+    """Whether the last entry speaks of a batch that is there: a cheap check of what a crash or a foreign program spoils first."""
+    if not offsets:
+        return True
+    try:
+        header = read_header(log.read(offsets.positions[-1], HEADER_BYTES))
+    except PeerError:
+        return False
+    return header.last_offset - base_offset == offsets.relative_offsets[-1]

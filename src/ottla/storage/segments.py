@@ -6,6 +6,7 @@ segments in order, and a broker holds many logs.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from threading import RLock
 
 from ottla.core.cleaning.retention import AgingSegment, expired_segments
@@ -122,6 +123,10 @@ class Segments:
         self._all.insert(first, segment)
         self._bases.insert(first, segment.base_offset)
 
+    def all(self) -> list[Segment]:
+        """The segments in their order, as they are now. Any thread."""
+        return list(self._all)
+
     def opened_again(self) -> list[OpenSegment]:
         """Those that hold something, each by a handle of its own. Any thread, while it holds `names`."""
         opened: list[OpenSegment] = []
@@ -150,6 +155,14 @@ class Segments:
             segment.close()
             if segment is not self._all[-1]:
                 segment.drop_indexes()
+
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """The files go away in here, and another log may get their names: readers on other threads find no segment any more."""
+        with self.names:
+            self.close()
+            yield
+            self._all, self._bases = [], []
 
     def _opened(self, number: int) -> Segment:
         segment = self._all[number]
@@ -186,23 +199,6 @@ class Segments:
                     end = position + header.size_bytes
                 if end != segment.size:
                     raise segment.damaged(end)
-
-    def offset_for_timestamp(self, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
-        """(timestamp, offset) of the first record from `from_offset` on that is as late as `timestamp_ms` or later; None without one."""
-        for number in range(self._first(from_offset), len(self._all)):
-            if self._largest_timestamp_ms(number) >= timestamp_ms:
-                segment = self._opened(number)
-                for position, header in segment.batches_from_timestamp(timestamp_ms):
-                    if header.max_timestamp_ms >= timestamp_ms and header.last_offset >= from_offset:
-                        for record in _decode(segment, position, header):
-                            if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
-                                return record.timestamp_ms, record.offset
-        return None
-
-    def max_timestamp(self, from_offset: int) -> tuple[int, int] | None:
-        """(timestamp, offset) of the first record with the largest timestamp; None when no record has one."""
-        latest_ms = max(map(self._largest_timestamp_ms, range(len(self._all))), default=NO_TIMESTAMP)
-        return None if latest_ms == NO_TIMESTAMP else self.offset_for_timestamp(latest_ms, from_offset)
 
     def _largest_timestamp_ms(self, number: int) -> int:
         segment = self._all[number]

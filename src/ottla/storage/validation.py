@@ -1,19 +1,17 @@
 """May a client append this batch? Kafka's checks, in Kafka's order, on the header and the checksum alone.
 
-Single records are looked at only where no header can answer: a compacted topic needs keys, a time that is out of range belongs to records
+Single records are checked only where no header can answer: a compacted topic needs keys, a time that is out of range belongs to records
 with numbers, and how far back a batch reaches stands in no header. It writes nothing and knows nothing of offsets or producers.
 Source: Kafka's `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords` and `LogValidator`.
 """
 
-from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
-from ottla.core.errors import ErrorCode, PeerError
+from ottla.core.errors import ErrorCode
 from ottla.core.records.batch import (
     CODEC_MASK,
     CONTROL_BIT,
-    DECOMPRESSED_BYTES_MAX,
     HEADER,
     HEADER_BYTES,
     LENGTH_OVERHEAD_BYTES,
@@ -23,19 +21,16 @@ from ottla.core.records.batch import (
     BatchHeader,
     crc_is_valid,
 )
-from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, decompress
-from ottla.core.records.record import RECORD_BYTES_MIN, iter_records
+from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec
+from ottla.core.records.record import RECORD_BYTES_MIN
+from ottla.core.records.record_checks import CheckRecords, Checks, Fault
 from ottla.storage.settings import LogSettings
-
-RECORD_ERRORS_MAX: Final = 10_000
-"""So many records at fault are named, the first ones; a batch that inflates could hold millions."""
 
 _MAGIC_AT: Final = 16
 _LENGTH: Final = Struct(">8xi")
 # What a message of format 0 has at least; Kafka looks for that before it looks at the format.
 _OLDER_LENGTH_MIN: Final = 14
 _LENGTH_MAX: Final = (1 << 31) - 1 - LENGTH_OVERHEAD_BYTES
-_INT32_MAX: Final = (1 << 31) - 1
 _INT64_MAX: Final = (1 << 63) - 1
 _ODD_BITS: Final = CONTROL_BIT | TRANSACTIONAL_BIT
 # How a compressed section must begin; snappy has no sign of its own. Zstandard also has frames to be skipped, with these low bits free.
@@ -61,7 +56,7 @@ class Appended(NamedTuple):
 class Refused(NamedTuple):
     """Nothing was appended.
 
-    record_errors: (number in the batch, sentence) of single records at fault, at most RECORD_ERRORS_MAX.
+    record_errors: (number in the batch, sentence) of single records at fault, at most `record_checks.FAULTS_MAX`.
     before_log: refused before the log was asked, as a bad request; else the answer may say where the log begins.
     """
 
@@ -117,8 +112,11 @@ def _bad_request(message: str) -> Refused:
     return Refused(ErrorCode.INVALID_RECORD, message, before_log=True)
 
 
-def refusal(header: BatchHeader, batch: memoryview, settings: LogSettings, now_ms: int) -> Refused | None:
-    """Why a client's batch, which fills `batch`, may not be appended; None when it may."""
+def refusal(header: BatchHeader, batch: memoryview, settings: LogSettings) -> Refused | None:
+    """Why a client's batch, which fills `batch`, may not be appended; None when its header and checksum allow it.
+
+    `needs_record_checks` and `size_refusal` are to be asked then.
+    """
     size = len(batch)
     attributes = header.attributes
     if header.base_offset != 0:
@@ -141,11 +139,7 @@ def refusal(header: BatchHeader, batch: memoryview, settings: LogSettings, now_m
             return refused
     elif header.record_count * RECORD_BYTES_MIN > size - HEADER_BYTES:
         return _invalid(f"{size - HEADER_BYTES} bytes cannot hold the {header.record_count} records that the batch claims")
-    if _needs_a_look(header, settings, now_ms):
-        refused = _look_at_records(header, batch, settings, now_ms)
-        if refused is not None:
-            return refused
-    return size_refusal(size, settings) if size > settings.segment_bytes else None
+    return None
 
 
 def _invalid(message: str) -> Refused:
@@ -185,7 +179,7 @@ def _not_compressed(codec: int, batch: memoryview) -> Refused | None:
     return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"The batch's {Codec(codec).name.lower()} data cannot be decompressed")
 
 
-def _needs_a_look(header: BatchHeader, settings: LogSettings, now_ms: int) -> bool:
+def needs_record_checks(header: BatchHeader, settings: LogSettings, now_ms: int) -> bool:
     """Whether the header alone does not say that all is well: the largest time stands in it, the smallest and the keys do not."""
     if settings.is_compacted:
         return True
@@ -198,57 +192,40 @@ def _needs_a_look(header: BatchHeader, settings: LogSettings, now_ms: int) -> bo
     )
 
 
-def _look_at_records(header: BatchHeader, batch: memoryview, settings: LogSettings, now_ms: int) -> Refused | None:
-    """Read every record; more strictly than Kafka, whatever does not run from offset 0 to the last is refused, compressed or not."""
-    codec = header.codec
-    try:
-        section = decompress(codec, batch[HEADER_BYTES:], output_bytes_max=DECOMPRESSED_BYTES_MAX)
-    except PeerError as error:
-        return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
-    faults: list[tuple[int, str]] = []
-    worst = ErrorCode.INVALID_RECORD
-    try:
-        for number, offset, fault in _judged(header, section, settings, now_ms):
-            if offset != number:
-                out_of_order = ErrorCode.INVALID_RECORD if codec is NONE else ErrorCode.UNKNOWN_SERVER_ERROR
-                return Refused(out_of_order, f"Record {number} of the batch has offset delta {offset}")
-            if fault is not None:
-                if fault[0] is ErrorCode.INVALID_TIMESTAMP:
-                    worst = fault[0]
-                if len(faults) < RECORD_ERRORS_MAX:
-                    faults.append((number, fault[1]))
-    except PeerError as error:
-        return _invalid(str(error))
-    if faults:
-        return Refused(worst, "One or more records have been rejected", tuple(faults))
+def record_refusal(header: BatchHeader, section: bytearray, settings: LogSettings, now_ms: int, check: CheckRecords) -> Refused | None:
+    """Why a batch may not be appended because of its records, which are `section` without compression; None when it may.
+
+    More strictly than Kafka, whatever does not run from offset 0 to the last is refused, compressed or not.
+    """
+    checks = Checks(
+        needs_key=settings.is_compacted,
+        checks_time=not settings.is_log_append_time,
+        earliest_ms=max(now_ms - settings.message_timestamp_before_max_ms, -_INT64_MAX - 1),
+        latest_ms=min(now_ms + settings.message_timestamp_after_max_ms, _INT64_MAX),
+    )
+    found = check(section, header, checks)
+    if found.damage is not None:
+        return _invalid(found.damage)
+    if found.out_of_order is not None:
+        error = ErrorCode.INVALID_RECORD if header.codec is NONE else ErrorCode.UNKNOWN_SERVER_ERROR
+        number, offset_delta = found.out_of_order
+        return Refused(error, f"Record {number} of the batch has offset delta {offset_delta}")
+    if found.faults:
+        error = ErrorCode.INVALID_TIMESTAMP if found.has_bad_timestamp else ErrorCode.INVALID_RECORD
+        sentences = tuple((number, _sentence(number, fault, timestamp_ms, checks)) for number, fault, timestamp_ms in found.faults)
+        return Refused(error, "One or more records have been rejected", sentences)
     if not settings.is_log_append_time and header.max_timestamp_ms - now_ms > settings.message_timestamp_after_max_ms:
         # Kafka corrects the header; here it would steer retention, so a client that lies about it is refused.
         return Refused(ErrorCode.INVALID_TIMESTAMP, f"The batch's largest timestamp {header.max_timestamp_ms} is none of its records'")
     return None
 
 
-def _judged(
-    header: BatchHeader, section: bytes, settings: LogSettings, now_ms: int
-) -> Iterator[tuple[int, int, tuple[ErrorCode, str] | None]]:
-    """Each record's number, its offset delta, and what is wrong with it."""
-    earliest_ms = now_ms - settings.message_timestamp_before_max_ms
-    latest_ms = now_ms + settings.message_timestamp_after_max_ms
-    is_compacted, is_broker_time, is_header_time = settings.is_compacted, settings.is_log_append_time, header.is_log_append_time
-    records = iter_records(
-        section, count=header.record_count, base_offset=0, last_offset_delta=_INT32_MAX, base_timestamp_ms=header.base_timestamp_ms
+def _sentence(number: int, fault: Fault, timestamp_ms: int, checks: Checks) -> str:
+    if fault is Fault.NO_KEY:
+        return "Compacted topic cannot accept message without key"
+    if fault is Fault.LOG_APPEND_TIME:
+        return "Producer should not set timestamp type to LogAppendTime"
+    return (
+        f"Timestamp {timestamp_ms} of message with offset {number} is out of range."
+        f" The timestamp should be within [{checks.earliest_ms}, {checks.latest_ms}]"
     )
-    for number, record in enumerate(records):
-        timestamp_ms = header.max_timestamp_ms if is_header_time else record.timestamp_ms
-        fault = None
-        if is_compacted and record.key is None:
-            fault = ErrorCode.INVALID_RECORD, "Compacted topic cannot accept message without key"
-        elif not is_broker_time and timestamp_ms != NO_TIMESTAMP:
-            if not earliest_ms <= timestamp_ms <= latest_ms:
-                fault = (
-                    ErrorCode.INVALID_TIMESTAMP,
-                    f"Timestamp {timestamp_ms} of message with offset {number} is out of range."
-                    f" The timestamp should be within [{earliest_ms}, {latest_ms}]",
-                )
-        elif is_header_time:
-            fault = ErrorCode.INVALID_TIMESTAMP, "Producer should not set timestamp type to LogAppendTime"
-        yield number, record.offset, fault

@@ -12,8 +12,9 @@ from ottla.core.cleaning.offset_map import SLOT_BYTES, OffsetMap
 from ottla.core.cleaning.plain import PlainLane
 from ottla.core.model import Record
 from ottla.storage.cleaner import IO_BUFFER_BYTES, Cleaned, clean, first_timestamp_ms
+from ottla.storage.client_batch import UnreadBatch
 from ottla.storage.files import Files
-from ottla.storage.partition_log import PartitionLog
+from ottla.storage.partition_log import Appended, PartitionLog, Refused
 
 
 def clean_now(
@@ -50,6 +51,14 @@ def clean_now(
         swap=swap,
         io_buffer_bytes=io_buffer_bytes,
     )
+
+
+def append_from_client(log: PartitionLog, batch: bytearray, *, now_ms: int) -> Appended | Refused:
+    """Append a client's batch, whose records are read here if need be, as those of a compacted topic are."""
+    outcome = log.append(batch, now_ms=now_ms)
+    while isinstance(outcome, UnreadBatch):
+        outcome = log.append_read(outcome, outcome.read(), now_ms=now_ms)
+    return outcome
 
 
 def records(log: PartitionLog) -> list[Record]:

@@ -2,7 +2,9 @@
 
 import asyncio
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +17,31 @@ from ottla.broker.cluster_state import ClusterState
 from ottla.broker.dispatch import dispatch, read_request
 from ottla.core.config import BrokerConfig
 from ottla.storage.memory_files import MemoryFiles
+
+
+class WaitingExecutor(Executor):
+    """Runs nothing before `run` is called: what happens meanwhile is the test's."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    def submit(self, call: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        self.jobs.append((future, partial(call, *given, **named)))
+        return future
+
+    def run(self) -> None:
+        """Runs the first job."""
+        future, call = self.jobs.pop(0)
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(call())
+            except BaseException as error:  # noqa: BLE001 - it is the future's
+                future.set_exception(error)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        for future, _ in self.jobs:
+            future.cancel()
 
 
 class Api:
@@ -91,6 +118,15 @@ class Api:
         assert again.getvalue() == data[at:], f"{api_key_map[key]} v{version}: kio writes other bytes"
         return body
 
+    def step(self, turns: int = 5) -> None:
+        """Lets the loop do what is to be done at once."""
+
+        async def turn() -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+
+        self.runner.run(turn())
+
     def ask(self, key: int, version: int, /, **fields: Any) -> Any:
         return self.finish(key, version, self.start(key, version, **fields))
 
@@ -113,3 +149,9 @@ def make_api() -> Iterator[type[Api]]:
 def api(make_api) -> Api:
     """One broker in memory with Kafka's defaults."""
     return make_api()
+
+
+@pytest.fixture
+def waiting_executor() -> WaitingExecutor:
+    """An executor that the test runs."""
+    return WaitingExecutor()

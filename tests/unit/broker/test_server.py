@@ -1,13 +1,15 @@
 """Sockets: frames in any cut, one request at a time, bounds on what waits, and a connection that goes wrong goes alone."""
 
+import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from ottla.broker import Broker
+from ottla.broker import Broker, server
+from ottla.broker.api import Request
 from ottla.broker.apis import describe_log_dirs
 from ottla.broker.apis import fetch as fetch_api
 from ottla.broker.pipelining import Pipelining
@@ -318,3 +320,34 @@ def test_a_large_request_that_cannot_be_read_closes_its_connection_alone(connect
     assert read_answer(other)[:4] == (9).to_bytes(4, "big")
     assert "more than 100000 elements in one request" in caplog.text
     assert "Traceback" not in caplog.text
+
+
+def test_what_a_parked_request_has_copied_counts_as_memory_until_it_is_answered(broker: Broker, connect, monkeypatch) -> None:
+    assert broker._task is not None
+    memory = broker._task.cluster.request_memory
+    held = memory.held
+
+    parked: list[tuple[asyncio.AbstractEventLoop, Request]] = []
+
+    def park(_node: object, request: Request) -> None:
+        request.held_bytes = 12_345
+        parked.append((asyncio.get_running_loop(), request))
+
+    monkeypatch.setattr(server, "dispatch", lambda node, _api, request: park(node, request))
+    answered, gone = connect(), connect()
+    for connection in (answered, gone):
+        connection.sendall(heartbeat())
+    until(lambda: memory.held == held + 2 * 12_345)
+    loop, request = parked[0]
+    loop.call_soon_threadsafe(request.no_reply)
+    until(lambda: memory.held == held + 12_345)
+    gone.close()
+    answered.close()
+    until(lambda: memory.held == held)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

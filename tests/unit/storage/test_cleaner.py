@@ -20,7 +20,7 @@ from ottla.storage.files import Files
 from ottla.storage.log_view import LogView
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import LogSettings, PartitionLog
-from ottla.testing.cleaning import clean_now, records
+from ottla.testing.cleaning import append_from_client, clean_now, records
 from ottla.testing.faulty_files import overwrite
 
 NOW_MS = 1_000_000
@@ -140,7 +140,7 @@ def test_neighbours_become_one_segment_with_its_own_indexes() -> None:
     case.clean()
     assert case.names(".log") == ["00000000000000000000.log", "00000000000000000012.log"]
     assert case.files.size("t-0/00000000000000000000.index") == 8
-    assert case.log.offset_for_timestamp(0) == (NOW_MS, 10)
+    assert case.log.timestamps().first_at(0) == (NOW_MS, 10)
     assert [header.base_offset for header in case.headers(11)] == [11]
 
 
@@ -207,7 +207,7 @@ def test_batches_of_many_records_are_thinned_out(codec: Codec) -> None:
     case = Case(segment_bytes=2000)
     for start in range(0, 60, 6):
         some = [Record(number, NOW_MS + number, b"k%d" % ((start + number) % 7), b"v" * 20) for number in range(6)]
-        case.log.append(encode_batch(some, codec=codec), now_ms=NOW_MS)
+        append_from_client(case.log, encode_batch(some, codec=codec), now_ms=NOW_MS)
     case.log.flush()
     case.roll()
     before = {record.offset: record for record in records(case.log)}
@@ -248,7 +248,7 @@ def test_the_last_batch_of_a_live_producer_stays_and_its_sequence_goes_on_after_
         case.files.remove(f"t-0/{name}")
     case.log = case.open()
     batch = encode_batch([Record(0, NOW_MS, b"a", b"3")], producer_id=7, producer_epoch=0, base_sequence=1)
-    assert case.log.append(batch, now_ms=NOW_MS).base_offset == 4  # type: ignore[union-attr]
+    assert append_from_client(case.log, batch, now_ms=NOW_MS).base_offset == 4  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("pieces", range(12))

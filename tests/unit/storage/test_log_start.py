@@ -9,6 +9,7 @@ from ottla.storage.checkpoints import EpochStart
 from ottla.storage.files import Buffer, Files
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog, Refused
+from ottla.testing.cleaning import append_from_client
 
 NOW_MS = 1_000_000
 
@@ -22,7 +23,7 @@ def open_log(files: Files, *, log_start_offset: int = 0, recovery_point: int | N
 
 def append(log: PartitionLog, timestamp_ms: int = NOW_MS) -> None:
     batch = encode_batch([Record(0, timestamp_ms, b"k", b"v" * 10)], producer_id=5, producer_epoch=0, base_sequence=log.log_end_offset)
-    assert isinstance(log.append(batch, now_ms=NOW_MS), Appended)
+    assert isinstance(append_from_client(log, batch, now_ms=NOW_MS), Appended)
 
 
 def filled(files: Files, count: int = 6, **given: object) -> PartitionLog:
@@ -52,7 +53,7 @@ def test_deleted_records_are_gone_at_once_and_their_segments_later() -> None:
     assert bases(files) == [0, 2, 4]
     assert log.delete_records(3) == 3
     assert (log.log_start_offset, log.read(2, 1000), bases(files)) == (3, None, [0, 2, 4])
-    assert log.offset_for_timestamp(0) == (NOW_MS + 3000, 3)
+    assert log.timestamps().first_at(0) == (NOW_MS + 3000, 3)
     assert log.read(3, 1000)
     deleted = expired(log, NOW_MS)
     assert bases(files) == [2, 4]

@@ -5,6 +5,7 @@ from ottla.core.records.batch import encode_batch
 from ottla.storage.log_view import ProducerEnd
 from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
+from ottla.testing.cleaning import append_from_client
 
 NOW_MS = 1_000_000
 
@@ -16,7 +17,7 @@ def test_only_what_is_durable_and_full_is_shown() -> None:
     assert (empty.segments, empty.active_base_offset, empty.log_end_offset, empty.producers) == ((), 0, 0, {})
     for number in range(4):
         batch = encode_batch([Record(0, NOW_MS + number, b"k", b"v")], producer_id=5, producer_epoch=1, base_sequence=number)
-        assert isinstance(log.append(batch, now_ms=NOW_MS), Appended)
+        assert isinstance(append_from_client(log, batch, now_ms=NOW_MS), Appended)
     assert log.view().segments == ()
     log.sync_rolled()
     view = log.view()

@@ -61,7 +61,7 @@ def test_nothing_is_made_before_the_first_append(files: Files) -> None:
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark, log.size_bytes) == (0, 0, 0, 0)
     assert log.read(0, 1000) == b""
     assert log.read(1, 1000) is None
-    assert (log.max_timestamp(), log.offset_for_timestamp(0), list(log.scan(0))) == (None, None, [])
+    assert (log.timestamps().latest(), log.timestamps().first_at(0), list(log.scan(0))) == (None, None, [])
 
 
 def test_the_first_append_makes_kafkas_files(files: Files) -> None:
@@ -111,7 +111,7 @@ def test_log_append_time(files: Files) -> None:
     assert appended(log, batch) == (0, 2, NOW_MS, 0)
     assert read_header(batch).is_log_append_time
     assert [record.timestamp_ms for record in log.scan(0)] == [NOW_MS] * 3
-    assert log.max_timestamp() == (NOW_MS, 0)
+    assert log.timestamps().latest() == (NOW_MS, 0)
     log.settings = LogSettings()
     # as Kafka: in a topic of the other kind the mark is taken off again
     marked = batch_of(1, is_log_append_time=True, timestamp_ms=77)
@@ -287,17 +287,17 @@ def test_times_lead_to_the_first_record_as_late(files: Files, long_log: Partitio
     records = list(log.scan(0))
     for timestamp_ms in range(NOW_MS - 300, NOW_MS + 3200, 7):
         expected = next(((record.timestamp_ms, record.offset) for record in records if record.timestamp_ms >= timestamp_ms), None)
-        assert log.offset_for_timestamp(timestamp_ms) == expected
+        assert log.timestamps().first_at(timestamp_ms) == expected
     latest_ms = max(record.timestamp_ms for record in records)
-    assert log.max_timestamp() == log.offset_for_timestamp(latest_ms)
-    assert log.offset_for_timestamp(latest_ms + 1) is None
+    assert log.timestamps().latest() == log.timestamps().first_at(latest_ms)
+    assert log.timestamps().first_at(latest_ms + 1) is None
 
 
 def test_records_without_timestamps(files: Files) -> None:
     log = open_log(files)
     appended(log, encode_batch([Record(0, -1, None, b"")]))
-    assert log.max_timestamp() is None
-    assert log.offset_for_timestamp(0) is None
+    assert log.timestamps().latest() is None
+    assert log.timestamps().first_at(0) is None
 
 
 def test_a_batch_of_junk_is_told_and_not_thrown(files: Files) -> None:
@@ -309,7 +309,7 @@ def test_a_batch_of_junk_is_told_and_not_thrown(files: Files) -> None:
     with pytest.raises(StorageError, match=r"the batch at offset 0 of t-0/0+\.log cannot be read"):
         list(log.scan(0))
     with pytest.raises(StorageError, match="cannot be read"):
-        log.offset_for_timestamp(NOW_MS)
+        log.timestamps().first_at(NOW_MS)
 
 
 # --- epochs, deletion

@@ -263,7 +263,7 @@ def test_indexes_that_were_lost_after_an_end_in_order(suffix: str, damage: str) 
     log = PartitionLog(files, "t-0", SETTINGS)
     log.open(NOW_MS)
     assert [record.offset for record in log.scan(0)] == list(range(120))
-    assert log.offset_for_timestamp(NOW_MS + 100) == (NOW_MS + 100, 30)
+    assert log.timestamps().first_at(NOW_MS + 100) == (NOW_MS + 100, 30)
     assert contents(files) == before
 
 

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from ottla.core.errors import StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch, split_batches
 from ottla.storage.files import OsFiles
@@ -40,7 +43,7 @@ def test_none_at_all() -> None:
     segments = Segments([])
     assert (len(segments), segments.start_offset, segments.size_bytes) == (0, 0, 0)
     assert segments.read(0, 100, at_least_one=True) == b""
-    assert (segments.max_timestamp(0), segments.offset_for_timestamp(0, 0), list(segments.read_batches(0))) == (None, None, [])
+    assert (segments.all(), list(segments.read_batches(0))) == ([], [])
 
 
 def test_few_files_are_open_however_many_are_read(tmp_path: Path) -> None:
@@ -51,9 +54,6 @@ def test_few_files_are_open_however_many_are_read(tmp_path: Path) -> None:
     for offset in [*range(50), *range(0, 50, 11)]:
         assert first_offset(segments.read(offset, 1, at_least_one=True)) == offset
         assert len(files.opened) <= 2
-    assert segments.max_timestamp(0) == (49, 49)
-    assert [segments.offset_for_timestamp(time_ms, 0) for time_ms in (0, 15, 49, 50)] == [(0, 0), (15, 15), (49, 49), None]
-    assert len(files.opened) <= 2
 
 
 def test_a_gap_that_compaction_left_is_stepped_over(tmp_path: Path) -> None:
@@ -62,4 +62,14 @@ def test_a_gap_that_compaction_left_is_stepped_over(tmp_path: Path) -> None:
     assert first_offset(segments.read(150, 1, at_least_one=True)) == 200
     assert segments.read(210, 1, at_least_one=True) == b""
     assert [header.base_offset for header, _ in segments.read_batches(108)] == [108, 109, *range(200, 210)]
-    assert segments.offset_for_timestamp(50, 0) == (100, 100)
+
+
+def test_segments_whose_files_go_away_are_found_no_more(tmp_path: Path) -> None:
+    files = make_files(tmp_path)
+    segments = segments_at(files, [0, 10])
+    with pytest.raises(StorageError), segments.ending():
+        raise StorageError("the directory cannot be renamed")
+    assert len(segments.all()) == 2
+    with segments.ending():
+        assert not files.opened
+    assert (segments.all(), len(segments)) == ([], 0)

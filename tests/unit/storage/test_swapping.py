@@ -12,6 +12,7 @@ from ottla.storage.memory_files import MemoryFiles
 from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
 from ottla.storage.segment import LOG_SUFFIX, Segment
 from ottla.storage.swapping import HalfSwapped, make_ready, resolve_names
+from ottla.testing.cleaning import append_from_client
 
 NOW_MS = 1_000_000
 SETTINGS = LogSettings(segment_bytes=150, cleanup_policy="compact")
@@ -54,7 +55,7 @@ def written(files: Files, count: int = 6) -> PartitionLog:
     log = open_log(files)
     for number in range(count):
         batch = encode_batch([Record(0, NOW_MS + number, b"k", b"%d" % number)])
-        assert isinstance(log.append(batch, now_ms=NOW_MS), Appended)
+        assert isinstance(append_from_client(log, batch, now_ms=NOW_MS), Appended)
     log.flush()
     return log
 
@@ -157,7 +158,7 @@ def test_a_crash_at_any_step_leaves_the_log_as_before_or_as_after() -> None:
         seen.add(len(found))
         assert log.log_end_offset == 6
         assert not [name for name in files.list("t-0") if name.endswith((".swap", ".cleaned", ".deleted"))]
-        assert isinstance(log.append(encode_batch([Record(0, NOW_MS, b"k", b"6")]), now_ms=NOW_MS), Appended)
+        assert isinstance(append_from_client(log, encode_batch([Record(0, NOW_MS, b"k", b"6")]), now_ms=NOW_MS), Appended)
     assert seen == {6, 3}
 
 
@@ -225,6 +226,6 @@ def test_a_disk_that_fails_in_the_middle_ends_the_log_until_it_is_opened_anew() 
             log.swap_segments(0, [0, 2])
         assert log.failure is not None
         with pytest.raises(StorageError, match="opened anew"):
-            log.append(encode_batch([Record(0, NOW_MS, b"k", b"6")]), now_ms=NOW_MS)
+            append_from_client(log, encode_batch([Record(0, NOW_MS, b"k", b"6")]), now_ms=NOW_MS)
         files.renames_left = 1000
         assert offsets(open_log(files)) == [3, 4, 5]

@@ -9,8 +9,10 @@ from ottla.core.model import Record
 from ottla.core.records.batch import BatchHeader, encode_batch, join_batch, seal
 from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress
 from ottla.core.records.record import encode_records
+from ottla.core.records.record_checks import FAULTS_MAX
+from ottla.storage.client_batch import UnreadBatch, accept
 from ottla.storage.settings import LogSettings
-from ottla.storage.validation import RECORD_ERRORS_MAX, Refused, read_client_batch, refusal
+from ottla.storage.validation import Refused
 
 NOW_MS = 1_700_000_000_000
 RECORDS = [Record(number, NOW_MS, b"k", b"v") for number in range(3)]
@@ -37,9 +39,9 @@ def with_field(at: int, layout: str, value: int, *, sealed: bool = True) -> byte
 
 
 def judge(data: bytes, settings: LogSettings = SETTINGS) -> Refused | None:
-    view = memoryview(bytearray(data))
-    header = read_client_batch(view)
-    return header if isinstance(header, Refused) else refusal(header, view[: header.size_bytes], settings, NOW_MS)
+    accepted = accept(memoryview(bytearray(data)), settings, NOW_MS)
+    outcome = accepted.read() if isinstance(accepted, UnreadBatch) else accepted
+    return outcome if isinstance(outcome, Refused) else None
 
 
 def error(data: bytes, settings: LogSettings = SETTINGS) -> str:
@@ -260,11 +262,11 @@ def test_a_wrong_time_among_keyless_records_gives_the_error_and_the_key_comes_fi
 
 
 def test_not_every_record_of_a_huge_batch_is_named() -> None:
-    count = RECORD_ERRORS_MAX + 5
+    count = FAULTS_MAX + 5
     batch = bytes(encode_batch([Record(number, NOW_MS, None, None) for number in range(count)], codec=ZSTD))
     refused = judge(batch, COMPACTED)
     assert refused is not None
-    assert len(refused.record_errors) == RECORD_ERRORS_MAX
+    assert len(refused.record_errors) == FAULTS_MAX
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,18 @@
 """ListOffsets (2), v1-11: the offset for a point in time: earliest (-2), latest (-1), of the largest timestamp (-3), or at a timestamp.
 
+The ends of a log are answered at once. A timestamp is looked up in a worker thread, for batches must be read there; the request waits.
 A reader of what is committed sees no further than the last stable offset (KIP-98). Version notes: v2+ says which reader asks; v4+ carries
 leader epochs (KIP-320); v7+ has -3 (KIP-734), v8+ earliest local (-4, the same as earliest here), v9+ latest tiered (-5), v11+ earliest
 pending upload (-6): nothing is tiered, so both answer "none" as Kafka does without remote storage.
 """
 
+import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.broker.fetch_reading import leader_epoch_error
+from ottla.broker.fetch_reading import leader_epoch_error, visible_end
+from ottla.broker.timestamp_lookups import Wanted
 from ottla.core.errors import ErrorCode, StorageError
 from ottla.storage.partition_log import PartitionLog
 
@@ -25,21 +28,63 @@ _NONE: Found = (-1, -1, -1)
 """No offset."""
 
 
+class _Later(NamedTuple):
+    """A partition whose answer goes to `partitions[number]` when the lookup has ended."""
+
+    topic: str
+    part: Any
+    partitions: dict[int, dict[str, Any]]
+    wanted: Wanted
+
+
+_Answers = list[tuple[str, dict[int, dict[str, Any]]]]
+"""Each topic's partitions, by number."""
+
+
 def handle(node: "Node", request: Request) -> None:
     """Answers with (timestamp, offset, leader epoch) a partition; one that is named twice gets an error, once."""
     message = request.message
     committed_only = getattr(message, "isolation_level", 0) == _READ_COMMITTED
     named = Counter((topic.name, part.partition_index) for topic in message.topics for part in topic.partitions)
-    topics = []
+    answers: _Answers = []
+    later: list[_Later] = []
     for topic in message.topics:
-        partitions = {}
+        partitions: dict[int, dict[str, Any]] = {}
         for part in topic.partitions:
             error, found = ErrorCode.INVALID_REQUEST, _NONE
             if named[topic.name, part.partition_index] == 1:
-                error, found = _partition(node, request.version, topic.name, part, committed_only)
+                error, answer = _partition(node, request.version, topic.name, part, committed_only)
+                if isinstance(answer, Wanted):
+                    later.append(_Later(topic.name, part, partitions, answer))
+                else:
+                    found = answer
             partitions[part.partition_index] = _answer(part.partition_index, error, found)
-        topics.append({"name": topic.name, "partitions": tuple(partitions.values())})
+        answers.append((topic.name, partitions))
+    if later:
+        task = node.cluster.background.start(_answer_later(node, request, answers, later, committed_only))
+        request.gone = lambda: _cancel(task)
+    else:
+        _reply(request, answers)
+
+
+def _reply(request: Request, answers: _Answers) -> None:
+    topics = [{"name": name, "partitions": tuple(partitions.values())} for name, partitions in answers]
     request.reply({"throttle_time": NO_THROTTLE_MS, "topics": topics})
+
+
+async def _answer_later(node: "Node", request: Request, answers: _Answers, later: list[_Later], committed_only: bool) -> None:
+    try:
+        found = await node.cluster.timestamp_lookups.look_up([each.wanted for each in later])
+        for each, one in zip(later, found, strict=True):
+            number = each.part.partition_index
+            each.partitions[number] = _answer(number, *_visible(node, each, one, committed_only))
+        _reply(request, answers)
+    except Exception as error:  # noqa: BLE001 - the connection says it in the log
+        request.fail(error)
+
+
+def _cancel(task: "asyncio.Task[None]") -> None:
+    task.cancel()
 
 
 def _answer(number: int, error: ErrorCode, found: Found) -> dict[str, Any]:
@@ -47,7 +92,8 @@ def _answer(number: int, error: ErrorCode, found: Found) -> dict[str, Any]:
     return {"partition_index": number, "error_code": error, "timestamp": timestamp_ms, "offset": offset, "leader_epoch": leader_epoch}
 
 
-def _partition(node: "Node", version: int, topic: str, part: Any, committed_only: bool) -> tuple[ErrorCode, Found]:
+def _partition(node: "Node", version: int, topic: str, part: Any, committed_only: bool) -> tuple[ErrorCode, Found | Wanted]:
+    """An error, or what was found, or what must be looked up for it."""
     try:
         partition = node.led(topic, part.partition_index)
         if isinstance(partition, ErrorCode):
@@ -60,16 +106,29 @@ def _partition(node: "Node", version: int, topic: str, part: Any, committed_only
         return failed.code, _NONE
 
 
-def _find(log: PartitionLog, timestamp_ms: int, committed_only: bool) -> Found:
-    end = log.last_stable_offset if committed_only else log.high_watermark
+def _find(log: PartitionLog, timestamp_ms: int, committed_only: bool) -> Found | Wanted:
     if timestamp_ms == LATEST:
-        return -1, end, log.leader_epoch
+        return -1, visible_end(log, committed_only), log.leader_epoch
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, _epoch_at(log, log.log_start_offset)
-    if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+    if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD) or log.log_start_offset == log.log_end_offset:
         return _NONE
-    found = log.max_timestamp() if timestamp_ms == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp_ms)
-    return _NONE if found is None or found[1] >= end else (*found, _epoch_at(log, found[1]))
+    return Wanted(log.timestamps(), None if timestamp_ms == MAX_TIMESTAMP else timestamp_ms)
+
+
+def _visible(node: "Node", later: _Later, found: tuple[int, int] | StorageError | None, committed_only: bool) -> tuple[ErrorCode, Found]:
+    """What a lookup found, unless the partition has been deleted or moved meanwhile, or the reader may not see it."""
+    try:
+        partition = node.led(later.topic, later.part.partition_index)
+        if isinstance(partition, ErrorCode):
+            return partition, _NONE
+        if isinstance(found, StorageError):
+            return found.code, _NONE
+        if found is None or found[1] >= visible_end(partition.log, committed_only):
+            return ErrorCode.NONE, _NONE
+        return ErrorCode.NONE, (*found, _epoch_at(partition.log, found[1]))
+    except StorageError as failed:
+        return failed.code, _NONE
 
 
 def _epoch_at(log: PartitionLog, offset: int) -> int:

@@ -2,6 +2,8 @@
 
 That is where the topic is compacted (each record needs a key), where `compression.type` asks for another codec than the producer's (the
 batch is made anew), and where `message.timestamp.before.max.ms` or `.after.max.ms` limits times that the batch's head does not settle.
+Unless they are small, such batches are read in a worker thread: the request and the connection's later ones wait, and all that follows in
+the request is appended after them. A client that disconnects meanwhile may find its batches appended.
 Version notes: v0-2 are advertised and refused, as Kafka does, because clients conclude from them that compression works; v5+ answers with
 the log's start; v7+ takes zstd (KIP-110); v8+ answers with an error message; v9+ is flexible; v10+ tells who leads instead
 (KIP-951); v13+ names topics by id (KIP-516). acks=0 has no answer; -1 and 1 are the same. Where a topic's `flush.messages` asks for it,
@@ -10,9 +12,10 @@ the answer waits until the records are durable.
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.broker.batch_reading import ABANDONED_BYTES_MAX
 from ottla.broker.current_leader import pack_endpoints, pack_leader
 from ottla.broker.messages import is_flexible
 from ottla.broker.pack import Packer
@@ -28,6 +31,7 @@ from ottla.broker.produce_request import (
 from ottla.core.catalogue.catalogue import Topic
 from ottla.core.errors import ErrorCode, PeerError, StorageError
 from ottla.core.wire import Reader
+from ottla.storage.client_batch import Accepted, UnreadBatch
 from ottla.storage.partition_log import Appended, Refused
 
 if TYPE_CHECKING:
@@ -38,6 +42,8 @@ _SAYS_NOTHING = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, E
 _NOT_HERE = "This server does not host this topic-partition."
 _FIRST_VERSION_WITH_LEADERS = 10
 _LEADER_TAG = 0
+_NOT_READ = Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "The records were not read.")
+"""Stands where a result will be."""
 _NOT_LED = "Another broker leads this partition: ask for metadata again."
 
 
@@ -56,6 +62,20 @@ _Waiting = list[tuple[_Written, asyncio.Future[None]]]
 """What is appended but must not be acknowledged before its future is done."""
 
 
+class _Later(NamedTuple):
+    """A partition's records that are appended when those before them in the request are: the result goes to `results[at]`.
+
+    `unread`: None where nothing is known of the records yet. Both have bytes of their own.
+    """
+
+    results: list[_Written]
+    at: int
+    topic: Topic
+    number: int
+    records: memoryview
+    unread: UnreadBatch | None
+
+
 def handle(node: "Node", request: Request) -> None:
     """Appends partition by partition, in the request's order, then answers for all."""
     version = request.version
@@ -68,17 +88,25 @@ def handle(node: "Node", request: Request) -> None:
     refused = refusal_of_all(version, transactional_id, topics) if is_odd else None
     results: _Results = []
     waiting: _Waiting = []
+    later: list[_Later] = []
     for asked in topics:
         if refused is None:
-            results.append((asked.key, _write_topic(node, version, acks, asked, waiting)))
+            results.append((asked.key, _write_topic(node, version, acks, asked, waiting, later)))
         else:
             results.append((asked.key, [_Written(number, refused) for number, _ in asked.partitions]))
+    if later:
+        _write_later(node, request, acks, results, waiting, later)
+    else:
+        _end(node, request, acks, results, waiting)
+
+
+def _end(node: "Node", request: Request, acks: int, results: _Results, waiting: _Waiting) -> None:
     if acks == 0:
         _end_without_answer(request, results)
     elif waiting:
         _answer_when_durable(node, request, results, waiting)
     else:
-        request.reply_body([_answer(node, version, flexible, results)])
+        request.reply_body([_answer(node, request.version, is_flexible(request.key, request.version), results)])
 
 
 def _end_without_answer(request: Request, results: _Results) -> None:
@@ -101,13 +129,62 @@ def _answer_when_durable(node: "Node", request: Request, results: _Results, wait
     asyncio.gather(*(durable for _, durable in waiting), return_exceptions=True).add_done_callback(request.guarded(answer))
 
 
-def _write_topic(node: "Node", version: int, acks: int, asked: TopicRecords, waiting: _Waiting) -> list[_Written]:
+def _write_later(node: "Node", request: Request, acks: int, results: _Results, waiting: _Waiting, later: list[_Later]) -> None:
+    """Appends what must be read first, and what follows it, one after the other, and answers then."""
+    reading = node.cluster.batch_reading
+    request.held_bytes = size_bytes = sum(len(each.records) for each in later)
+
+    async def write() -> None:
+        reading.waiting_bytes += size_bytes
+        try:
+            for each in later:
+                each.results[each.at] = await _write_one_later(node, request.version, acks, each, waiting)
+            _end(node, request, acks, results, waiting)
+        except Exception as error:  # noqa: BLE001 - the connection says it in the log
+            request.fail(error)
+        finally:
+            reading.waiting_bytes -= size_bytes
+
+    task = node.cluster.background.start(write())
+
+    def gone() -> None:
+        if reading.waiting_bytes > ABANDONED_BYTES_MAX:
+            task.cancel()
+
+    request.gone = gone
+
+
+async def _write_one_later(node: "Node", version: int, acks: int, each: _Later, waiting: _Waiting) -> _Written:
+    unread, read = each.unread, None
+    while True:
+        if unread is not None:
+            read = await node.cluster.batch_reading.read(unread)
+        topic = node.cluster.catalogue.topics.get(each.topic.name)
+        if topic is None or topic.topic_id != each.topic.topic_id:
+            return _Written(each.number, Refused(_missing(version), _NOT_HERE))
+        if topic.leaders[each.number] != node.id:
+            return _not_led(topic, each.number)
+        written = _write(node, acks, topic, each.number, each.records, waiting, None if unread is None or read is None else (unread, read))
+        if isinstance(written, _Written):
+            return written
+        unread = written
+
+
+def _missing(version: int) -> ErrorCode:
+    return ErrorCode.UNKNOWN_TOPIC_ID if version >= FIRST_VERSION_WITH_TOPIC_IDS else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _not_led(topic: Topic, number: int) -> _Written:
+    leader = (topic.leaders[number], topic.leader_epochs[number])
+    return _Written(number, Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, _NOT_LED), leader=leader)
+
+
+def _write_topic(node: "Node", version: int, acks: int, asked: TopicRecords, waiting: _Waiting, later: list[_Later]) -> list[_Written]:
     topic = asked.topic
     if topic is None:
-        missing = ErrorCode.UNKNOWN_TOPIC_ID if version >= FIRST_VERSION_WITH_TOPIC_IDS else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return [_Written(number, Refused(missing, _NOT_HERE)) for number, _ in asked.partitions]
+        return [_Written(number, Refused(_missing(version), _NOT_HERE)) for number, _ in asked.partitions]
     is_usual = version >= FIRST_VERSION_WITH_ZSTD and acks in (-1, 0, 1) and not topic.internal
-    results = []
+    results: list[_Written] = []
     for number, records in asked.partitions:
         refused = None
         if not 0 <= number < len(topic.leaders):
@@ -117,19 +194,43 @@ def _write_topic(node: "Node", version: int, acks: int, asked: TopicRecords, wai
         if refused is not None:
             results.append(_Written(number, refused))
         elif topic.leaders[number] != node.id:
-            leader = (topic.leaders[number], topic.leader_epochs[number])
-            results.append(_Written(number, Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, _NOT_LED), leader=leader))
+            results.append(_not_led(topic, number))
         else:
-            results.append(_write(node, acks, topic, number, records, waiting))
+            written = None if later else _write(node, acks, topic, number, records, waiting)
+            if not isinstance(written, _Written):
+                later.append(_copied(results, topic, number, records, written))
+                written = _Written(number, _NOT_READ)
+            results.append(written)
     return results
 
 
-def _write(node: "Node", acks: int, topic: Topic, number: int, records: memoryview, waiting: _Waiting) -> _Written:
+def _copied(results: list[_Written], topic: Topic, number: int, records: memoryview, unread: UnreadBatch | None) -> _Later:
+    """Records for later: the request's buffer is only valid now."""
+    unread = None if unread is None else unread.copy()
+    return _Later(results, len(results), topic, number, memoryview(bytearray(records)) if unread is None else unread.batch, unread)
+
+
+def _write(
+    node: "Node",
+    acks: int,
+    topic: Topic,
+    number: int,
+    records: memoryview,
+    waiting: _Waiting,
+    read: tuple[UnreadBatch, Accepted | Refused] | None = None,
+) -> _Written | UnreadBatch:
+    """Appends `records`, or what was `read` of them; an UnreadBatch where they must be read first."""
     partition: Partition | None = None
     try:
         partition = node.cluster.partitions.get(topic, number)
         assert partition is not None, "a number below the topic's partitions"
-        outcome = partition.log.append(records, now_ms=node.cluster.clock())
+        now_ms = node.cluster.clock()
+        outcome = partition.log.append(records, now_ms=now_ms) if read is None else partition.log.append_read(*read, now_ms=now_ms)
+        if isinstance(outcome, UnreadBatch):
+            at_once = node.cluster.batch_reading.read_now(outcome)
+            outcome = outcome if at_once is None else partition.log.append_read(outcome, at_once, now_ms=now_ms)
+            if isinstance(outcome, UnreadBatch):
+                return outcome
     except StorageError as error:
         if partition is not None:
             partition.report(error)
@@ -138,11 +239,11 @@ def _write(node: "Node", acks: int, topic: Topic, number: int, records: memoryvi
         says_nothing = outcome.before_log or outcome.error in _SAYS_NOTHING
         return _Written(number, outcome, -1 if says_nothing else partition.log.log_start_offset)
     partition.grew()
-    written = _Written(number, outcome, outcome.log_start_offset)
+    result = _Written(number, outcome, outcome.log_start_offset)
     durable = partition.when_durable() if acks != 0 else None
     if durable is not None:
-        waiting.append((written, durable))
-    return written
+        waiting.append((result, durable))
+    return result
 
 
 def _answer(node: "Node", version: int, flexible: bool, results: list[tuple[bytes | str, list[_Written]]]) -> bytearray:

@@ -225,14 +225,8 @@ def iter_batch(
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
 ) -> Iterator[Record]:
     """As `decode_batch`, one by one, for who keeps none of them: PeerError may come after records that are sound."""
-    header = read_header(buffer, at)
-    size = header.size_bytes
-    if size > len(buffer) - at:
-        raise PeerError(f"a batch of {size} bytes, of which {len(buffer) - at} are there")
-    if verify_crc and not crc_is_valid(buffer, at, size):
-        raise PeerError(f"the batch at offset {header.base_offset} does not match its checksum")
-    with memoryview(buffer) as view:
-        section = decompress(header.codec, view[at + HEADER_BYTES : at + size], output_bytes_max=decompressed_bytes_max)
+    header, stored = stored_section(buffer, at, verify_crc=verify_crc)
+    section = decompress(header.codec, stored, output_bytes_max=decompressed_bytes_max)
     records = iter_records(
         section,
         count=header.record_count,
@@ -243,3 +237,14 @@ def iter_batch(
     if header.is_log_append_time:
         return (record._replace(timestamp_ms=header.max_timestamp_ms) for record in records)
     return records
+
+
+def stored_section(buffer: bytes | bytearray | memoryview, at: int = 0, *, verify_crc: bool = True) -> tuple[BatchHeader, memoryview]:
+    """The header of the batch at `at`, and its records as they lie there, perhaps compressed; PeerError when it is not whole or sound."""
+    header = read_header(buffer, at)
+    size = header.size_bytes
+    if size > len(buffer) - at:
+        raise PeerError(f"a batch of {size} bytes, of which {len(buffer) - at} are there")
+    if verify_crc and not crc_is_valid(buffer, at, size):
+        raise PeerError(f"the batch at offset {header.base_offset} does not match its checksum")
+    return header, memoryview(buffer)[at + HEADER_BYTES : at + size]

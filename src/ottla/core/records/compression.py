@@ -28,6 +28,7 @@ _TOO_SMALL: Final = "failed to write whole buffer"
 # these bytes. Their blocks can be inflated one by one, in half the time that reading the frame takes.
 _LZ4_COMMON: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK_BYTES_MAX: Final = 64 * 1024
+_LZ4_PIECE_BYTES: Final = 4 * 1024 * 1024
 _LZ4_BLOCK_SIZE: Final = struct.Struct("<I")
 _LZ4_STORED: Final = 1 << 31
 
@@ -64,7 +65,8 @@ def compress(codec: Codec, data: bytes | bytearray | memoryview, level: int | No
             return _compress_xerial(memoryview(data))
         case Codec.LZ4:
             frame = cramjam.lz4.Compressor(level=level, block_linked=False, content_checksum=False)
-            frame.compress(bytes(data))  # it takes nothing else
+            for start in range(0, len(data), _LZ4_PIECE_BYTES):
+                frame.compress(bytes(data[start : start + _LZ4_PIECE_BYTES]))  # it takes nothing else
             return bytes(frame.finish())
         case Codec.ZSTD:
             return bytes(cramjam.zstd.compress(data, level))
@@ -72,14 +74,24 @@ def compress(codec: Codec, data: bytes | bytearray | memoryview, level: int | No
 
 def decompress(codec: Codec, data: bytes | bytearray | memoryview, *, output_bytes_max: int) -> bytes:
     """`data` inflated; PeerError when it is no such frame or would give more than `output_bytes_max` bytes."""
+    output = inflate(codec, data, output_bytes_max=output_bytes_max)
+    if output is None:
+        raise too_much(codec, output_bytes_max)
+    return bytes(output)
+
+
+def inflate(codec: Codec, data: bytes | bytearray | memoryview, *, output_bytes_max: int) -> bytearray | None:
+    """As `decompress`, in memory that is taken once; None when it would give more than `output_bytes_max` bytes."""
     size = min(output_bytes_max, max(_GUESS_BYTES_MIN, _GUESS_RATIO * len(data)))
     while True:
-        output = memoryview(bytearray(size))
-        written = decompress_into(codec, data, output)
+        output = bytearray(size)
+        with memoryview(output) as view:
+            written = decompress_into(codec, data, view)
         if written is not None:
-            return bytes(output[:written])
+            del output[written:]
+            return output
         if size >= output_bytes_max:
-            raise too_much(codec, output_bytes_max)
+            return None
         size = min(output_bytes_max, size * _GUESS_GROWTH)
 
 

@@ -36,45 +36,56 @@ def encode_records(records: Iterable[Record], *, base_offset: int, base_timestam
     return section
 
 
-def iter_records(section: bytes, *, count: int, base_offset: int, last_offset_delta: int, base_timestamp_ms: int) -> Iterator[Record]:
-    """The `count` records that fill `section` exactly; PeerError otherwise, perhaps after records that are sound."""
-    if count * RECORD_BYTES_MIN > len(section):
-        raise PeerError(f"a batch of {len(section)} bytes cannot hold the {count} records that it claims")
+def iter_records(
+    section: bytes, *, count: int, base_offset: int, last_offset_delta: int, base_timestamp_ms: int, with_headers: bool = True
+) -> Iterator[Record]:
+    """The `count` records that fill `section` exactly; PeerError otherwise, perhaps after records that are sound.
+
+    Unless `with_headers`, headers are checked all the same but left out: a record may have millions.
+    """
+    check_count(count, len(section))
     at = 0
-    try:
-        for _ in range(count):
-            length, at = read_varint(section, at)
-            end = at + length
-            if length < 0 or end > len(section):
-                raise PeerError(f"a record of {length} bytes does not fit into its batch")
-            record, at = _decode_record(section, at, end, base_offset, last_offset_delta, base_timestamp_ms)
-            if at != end:
-                raise PeerError(f"a record of {length} bytes has {end - at} bytes too many")
-            yield record
-    except IndexError as error:
-        raise PeerError("a batch ends inside a record") from error
+    for _ in range(count):
+        record, at = read_record(section, at, base_offset, last_offset_delta, base_timestamp_ms, with_headers)
+        yield record
     if at != len(section):
         raise PeerError(f"{len(section) - at} bytes follow the last record of a batch")
 
 
-def _decode_record(
-    section: bytes, at: int, end: int, base_offset: int, last_offset_delta: int, base_timestamp_ms: int
+def check_count(count: int, section_bytes: int) -> None:
+    """PeerError when so few bytes cannot hold so many records."""
+    if count * RECORD_BYTES_MIN > section_bytes:
+        raise PeerError(f"a batch of {section_bytes} bytes cannot hold the {count} records that it claims")
+
+
+def read_record(
+    section: bytes, at: int, base_offset: int, last_offset_delta: int, base_timestamp_ms: int, with_headers: bool = True
 ) -> tuple[Record, int]:
-    timestamp_delta, at = read_varint(section, at + 1, VARLONG_BYTES_MAX)
-    offset_delta, at = read_varint(section, at)
-    key, at = _bytes(section, at, end)
-    value, at = _bytes(section, at, end)
-    header_count, at = read_varint(section, at)
-    if not 0 <= offset_delta <= last_offset_delta:
-        raise PeerError(f"a record's offset delta {offset_delta} lies outside its batch (0 to {last_offset_delta})")
-    if not 0 <= header_count <= (end - at) // 2:
-        raise PeerError(f"a record claims {header_count} headers in {end - at} bytes")
-    timestamp_ms = base_timestamp_ms + timestamp_delta
-    if not -1 - _INT64_MAX <= timestamp_ms <= _INT64_MAX:
-        raise PeerError("a record's timestamp does not fit into 64 bits")
-    headers: tuple[Header, ...] = ()
-    if header_count:
-        headers, at = _headers(section, at, end, header_count)
+    """The record at `at` of a section, and where it ends; PeerError when there is none."""
+    try:
+        length, at = read_varint(section, at)
+        end = at + length
+        if length < 0 or end > len(section):
+            raise PeerError(f"a record of {length} bytes does not fit into its batch")
+        timestamp_delta, at = read_varint(section, at + 1, VARLONG_BYTES_MAX)
+        offset_delta, at = read_varint(section, at)
+        key, at = _bytes(section, at, end)
+        value, at = _bytes(section, at, end)
+        header_count, at = read_varint(section, at)
+        if not 0 <= offset_delta <= last_offset_delta:
+            raise PeerError(f"a record's offset delta {offset_delta} lies outside its batch (0 to {last_offset_delta})")
+        if not 0 <= header_count <= (end - at) // 2:
+            raise PeerError(f"a record claims {header_count} headers in {end - at} bytes")
+        timestamp_ms = base_timestamp_ms + timestamp_delta
+        if not -1 - _INT64_MAX <= timestamp_ms <= _INT64_MAX:
+            raise PeerError("a record's timestamp does not fit into 64 bits")
+        headers: tuple[Header, ...] = ()
+        if header_count:
+            headers, at = _headers(section, at, end, header_count) if with_headers else ((), _skip_headers(section, at, end, header_count))
+    except IndexError as error:
+        raise PeerError("a batch ends inside a record") from error
+    if at != end:
+        raise PeerError(f"a record of {length} bytes has {end - at} bytes too many")
     return Record(base_offset + offset_delta, timestamp_ms, key, value, headers), at
 
 
@@ -88,6 +99,23 @@ def _headers(section: bytes, at: int, end: int, count: int) -> tuple[tuple[Heade
         # Clients may put any bytes into a header key; like Kafka's own reader we replace what is not UTF-8.
         headers.append(Header(key.decode(errors="replace"), value))
     return tuple(headers), at
+
+
+def _skip_headers(section: bytes, at: int, end: int, count: int) -> int:
+    for _ in range(count):
+        length, at = read_varint(section, at)
+        if length == -1:
+            raise PeerError("a record header has no key")
+        at = _skip_bytes(length, at, end)
+        length, at = read_varint(section, at)
+        at = _skip_bytes(length, at, end)
+    return at
+
+
+def _skip_bytes(length: int, at: int, end: int) -> int:
+    if length < -1 or at + max(length, 0) > end:
+        raise PeerError(f"a field of {length} bytes does not fit into its record")
+    return at + max(length, 0)
 
 
 def put_varint(out: bytearray, number: int) -> None:

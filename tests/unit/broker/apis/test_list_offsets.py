@@ -1,6 +1,13 @@
 """ListOffsets: the ends, a point in time, the largest timestamp."""
 
+import asyncio
+
 import pytest
+
+from ottla.broker.dispatch import dispatch, read_request
+from ottla.broker.timestamp_lookups import TimestampLookups
+from ottla.core.records.batch import split_batches
+from ottla.core.records.record_checks import find_timestamp
 
 
 @pytest.fixture
@@ -101,3 +108,86 @@ def test_leader_epochs_are_checked_and_told(filled, batch) -> None:
 
 def test_a_partition_that_is_named_twice(filled) -> None:
     assert results(filled, 11, {"timestamp": -1}, {"timestamp": -2}) == [(42, -1, -1, -1)]
+
+
+def later(filled, waiting_executor, timestamp: int = 9001, isolation_level: int = 0):
+    """A request that waits for the worker thread."""
+    filled.cluster.timestamp_lookups.close()
+    filled.cluster.timestamp_lookups = TimestampLookups(find_timestamp, waiting_executor)
+    part = {"partition_index": 0, "current_leader_epoch": -1}
+    topics = [{"name": "t", "partitions": [{**part, "timestamp": timestamp}, {**part, "partition_index": 1, "timestamp": -1}]}]
+    waiting = filled.start(2, 11, replica_id=-1, isolation_level=isolation_level, topics=topics, timeout=1000)
+    filled.step()
+    return waiting
+
+
+def answered(filled, waiting_executor, waiting) -> tuple[int, int, int]:
+    filled.step()
+    waiting_executor.run()
+    first, second = filled.finish(2, 11, waiting).topics[0].partitions
+    assert int(second.error_code) == 3
+    return int(first.error_code), first.timestamp, first.offset
+
+
+@pytest.mark.parametrize("timestamp", [9001, -3])
+def test_timestamps_are_looked_up_in_a_worker_thread(filled, waiting_executor, timestamp: int) -> None:
+    waiting = later(filled, waiting_executor, timestamp)
+    assert not waiting.done()
+    assert answered(filled, waiting_executor, waiting) == (0, 9001, 5)
+
+
+def test_the_ends_are_answered_at_once(filled, waiting_executor) -> None:
+    for timestamp in (-1, -2, -4, -5, -6):
+        assert later(filled, waiting_executor, timestamp).done()
+    assert waiting_executor.jobs == []
+
+
+def test_an_empty_log_has_nothing_to_look_up(api, make_topic, waiting_executor) -> None:
+    make_topic("t")
+    assert later(api, waiting_executor, -3).done()
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_topic_that_is_deleted_meanwhile(filled, make_topic, waiting_executor, is_made_again: bool) -> None:
+    waiting = later(filled, waiting_executor)
+    assert filled.ask(20, 5, topic_names=["t"], timeout=1000).responses[0].error_code == 0
+    if is_made_again:
+        make_topic("t")
+    assert answered(filled, waiting_executor, waiting) == (0 if is_made_again else 3, -1, -1)
+
+
+def test_a_reader_of_what_is_committed_waits_too(filled, batch, waiting_executor) -> None:
+    transactional(filled, batch)
+    assert answered(filled, waiting_executor, later(filled, waiting_executor, 20000, isolation_level=1)) == (0, -1, -1)
+    assert answered(filled, waiting_executor, later(filled, waiting_executor, 20000)) == (0, 20000, 8)
+
+
+def test_a_log_that_is_damaged(filled, waiting_executor) -> None:
+    waiting = later(filled, waiting_executor)
+    path = "t-0/00000000000000000000.log"
+    data = bytearray(filled.files.read_all(path))
+    (position,) = [at for at, header in split_batches(data) if header.base_offset == 4]
+    data[position + 65] ^= 1
+    filled.files.replace(path, data)
+    assert answered(filled, waiting_executor, waiting) == (56, -1, -1)
+
+
+def test_a_client_that_has_gone_is_looked_up_no_more(filled, waiting_executor) -> None:
+    filled.cluster.timestamp_lookups.close()
+    filled.cluster.timestamp_lookups = TimestampLookups(find_timestamp, waiting_executor)
+    part = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -3}
+    asked = {"replica_id": -1, "isolation_level": 0, "topics": [{"name": "t", "partitions": [part]}], "timeout": 1000}
+    answers: list[object] = []
+
+    async def begin():
+        found, request = read_request(memoryview(filled.encode(2, 11, asked)), "/127.0.0.1")
+        request.send = answers.append
+        dispatch(filled.node, found, request)
+        await asyncio.sleep(0)
+        return request
+
+    request = filled.runner.run(begin())
+    request.gone()
+    filled.step()
+    ((future, _),) = waiting_executor.jobs
+    assert (future.cancelled(), answers) == (True, [])
