@@ -161,6 +161,7 @@ def test_a_partition_whose_files_are_gone_is_offline_and_comes_back_with_them(ou
     assert talk.produce("flights", 0) == (KAFKA_STORAGE_ERROR, -1)
     assert talk.fetch("flights", 0) == KAFKA_STORAGE_ERROR
     assert talk.produce("flights", 1) == (0, 1)
+    until_said(ours, "flights-0 is offline")
     said = [line for line in ours.log_path.read_text().splitlines() if "flights-0 is offline" in line]
     assert len(said) == 1
     shutil.rmtree(log)

@@ -25,6 +25,8 @@ log = logging.getLogger("ottla.broker.logs")
 CLEAN_SHUTDOWN: Final = '{{"version":0,"brokerEpoch":{}}}'
 _SLEEP_S_MAX: Final = 365 * 86_400
 _NAMED_MAX: Final = 10
+_METADATA_INTERVAL_MS: Final = 1000
+"""So long after a change of topics or settings the disk may not know that it is durable: then damage of it passes for a torn write."""
 _REST: Final = 4
 """Retention has a fifth of the loop's time at most: it rests so many times as long as it took, partition by partition."""
 
@@ -129,6 +131,11 @@ class LogManager:
             self._checkpoints.note(partition.name, partition.log)
         await asyncio.get_running_loop().run_in_executor(None, self._checkpoints.write, tuple(files))
 
+    async def checkpoint_metadata(self) -> None:
+        """Writes down up to where the metadata log is durable, if it grew. Raises StorageError."""
+        if self._checkpoints.has_news:
+            await asyncio.get_running_loop().run_in_executor(None, self._checkpoints.write, (RECOVERY_POINT_FILE,))
+
     async def expire_segments(self) -> None:
         """Retention: every partition that has files, in use or not. What goes is renamed, and removed after file.delete.delay.ms."""
         self._files.check_root()
@@ -176,17 +183,19 @@ class LogManager:
     def begin(self) -> None:
         """Begins the periodic work, on the running loop."""
         number = self._config.number
+        self._every(_METADATA_INTERVAL_MS, self.checkpoint_metadata, delay_ms=_METADATA_INTERVAL_MS)
         self._every(number("log.retention.check.interval.ms"), self.expire_segments)
         self._every(number("producer.id.expiration.check.interval.ms"), self.expire_producers)
         recovery_points = (RECOVERY_POINT_FILE, HIGH_WATERMARK_FILE)
         self._every(number("log.flush.offset.checkpoint.interval.ms"), lambda: self.checkpoint(recovery_points))
         self._every(number("log.flush.start.offset.checkpoint.interval.ms"), lambda: self.checkpoint((LOG_START_FILE,)))
 
-    def _every(self, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
-        self._tasks.append(asyncio.get_running_loop().create_task(self._repeat(interval_ms, work)))
+    def _every(self, interval_ms: int, work: Callable[[], Awaitable[None]], *, delay_ms: int | None = None) -> None:
+        delay_ms = self._config.number("log.initial.task.delay.ms") if delay_ms is None else delay_ms
+        self._tasks.append(asyncio.get_running_loop().create_task(self._repeat(interval_ms, work, delay_ms)))
 
-    async def _repeat(self, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
-        await asyncio.sleep(min(self._config.number("log.initial.task.delay.ms") / 1000, _SLEEP_S_MAX))
+    async def _repeat(self, interval_ms: int, work: Callable[[], Awaitable[None]], delay_ms: int) -> None:
+        await asyncio.sleep(min(delay_ms / 1000, _SLEEP_S_MAX))
         while True:
             try:
                 await work()

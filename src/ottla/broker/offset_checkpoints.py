@@ -26,6 +26,8 @@ class OffsetCheckpoints:
         self._offsets: dict[str, dict[TopicPartition, int]] = {file: {} for file in EVERY_FILE}
         self._written: dict[str, bytes] = {}
         self._lock = Lock()
+        self.has_news = False
+        """Whether `note_durable` said something that no `write` has taken up yet."""
 
     def load(self) -> None:
         """Reads what there is; a damaged file is as good as none, and said. Raises StorageError when the disk fails."""
@@ -54,6 +56,7 @@ class OffsetCheckpoints:
 
     def note_durable(self, name: TopicPartition, offset: int) -> None:
         """All below is durable."""
+        self.has_news |= self._offsets[RECOVERY_POINT_FILE].get(name) != offset
         self._offsets[RECOVERY_POINT_FILE][name] = offset
 
     def note(self, name: TopicPartition, partition_log: PartitionLog) -> None:
@@ -74,6 +77,7 @@ class OffsetCheckpoints:
 
     def write(self, files: Iterable[str] = EVERY_FILE) -> None:
         """Makes these checkpoints durable, where they have changed. Any thread. Raises StorageError."""
+        self.has_news = False
         for file in files:
             with self._lock:
                 data = encode_offsets(self._offsets[file].copy())  # one step: the loop may go on meanwhile

@@ -391,3 +391,26 @@ def test_a_long_recovery_and_a_long_end_say_how_far_they_are(caplog: pytest.LogC
     run(steps())
     assert re.search(r"recovering after a crash: \d of 4 partitions are open, after \d+ s", caplog.text)
     assert re.search(r"stopping: \d of 4 partitions are closed, after \d+ s", caplog.text)
+
+
+def test_the_end_of_the_metadata_log_is_written_soon_after_a_change() -> None:
+    async def steps() -> None:
+        files = MemoryFiles()
+        cluster = cluster_on(files)
+        await cluster.log_manager.checkpoint_metadata()
+        before = files.read_all("recovery-point-offset-checkpoint")
+        make_topic(cluster)
+        await cluster.log_manager.checkpoint_metadata()
+        after = files.read_all("recovery-point-offset-checkpoint")
+        assert re.findall(rb"__cluster_metadata 0 \d+", after) > re.findall(rb"__cluster_metadata 0 \d+", before)
+        files.remove("recovery-point-offset-checkpoint")
+        await cluster.log_manager.checkpoint_metadata()
+        assert not files.exists("recovery-point-offset-checkpoint"), "nothing has changed"
+        cluster.log_manager.begin()
+        make_topic(cluster, name="u")
+        async with asyncio.timeout(10):
+            while not files.exists("recovery-point-offset-checkpoint"):
+                await asyncio.sleep(0.01)
+        cluster.close()
+
+    run(steps())
