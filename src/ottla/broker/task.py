@@ -220,7 +220,9 @@ class BrokerTask:
 
     async def add_broker(self) -> int:
         """One more broker; what is there stays where it is, new topics use it too. Raises ConfigError or OSError."""
-        check_count(len(self.cluster.nodes) + 1, self._listen)
+        brokers = len(self.cluster.nodes) + 1
+        check_count(brokers, self._listen)
+        BrokerConfig(self.cluster.config.given, brokers=brokers)
         node = self.cluster.add_node()
         try:
             await self._begin(node)

@@ -12,6 +12,8 @@ from ottla.consumer import security
 from ottla.consumer.addresses import parse_addresses
 from ottla.consumer.property_refusals import REFUSED
 from ottla.consumer.security import PLAINTEXT, Security, parse_security
+from ottla.core.suggestions import did_you_mean
+from ottla.core.value_grammar import parse_whole
 
 _INT_MAX: Final = 2**31 - 1
 _LONG_MAX: Final = 2**63 - 1
@@ -55,11 +57,13 @@ class _Number(NamedTuple):
     high: int
 
     def parse(self, name: str, text: str) -> int:
-        stripped = text.strip()
-        digits = stripped.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit() and len(digits) < 20 and self.low <= int(stripped) <= self.high):
+        try:
+            number = parse_whole(text, bits=64)
+        except ValueError:
+            number = None
+        if number is None or not self.low <= number <= self.high:
             raise ValueError(f"{name} must be a whole number from {self.low} to {self.high}, not {text!r}")
-        return int(stripped)
+        return number
 
 
 _NUMBERS: Final = {
@@ -138,7 +142,7 @@ def parse_client_settings(properties: Mapping[str, str]) -> ClientSettings:
         elif name in REFUSED:
             raise ValueError(f"{name} is not supported: {REFUSED[name]}")
         elif name not in security.NAMES:
-            raise ValueError(f"{name} is no property of a Kafka consumer")
+            raise ValueError(f"{name} is no property of a Kafka consumer{did_you_mean(name, NAMES | REFUSED.keys())}")
     if "bootstrap_servers" not in fields:
         raise ValueError("bootstrap.servers is needed: where the brokers are, host:port,host:port")
     return ClientSettings(**fields)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from ottla.consumer import security
 from ottla.consumer.addresses import parse_addresses
 from ottla.consumer.security import parse_security, to_librdkafka
+from ottla.core.suggestions import did_you_mean
 from ottla.spark.option_values import OptionError, flag, whole_number
 
 Value = str | int | bool
@@ -163,7 +164,8 @@ def _refuse(name: str) -> None:
     if name in REFUSED:
         raise OptionError(f'The Kafka option "{name}" is not supported: {REFUSED[name]}.')
     if name not in NAMES and not name.startswith(("ssl.", "sasl.", "security.")):
-        raise OptionError(f'"{name}" is no property of a Kafka producer: leave out the option "kafka.{name}".')
+        meant = did_you_mean(name, NAMES | REFUSED.keys())
+        raise OptionError(f'"{name}" is no property of a Kafka producer: leave out the option "kafka.{name}"{meant or "."}')
 
 
 def _choice(name: str, text: str) -> str:

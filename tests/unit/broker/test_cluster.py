@@ -133,3 +133,10 @@ def test_a_directory_of_three_brokers_does_not_open_with_one(tmp_path: Path) -> 
         Broker(tmp_path).start()
     with Cluster(3, tmp_path) as cluster:
         assert cluster.leader("t", 2) == 3
+
+
+def test_a_further_broker_has_an_id_that_kafka_allows() -> None:
+    with Cluster(brokers=2, config={"node.id": 2**31 - 2}) as cluster:
+        with pytest.raises(ConfigError, match=r"node\.id \(2147483646\) is too high for 3 brokers"):
+            cluster.add_broker()
+        assert len(cluster.brokers) == 2

@@ -57,7 +57,8 @@ def test_what_is_said() -> None:
         ("key.deserializer", "x", "key.deserializer is not supported: keys and values are handed over as the bytes they are"),
         ("client.rack", "a", "client.rack is not supported: records are read from leaders only"),
         ("ssl.cipher.suites", "x", "ssl.cipher.suites is not supported"),
-        ("fetch.min.byte", "1", "fetch.min.byte is no property of a Kafka consumer"),
+        ("fetch.min.byte", "1", "fetch.min.byte is no property of a Kafka consumer; did you mean 'fetch.min.bytes'?"),
+        ("request.timeout.ms", "1_000", "request.timeout.ms must be a whole number"),
     ],
 )
 def test_what_cannot_be_is_named(name: str, value: str, sentence: str) -> None:

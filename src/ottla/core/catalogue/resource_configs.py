@@ -18,11 +18,11 @@ from ottla.core.config import (
     Setting,
     Value,
     consistency_problem,
-    did_you_mean,
     shown,
     topic_consistency_problem,
 )
 from ottla.core.errors import ErrorCode
+from ottla.core.suggestions import did_you_mean
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4

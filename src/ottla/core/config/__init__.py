@@ -6,7 +6,6 @@ They check values and never act on them. This module names what other packages u
 from ottla.core.config.broker_config import BrokerConfig, GivenValue
 from ottla.core.config.broker_settings import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS, OTHER_UNITS, PARTITIONS_PER_TOPIC_MAX
 from ottla.core.config.consistency import consistency_problem, topic_consistency_problem
-from ottla.core.config.names import did_you_mean
 from ottla.core.config.setting import INT_MAX, LONG_MAX, ConfigError, ConfigSource, ConfigType, Setting, Value, shown
 from ottla.core.config.topic_settings import TOPIC_SETTINGS
 
@@ -26,7 +25,6 @@ __all__ = [
     "Setting",
     "Value",
     "consistency_problem",
-    "did_you_mean",
     "shown",
     "topic_consistency_problem",
 ]

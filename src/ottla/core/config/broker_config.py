@@ -5,10 +5,10 @@ from functools import cached_property
 
 from ottla.core.config.broker_settings import BROKER_SETTINGS, OTHER_UNITS
 from ottla.core.config.consistency import consistency_problem
-from ottla.core.config.grammar import double_text
-from ottla.core.config.names import did_you_mean
 from ottla.core.config.setting import INT_MAX, ConfigError, Value, shown
 from ottla.core.config.topic_settings import TOPIC_SETTINGS
+from ottla.core.suggestions import did_you_mean
+from ottla.core.value_grammar import double_text
 
 GivenValue = str | int | float
 """What a person may write in Python: text, a number, True or False."""

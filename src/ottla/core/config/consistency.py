@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.core.config.connection_overrides import connection_overrides
-from ottla.core.config.grammar import parse_whole
+from ottla.core.value_grammar import parse_whole
 
 _CLEANER_TABLE_BYTES_MIN: Final = 1024 * 1024
 _MIN_SESSION, _MAX_SESSION = "group.min.session.timeout.ms", "group.max.session.timeout.ms"

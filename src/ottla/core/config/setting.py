@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from ottla.core.config.grammar import double_text, parse_boolean, parse_double, parse_list, parse_whole, trim
+from ottla.core.value_grammar import double_text, parse_boolean, parse_double, parse_list, parse_whole, trim
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1

@@ -5,7 +5,6 @@ them; Java's (+7, 1e3f, 0x1p-1, a number in Arabic digits) are.
 """
 
 import re
-from decimal import Decimal
 from typing import Final
 
 _TRIMMED: Final = "".join(map(chr, range(0x21)))
@@ -77,7 +76,9 @@ def double_text(number: float) -> str:
         return "Infinity" if number > 0 else "-Infinity"
     if number == 0 or _PLAIN_FROM <= abs(number) < _PLAIN_BELOW:
         return repr(number)
-    written = Decimal(repr(number)).normalize().as_tuple()
-    first, *others = map(str, written.digits)
-    assert isinstance(written.exponent, int)
-    return f"{'-' if written.sign else ''}{first}.{''.join(others) or '0'}E{written.exponent + len(others)}"
+    mantissa, _, power = repr(abs(number)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    exponent = int(power or 0) + len(digits) - len(fraction) - 1
+    digits = digits.rstrip("0")
+    return f"{'-' if number < 0 else ''}{digits[0]}.{digits[1:] or '0'}E{exponent}"

@@ -1,7 +1,6 @@
 """What somebody may have meant who wrote a name that there is not."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Final
 
 _NAME_CHARS_MAX: Final = 100
@@ -13,6 +12,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """ "; did you mean 'num.partitions'?", or nothing when no name is like it. Case, and "_" or "-" for ".", make no difference."""
     if len(name) > _NAME_CHARS_MAX:
         return ""
+    # Loaded here, since most programs mistype nothing.
+    from difflib import get_close_matches
+
     plain = {each.lower().replace("_", ".").replace("-", "."): each for each in known}
     asked = name.strip().lower().replace("_", ".").replace("-", ".")
     found = get_close_matches(asked, plain, n=1, cutoff=_LIKENESS_MIN)

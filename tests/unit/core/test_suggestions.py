@@ -2,7 +2,8 @@
 
 import pytest
 
-from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS, did_you_mean
+from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS
+from ottla.core.suggestions import did_you_mean
 
 
 @pytest.mark.parametrize(
