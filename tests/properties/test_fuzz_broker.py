@@ -1,22 +1,27 @@
 """Any bytes sent to the port close that connection or are answered; the broker lives, and other connections do not notice.
 
 Frames of every API in every version, plausible and broken, are sent one by one here; `ottla.testing.fuzz.run` sends them to a broker
-process on many connections while that is killed and started again: `make fuzz`.
+process on many connections while that is killed and started again: for OTTLA_FUZZ_SECONDS (60) here, for a night by `make fuzz`.
 """
 
+import os
 import random
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from kio.schema.index import api_key_map
 
 from ottla.broker import Broker
 from ottla.testing.fuzz.frames import PAIRS, broken, frame
+from ottla.testing.fuzz.run import run_seed
 
 SEEDS = range(8)
 FRAMES_PER_SEED = 150
 ANSWER_SECONDS_MAX = 5
+PROCESS_SEED = int(os.environ.get("OTTLA_FUZZ_SEED", "1"))
+PROCESS_SECONDS = float(os.environ.get("OTTLA_FUZZ_SECONDS", "60"))
 
 
 @pytest.fixture(scope="module")
@@ -102,3 +107,7 @@ def test_pure_noise(broker: Broker, seed: int) -> None:
     with connect(broker) as witness:
         send(witness, frame(18, 0))
         assert answer(witness) is not None
+
+
+def test_a_broker_process_lives_through_it_and_keeps_what_it_acknowledged(tmp_path: Path) -> None:
+    print(run_seed(PROCESS_SEED, PROCESS_SECONDS, tmp_path))
