@@ -37,6 +37,8 @@ WAITING_BYTES_MAX = 1024 * 1024
 """Frames that wait behind a parked request: beyond this the socket is not read."""
 UNSENT_BYTES_MAX = 16 * 1024
 """So much may wait for a peer that reads slowly before its next request waits too, and its answers count (`AnswerMemory`)."""
+WAITING_FRAME_BYTES = 128
+"""What a frame that waits costs beside its bytes: the smallest ones are fewer than these."""
 OUT_BYTES_MAX = 64 * 1024
 """So much of answers waits for those that follow; then it is written, and a peer that reads slowly is noticed."""
 
@@ -132,7 +134,7 @@ class Connection(asyncio.BufferedProtocol):
         self.read_paused = False
         self.closed = False
         self.deferred = False
-        self.waiting: deque[memoryview] = deque()
+        self.waiting: deque[memoryview | bytearray] = deque()
         self.waiting_bytes = 0
         self.reading_bytes = 0
         self.rest = _NO_BUFFER
@@ -309,11 +311,11 @@ class Connection(asyncio.BufferedProtocol):
         if not (self.parked or self.write_paused or self.waiting):
             self._handle(frame)
             return
-        if frame.obj is self.server.receive_buffer.obj:
-            frame = memoryview(bytearray(frame))
-        self.waiting.append(frame)
-        self.waiting_bytes += len(frame)
-        self.memory.take(self, len(frame))
+        has_buffer_of_its_own = len(frame) + _SIZE_BYTES == len(cast(bytearray, frame.obj))
+        self.waiting.append(frame if has_buffer_of_its_own else bytearray(frame))
+        size = len(frame) + WAITING_FRAME_BYTES
+        self.waiting_bytes += size
+        self.memory.take(self, size)
         self._set_reading()
 
     def _keep(self, rest: memoryview) -> None:
@@ -344,9 +346,10 @@ class Connection(asyncio.BufferedProtocol):
             is_first = False
             if self.waiting and not self.parked:
                 frame = self.waiting.popleft()
-                self.waiting_bytes -= len(frame)
-                self.memory.give(self, len(frame))
-                self._guarded(self._handle, frame)
+                size = len(frame) + WAITING_FRAME_BYTES
+                self.waiting_bytes -= size
+                self.memory.give(self, size)
+                self._guarded(self._handle, memoryview(frame))
             else:
                 rest, self.rest = self.rest, _NO_BUFFER
                 self.memory.give(self, len(rest))

@@ -13,7 +13,7 @@ from ottla.broker.api import Request
 from ottla.broker.apis import describe_log_dirs
 from ottla.broker.apis import fetch as fetch_api
 from ottla.broker.pipelining import Pipelining
-from ottla.broker.server import RECEIVE_BYTES, WAITING_BYTES_MAX, java_address
+from ottla.broker.server import RECEIVE_BYTES, WAITING_BYTES_MAX, WAITING_FRAME_BYTES, java_address
 from ottla.core.errors import StorageError
 from ottla.storage.partition_log import PartitionLog
 
@@ -125,7 +125,7 @@ def test_a_client_that_goes_away_with_requests_unhandled_leaves_nothing_behind(b
     connection.sendall(heartbeat(1) + fetch(60_000, b"order", 2) + heartbeat(3) * 100)
     read_answer(connection)
     memory = broker._running().cluster.request_memory
-    held_bytes = 100 * (len(heartbeat(3)) - 4)
+    held_bytes = 100 * (len(heartbeat(3)) - 4 + WAITING_FRAME_BYTES)
 
     def wait_for(held: int) -> None:
         deadline = time.monotonic() + 5

@@ -14,7 +14,7 @@ import pytest
 from ottla.broker import Broker
 from ottla.broker.cluster_state import ClusterState
 from ottla.broker.pipelining import Pipelining
-from ottla.broker.server import Connection, Server
+from ottla.broker.server import WAITING_FRAME_BYTES, Connection, Server
 from ottla.broker.turn import Turn
 from ottla.core.config import BrokerConfig
 from ottla.core.model import Record
@@ -76,6 +76,10 @@ class NoPipelining(Pipelining):
 
     def may_continue(self) -> bool:
         return True
+
+
+def resident_bytes() -> int:
+    return next(int(line.split()[1]) * 1024 for line in STATUS.read_text().splitlines() if line.startswith("VmRSS:"))
 
 
 def server_of(config: dict[str, str]) -> Server:
@@ -204,10 +208,23 @@ def test_waiting_requests_count() -> None:
     connection, _ = connected(server)
     connection.parked = True
     send(connection, METADATA * 10)
-    assert server.request_memory.held == 10 * (len(METADATA) - 4)
+    assert server.request_memory.held == 10 * (len(METADATA) - 4 + WAITING_FRAME_BYTES)
     connection._answer([b"x"])
     connection.go_on()
     assert server.request_memory.held == 0
+
+
+@pytest.mark.skipif(not STATUS.exists(), reason="resident memory is read from /proc")
+def test_small_requests_that_wait_count_as_what_they_cost() -> None:
+    server = server_of({})
+    peers = [connected(server)[0] for _ in range(100)]
+    before = resident_bytes()
+    for connection in peers:
+        connection.parked = True
+        send(connection, METADATA * 20_000)
+    grown, held = resident_bytes() - before, server.request_memory.held
+    assert server.request_memory.is_short
+    assert grown < 1.6 * held, "what is counted is what is there"
 
 
 def test_a_large_request_counts_until_it_is_answered() -> None:
@@ -254,10 +271,6 @@ def test_readers_that_take_nothing_are_closed_before_their_answers_are_too_much(
 def broker() -> Iterator[Broker]:
     with Broker(config={"message.max.bytes": "50000000"}) as running:
         yield running
-
-
-def resident_bytes() -> int:
-    return next(int(line.split()[1]) * 1024 for line in STATUS.read_text().splitlines() if line.startswith("VmRSS:"))
 
 
 def string(text: bytes) -> bytes:
