@@ -22,7 +22,7 @@ pytestmark = pytest.mark.kafka
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 GROUPS = ("readers", "modern", "payers")
-OFFSET_FETCH, INIT_PRODUCER_ID, ALTER_CONFIGS = 9, 22, 44
+OFFSET_FETCH, INIT_PRODUCER_ID, ALTER_CONFIGS, CREATE_TOPICS, DESCRIBE_CONFIGS = 9, 22, 44, 19, 32
 COORDINATOR_NOT_YET = (14, 15, 16)
 # The catalogue must be read from a snapshot, and the compacted topic must have been compacted.
 KAFKA_CONFIG = {
@@ -383,3 +383,40 @@ def test_what_we_wrote_opens_in_apache_kafka_and_here_again(reference: Any, tmp_
     catalogue = dump(run_tool, ours.data_dir, "--cluster-metadata-decoder", topics=("__cluster_metadata",))
     assert "Could not decode" not in catalogue
     assert catalogue.count('"type":"TOPIC_RECORD"') == 9  # five and one that was deleted, two internal ones, one of Kafka's
+
+
+SPELLINGS = {
+    "segment.bytes": " +1048577\t",
+    "retention.ms": "\u0661\u0660\u0660\u0660",
+    "min.cleanable.dirty.ratio": "2.5e-1f",
+    "cleanup.policy": "delete , compact,delete",
+    "compression.type": " gzip",
+    "preallocate": "FALSE ",
+}
+
+
+def settings_in_force(servers: str) -> dict[str, str]:
+    asked = {"resource_type": 2, "resource_name": "spelt", "configuration_keys": sorted(SPELLINGS)}
+    found: dict[str, str] = {}
+
+    def is_there() -> bool:
+        with RawClient(servers) as raw:
+            (described,) = raw.call(DESCRIBE_CONFIGS, 4, resources=[asked]).results
+        found.update((each.name, each.value) for each in described.configs)
+        return bool(found)
+
+    wait_until(is_there, "the topic")
+    return found
+
+
+def test_settings_that_are_taken_here_are_read_alike_by_apache_kafka(reference: Any, tmp_path: Path) -> None:
+    directory = tmp_path / "ottla"
+    with OttlaProcess(directory, config=OUR_CONFIG) as broker, RawClient(broker.bootstrap_servers) as raw:
+        configs = [{"name": name, "value": value} for name, value in SPELLINGS.items()]
+        topic = {"name": "spelt", "num_partitions": 1, "replication_factor": 1, "configs": configs}
+        (made,) = raw.call(CREATE_TOPICS, 7, timeout=5000, topics=[topic]).topics
+        assert made.error_code == 0, made
+        ours = settings_in_force(broker.bootstrap_servers)
+    kafka = reference.own({}, log_dir=directory)
+    assert settings_in_force(kafka.bootstrap_servers) == ours
+    assert (ours["segment.bytes"], ours["retention.ms"], ours["cleanup.policy"]) == ("1048577", "1000", "delete,compact")

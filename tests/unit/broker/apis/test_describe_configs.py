@@ -24,6 +24,12 @@ def test_every_version_describes_a_topic(api, make_topic, version: int) -> None:
         assert configs["retention.ms"].documentation
 
 
+def test_a_value_is_shown_as_it_is_read(api, make_topic) -> None:
+    make_topic("t", configs={"retention.ms": " +5\t", "cleanup.policy": "delete , compact"})
+    found = {config.name: config.value for config in ask(api, 4, 2, "t").configs}
+    assert (found["retention.ms"], found["cleanup.policy"]) == ("5", "delete,compact")
+
+
 def test_chosen_keys_only(api, make_topic) -> None:
     make_topic("t")
     assert [config.name for config in ask(api, 4, 2, "t", ["segment.bytes"]).configs] == ["segment.bytes"]

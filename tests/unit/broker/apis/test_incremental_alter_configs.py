@@ -48,3 +48,17 @@ def test_what_is_refused(api, make_topic, kind: int, name: str, change, error: i
 def test_the_same_key_twice_is_refused(api, make_topic) -> None:
     make_topic("t")
     assert alter(api, 2, "t", ("retention.ms", 0, "5"), ("retention.ms", 1, None)) == 42
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "setting", "sentence"),
+    [
+        (2, "t", "retention.mss", "Unknown topic config name: retention.mss; did you mean 'retention.ms'?"),
+        (4, "", "log.retention.m", "Unknown broker config name: log.retention.m; did you mean 'log.retention.ms'?"),
+    ],
+)
+def test_a_mistyped_name_gets_a_suggestion(api, make_topic, kind: int, name: str, setting: str, sentence: str) -> None:
+    make_topic("t")
+    resource = {"resource_type": kind, "resource_name": name, "configs": [{"name": setting, "config_operation": 0, "value": "5"}]}
+    (answer,) = api.ask(44, 1, resources=[resource], validate_only=False).responses
+    assert (answer.error_code, answer.error_message) == (40, sentence)
