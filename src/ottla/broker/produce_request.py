@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from ottla.core.catalogue.catalogue import Topic
-from ottla.core.errors import ErrorCode
+from ottla.core.errors import ErrorCode, PeerError
 from ottla.core.records.batch import CODEC_MASK, MAGIC, TRANSACTIONAL_BIT
 from ottla.core.records.compression import ZSTD
 from ottla.core.wire import Reader
@@ -16,6 +16,8 @@ from ottla.storage.validation import Refused, read_client_batch, whole_batch
 
 FIRST_VERSION_WITH_ZSTD: Final = 7
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+PARTITIONS_MAX: Final = 20_000
+"""Partitions, and topics, in one request. A producer's default request, 1 MiB, holds 14,000 batches of the smallest size."""
 _TOPIC_BYTES_MIN: Final = 3
 _PARTITION_BYTES_MIN: Final = 5
 # A batch's length, its format and the low byte of its attributes.
@@ -41,7 +43,8 @@ def read_topics(
     buffer = read.buffer
     assert isinstance(buffer, memoryview)
     topics, is_odd = [], False
-    for _ in range(read.count(_TOPIC_BYTES_MIN, compact=flexible)):
+    left = PARTITIONS_MAX
+    for _ in range(_few(read.count(_TOPIC_BYTES_MIN, compact=flexible), PARTITIONS_MAX)):
         key: bytes | str
         if version >= FIRST_VERSION_WITH_TOPIC_IDS:
             key = read.raw(16)
@@ -50,7 +53,9 @@ def read_topics(
             key = read.compact_string() if flexible else read.string()
             topic = by_name.get(key)
         partitions = []
-        for _ in range(read.count(_PARTITION_BYTES_MIN, compact=flexible)):
+        count = _few(read.count(_PARTITION_BYTES_MIN, compact=flexible), left)
+        left -= count
+        for _ in range(count):
             number = read.int32()
             length = read.uvarint() - 1 if flexible else read.int32()
             start = read.at
@@ -63,6 +68,12 @@ def read_topics(
             read.tagged_fields()
         topics.append(TopicRecords(key, topic, partitions))
     return topics, is_odd
+
+
+def _few(count: int, at_most: int) -> int:
+    if count > at_most:
+        raise PeerError(f"a Produce request with more than {PARTITIONS_MAX} topics or partitions: send fewer at a time")
+    return count
 
 
 def _is_odd(length: int, magic: int, attributes: int) -> bool:

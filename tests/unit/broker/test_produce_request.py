@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.broker.produce_request import TopicRecords, read_topics, refusal_of_all, refusal_of_partition
+from ottla.broker.produce_request import PARTITIONS_MAX, TopicRecords, read_topics, refusal_of_all, refusal_of_partition
 from ottla.core.catalogue.catalogue import Topic
 from ottla.core.errors import PeerError
 from ottla.core.model import Record
@@ -98,3 +98,15 @@ def test_what_refuses_a_partition(name: str, records: bytes, version: int, acks:
     refused = refusal_of_partition(version, acks, topic, memoryview(records))
     assert (refused and refused.error.name) == answer, name
     assert refused is None or refused.before_log
+
+
+def test_topics_and_partitions_are_bounded() -> None:
+    def body(*partitions_by_topic: int) -> Reader:
+        topics = [b"\0\1t" + count.to_bytes(4, "big") + bytes(8) * count for count in partitions_by_topic]
+        return Reader(memoryview(len(topics).to_bytes(4, "big") + b"".join(topics)))
+
+    (topic,), _ = read_topics(body(PARTITIONS_MAX), 3, False, {}, {})
+    assert len(topic.partitions) == PARTITIONS_MAX
+    for counts in ((PARTITIONS_MAX + 1,), (PARTITIONS_MAX // 2, PARTITIONS_MAX // 2 + 1), (0,) * (PARTITIONS_MAX + 1)):
+        with pytest.raises(PeerError, match=f"more than {PARTITIONS_MAX} topics or partitions: send fewer"):
+            read_topics(body(*counts), 3, False, {}, {})

@@ -3,8 +3,8 @@
 Version notes: v3+ adds types and documentation.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
 from ottla.core.catalogue.catalogue import topic_name_problem
@@ -16,27 +16,31 @@ if TYPE_CHECKING:
     from ottla.broker.node import Node
 
 _TYPE_UNKNOWN = 0
+_ALL: Final[frozenset[str]] = frozenset()
+"""No setting is named: all are described."""
+PIECE: Final = 512
+"""So many resources are looked at before others have their turn."""
 
 
 def handle(node: "Node", request: Request) -> None:
     """Answers with one result a resource, in pieces."""
-    message = request.message
-    documented = bool(getattr(message, "include_documentation", False))
-    results = (
-        _describe(node, kind, name, keys, message.include_synonyms, documented) for (kind, name), keys in _asked(message.resources).items()
-    )
+    results = _results(node, request.message)
     node.cluster.scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "results": results}))
 
 
-def _asked(resources: Sequence[Any]) -> dict[tuple[int, str], frozenset[str]]:
-    """The settings that are asked for of each resource; empty: all. One that is named twice has what is asked for between them."""
+def _results(node: "Node", message: Any) -> Iterator[dict[str, Any] | None]:
+    """A resource that is named twice is described once, with all that is asked for between them."""
     asked: dict[tuple[int, str], frozenset[str]] = {}
-    for resource in resources:
+    for count, resource in enumerate(message.resources):
         resource_id = resource.resource_type, resource.resource_name
-        keys = frozenset(resource.configuration_keys or ())
+        keys = frozenset(resource.configuration_keys) if resource.configuration_keys else _ALL
         before = asked.get(resource_id, keys)
-        asked[resource_id] = before | keys if before and keys else frozenset()
-    return asked
+        asked[resource_id] = before | keys if before and keys else _ALL
+        if count % PIECE == 0:
+            yield None
+    documented = bool(getattr(message, "include_documentation", False))
+    for (kind, name), keys in asked.items():
+        yield _describe(node, kind, name, keys, message.include_synonyms, documented)
 
 
 def _describe(node: "Node", kind: int, name: str, keys: frozenset[str], synonyms: bool, documented: bool) -> dict[str, Any]:

@@ -5,11 +5,12 @@ every partition; v7+ may require stable offsets (KIP-447); v10+ names topics by 
 """
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.broker.request_scheduler import Work
 from ottla.core.errors import ErrorCode
 from ottla.core.groups.commands import OffsetFetch
 from ottla.core.groups.effects import FetchedOffset, OffsetFetchResult, Result
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from ottla.broker.node import Node
 
 T = TypeVar("T")
+PIECE: Final = 256
+"""So many topics are looked at before others have their turn."""
 Wanted = tuple[tuple[str, tuple[int, ...]], ...] | None
 
 
@@ -33,44 +36,60 @@ class _Group:
 
 def handle(node: "Node", request: Request) -> None:
     """Asks each group's coordinator, in pieces; reads never wait. What is asked for twice is answered once."""
-    groups = dict.fromkeys(_groups(node, request))
-    answers = (_group_answer(node, request, group) for group in groups)
+    node.cluster.scheduler.run(request, _answer(node, request))
+
+
+def _answer(node: "Node", request: Request) -> Work:
     if request.version >= 8:
-        values: dict[str, Any] = {"throttle_time": NO_THROTTLE_MS, "groups": answers}
-    else:
-        (group,) = groups
-        values = {"throttle_time": NO_THROTTLE_MS, **_one_group(request.version, group, next(answers))}
-    node.cluster.scheduler.run(request, request.reply_in_pieces(values))
+        yield from request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "groups": _groups(node, request)})
+        return
+    group = _Group(request.message.group_id, (yield from _names(request.message.topics)))
+    answer = _one_group(request.version, group, _group_answer(node, request, group))
+    yield from request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, **answer})
 
 
-def _groups(node: "Node", request: Request) -> Iterator[_Group]:
-    if request.version < 8:
-        yield _Group(request.message.group_id, _names(request.message.topics))
-    elif request.version < 10:
-        yield from (_Group(group.group_id, _names(group.topics)) for group in request.message.groups)
-    else:
-        yield from (_by_id(node, group) for group in request.message.groups)
+def _groups(node: "Node", request: Request) -> Iterator[dict[str, Any] | None]:
+    answered = set()
+    for asked in request.message.groups:
+        if request.version < 10:
+            group = _Group(asked.group_id, (yield from _names(asked.topics)))
+        else:
+            group = yield from _by_id(node, asked)
+        if group not in answered:
+            answered.add(group)
+            yield _group_answer(node, request, group)
 
 
-def _names(topics: Any) -> Wanted:
-    return None if topics is None else tuple(_once((topic.name, topic.partition_indexes) for topic in topics).items())
+def _names(topics: Any) -> Generator[None, None, Wanted]:
+    if topics is None:
+        return None
+    return tuple((yield from _once((topic.name, topic.partition_indexes) for topic in topics)).items())
 
 
-def _once(topics: Iterable[tuple[T, Sequence[int]]]) -> dict[T, tuple[int, ...]]:
+def _once(topics: Iterable[tuple[T, Sequence[int]]]) -> Generator[None, None, dict[T, tuple[int, ...]]]:
     """Each topic and each of its partitions once, in the order in which they are first named."""
-    partitions: dict[T, dict[int, None]] = {}
-    for topic, numbers in topics:
-        partitions.setdefault(topic, {}).update(dict.fromkeys(numbers))
-    return {topic: tuple(numbers) for topic, numbers in partitions.items()}
+    first: dict[T, tuple[int, ...]] = {}
+    more: dict[T, dict[int, None]] = {}
+    for count, (topic, numbers) in enumerate(topics):
+        if topic not in first:
+            first[topic] = tuple(dict.fromkeys(numbers))
+        else:
+            if topic not in more:
+                more[topic] = dict.fromkeys(first[topic])
+            more[topic].update(dict.fromkeys(numbers))
+        if count % PIECE == PIECE - 1:
+            yield
+    return first | {topic: tuple(numbers) for topic, numbers in more.items()}
 
 
-def _by_id(node: "Node", group: Any) -> _Group:
+def _by_id(node: "Node", group: Any) -> Generator[None, None, _Group]:
     if group.topics is None:
         return _Group(group.group_id, None)
     known: dict[str, tuple[int, ...]] = {}
     unknown: dict[uuid.UUID, tuple[int, ...]] = {}
     topic_ids: dict[str, bytes] = {}
-    for topic_id, partitions in _once((topic.topic_id or uuid.UUID(int=0), topic.partition_indexes) for topic in group.topics).items():
+    asked = yield from _once((topic.topic_id or uuid.UUID(int=0), topic.partition_indexes) for topic in group.topics)
+    for topic_id, partitions in asked.items():
         found = node.cluster.catalogue.topics_by_id.get(topic_id.bytes)
         if found is None:
             unknown[topic_id] = partitions

@@ -196,6 +196,17 @@ def test_offsets_are_fetched_once(api, make_topic, commit) -> None:
     assert [[part.partition_index for part in topic.partitions] for topic in all_of_them.topics] == [[1]]
 
 
+@pytest.mark.parametrize("version", [6, 10])
+def test_the_topics_of_a_group_are_looked_at_in_pieces(api, clock: Clock, version: int) -> None:
+    topics = [{"name": name, "topic_id": uuid.UUID(int=number), "partition_indexes": [0]} for number, name in enumerate(names())]
+    if version == 6:
+        found = api.ask(9, 6, group_id="g", topics=topics).topics
+    else:
+        found = api.ask(9, 10, groups=[{**offsets_of("g"), "topics": topics}], require_stable=False).groups[0].topics
+    assert len(found) == MANY
+    assert clock.asked > MANY / 64 + MANY / 256
+
+
 def test_a_resource_that_is_named_twice_is_not_changed(api, make_topic) -> None:
     topics = [make_topic("a"), make_topic("b")]
     resources = [
