@@ -11,7 +11,7 @@ from ottla.broker.answer_memory import AnswerMemory
 from ottla.broker.background import Background
 from ottla.broker.batch_reading import BatchReading
 from ottla.broker.catalogue_log import CatalogueLog
-from ottla.broker.clock import now_ms
+from ottla.broker.clock import monotonic_s, now_ms
 from ottla.broker.current_leader import Leader
 from ottla.broker.deletions import Deletions
 from ottla.broker.descriptors import Descriptors, descriptor_limit
@@ -23,6 +23,7 @@ from ottla.broker.loading_lane import LoadingLanes
 from ottla.broker.log_cleaner import LogCleaner
 from ottla.broker.log_manager import LogManager
 from ottla.broker.meta_properties import identify
+from ottla.broker.missing_features import MissingFeatures
 from ottla.broker.node import Node
 from ottla.broker.offset_checkpoints import OffsetCheckpoints
 from ottla.broker.partitions import Partitions
@@ -65,6 +66,7 @@ class ClusterState:
         self.scheduler = RequestScheduler()
         self.pipelining = Pipelining()
         self.answer_memory = AnswerMemory()
+        self.missing_features = MissingFeatures(monotonic_s)
         self.request_memory = request_memory(config.number("queued.max.request.bytes"))
         self.descriptors = Descriptors(descriptor_limit(), files.open_files_max if isinstance(files, OsFiles) else 0)
         self.cluster_id = ""

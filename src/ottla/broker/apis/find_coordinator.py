@@ -1,23 +1,27 @@
 """FindCoordinator (10), v0-6: which broker serves a group: the leader of its partition of `__consumer_offsets`.
 
-Version notes: v0-3 ask for one key, v4+ for many (KIP-699); v1+ says what kind of key it is. Only groups (type 0) have a coordinator here.
+Version notes: v0-3 ask for one key, v4+ for many (KIP-699); v1+ says what kind of key it is. Only groups (type 0) have a coordinator
+here. For a transactional id (type 1) the answer is TRANSACTIONAL_ID_AUTHORIZATION_FAILED: the one error that every client takes as final.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.broker.missing_features import TRANSACTIONS
 from ottla.core.errors import ErrorCode, StorageError
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
 
-GROUP = 0
+GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 
 def handle(node: "Node", request: Request) -> None:
     """Answers with the broker that coordinates each group; the offsets topic is made at the first question."""
     message = request.message
     key_type = getattr(message, "key_type", GROUP)
+    if key_type == TRANSACTION:
+        node.cluster.missing_features.report(TRANSACTIONS, request)
     if request.version < 4:
         request.reply({"throttle_time": NO_THROTTLE_MS, **_find(node, message.key, key_type, no_error="NONE")})
         return
@@ -27,9 +31,10 @@ def handle(node: "Node", request: Request) -> None:
 
 def _find(node: "Node", key: str, key_type: int, *, no_error: str) -> dict[str, Any]:
     """`no_error` is Kafka's message where there is none: the constant's name, and nothing since there are many answers in one."""
+    if key_type == TRANSACTION:
+        return _none(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Ottla does not support transactions yet.")
     if key_type != GROUP:
-        kind = {1: "transaction", 2: "share group"}.get(key_type, "unknown")
-        return _none(key, ErrorCode.INVALID_REQUEST, f"Ottla has no {kind} coordinator.")
+        return _none(key, ErrorCode.INVALID_REQUEST, f"Ottla has no {'share' if key_type == SHARE else 'unknown'} coordinator.")
     try:
         place = node.cluster.leadership.coordinator(key)
     except StorageError as error:

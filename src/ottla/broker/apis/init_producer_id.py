@@ -1,12 +1,13 @@
 """InitProducerId (22), v0-5: a producer id for an idempotent producer, new at every call, as Kafka gives it.
 
 Version notes: v3+ carries the producer's present id and epoch, which only transactional producers keep (KIP-360). A transactional id is
-refused: there is no transaction coordinator yet (docs/skipped.md).
+refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there is no transaction coordinator yet (docs/skipped.md).
 """
 
 from typing import TYPE_CHECKING
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.broker.missing_features import TRANSACTIONS
 from ottla.core.errors import ErrorCode, StorageError
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ def handle(node: "Node", request: Request) -> None:
     error, producer_id, epoch = ErrorCode.NONE, -1, -1
     known_id = getattr(request.message, "producer_id", -1)
     known_epoch = getattr(request.message, "producer_epoch", -1)
-    if request.message.transactional_id is not None or (known_id == -1) != (known_epoch == -1):
+    if request.message.transactional_id is not None:
+        node.cluster.missing_features.report(TRANSACTIONS, request)
+        error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    elif (known_id == -1) != (known_epoch == -1):
         error = ErrorCode.INVALID_REQUEST
     else:
         try:

@@ -17,11 +17,18 @@ def test_s2_2_the_offsets_topic_is_made_when_the_first_group_needs_it(api) -> No
     assert len(api.cluster.catalogue.topics["__consumer_offsets"].leaders) == 50
 
 
-@pytest.mark.parametrize("key_type", [1, 2, 9])
-def test_other_coordinators_there_are_not(api, key_type: int) -> None:
+@pytest.mark.parametrize(("key_type", "error", "text"), [(1, 53, "transactions"), (2, 42, "share"), (9, 42, "unknown")])
+def test_other_coordinators_there_are_not(api, key_type: int, error: int, text: str) -> None:
     answer = api.ask(10, 4, coordinator_keys=["x"], key_type=key_type)
-    assert (answer.coordinators[0].error_code, answer.coordinators[0].node_id) == (42, -1)
-    assert "no" in answer.coordinators[0].error_message
+    assert (answer.coordinators[0].error_code, answer.coordinators[0].node_id) == (error, -1)
+    assert text in answer.coordinators[0].error_message
+
+
+def test_a_client_that_wants_transactions_is_named_in_the_log(api, caplog) -> None:
+    for version in (1, 6):
+        keys = {"coordinator_keys": ["x"]} if version >= 4 else {"key": "x"}
+        api.ask(10, version, key_type=1, **keys)
+    assert caplog.messages == ["client test of /127.0.0.1 asks for transactions (transactional.id), which are not supported yet"]
 
 
 def test_s2_6_test_group_lives_in_partition_12(api) -> None:

@@ -20,6 +20,12 @@ def test_ids_are_never_given_again_after_a_restart(make_api) -> None:
     assert ask(make_api(files=first.files)).producer_id not in given
 
 
-@pytest.mark.parametrize(("transactional_id", "producer_id", "epoch"), [("t", -1, -1), (None, 5, -1), (None, -1, 5)])
-def test_what_is_refused(api, transactional_id: str | None, producer_id: int, epoch: int) -> None:
-    assert ask(api, 4, transactional_id, producer_id, epoch).error_code == 42
+@pytest.mark.parametrize(("producer_id", "epoch"), [(5, -1), (-1, 5)])
+def test_what_is_refused(api, producer_id: int, epoch: int) -> None:
+    assert ask(api, 4, None, producer_id, epoch).error_code == 42
+
+
+@pytest.mark.parametrize("transactional_id", ["t", ""])
+def test_transactions_are_refused_and_their_client_named_in_the_log(api, transactional_id: str, caplog) -> None:
+    assert ask(api, 4, transactional_id).error_code == 53
+    assert caplog.messages == ["client test of /127.0.0.1 asks for transactions (transactional.id), which are not supported yet"]
