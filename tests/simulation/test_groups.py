@@ -72,8 +72,8 @@ class Forgetful(Coordinator):
 class Careless(Coordinator):
     """Commits are acknowledged and not stored."""
 
-    def handle(self, command: Command, *, now_ms: int) -> Effects:
-        effects = super().handle(command, now_ms=now_ms)
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+        effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         if isinstance(command, OffsetCommit) and effects.records:
             self._undecided.remove(len(effects.records))
             return replace(effects, records=())
@@ -83,8 +83,8 @@ class Careless(Coordinator):
 class Overwriting(Coordinator):
     """A commit is stored in the wrong place."""
 
-    def handle(self, command: Command, *, now_ms: int) -> Effects:
-        effects = super().handle(command, now_ms=now_ms)
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+        effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         if isinstance(command, OffsetCommit):
             records = [replace(record, partition=0) if isinstance(record, OffsetRecord) else record for record in effects.records]
             return replace(effects, records=tuple(records))
@@ -94,8 +94,8 @@ class Overwriting(Coordinator):
 class Generous(Coordinator):
     """Every member gets the first one's part of the plan."""
 
-    def handle(self, command: Command, *, now_ms: int) -> Effects:
-        effects = super().handle(command, now_ms=now_ms)
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+        effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         plans = [reply.result for reply in effects.replies if isinstance(reply.result, SyncResult)]
         good = [plan for plan in plans if plan.error is ErrorCode.NONE and plan.assignment]
         if len(good) < 2:
@@ -106,8 +106,8 @@ class Generous(Coordinator):
 class Patient(Coordinator):
     """It waits for members for ever."""
 
-    def handle(self, command: Command, *, now_ms: int) -> Effects:
-        effects = super().handle(command, now_ms=now_ms)
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+        effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         for group in self.registry.groups.values():
             if group.state is GroupState.PREPARING_REBALANCE:
                 self.registry.timers.cancel(group.join_timer)
@@ -117,16 +117,16 @@ class Patient(Coordinator):
 class Silent(Coordinator):
     """It does not say why it rebalances."""
 
-    def handle(self, command: Command, *, now_ms: int) -> Effects:
-        effects = super().handle(command, now_ms=now_ms)
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+        effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         return replace(effects, events=tuple(event for event in effects.events if event.kind != "trigger"))
 
 
 class Repeating(Coordinator):
     """Generations begin anew when a group is empty."""
 
-    def handle(self, command: Command, *, now_ms: int) -> Effects:
-        effects = super().handle(command, now_ms=now_ms)
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+        effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         for group in self.registry.groups.values():
             if group.state is GroupState.EMPTY:
                 group.generation = 0
@@ -145,34 +145,41 @@ class Amnesiac(Coordinator):
 class Deaf(Coordinator):
     """Heartbeats are never answered."""
 
-    def handle(self, command: Command, *, now_ms: int) -> Effects:
-        effects = super().handle(command, now_ms=now_ms)
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+        effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         return replace(effects, replies=tuple(reply for reply in effects.replies if not isinstance(reply.result, HeartbeatResult)))
 
 
 class Talkative(Coordinator):
     """Everybody is answered twice."""
 
-    def handle(self, command: Command, *, now_ms: int) -> Effects:
-        effects = super().handle(command, now_ms=now_ms)
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+        effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         return replace(effects, replies=effects.replies + effects.replies)
 
 
 class Hasty(Coordinator):
     """Its clock is ahead when it looks for old offsets."""
 
-    def handle(self, command: Command, *, now_ms: int) -> Effects:
-        return super().handle(command, now_ms=now_ms + (3_000 if isinstance(command, ExpireOffsets) else 0))
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+        return super().handle(command, now_ms=now_ms + (3_000 if isinstance(command, ExpireOffsets) else 0), timer_ms=timer_ms)
 
 
 class Heedless(Coordinator):
     """Offsets go whether or not somebody consumes their topics."""
 
-    def handle(self, command: Command, *, now_ms: int) -> Effects:
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
         if isinstance(command, ExpireOffsets):
             for group in self.registry.groups.values():
                 group.subscribed_topics = frozenset()
-        return super().handle(command, now_ms=now_ms)
+        return super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
+
+
+class Unsteady(Coordinator):
+    """Its timers run by the time of day."""
+
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+        return super().handle(command, now_ms=now_ms, timer_ms=now_ms)
 
 
 BROKEN: list[tuple[Callable[..., Coordinator], str]] = [
@@ -188,6 +195,7 @@ BROKEN: list[tuple[Callable[..., Coordinator], str]] = [
     (Talkative, "is answered, and nobody asked"),
     (Hasty, "ms old and expires"),
     (Heedless, "consumes it"),
+    (Unsteady, "may be silent until"),
 ]
 
 

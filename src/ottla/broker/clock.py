@@ -8,6 +8,11 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def monotonic_ms() -> int:
+    """Milliseconds since some point in the past; it never jumps."""
+    return time.monotonic_ns() // 1_000_000
+
+
 def monotonic_s() -> float:
     """Seconds since some point in the past; it never jumps."""
     return time.monotonic()

@@ -11,7 +11,7 @@ from ottla.broker.answer_memory import AnswerMemory
 from ottla.broker.background import Background
 from ottla.broker.batch_reading import BatchReading
 from ottla.broker.catalogue_log import CatalogueLog
-from ottla.broker.clock import monotonic_s, now_ms
+from ottla.broker.clock import monotonic_ms, monotonic_s, now_ms
 from ottla.broker.current_leader import Leader
 from ottla.broker.deletions import Deletions
 from ottla.broker.descriptors import Descriptors, descriptor_limit
@@ -58,10 +58,12 @@ class ClusterState:
         *,
         brokers: int = 1,
         clock: Callable[[], int] = now_ms,
+        timer_clock: Callable[[], int] = monotonic_ms,
         on_group_event: Callable[[GroupEvent], None] | None = None,
     ) -> None:
         self.config = config
         self.clock = clock
+        self.timer_clock = timer_clock
         self.turn = Turn()
         self.scheduler = RequestScheduler()
         self.pipelining = Pipelining()

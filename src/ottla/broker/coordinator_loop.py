@@ -27,7 +27,10 @@ NOTICES = frozenset({ExpireOffsets, FinishLoading, ForgetTopics, Resign})
 
 
 class CoordinatorLoop:
-    """One coordinator, the partition of the offsets topic it lives in, and its next wake-up."""
+    """One coordinator, the partition of the offsets topic it lives in, and its next wake-up.
+
+    `clock` gives the time of day, which may jump; timers run by `timer_clock`, which does not.
+    """
 
     def __init__(
         self,
@@ -35,6 +38,7 @@ class CoordinatorLoop:
         partition: Partition,
         *,
         clock: Callable[[], int],
+        timer_clock: Callable[[], int],
         reply: Callable[[Reply], None],
         fail: Callable[[int, Exception], None],
         broken: "Callable[[CoordinatorLoop, Exception], None]",
@@ -44,6 +48,7 @@ class CoordinatorLoop:
         self.coordinator = coordinator
         self.partition = partition
         self._clock = clock
+        self._timer_clock = timer_clock
         self._reply = reply
         self._fail = fail
         self._broken = broken
@@ -77,7 +82,7 @@ class CoordinatorLoop:
         try:
             if self.coordinator.must_settle_before(command):
                 self.settle()
-            effects = self.coordinator.handle(command, now_ms=self._clock())
+            effects = self.coordinator.handle(command, now_ms=self._clock(), timer_ms=self._timer_clock())
             self._take(effects)
             if type(command) in NOTICES:
                 self.settle()
@@ -91,7 +96,7 @@ class CoordinatorLoop:
 
     def beat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ErrorCode | None:
         """The answer to a Heartbeat, or None: then it must be `run`."""
-        error = self.coordinator.beat(group_id, generation, member_id, instance_id, now_ms=self._clock())
+        error = self.coordinator.beat(group_id, generation, member_id, instance_id, timer_ms=self._timer_clock())
         if error is not None:
             self._set_alarm()
         return error
@@ -115,7 +120,8 @@ class CoordinatorLoop:
         except StorageError as error:
             self.partition.report(error)
             for step in steps:
-                self._tell(self.coordinator.handle(AppendFailed(effects=step, error=error.code), now_ms=self._clock()))
+                failed = AppendFailed(effects=step, error=error.code)
+                self._tell(self.coordinator.handle(failed, now_ms=self._clock(), timer_ms=self._timer_clock()))
         else:
             for step in steps:
                 self.coordinator.replay_all(step.records)
@@ -195,16 +201,16 @@ class CoordinatorLoop:
             return
         if self._alarm is not None:
             self._alarm.cancel()
-        delay_s = max(0, due - self._clock()) / 1000
+        delay_s = max(0, due - self._timer_clock()) / 1000
         self._alarm_at_ms = due
         self._alarm = asyncio.get_running_loop().call_later(delay_s, self._ring)
 
     def _ring(self) -> None:
         self._alarm = None
         try:
-            while (due := self.coordinator.next_deadline_ms()) is not None and due <= self._clock():
+            while (due := self.coordinator.next_deadline_ms()) is not None and due <= self._timer_clock():
                 self.settle()
-                self._take(self.coordinator.fire_timers(now_ms=self._clock()))
+                self._take(self.coordinator.fire_timers(now_ms=self._clock(), timer_ms=self._timer_clock()))
         except Exception as error:
             self._give_up(error)
             raise

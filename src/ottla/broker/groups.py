@@ -83,6 +83,7 @@ class Groups:
             Coordinator(self._settings, partition=number, node_id=self._node.id),
             partition,
             clock=self._node.cluster.clock,
+            timer_clock=self._node.cluster.timer_clock,
             reply=self._deliver,
             fail=self._fail,
             broken=self._is_broken,

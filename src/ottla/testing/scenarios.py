@@ -9,6 +9,7 @@ Besides the commands of `scenario_commands` a step may hold:
     settings group_max_size=2      the operator's settings; only before anything else
     wait 10s                       time passes; every timer that fires is told with its time
     expire                         a pass over offsets that are too old, to its end
+    clock +1h, clock -1h           the time of day jumps; no time passes
     append-fails REQUEST_TIMED_OUT the next record cannot be stored
     restart                        the broker restarts: a fresh coordinator replays the log
     loading, loaded                the same in two steps
@@ -65,6 +66,7 @@ class Scenario:
             "wait": self._wait,
             "expire": self._expire,
             "append-fails": self._append_fails,
+            "clock": self._set_clock,
             "restart": self._restart,
             "loading": self._begin_loading,
             "loaded": self._finish_loading,
@@ -128,6 +130,11 @@ class Scenario:
     def _expire_once(self) -> list[str]:
         told = render_effects(self._shell.run(ExpireOffsets(), self._now_ms))
         return [] if told == [NONE_LINE] else told
+
+    def _set_clock(self, words: list[str], _: dict[str, str]) -> list[str]:
+        sign = -1 if words[0].startswith("-") else 1
+        self._shell.time_of_day_offset_ms += sign * duration_ms(words[0].lstrip("+-"))
+        return []
 
     def _append_fails(self, words: list[str], _: dict[str, str]) -> list[str]:
         self._shell.fail_next_append = ErrorCode[words[0]]

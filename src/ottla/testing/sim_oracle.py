@@ -16,6 +16,7 @@ from ottla.core.groups.effects import (
     SyncResult,
 )
 from ottla.core.groups.records import GroupMetadataRecord
+from ottla.core.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from ottla.core.groups.states import GroupState
 from ottla.core.groups.subscription import parse_assignment, parse_subscribed_topics
 from ottla.core.model import GroupEvent
@@ -67,6 +68,15 @@ class Oracle:
         self._demand(self._shell.coordinator.registry.durable == self._shell.stored, REPLAY_DIFFERS)
         for group in self._shell.coordinator.registry.groups.values():
             self._check_deadlines(group)
+
+    def timed(self, timer_ms: int) -> None:
+        """A step came true at this time: nobody who falls silent now stays longer than its session."""
+        for group in self._shell.coordinator.registry.groups.values():
+            for member in group.members.values():
+                deadline_ms = member.session.at_ms
+                longest_ms = max(member.session_timeout_ms, NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else 0)
+                fits = deadline_ms is None or deadline_ms - timer_ms <= longest_ms
+                self._demand(fits, f"{group.group_id}: {member.member_id} may be silent until {deadline_ms} ms, at {timer_ms} ms")
 
     def expired(self, effects: Effects, now_ms: int) -> None:
         """A step in which what is too old goes came true."""

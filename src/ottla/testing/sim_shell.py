@@ -29,6 +29,8 @@ class CoordinatorShell:
         """What the log says, kept beside the coordinator."""
         self.coordinator = make()
         self.fail_next_append: ErrorCode | None = None
+        self.time_of_day_offset_ms = 0
+        """How far the time of day is ahead of the clock of the timers: a jump of it changes this."""
         self.unsettled: list[Told] = []
         """Decided, and to share the next append."""
 
@@ -40,7 +42,7 @@ class CoordinatorShell:
     def decide(self, command: Command, now_ms: int) -> list[Told]:
         """Decide about a command; what came true by that: earlier steps that it must wait for, and it itself if it stores nothing."""
         told = self.settle(now_ms) if self.coordinator.must_settle_before(command) else []
-        return told + self._take(command, self.coordinator.handle(command, now_ms=now_ms))
+        return told + self._take(command, self._handle(command, now_ms))
 
     def settle(self, now_ms: int) -> list[Told]:
         """Append what was decided; the effects that came true, in the order in which they were decided."""
@@ -50,7 +52,7 @@ class CoordinatorShell:
         error, self.fail_next_append = self.fail_next_append, None
         if error is not None:
             failed = [(command, AppendFailed(effects=step, error=error)) for command, step in steps]
-            return [(command, self.coordinator.handle(failure, now_ms=now_ms)) for command, failure in failed]
+            return [(command, self._handle(failure, now_ms)) for command, failure in failed]
         for _, step in steps:
             self._store(step)
         return steps
@@ -61,7 +63,13 @@ class CoordinatorShell:
         deadline_ms = self.coordinator.next_deadline_ms()
         if deadline_ms is None or deadline_ms > now_ms:
             return None
-        return [*self._take(None, self.coordinator.fire_timers(now_ms=now_ms)), *self.settle(now_ms)][0][1]
+        return [
+            *self._take(None, self.coordinator.fire_timers(now_ms=now_ms + self.time_of_day_offset_ms, timer_ms=now_ms)),
+            *self.settle(now_ms),
+        ][0][1]
+
+    def _handle(self, command: Command, timer_ms: int) -> Effects:
+        return self.coordinator.handle(command, now_ms=timer_ms + self.time_of_day_offset_ms, timer_ms=timer_ms)
 
     def begin_loading(self) -> None:
         """A fresh coordinator reads the log; it serves nobody yet, and what was not stored is lost."""

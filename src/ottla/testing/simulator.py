@@ -48,6 +48,8 @@ PROTOCOLS = (("range",), ("range", "other"), ("other", "range"))
 STANDALONE = "standalone"
 RETENTIONS_MS = (5_000, 20_000, 7 * 24 * 60 * 60 * 1000)
 EXPIRY_INTERVAL_MS = 3_000
+CLOCK_JUMPS_AFTER_MS_MAX = 60_000
+HOUR_MS = 60 * 60 * 1000
 Make = Callable[[GroupSettings], Coordinator]
 
 
@@ -79,6 +81,7 @@ class Simulation:
         self.now_ms = 0
         self.partitions: Mapping[str, int] = {"flights": 6, "weather": 3}
         self._dice = random.Random(seed)
+        self._clock_dice = random.Random(f"clock {seed}")
         settings = GroupSettings(
             group_initial_rebalance_delay_ms=self._dice.choice((0, 0, 500)), offsets_retention_ms=self._dice.choice(RETENTIONS_MS)
         )
@@ -151,6 +154,9 @@ class Simulation:
             self.later(self._dice.randrange(3_000), lambda number=number: self._add_member(number))  # type: ignore[misc]
         self.later(self._dice.randrange(2_000), self._bad_luck)
         self.later(EXPIRY_INTERVAL_MS, self._expire)
+        if self._shell.coordinator.registry.settings.offsets_retention_ms > BAD_TIMES_MS:
+            # Offsets grow old by the time of day: only where none does within hours is it known what must stay.
+            self.later(self._clock_dice.randrange(CLOCK_JUMPS_AFTER_MS_MAX), self._jump_clock)
         self._until(BAD_TIMES_MS, lambda: False)
         self._bad_times = False
         for member in self._members:
@@ -232,6 +238,13 @@ class Simulation:
         elif member is not None:
             self._befall(member, what)
         self.later(self._dice.randrange(500, 8_000), self._bad_luck)
+
+    def _jump_clock(self) -> None:
+        """The time of day is set, forward or back; no timer may notice."""
+        if self._bad_times:
+            self._shell.time_of_day_offset_ms += self._clock_dice.choice((-HOUR_MS, HOUR_MS))
+            self._say(f"the time of day is {self._shell.time_of_day_offset_ms} ms ahead")
+            self.later(self._clock_dice.randrange(CLOCK_JUMPS_AFTER_MS_MAX), self._jump_clock)
 
     def _befall(self, member: SimMember, what: str) -> None:
         if what == "freeze":
@@ -366,11 +379,12 @@ class Simulation:
         self._note(effects, command)
         if isinstance(command, ExpireOffsets):
             self._expirations += len(effects.records)
-            self._oracle.expired(effects, self.now_ms)
+            self._oracle.expired(effects, self.now_ms + self._shell.time_of_day_offset_ms)
         if self._shell.coordinator.status.value == "resigned":
             self._oracle.resigned(effects)
         else:
             self._oracle.stepped(effects)
+            self._oracle.timed(self.now_ms)
         for reply in effects.replies:
             answer = self._answers.pop(reply.to, None)
             if answer is not None:

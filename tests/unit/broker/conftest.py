@@ -50,11 +50,17 @@ class Api:
     def __init__(self, config: dict[str, str] | None = None, files: MemoryFiles | None = None, brokers: int = 1) -> None:
         self.runner = asyncio.Runner()
         self.now_ms = 1_700_000_000_000
+        self.time_of_day_offset_ms = 0
         self.files = files or MemoryFiles()
-        self.cluster = ClusterState(self.files, BrokerConfig(config, brokers=brokers), brokers=brokers, clock=lambda: self.now_ms)
+        self.cluster = ClusterState(
+            self.files, BrokerConfig(config, brokers=brokers), brokers=brokers, clock=self.time_of_day_ms, timer_clock=lambda: self.now_ms
+        )
         self.node = self.cluster.nodes[1]
         self.node.host, self.node.port = "127.0.0.1", 9092
         self.runner.run(self._open())
+
+    def time_of_day_ms(self) -> int:
+        return self.now_ms + self.time_of_day_offset_ms
 
     async def _open(self) -> None:
         self.cluster.open()

@@ -169,7 +169,7 @@ def test_a_mistake_of_ours_ends_the_connections_of_those_who_wait_and_the_log_is
 def test_a_timer_that_fails_unexpectedly_leaves_nobody_waiting(make_api, monkeypatch) -> None:
     api = make_api({"group.initial.rebalance.delay.ms": "1"})
     loop = coordinator_of_g(api)
-    monkeypatch.setattr(type(loop.coordinator), "fire_timers", lambda _coordinator, now_ms: 1 / 0)
+    monkeypatch.setattr(type(loop.coordinator), "fire_timers", lambda _coordinator, **_times: 1 / 0)
     failed: list[Exception] = []
     join = {"group_id": "g", "session_timeout": 10000, "rebalance_timeout": 10000, "member_id": "", "group_instance_id": "i",
             "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b""}], "reason": None}  # fmt: skip
@@ -294,6 +294,33 @@ def test_offsets_that_are_too_old_go_when_their_time_comes_and_not_before(make_a
     api.runner.run(turns(0.05))
     assert api.ask(9, 7, group_id="g", topics=None, require_stable=False).topics == ()
     assert api.ask(15, 6, groups=["g"], include_authorized_operations=False).groups[0].error_code == 69
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
+def test_sessions_do_not_follow_the_time_of_day(make_api, jump_ms: int) -> None:
+    api = make_api({"group.initial.rebalance.delay.ms": "0"})
+    join = {"session_timeout": 10_000, "rebalance_timeout": 10_000, "member_id": "", "group_instance_id": "i", "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b""}], "reason": None}  # fmt: skip
+    joined = api.ask(11, 9, group_id="g", **join)
+    who = {"group_id": "g", "generation_id": joined.generation_id, "member_id": joined.member_id, "group_instance_id": "i"}
+    plan = [{"member_id": joined.member_id, "assignment": b""}]
+    assert api.ask(14, 5, **who, protocol_type="consumer", protocol_name="range", assignments=plan).error_code == 0
+
+    loop = coordinator_of_g(api)
+
+    def fire_timers() -> None:
+        async def ring() -> None:
+            loop._ring()
+
+        api.runner.run(ring())
+
+    api.time_of_day_offset_ms += jump_ms
+    api.now_ms += 9_999
+    fire_timers()
+    assert api.ask(12, 4, **who).error_code == 0
+    api.now_ms += 10_000
+    fire_timers()
+    assert api.ask(12, 4, **who).error_code == 25
 
 
 def test_a_pass_over_many_offsets_lets_requests_in_between(make_api, monkeypatch) -> None:

@@ -69,7 +69,7 @@ class Member:
         self.is_loaded = False
         """Only the protocol that its group's record keeps is known of it, until it joins again."""
         self.last_seen_ms = now_ms
-        """When it last gave a sign of life: a request of any kind."""
+        """When it last gave a sign of life (a request of any kind), by the clock of the timers."""
         self.session = Timer(SESSION, group_id, member_id)
         self.fenced_id: str | None = None
         """The last member id that was refused because this static member took its place (told once each)."""
@@ -159,16 +159,15 @@ class ClassicGroup:
         self._supported: dict[str, int] = {}
 
     @classmethod
-    def from_registration(cls, group_id: str, value: GroupMetadataValue, *, now_ms: int) -> "ClassicGroup":
+    def from_registration(cls, group_id: str, value: GroupMetadataValue, *, timer_ms: int) -> "ClassicGroup":
         """The group as its record tells it after a restart: Stable if it has members, nobody parked."""
-        group = cls(group_id, now_ms=now_ms)
         # UNKNOWN_MS before version 2 of the record: not now, or what is left of a group would grow young at every restart.
-        group.state_since_ms = value.current_state_timestamp_ms
+        group = cls(group_id, now_ms=value.current_state_timestamp_ms)
         group.generation = value.generation
         group.protocol_type = value.protocol_type or None
         group.protocol = value.protocol
         for registered in value.members:
-            group._insert(_loaded_member(group_id, value.protocol, registered, now_ms))
+            group._insert(_loaded_member(group_id, value.protocol, registered, timer_ms))
         group.leader = value.leader if value.leader in group.members else next(iter(group.members), None)
         group.state = GroupState.STABLE if group.members else GroupState.EMPTY
         group.learn_subscribed_topics()
@@ -328,7 +327,7 @@ def _java_bucket(name: str) -> int:
     return (spread ^ spread >> 16) & 15
 
 
-def _loaded_member(group_id: str, protocol: str | None, value: MemberValue, now_ms: int) -> Member:
+def _loaded_member(group_id: str, protocol: str | None, value: MemberValue, timer_ms: int) -> Member:
     member = Member(
         group_id,
         value.member_id,
@@ -338,7 +337,7 @@ def _loaded_member(group_id: str, protocol: str | None, value: MemberValue, now_
         session_timeout_ms=value.session_timeout_ms,
         rebalance_timeout_ms=value.rebalance_timeout_ms,
         protocols=((protocol or "", value.subscription),),
-        now_ms=now_ms,
+        now_ms=timer_ms,
     )
     member.assignment = value.assignment
     member.is_loaded = True

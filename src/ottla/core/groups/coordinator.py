@@ -87,10 +87,14 @@ class Coordinator:
         """What Kafka puts before each of this coordinator's log lines."""
         return f"[GroupCoordinator id={self.node_id} topic=__consumer_offsets partition={self.partition}] "
 
-    def handle(self, command: Command, *, now_ms: int) -> Effects:
-        """Decide about one command. Raises PeerError, with nothing changed, for strings that no record could hold."""
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+        """Decide about one command. Raises PeerError, with nothing changed, for strings that no record could hold.
+
+        `now_ms` is the time of day, for what is stored and told; `timer_ms` the time of a clock that never jumps, by which timers run,
+        None where one clock is both.
+        """
         assert not self._undecided.holds_up(command), f"{command} came before what it reads was replayed or failed"
-        step = Step(self.registry, now_ms)
+        step = Step(self.registry, now_ms, now_ms if timer_ms is None else timer_ms)
         answer = REQUESTS.get(type(command))
         if answer is None:
             self._take_notice(step, command)  # type: ignore[arg-type]
@@ -102,7 +106,7 @@ class Coordinator:
         """Whether everything that was handed out must be replayed, or have failed, before this command may come."""
         return self._undecided.holds_up(command)
 
-    def beat(self, group_id: str, generation: int, member_id: str, instance_id: str | None, *, now_ms: int) -> ErrorCode | None:
+    def beat(self, group_id: str, generation: int, member_id: str, instance_id: str | None, *, timer_ms: int) -> ErrorCode | None:
         """The answer to a Heartbeat that does no more than start a session anew, which is then done: the same as `handle`'s, at less cost.
 
         None, and nothing is done, when a whole step must decide, or something must be settled before.
@@ -115,8 +119,8 @@ class Coordinator:
             return None
         if instance_id is not None and group.static_members.get(instance_id) != member_id:
             return None
-        member.last_seen_ms = now_ms
-        self.registry.timers.arm(member.session, now_ms + member.session_timeout_ms)
+        member.last_seen_ms = timer_ms
+        self.registry.timers.arm(member.session, timer_ms + member.session_timeout_ms)
         return ANSWERS[group.state].heartbeat
 
     @property
@@ -147,14 +151,14 @@ class Coordinator:
         self._make_simple_group(records.group_id, records.commit_timestamp_ms)
 
     def next_deadline_ms(self) -> int | None:
-        """When `fire_timers` has something to do, None if nothing is due ever."""
+        """When `fire_timers` has something to do, by the clock of the timers; None if nothing is due ever."""
         return self.registry.timers.next_deadline_ms()
 
-    def fire_timers(self, *, now_ms: int) -> Effects:
+    def fire_timers(self, *, now_ms: int, timer_ms: int | None = None) -> Effects:
         """Fire the earliest timer that is due, and only that one; empty effects if none is."""
         assert self._undecided.count == 0, "a timer came before the last step was replayed or failed"
-        step = Step(self.registry, now_ms)
-        timer = self.registry.timers.pop_due(now_ms)
+        step = Step(self.registry, now_ms, now_ms if timer_ms is None else timer_ms)
+        timer = self.registry.timers.pop_due(step.timer_ms)
         if timer is not None:
             self._fire(step, timer)
         return self._decided(step)

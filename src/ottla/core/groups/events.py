@@ -60,7 +60,7 @@ def reason_or_default(client_reason: str | None) -> str:
 def silence_of(step: Step, member: Member) -> dict[str, int]:
     """The evidence that every lost member leaves: how long it had been silent, and how long it may be."""
     return {
-        "last_heartbeat_age_ms": step.now_ms - member.last_seen_ms,
+        "last_heartbeat_age_ms": step.timer_ms - member.last_seen_ms,
         "session_timeout_ms": member.session_timeout_ms,
         "rebalance_timeout_ms": member.rebalance_timeout_ms,
     }

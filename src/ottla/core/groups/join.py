@@ -149,7 +149,7 @@ def _add(step: Step, group: ClassicGroup, command: JoinGroup, member_id: str) ->
         session_timeout_ms=command.session_timeout_ms,
         rebalance_timeout_ms=command.rebalance_timeout_ms,
         protocols=command.protocols,
-        now_ms=step.now_ms,
+        now_ms=step.timer_ms,
     )
     member.is_new = True
     if group.initial_remaining_ms is not None:
@@ -193,7 +193,7 @@ def _join_existing(step: Step, group: ClassicGroup, command: JoinGroup) -> None:
         _update(step, group, member, command, cause, text)
     else:
         # The answer was lost: the same member says the same again, and gets the same generation.
-        member.last_seen_ms = step.now_ms
+        member.last_seen_ms = step.timer_ms
         step.reply(command.reply_to, joined_result(group, member))
 
 
@@ -204,7 +204,7 @@ def _update(step: Step, group: ClassicGroup, member: Member, command: JoinGroup,
     is_told = says_more or not answers_the_call
     evidence = {**silence_of(step, member), **change} if is_told else {}
     group.update(member, command.protocols, command.session_timeout_ms, command.rebalance_timeout_ms)
-    member.last_seen_ms = step.now_ms
+    member.last_seen_ms = step.timer_ms
     superseded = group.park_join(member, command.reply_to)
     if superseded is not None:
         # Kafka forgets the earlier request; here it is answered, so that no request is left open for ever.

@@ -16,7 +16,7 @@ def finish_loading(step: Step) -> None:
     """Groups with members are Stable, each member's session starts afresh; a group that is over capacity rebalances."""
     durable = step.registry.durable
     for group_id, value in durable.registrations.items():
-        group = ClassicGroup.from_registration(group_id, value, now_ms=step.now_ms)
+        group = ClassicGroup.from_registration(group_id, value, timer_ms=step.timer_ms)
         step.registry.groups[group_id] = group
         tell_unknown_topics(step, group)
         step.log(f"Loaded classic group {group_id} with {len(group.members)} members.")

@@ -210,7 +210,7 @@ def _form_generation(step: Step, group: ClassicGroup) -> None:
         reply_to = group.unpark_join(member)
         if reply_to is not None:
             step.reply(reply_to, joined_result(group, member))
-            member.last_seen_ms = step.now_ms
+            member.last_seen_ms = step.timer_ms
         step.arm(member.session, member.session_timeout_ms)
         member.is_new = False
         group.pending_sync[member.member_id] = None

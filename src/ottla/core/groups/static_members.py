@@ -61,7 +61,7 @@ def _incarnation(step: Step, group: ClassicGroup, command: JoinGroup, old: Membe
         session_timeout_ms=command.session_timeout_ms,
         rebalance_timeout_ms=command.rebalance_timeout_ms,
         protocols=command.protocols,
-        now_ms=step.now_ms,
+        now_ms=step.timer_ms,
     )
     member.assignment = old.assignment
     return member

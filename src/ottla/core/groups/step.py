@@ -60,13 +60,14 @@ NOTHING = Effects()
 
 
 class Step:
-    """Collects `Effects`; `now_ms` is the time of the whole step."""
+    """Collects `Effects`. `now_ms` is the time of day, for records and events; `timer_ms` that of the clock by which timers run."""
 
-    __slots__ = ("_armed", "commit", "events", "log_lines", "now_ms", "records", "registry", "replies")
+    __slots__ = ("_armed", "commit", "events", "log_lines", "now_ms", "records", "registry", "replies", "timer_ms")
 
-    def __init__(self, registry: Registry, now_ms: int) -> None:
+    def __init__(self, registry: Registry, now_ms: int, timer_ms: int) -> None:
         self.registry = registry
         self.now_ms = now_ms
+        self.timer_ms = timer_ms
         self.records: list[GroupRecord] = []
         self.commit: CommittedOffsets | None = None
         """What an OffsetCommit stores, in place of `records`."""
@@ -94,7 +95,7 @@ class Step:
 
     def arm(self, timer: Timer, delay_ms: int) -> None:
         """Let a timer fire in `delay_ms`."""
-        self.registry.timers.arm(timer, self.now_ms + delay_ms)
+        self.registry.timers.arm(timer, self.timer_ms + delay_ms)
         self._armed.append(timer)
 
     def cancel(self, timer: Timer) -> None:
@@ -103,7 +104,7 @@ class Step:
 
     def saw(self, member: Member) -> None:
         """A sign of life: the member's session starts anew."""
-        member.last_seen_ms = self.now_ms
+        member.last_seen_ms = self.timer_ms
         self.arm(member.session, member.session_timeout_ms)
 
     def effects(self) -> Effects:

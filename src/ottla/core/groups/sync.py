@@ -35,7 +35,7 @@ def sync_group(step: Step, command: SyncGroup) -> None:
         step.reply(command.reply_to, _part(group, member.assignment))
         return
     superseded, member.awaiting_sync = member.awaiting_sync, command.reply_to
-    member.last_seen_ms = step.now_ms
+    member.last_seen_ms = step.timer_ms
     if superseded is not None:
         step.reply(superseded, SyncResult(error=ErrorCode.REBALANCE_IN_PROGRESS))
     if group.leader == member.member_id:

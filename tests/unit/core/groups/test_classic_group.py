@@ -201,7 +201,7 @@ def registered(leader: str | None) -> GroupMetadataValue:
 
 @pytest.mark.conformance("GroupMetadataManagerTest.testReplayGroupMetadataRecords")
 def test_a_group_comes_back_from_its_record() -> None:
-    group = ClassicGroup.from_registration("g", registered("m1"), now_ms=100)
+    group = ClassicGroup.from_registration("g", registered("m1"), timer_ms=100)
     assert (group.state, group.generation, group.leader, group.state_since_ms) == (GroupState.STABLE, 7, "m1", 5)
     assert group.members["m1"].protocols == (RANGE,)
     assert group.subscribed_topics == {"flights"}
@@ -209,5 +209,5 @@ def test_a_group_comes_back_from_its_record() -> None:
 
 
 def test_a_leader_that_is_no_member_is_replaced_when_it_comes_back() -> None:
-    assert ClassicGroup.from_registration("g", registered("gone"), now_ms=100).leader == "m1"
-    assert ClassicGroup.from_registration("g", registered(None), now_ms=100).leader == "m1"
+    assert ClassicGroup.from_registration("g", registered("gone"), timer_ms=100).leader == "m1"
+    assert ClassicGroup.from_registration("g", registered(None), timer_ms=100).leader == "m1"

@@ -93,7 +93,7 @@ def test_a_beat_says_what_a_heartbeat_is_answered_or_leaves_it_to_a_step(make_dr
     driver, other = make_driver().in_state(state), make_driver().in_state(state)
     driver.now_ms = other.now_ms = 1_234
     command: Any = parse_command(f"heartbeat {line}", 99)
-    error = driver.shell.coordinator.beat(command.group_id, command.generation, command.member_id, command.instance_id, now_ms=1_234)
+    error = driver.shell.coordinator.beat(command.group_id, command.generation, command.member_id, command.instance_id, timer_ms=1_234)
     answer = other.answer(f"heartbeat {line}").error
     assert error in (None, answer)
     if error is None:
@@ -104,9 +104,9 @@ def test_a_beat_says_what_a_heartbeat_is_answered_or_leaves_it_to_a_step(make_dr
 
 def test_a_beat_waits_for_what_is_undecided_about_its_group(driver: Any) -> None:
     coordinator = driver.in_state("CompletingRebalance").shell.coordinator
-    assert coordinator.beat("g", 2, "m2", None, now_ms=0) is ErrorCode.NONE
+    assert coordinator.beat("g", 2, "m2", None, timer_ms=0) is ErrorCode.NONE
     coordinator.handle(parse_command("sync g m1 gen=2 plan=m1:flights/0", 9), now_ms=0)
-    assert coordinator.beat("g", 2, "m2", None, now_ms=0) is None
+    assert coordinator.beat("g", 2, "m2", None, timer_ms=0) is None
 
 
 def test_a_record_that_nobody_asked_for_is_our_mistake() -> None:

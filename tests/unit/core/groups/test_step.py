@@ -9,11 +9,11 @@ from ottla.core.groups.timers import JOIN, SESSION, Timer
 
 
 def test_a_step_without_effects_is_empty() -> None:
-    assert Step(Registry(GroupSettings()), 5).effects() == Effects()
+    assert Step(Registry(GroupSettings()), 5, 5).effects() == Effects()
 
 
 def test_what_is_collected_comes_out() -> None:
-    step, timer = Step(Registry(GroupSettings()), 5), Timer(JOIN, "g")
+    step, timer = Step(Registry(GroupSettings()), 5, 5), Timer(JOIN, "g")
     step.reply(1, HeartbeatResult(error=ErrorCode.NONE))
     step.log("line")
     step.arm(timer, 10)
@@ -24,7 +24,7 @@ def test_what_is_collected_comes_out() -> None:
 
 
 def test_a_timer_that_is_cancelled_in_the_same_step_is_not_told() -> None:
-    step, timer = Step(Registry(GroupSettings()), 5), Timer(JOIN, "g")
+    step, timer = Step(Registry(GroupSettings()), 5, 5), Timer(JOIN, "g")
     step.arm(timer, 10)
     step.cancel(timer)
     assert step.effects().timers == ()
