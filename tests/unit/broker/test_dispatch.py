@@ -64,3 +64,16 @@ def test_a_small_body_is_decoded_at_once() -> None:
     _, request = read_request(frame(15, 0, (2).to_bytes(4, "big") + b"\0\3abc" * 2), "/")
     assert request.reading is None
     assert request.message.groups == ("abc", "abc")
+
+
+@pytest.mark.parametrize(("key", "version", "elements_max"), [(15, 0, 100_000), (20, 1, 10_000), (13, 3, 10_000), (47, 0, 10_000)])
+def test_an_api_bounds_the_elements_of_a_request(key: int, version: int, elements_max: int) -> None:
+    group = b"" if key in (15, 20) else b"\0\1g"
+    for count, is_refused in ((elements_max, False), (elements_max + 1, True)):
+        _, request = read_request(frame(key, version, group + count.to_bytes(4, "big") + bytes(8) * count), "/")
+        assert request.reading is not None
+        if is_refused:
+            with pytest.raises(PeerError, match=f"more than {elements_max} elements"):
+                next(request.reading)
+        else:
+            next(request.reading)

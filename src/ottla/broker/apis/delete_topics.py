@@ -57,4 +57,4 @@ def _result(name: str | None, topic_id: uuid.UUID | None, error: ErrorCode, mess
     return {"name": name, "topic_id": topic_id, "error_code": error, "error_message": message}
 
 
-API = Api(key=20, versions=range(1, 7), handle=handle)
+API = Api(key=20, versions=range(1, 7), handle=handle, elements_max=10_000)

@@ -64,12 +64,12 @@ def handle(node: "Node", request: Request) -> None:
         task = node.cluster.background.start(_answer_later(node, request, answers, later, committed_only))
         request.gone = lambda: _cancel(task)
     else:
-        _reply(request, answers)
+        _reply(node, request, answers)
 
 
-def _reply(request: Request, answers: _Answers) -> None:
+def _reply(node: "Node", request: Request, answers: _Answers) -> None:
     topics = [{"name": name, "partitions": tuple(partitions.values())} for name, partitions in answers]
-    request.reply({"throttle_time": NO_THROTTLE_MS, "topics": topics})
+    node.cluster.scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "topics": topics}))
 
 
 async def _answer_later(node: "Node", request: Request, answers: _Answers, later: list[_Later], committed_only: bool) -> None:
@@ -78,7 +78,7 @@ async def _answer_later(node: "Node", request: Request, answers: _Answers, later
         for each, one in zip(later, found, strict=True):
             number = each.part.partition_index
             each.partitions[number] = _answer(number, *_visible(node, each, one, committed_only))
-        _reply(request, answers)
+        _reply(node, request, answers)
     except Exception as error:  # noqa: BLE001 - the connection says it in the log
         request.fail(error)
 
@@ -137,4 +137,4 @@ def _epoch_at(log: PartitionLog, offset: int) -> int:
     return known[-1] if known else log.leader_epoch
 
 
-API = Api(key=2, versions=range(1, 12), handle=handle)
+API = Api(key=2, versions=range(1, 12), handle=handle, elements_max=20_000)

@@ -150,4 +150,4 @@ def _one_group(version: int, group: _Group, answer: dict[str, Any]) -> dict[str,
     return {"topics": topics}
 
 
-API = Api(key=9, versions=range(1, 11), handle=handle)
+API = Api(key=9, versions=range(1, 11), handle=handle, elements_max=40_000)
