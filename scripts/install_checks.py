@@ -64,6 +64,12 @@ found = sorted(int(row.value) for row in read.select("value").collect())
 assert found == list(range(1_000)), f"{len(found)} rows"
 spark.stop()
 """
+MAKE_TOPIC = """
+import sys
+from confluent_kafka.admin import AdminClient, NewTopic
+admin = AdminClient({"bootstrap.servers": sys.argv[1]})
+admin.create_topics([NewTopic("target", 2, 1)])["target"].result(10)
+"""
 RUN = ("run", "lag", "--bootstrap-server", "127.0.0.1:9", "--output", "out")
 COPY = ("copy-topic", "source", "target", "--bootstrap-server", "127.0.0.1:9")
 NEEDS_SPARK = (("pipeline", "list"), ("pipeline", "show", "lag"), ("pipeline", *RUN), COPY, ("spark-submit-args",))
@@ -210,9 +216,7 @@ def check_spark(environment: Environment) -> None:
     expect(environment.run("ottla", "spark-submit-args"))
     with environment.broker() as servers:
         environment.python("-c", SPARK, servers, more=more)
-        admin = "import sys; from confluent_kafka.admin import *; AdminClient({'bootstrap.servers': sys.argv[1]})"
-        admin += ".create_topics([NewTopic('target', 2, 1)])['target'].result(10)"
-        environment.python("-c", admin, servers)
+        environment.python("-c", MAKE_TOPIC, servers)
         copied = environment.ottla("copy-topic", "source", "target", "--bootstrap-server", servers, "--cores", "2", more=more)
         if not copied.startswith("1000 messages copied"):
             raise CheckFailed(f"ottla copy-topic said {copied!r}")

@@ -69,7 +69,11 @@ def command(
         )
         try:
             with Console(stderr=True).status(f"copying {source} to {target}"):
-                copied = copy.run(session("ottla-copy-topic", master=f"local[{cores},1]"))
+                spark = session("ottla-copy-topic", master=f"local[{cores},1]")
+                try:
+                    copied = copy.run(spark)
+                finally:
+                    spark.stop()  # or Spark's Python daemon ends with a traceback on stderr
         except (ClientError, CopyError, JavaMissingError) as error:
             raise click.ClickException(str(error)) from error
         except Exception as error:

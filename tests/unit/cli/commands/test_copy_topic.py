@@ -7,10 +7,28 @@ from click.testing import CliRunner
 
 from ottla.cli.main import main
 from ottla.spark import copy_topic, sessions
+from ottla.spark.copy_topic import Copied
 from ottla.spark.copy_writer import CopyError
 from ottla.spark.copying import PARTITIONERS
 
 ARGUMENTS = ["copy-topic", "wide", "narrow", "--bootstrap-server", "h:1"]
+
+
+class Session:
+    """A Spark session that only counts how often it was stopped."""
+
+    stopped = 0
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+
+@pytest.fixture
+def spark(monkeypatch: pytest.MonkeyPatch) -> Session:
+    """What the command takes for Spark."""
+    found = Session()
+    monkeypatch.setattr(sessions, "session", lambda *_arguments, **_options: found)
+    return found
 
 
 class SparkError(Exception):
@@ -31,15 +49,19 @@ def failing(error: Exception) -> Any:
         (SparkError("Job aborted\nottla.spark.copy_writer.CopyError: cannot write\n at x"), "Error: cannot write\n"),
     ],
 )
-def test_what_is_in_the_way_is_one_sentence(monkeypatch: pytest.MonkeyPatch, error: Exception, words: str) -> None:
-    monkeypatch.setattr(sessions, "session", lambda *_arguments, **_options: None)
+def test_what_is_in_the_way_is_one_sentence(monkeypatch: pytest.MonkeyPatch, spark: Session, error: Exception, words: str) -> None:
     monkeypatch.setattr(copy_topic.TopicCopy, "run", failing(error))
     done = CliRunner().invoke(main, ARGUMENTS)
-    assert (done.exit_code, done.output) == (1, words)
+    assert (done.exit_code, done.output, spark.stopped) == (1, words, 1)
 
 
-def test_any_other_failure_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "session", lambda *_arguments, **_options: None)
+def test_spark_is_stopped_after_a_copy(monkeypatch: pytest.MonkeyPatch, spark: Session) -> None:
+    monkeypatch.setattr(copy_topic.TopicCopy, "run", lambda *_: Copied(3, {}))
+    done = CliRunner().invoke(main, ARGUMENTS)
+    assert (done.exit_code, done.stdout, spark.stopped) == (0, "3 messages copied from wide to narrow\n", 1)
+
+
+def test_any_other_failure_is_not_hidden(monkeypatch: pytest.MonkeyPatch, spark: Session) -> None:
     monkeypatch.setattr(copy_topic.TopicCopy, "run", failing(SparkError("out of memory")))
     assert isinstance(CliRunner().invoke(main, ARGUMENTS).exception, SparkError)
 
