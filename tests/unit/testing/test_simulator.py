@@ -10,7 +10,7 @@ from ottla.testing.simulator import MEMBERS_MAX, Simulation, SimulationFailed, s
 class Broken(Coordinator):
     """Every timer is a mistake of ours."""
 
-    def fire_timers(self, *, now_ms: int) -> Effects:
+    def fire_timers(self, *, now_ms: int, timer_ms: int | None = None) -> Effects:
         raise AssertionError("on purpose")
 
 
