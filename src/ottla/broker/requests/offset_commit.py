@@ -60,29 +60,26 @@ def read_offset_commit(data: bytes, at: int, version: int) -> tuple[OffsetCommit
     if version <= 4:
         retention_ms, at = int64(data, at)
     count, at = fields.length(data, at)
-    topics = []
-    total = _few(count)
+    topics: list[AskedTopic] = []
+    total = count
     for _ in range(count):
-        topic, at = _topic(data, at, version, fields, PARTITIONS_MAX - total)
+        if total > PARTITIONS_MAX:
+            break
+        topic, at = _topic(data, at, version, fields)
         total += len(topic.partitions)
         topics.append(topic)
+    if total > PARTITIONS_MAX:
+        raise PeerError(f"an OffsetCommit request with more than {PARTITIONS_MAX} topics and partitions")
     return OffsetCommitRequest(group_id, generation, member_id, instance_id, retention_ms, topics), fields.end(data, at)
 
 
-def _few(count: int, at_most: int = PARTITIONS_MAX) -> int:
-    if count > at_most:
-        raise PeerError(f"an OffsetCommit request with more than {PARTITIONS_MAX} topics and partitions")
-    return count
-
-
-def _topic(data: bytes, at: int, version: int, fields: Fields, partitions_max: int) -> tuple[AskedTopic, int]:
+def _topic(data: bytes, at: int, version: int, fields: Fields) -> tuple[AskedTopic, int]:
     key: str | bytes
     if version >= FIRST_VERSION_WITH_TOPIC_IDS:
         key, at = data[at : at + 16], at + 16
     else:
         key, at = fields.text(data, at)
     count, at = fields.length(data, at)
-    _few(count, partitions_max)
     flexible = version >= FIRST_FLEXIBLE_VERSION
     head = _OLD if version <= 5 else _FLEXIBLE if flexible else _WITH_EPOCH
     columns = _of_one_size(data, at, count, head, flexible) if count > 1 else None
