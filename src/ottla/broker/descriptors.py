@@ -19,11 +19,24 @@ log = getLogger("ottla.broker.descriptors")
 OTHERS_MIN: Final = 32
 """For imports, workers, the metrics' listener and the like; an eighth of all where that is more."""
 
+RAISED_MAX: Final = 1024 * 1024
+
 
 def descriptor_limit() -> int | None:
     """The limit of this process (`ulimit -n`), None when there is none."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return None if soft == resource.RLIM_INFINITY else soft
+
+
+def raise_limit() -> None:
+    """Raises the soft limit of this process, which is a broker and no more, to the hard one, as the JVM does for Apache Kafka."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = RAISED_MAX if hard == resource.RLIM_INFINITY else min(hard, RAISED_MAX)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (ValueError, OSError) as error:  # macOS has a lower bound than its hard limit says
+            log.info("the limit of open files stays %d: %s", soft, error)
 
 
 def check_limit(limit: int | None) -> None:

@@ -2,11 +2,21 @@
 
 import asyncio
 import errno
+import resource
 import socket
 
 import pytest
 
-from ottla.broker.descriptors import OTHERS_MIN, Descriptors, check_limit, connections_max, descriptor_limit, limit_accept_errors
+from ottla.broker.descriptors import (
+    OTHERS_MIN,
+    RAISED_MAX,
+    Descriptors,
+    check_limit,
+    connections_max,
+    descriptor_limit,
+    limit_accept_errors,
+    raise_limit,
+)
 from ottla.core.config import ConfigError
 
 
@@ -73,3 +83,26 @@ def test_a_loop_that_cannot_accept_says_so_once_a_minute(caplog: pytest.LogCaptu
     loop.call_exception_handler({"message": "another one", "exception": ZeroDivisionError()})
     loop.close()
     assert [message.partition(":")[0] for message in caplog.messages] == ["connections are not accepted", "another one"]
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "raised"),
+    [(1024, 4096, (4096, 4096)), (1024, -1, (RAISED_MAX, -1)), (1024, RAISED_MAX * 2, (RAISED_MAX, RAISED_MAX * 2)), (1024, 1024, None)],
+)
+def test_a_broker_of_its_own_process_raises_its_limit(
+    soft: int, hard: int, raised: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _which, limits: given.append(limits))
+    raise_limit()
+    assert given == ([] if raised is None else [raised])
+
+
+def test_a_limit_that_cannot_be_raised_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_which: int, _limits: tuple[int, int]) -> None:
+        raise ValueError("not allowed to raise maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (256, -1))
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    raise_limit()
