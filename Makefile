@@ -6,6 +6,9 @@ export JAVA_HOME = $(shell sh scripts/java-home.sh)
 # Four workers: much of the suite's time is waiting for clients, and the smallest machine we care for has two cores.
 PYTEST := $(BIN)/python -m pytest -n 4
 
+# Compiled before the tests start: in a new checkout, each of the workers would compile all of it, at the same time.
+KERNELS := warm cleaning group_loading
+
 .PHONY: all setup java demo test install-test check bench sim soak fuzz kill-tests scenarios docs
 
 all: check test
@@ -27,6 +30,7 @@ demo: setup java
 # Without a Java, the tests that need one are skipped, each with its reason.
 test: setup
 	@sh scripts/ensure-java.sh || echo 'Tests that need Java are skipped.' >&2
+	@for module in $(KERNELS); do $(BIN)/python -c "from ottla.columnar.$$module import warm_up; warm_up()" & done; wait
 	$(PYTEST) $(ARGS)
 
 # The wheel in fresh virtual environments, a row each; ROW="3.12 spark" for some of them.
