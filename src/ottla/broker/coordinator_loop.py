@@ -12,17 +12,19 @@ from ottla.broker.partitions import Partition
 from ottla.broker.turn import Turn
 from ottla.core.errors import ErrorCode, PeerError, StorageError
 from ottla.core.groups.commands import AppendFailed, Command, ExpireOffsets, FinishLoading, ForgetTopics, Resign
+from ottla.core.groups.committed import CommittedOffsets
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import Effects, Reply
 from ottla.core.groups.log_fold import LoadedGroups
 from ottla.core.groups.offset_frames import frame_records
 from ottla.core.model import GroupEvent
+from ottla.core.records.batch import HEADER_BYTES
 from ottla.core.text import printable
 
 log = logging.getLogger("ottla.broker.coordinator")
 
 SHARED_BYTES_MAX = 1024 * 1024
-"""As soon as so much is to be appended, it is."""
+"""As soon as so much is to be appended, it is; earlier where the topic's `max.message.bytes` is smaller."""
 NOTICES = frozenset({ExpireOffsets, FinishLoading, ForgetTopics, Resign})
 
 
@@ -116,7 +118,7 @@ class CoordinatorLoop:
         section, count = b"".join(self._framed), self._framed_count
         self._framed, self._framed_bytes, self._framed_count = [], 0, 0
         try:
-            self._append(section, count)
+            self._append(section, count, bytes_max=self._bytes_max(steps))
         except StorageError as error:
             self.partition.report(error)
             for step in steps:
@@ -170,14 +172,18 @@ class CoordinatorLoop:
         if not effects.records:
             self._tell(effects)
             return
+        framed = frame_records(effects.records, self._framed_count)
+        bytes_max = min(SHARED_BYTES_MAX, self.partition.log.settings.max_message_bytes - HEADER_BYTES)
+        if self._framed_count and self._framed_bytes + len(framed) > bytes_max:
+            self.settle()
+            framed = frame_records(effects.records, 0)
         if not self._unsettled:
             self._turn.settle_later(self.settle)
-        framed = frame_records(effects.records, self._framed_count)
         self._unsettled.append(effects)
         self._framed.append(framed)
         self._framed_bytes += len(framed)
         self._framed_count += len(effects.records)
-        if self._framed_bytes >= SHARED_BYTES_MAX:
+        if self._framed_bytes >= bytes_max:
             self.settle()
 
     def _tell(self, effects: Effects) -> None:
@@ -189,8 +195,15 @@ class CoordinatorLoop:
         if effects.events:
             self._publish(effects.events)
 
-    def _append(self, section: bytes, count: int) -> None:
-        self.partition.log.append_framed(section, count, now_ms=self._clock(), codec=self._settings.offsets_topic_codec)
+    def _bytes_max(self, steps: list[Effects]) -> int | None:
+        """How large a batch may be. Many tombstones go into one, whatever their size: nobody could be told that they are too many."""
+        records = steps[0].records
+        is_bounded = len(steps) > 1 or len(records) == 1 or isinstance(records, CommittedOffsets)
+        return self.partition.log.settings.max_message_bytes if is_bounded else None
+
+    def _append(self, section: bytes, count: int, *, bytes_max: int | None) -> None:
+        codec = self._settings.offsets_topic_codec
+        self.partition.log.append_framed(section, count, now_ms=self._clock(), codec=codec, bytes_max=bytes_max)
         # What a reply says must be as durable as the topic's settings ask for; a coordinator has nobody to let wait meanwhile.
         self.partition.make_durable()
 

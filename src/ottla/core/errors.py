@@ -22,6 +22,14 @@ class NotTried(StorageError):
     """A file could not even be opened, since too many are open: nothing is wrong with it, and later it may go well."""
 
 
+class BatchTooLarge(StorageError):
+    """A batch was not written: it is larger than the topic's `max.message.bytes`."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.code = ErrorCode.MESSAGE_TOO_LARGE
+
+
 class ErrorCode(IntEnum):
     """Kafka's error codes by their names on the wire (`org.apache.kafka.common.protocol.Errors`)."""
 

@@ -214,9 +214,9 @@ class PartitionLog:
         batch = encode_batch([record._replace(offset=number) for number, record in enumerate(records)], codec=codec)
         return self._store(memoryview(batch), [next(header for _, header in split_batches(batch))], now_ms)
 
-    def append_framed(self, section: bytes, count: int, *, now_ms: int, codec: Codec = Codec.NONE) -> Appended:
-        """As `append_records`, for `count` records that are framed already: numbered from 0, and all of the time `now_ms`."""
-        batch, header = frame_batch(section, count, timestamp_ms=now_ms, codec=codec)
+    def append_framed(self, section: bytes, count: int, *, now_ms: int, codec: Codec, bytes_max: int | None = None) -> Appended:
+        """As `append_records`, for framed records, numbered from 0 and all of the time `now_ms`. Raises BatchTooLarge over `bytes_max`."""
+        batch, header = frame_batch(section, count, timestamp_ms=now_ms, codec=codec, bytes_max=bytes_max)
         return self._store(memoryview(batch), [header], now_ms)
 
     def _store(self, view: memoryview, headers: list[BatchHeader], now_ms: int) -> Appended:

@@ -1,6 +1,7 @@
 """The shell of a coordinator: append before reply, one more command when the append fails, timers that ring."""
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ def test_a_reply_goes_out_only_after_its_records_are_in_the_log(api, make_api) -
             include_topic_authorized_operations=False)  # fmt: skip
     loop = coordinator_of_g(api)
     append, reply = loop._append, loop._reply
-    loop._append = lambda section, count: (order.append("append"), append(section, count))
+    loop._append = lambda *what, **how: (order.append("append"), append(*what, **how))
     loop._reply = lambda answer: (order.append("reply"), reply(answer))
     commit(api)
     assert order == ["append", "reply"]
@@ -44,7 +45,7 @@ def test_a_failed_append_is_told_to_the_client_and_nothing_is_kept(api) -> None:
     loop = coordinator_of_g(api)
     working = loop._append
 
-    def full(_section, _count) -> None:
+    def full(_section, _count, *, bytes_max) -> None:
         raise StorageError("the disk is full")
 
     loop._append = full
@@ -122,7 +123,7 @@ def test_a_failed_append_is_told_to_everybody_who_shared_it(api) -> None:
     assert commit(api) == 0
     loop = coordinator_of_g(api)
 
-    def full(_section, _count) -> None:
+    def full(_section, _count, *, bytes_max) -> None:
         raise StorageError("the disk is full")
 
     loop._append = full
@@ -149,7 +150,7 @@ def test_a_mistake_of_ours_ends_the_connections_of_those_who_wait_and_the_log_is
     make_topic(api)
     assert commit(api) == 0
     loop = coordinator_of_g(api)
-    loop._append = lambda section, count: 1 / 0
+    loop._append = lambda *_, **__: 1 / 0
     join = {"group_id": "h", "session_timeout": 10000, "rebalance_timeout": 10000, "member_id": "", "group_instance_id": "i",
             "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b""}], "reason": None}  # fmt: skip
     join["group_id"] = next(name for name in map(str, range(1000)) if api.node.groups.partition_of(name) == loop.coordinator.partition)
@@ -195,6 +196,23 @@ def test_much_is_appended_at_once(api, monkeypatch) -> None:
     counts = [header.record_count for header, _ in coordinator_of_g(api).partition.log.read_batches(1)]
     assert sum(counts) == 20
     assert 3 < len(counts) < 20
+
+
+def test_no_batch_is_larger_than_the_topic_allows_and_what_alone_is_too_large_alone_fails(api) -> None:
+    make_topic(api)
+    assert commit(api) == 0
+    log = coordinator_of_g(api).partition.log
+    log.settings = dataclasses.replace(log.settings, max_message_bytes=300)
+    large = commit_frame(99)
+    large["topics"][0]["partitions"][0]["committed_metadata"] = "x" * 300
+    frames = [commit_frame(offset) for offset in range(6)]
+    answers = ask_in_one_turn(api, [(8, 8, frame) for frame in (*frames[:3], large, *frames[3:])])
+    assert [answer.topics[0].partitions[0].error_code for answer in answers] == [0, 0, 0, -1, 0, 0, 0]
+    headers = [header for header, _ in log.read_batches(1)]
+    assert max(header.size_bytes for header in headers) <= 300
+    assert sum(header.record_count for header in headers) == 6
+    assert 2 <= len(headers) < 6
+    assert commit(api) == 0
 
 
 def test_a_session_that_ends_rings_the_loop(make_api) -> None:

@@ -132,10 +132,10 @@ def test_everybody_is_answered_and_memory_is_what_the_log_says(make_api, monkeyp
     stress = Stress(seed, make_api)
     append = CoordinatorLoop._append
 
-    def may_fail(loop: CoordinatorLoop, section: bytes, count: int) -> None:
+    def may_fail(loop: CoordinatorLoop, section: bytes, count: int, *, bytes_max: int | None) -> None:
         if stress.appends_fail and stress.dice.random() < 0.5:
             raise StorageError("the disk is full")
-        append(loop, section, count)
+        append(loop, section, count, bytes_max=bytes_max)
 
     monkeypatch.setattr(CoordinatorLoop, "_append", may_fail)
     stress.api.runner.run(stress.run())

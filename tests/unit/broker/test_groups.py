@@ -203,7 +203,7 @@ def test_a_mistake_in_one_coordinator_keeps_nothing_else_from_going_on(make_api,
     one, other = group_in(0, 2), group_in(1, 2)
     for group in (one, other):
         assert commit(api, group, "t", 5) == ErrorCode.NONE
-    api.node.groups.loop(0)._append = lambda *_: 1 / 0
+    api.node.groups.loop(0)._append = lambda *_, **__: 1 / 0
     api.ask(20, 5, timeout=1000, topic_names=["t"])
     assert committed(api, other) == {}
     assert "__consumer_offsets-0: its groups are not served: division by zero" in caplog.text

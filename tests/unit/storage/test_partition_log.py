@@ -9,10 +9,10 @@ from uuid import UUID
 
 import pytest
 
-from ottla.core.errors import ErrorCode, StorageError
+from ottla.core.errors import BatchTooLarge, ErrorCode, StorageError
 from ottla.core.model import Header, Record
 from ottla.core.records.batch import decode_batch, encode_batch, read_header, seal, split_batches
-from ottla.core.records.compression import GZIP
+from ottla.core.records.compression import GZIP, NONE
 from ottla.core.records.record import encode_records
 from ottla.storage.files import Files, OsFiles
 from ottla.storage.memory_files import MemoryFiles
@@ -470,7 +470,19 @@ def test_records_that_are_framed_already_are_appended_as_a_batch() -> None:
     log = PartitionLog(MemoryFiles(), "t-0", LogSettings())
     records = [Record(number, 5, b"k", b"v") for number in range(3)]
     log.append_records(records, now_ms=5)
-    log.append_framed(bytes(encode_records(records, base_offset=0, base_timestamp_ms=5)), 3, now_ms=5)
+    log.append_framed(bytes(encode_records(records, base_offset=0, base_timestamp_ms=5)), 3, now_ms=5, codec=NONE)
     stored = bytes(log.read(3, 10_000))
     assert [record.offset for record in decode_batch(stored)] == [3, 4, 5]
     assert log.log_end_offset == 6
+
+
+def test_records_that_are_framed_already_and_more_than_a_batch_may_hold_are_not_written() -> None:
+    log = PartitionLog(MemoryFiles(), "t-0", LogSettings())
+    section = bytes(encode_records([Record(0, 5, b"k", b"v" * 500)], base_offset=0, base_timestamp_ms=5))
+    size = 61 + len(section)
+    with pytest.raises(BatchTooLarge) as raised:
+        log.append_framed(section, 1, now_ms=5, codec=NONE, bytes_max=size - 1)
+    assert (raised.value.code, log.log_end_offset) == (ErrorCode.MESSAGE_TOO_LARGE, 0)
+    log.append_framed(section, 1, now_ms=5, codec=GZIP, bytes_max=200)
+    log.append_framed(section, 1, now_ms=5, codec=NONE, bytes_max=size)
+    assert log.log_end_offset == 2

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from ottla.core.errors import PeerError
+from ottla.core.errors import BatchTooLarge, PeerError
 from ottla.core.model import Record
 from ottla.core.records.compression import NONE, Codec, compress, decompress
 from ottla.core.records.record import encode_records, iter_records
@@ -171,10 +171,17 @@ def encode_batch(
     return join_batch(header, section)
 
 
-def frame_batch(section: bytes, count: int, *, timestamp_ms: int, codec: Codec = NONE) -> tuple[bytearray, BatchHeader]:
-    """One batch of a broker's own `count` records, framed already and all of one time, and its header; the same as `encode_batch`'s."""
+def frame_batch(
+    section: bytes, count: int, *, timestamp_ms: int, codec: Codec = NONE, bytes_max: int | None = None
+) -> tuple[bytearray, BatchHeader]:
+    """One batch of a broker's own `count` records, framed already and all of one time, and its header; the same as `encode_batch`'s.
+
+    Raises BatchTooLarge when it is larger than `bytes_max`.
+    """
     if codec is not NONE:
         section = compress(codec, section)
+    if bytes_max is not None and HEADER_BYTES + len(section) > bytes_max:
+        raise BatchTooLarge(f"a batch of {HEADER_BYTES + len(section)} bytes is not written: max.message.bytes is {bytes_max}")
     length = BATCH_LENGTH_MIN + len(section)
     batch = bytearray(HEADER_BYTES)
     fields = (codec, count - 1, timestamp_ms, timestamp_ms, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, count)
