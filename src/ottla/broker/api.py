@@ -20,6 +20,8 @@ NO_THROTTLE_MS = 0
 _SIZE_BYTES = 4
 _HEAD = Struct(">ii")
 _FLEXIBLE_HEAD = Struct(">iix")
+SHARED_BYTES_MAX = 1024 * 1024
+"""A larger frame has a buffer of its own, which the server does not use again."""
 OPERATIONS_NOT_ASKED_FOR = -(2**31)
 
 
@@ -76,6 +78,10 @@ class Request:
     def data(self) -> bytes:
         """All bytes of the request, header and all: a copy, for who reads small things one by one."""
         return bytes(self.buffer)
+
+    def own_buffer(self) -> memoryview:
+        """The request's bytes, for a handler that needs them after it has returned."""
+        return self.buffer if len(self.buffer) > SHARED_BYTES_MAX else memoryview(bytearray(self.buffer))
 
     def reply(self, values: Mapping[str, Any]) -> None:
         """Answers with the fields of all versions as nested dicts; those that this version lacks are left out."""

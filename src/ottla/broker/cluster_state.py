@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
 
@@ -60,6 +60,7 @@ class ClusterState:
         clock: Callable[[], int] = now_ms,
         timer_clock: Callable[[], int] = monotonic_ms,
         on_group_event: Callable[[GroupEvent], None] | None = None,
+        opening_executor: Executor | None = None,
     ) -> None:
         self.config = config
         self.clock = clock
@@ -75,7 +76,7 @@ class ClusterState:
         self.catalogue = Catalogue(tuple(range(config.node_id, config.node_id + brokers)), config.text)
         checkpoints, removals = OffsetCheckpoints(files), Removals(files)
         self._checkpoints = checkpoints
-        self.partitions = Partitions(files, self.catalogue, clock, checkpoints, removals)
+        self.partitions = Partitions(files, self.catalogue, clock, checkpoints, removals, opening_executor)
         self.log_manager = LogManager(files, config, self.catalogue, self.partitions, checkpoints, removals, clock)
         self.cleaner = LogCleaner(files, config, self.catalogue, self.partitions, self.log_manager, clock)
         log_directory = files.absolute("").rstrip("/") if isinstance(files, OsFiles) else "memory"
@@ -144,12 +145,14 @@ class ClusterState:
         self.log_manager.mark_clean()
 
     def delete_topic(self, name: str) -> Refused | None:
-        """Deletes a topic with its files and its committed offsets; `deletions.write` is to follow. Raises StorageError."""
+        """Deletes a topic with its files and its committed offsets; `deletions.write` and `partitions.when_moved` are to follow.
+
+        Raises StorageError.
+        """
         records = self.catalogue.delete_topic(name)
         if isinstance(records, Refused):
             return records
         topic = self.catalogue.topics[name]
-        self.partitions.check_deletable(topic)
         self._catalogue_log.append(records)
         for node in self.nodes.values() if name == CONSUMER_OFFSETS else ():
             node.groups.drop()

@@ -87,7 +87,9 @@ class DirectoryWatch(Watch):
         return seen is None or seen.end_offset != each.log_end_offset
 
     def _judge(self, each: PartitionLog, file: str, identity: Identity | None, partition: Partition | None) -> None:
-        """The loop has the log again: a file that the broker itself renamed meanwhile is not the active one any more."""
+        """The loop has the log again: a file that the broker itself renamed meanwhile is not the active one any more, or of no topic."""
+        if partition is not None and partition.deleted:
+            return
         if each.active_file != file or each.failure is not None:
             return
         seen = self._seen.get(each)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 # Key, version, correlation id, length of the client id.
 _HEADER = Struct(">hhih")
-SHARED_BYTES_MAX = 1024 * 1024
-"""A larger frame has a buffer of its own, which the server does not use again."""
 
 
 @cache
@@ -62,8 +60,7 @@ def read_request(frame: memoryview, client_host: str) -> tuple[Api, Request]:
         if len(frame) - request.body_at <= AT_ONCE_BYTES_MAX:
             request.message = request_decoder(key, version)(frame, request.body_at)
         else:
-            body = memoryview(bytes(frame)) if len(frame) <= SHARED_BYTES_MAX else frame
-            request.reading = read_in_pieces(key, version, body, request.body_at, api.elements_max)
+            request.reading = read_in_pieces(key, version, request.own_buffer(), request.body_at, api.elements_max)
     return api, request
 
 

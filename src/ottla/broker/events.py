@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 
 from ottla.broker.event_json import event_json
-from ottla.broker.partitions import Partitions
+from ottla.broker.partitions import NotOpen, Partitions
 from ottla.broker.topics import Topics
 from ottla.core.catalogue.catalogue import GROUP_EVENTS
 from ottla.core.catalogue.resource_configs import Refused
@@ -49,6 +49,10 @@ class GroupEvents:
             return
         try:
             self._append(events)
+        except NotOpen as error:  # the first events after a start: all that come meanwhile are written together
+            self._pending = events
+            error.opening.add_done_callback(lambda _: self.flush())
+            return
         except StorageError as error:
             log.error("%d group events are lost: %s", len(events), error)
         for listener in self._listeners:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.api import Request
 from ottla.broker.coordinator_loop import CoordinatorLoop
 from ottla.broker.group_loading import load_groups
-from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS
+from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS, Topic
 from ottla.core.catalogue.resource_configs import Refused
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import ErrorCode, StorageError
@@ -59,7 +59,14 @@ class Groups:
         return topic if isinstance(topic, Refused) else coordinator_partition(group_id, len(topic.leaders))
 
     def take(self, numbers: Sequence[int]) -> None:
-        """Coordinates the groups of offsets partitions, once their logs are read."""
+        """Coordinates the groups of offsets partitions, once their logs are opened and read."""
+        topic = self._node.cluster.topics.get(CONSUMER_OFFSETS)
+        unopened = [number for number in numbers if topic and not self._node.cluster.partitions.is_ready(topic, number)]
+        if topic and unopened:
+            # All of them are read at the same time: how they are read depends on their sizes together.
+            opening = asyncio.get_running_loop().create_task(self._open_and_take(topic, list(numbers), unopened))
+            self._loading.update(dict.fromkeys(numbers, opening))
+            return
         taken = [loop for number in numbers if (loop := self._take(number)) is not None]
         log_bytes = sum(loop.partition.log.size_bytes for loop in taken)
         for loop in taken:
@@ -68,6 +75,14 @@ class Groups:
             else:
                 number = loop.coordinator.partition
                 self._loading[number] = asyncio.get_running_loop().create_task(self._load(number, loop, log_bytes))
+
+    async def _open_and_take(self, topic: Topic, numbers: Sequence[int], unopened: Sequence[int]) -> None:
+        await self._node.cluster.partitions.open_all([(topic, number) for number in unopened])
+        mine = [number for number in numbers if self._loading.get(number) is asyncio.current_task()]
+        for number in mine:
+            del self._loading[number]
+        if self._topics.get(CONSUMER_OFFSETS) is topic and self._node.is_alive:
+            self.take([number for number in mine if self._node.leads(topic, number)])
 
     def _take(self, number: int) -> CoordinatorLoop | None:
         """A coordinator that has not read its log yet, None when that cannot be opened."""
@@ -130,11 +145,13 @@ class Groups:
             with suppress(Exception):  # `_is_broken` has said it; whatever is going on here must go on
                 loop.close()
             self._loops.pop(number, None)
+        else:
+            self._loading.pop(number, None)  # its log was not opened yet
 
     def loop(self, number: int) -> CoordinatorLoop | None:
         """The coordinator of an offsets partition; None when another broker leads it, or its log could not be read."""
         loop = self._loops.get(number)
-        if loop is None and self._leads(number) and self._retry_at_ms.get(number, 0) <= self._node.cluster.clock():
+        if loop is None and self._leads(number) and number not in self._loading and self._may_retry(number):
             self.take([number])
             loop = self._loops.get(number)
         return loop
@@ -168,7 +185,7 @@ class Groups:
                 loop.run(command)
             else:
                 assert isinstance(command, GroupRequest), "the broker's own notices go to its own coordinators"
-                self._refuse(command, leads=self._leads(number))
+                self._refuse(command, number)
         except Exception:
             self._waiting.pop(getattr(command, "reply_to", 0), None)
             raise
@@ -185,19 +202,24 @@ class Groups:
 
     def drop(self) -> None:
         """The broker stops, or the offsets topic itself was deleted: every coordinator resigns."""
-        for number in list(self._loops):
+        for number in {*self._loops, *self._loading}:
             self.resign(number)
+
+    def _may_retry(self, number: int) -> bool:
+        return self._retry_at_ms.get(number, 0) <= self._node.cluster.clock()
 
     def _leads(self, number: int) -> bool:
         topic = self._node.cluster.topics.get(CONSUMER_OFFSETS)
         return topic is not None and self._node.leads(topic, number)
 
-    def _refuse(self, command: GroupRequest, *, leads: bool) -> None:
-        if leads:
-            result: Result | None = error_result(command, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        else:
+    def _refuse(self, command: GroupRequest, number: int) -> None:
+        if not self._leads(number):
             result = refusal(command, CoordinatorStatus.RESIGNED, self._settings)
-        assert result is not None, "who has resigned refuses everything"
+        elif number in self._loading:
+            result = refusal(command, CoordinatorStatus.LOADING, self._settings)
+        else:
+            result = error_result(command, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        assert result is not None, "neither status lets a group decide"
         self._deliver(Reply(to=command.reply_to, result=result))
 
     def _is_broken(self, loop: CoordinatorLoop, error: Exception) -> None:

@@ -193,26 +193,25 @@ class LogCleaner:
         """The compacted logs, some at a time; `seen` gets the names of all, also of those that cannot be looked at."""
         logs: list[Log] = []
         is_compacted: dict[str, bool] = {}
-        opened = {partition.name for partition in self._partitions.opened()}
         for count, (topic, number) in enumerate(self._partitions.all()):
-            if count % _PER_TURN == _PER_TURN - 1 or (topic.name, number) not in opened:
-                await asyncio.sleep(0)  # opening one takes longer than looking at many
+            if count % _PER_TURN == _PER_TURN - 1:
+                await asyncio.sleep(0)
             if topic.name not in is_compacted:
                 is_compacted[topic.name] = "compact" in str(self._catalogue.parsed_value(topic, "cleanup.policy"))
             if is_compacted[topic.name]:
-                logs += self._log(topic, number, seen)
+                logs += await self._log(topic, number, seen)
             if len(logs) == _PER_TURN:
                 yield logs
                 logs = []
         if logs:
             yield logs
 
-    def _log(self, topic: Topic, number: int, seen: set[TopicPartition]) -> list[Log]:
+    async def _log(self, topic: Topic, number: int, seen: set[TopicPartition]) -> list[Log]:
         """The log, if there is one to work on: one that is offline says so itself."""
         if self._catalogue.topics.get(topic.name) is not topic:
             return []
         try:
-            partition = self._partitions.get(topic, number)
+            partition = await self._partitions.open(topic, number)
         except StorageError:
             return []
         if partition is None or partition.log.failure is not None:

@@ -7,7 +7,7 @@ is decided here. The loop does little at a time: one partition, then whoever els
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.broker.catalogue_log import DIRECTORY as METADATA_DIRECTORY
 from ottla.broker.offset_checkpoints import EVERY_FILE, OffsetCheckpoints
@@ -16,8 +16,10 @@ from ottla.broker.removals import Removals, is_deleted_directory
 from ottla.core.catalogue.catalogue import RESERVED_TOPICS, Catalogue, Topic
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
+from ottla.core.model import TopicPartition
 from ottla.storage.checkpoints import CLEAN_SHUTDOWN_FILE, HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE
 from ottla.storage.files import Files
+from ottla.storage.partition_log import PartitionLog
 
 log = logging.getLogger("ottla.broker.logs")
 
@@ -27,8 +29,19 @@ _SLEEP_S_MAX: Final = 365 * 86_400
 _NAMED_MAX: Final = 10
 _METADATA_INTERVAL_MS: Final = 1000
 """So long after a change of topics or settings the disk may not know that it is durable: then damage of it passes for a torn write."""
+_SEGMENTS_AT_ONCE: Final = 64
+"""Segments of one log that retention renames before the event loop continues with other work."""
 _REST: Final = 4
 """Retention has a fifth of the loop's time at most: it rests so many times as long as it took, partition by partition."""
+
+
+class _Expired(NamedTuple):
+    """What retention took from a log. `must_wait`: a full segment must be synced before more may go."""
+
+    paths: tuple[str, ...]
+    start_offset: int
+    must_wait: bool
+    is_complete: bool
 
 
 class LogManager:
@@ -141,22 +154,21 @@ class LogManager:
         self._files.check_root()
         loop = asyncio.get_running_loop()
         for topic, number in self._partitions.all():
-            if self._catalogue.topics.get(topic.name) is topic:
-                began_s = loop.time()
-                must_wait = self._expire_segments_of(topic, number)
-                await asyncio.sleep(_REST * (loop.time() - began_s))
-                if must_wait:
-                    await self._sync_and_expire(topic, number)
+            began_s = loop.time()
+            must_wait = await self._expire_segments_of(topic, number)
+            await asyncio.sleep(_REST * (loop.time() - began_s))
+            if must_wait:
+                await self._sync_and_expire(topic, number)
 
     async def _sync_and_expire(self, topic: Topic, number: int) -> None:
         """A full segment must be durable before old ones may go: waits for that, then asks once more."""
-        partition = self._partitions.get(topic, number) if self._catalogue.topics.get(topic.name) is topic else None
+        partition = self._partitions.in_use(TopicPartition(topic.name, number))
         if partition is not None:
             partition.grew()
             if partition.syncing is not None:
                 await partition.syncing
             if not partition.deleted:
-                self._expire_segments_of(topic, number)
+                await self._expire_segments_of(topic, number)
 
     async def expire_producers(self) -> None:
         """Forgets idempotent producers that have been silent for producer.id.expiration.ms."""
@@ -164,19 +176,29 @@ class LogManager:
             await asyncio.sleep(0)
             partition.log.expire_producers(self._clock())
 
-    def _expire_segments_of(self, topic: Topic, number: int) -> bool:
+    async def _expire_segments_of(self, topic: Topic, number: int) -> bool:
         """Whether more may go once a full segment is durable."""
-        try:
-            with self._partitions.borrowed(topic, number) as partition_log:
-                paths = partition_log.expire_segments(self._clock())
-                start_offset, must_wait = partition_log.log_start_offset, partition_log.rolled_segments > 0
-        except StorageError as error:
-            log.error("%s-%d: its old segments stay: %s", topic.name, number, error)
-            return False
-        if paths:
-            log.info("%s-%d: old segments are deleted; the log starts at offset %d", topic.name, number, start_offset)
-            self._removals.later(paths, self._catalogue.number_in_force(topic, "file.delete.delay.ms"))
-        return must_wait
+        is_complete = False
+        while not is_complete:
+            if self._catalogue.topics.get(topic.name) is not topic:
+                return False
+            try:
+                expired = await self._partitions.borrow(topic, number, self._expire)
+            except StorageError as error:
+                log.error("%s-%d: its old segments stay: %s", topic.name, number, error)
+                return False
+            if expired.paths:
+                log.info("%s-%d: old segments are deleted; the log starts at offset %d", topic.name, number, expired.start_offset)
+                self._removals.later(expired.paths, self._catalogue.number_in_force(topic, "file.delete.delay.ms"))
+            is_complete = expired.is_complete
+            await asyncio.sleep(0)
+        return expired.must_wait
+
+    def _expire(self, partition_log: PartitionLog) -> _Expired:
+        """Takes some of the old segments out of a log; any thread."""
+        paths = partition_log.expire_segments(self._clock(), segments_max=_SEGMENTS_AT_ONCE)
+        must_wait = partition_log.rolled_segments > 0
+        return _Expired(paths, partition_log.log_start_offset, must_wait, is_complete=not paths or must_wait)
 
     # --- when
 

@@ -1,39 +1,45 @@
 """The partitions of the brokers here: each topic-partition's log, opened at first use; after a crash all of them, before anybody asks.
 
-A partition whose log cannot be opened is offline: asking for it raises StorageError, and it is tried again now and then, off the loop.
+Worker threads open logs (openings.py), for that may take seconds; only a partition that has no files yet is ready at once. A partition
+whose log cannot be opened is offline: asking for it raises StorageError, and it is tried again now and then.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from typing import Any, NamedTuple
-from uuid import UUID, uuid4
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
 
+from ottla.broker.deleted_directories import DeletedDirectories, DeletedTopic
+from ottla.broker.log_loading import Borrowed, Loaded, LogLoader
 from ottla.broker.offset_checkpoints import OffsetCheckpoints
+from ottla.broker.openings import NotOpen, Opening, Openings
 from ottla.broker.partition import Partition
-from ottla.broker.removals import DELETED_DIRECTORY_SUFFIX, Removals
+from ottla.broker.removals import Removals
 from ottla.core.catalogue.catalogue import Catalogue, Topic
 from ottla.core.errors import StorageError
 from ottla.core.model import TopicPartition
-from ottla.storage.checkpoints import METADATA_FILE, decode_partition_metadata, encode_partition_metadata
-from ottla.storage.damage import Loss
 from ottla.storage.files import Files
-from ottla.storage.partition_log import LogSettings, Opened, PartitionLog
+from ottla.storage.partition_log import LogSettings, PartitionLog
 
-__all__ = ["Partition", "Partitions", "log_settings"]
+__all__ = ["NotOpen", "Partition", "Partitions", "log_settings"]
 
 log = logging.getLogger("ottla.broker.partitions")
+T = TypeVar("T")
 
-STRAY_DIRECTORY_SUFFIX = "-stray"
 RETRY_MS = 5_000
 """A partition that could not be opened is tried again so much later."""
 PROGRESS_S = 5
 """Opening or closing everything says how far it is, so often."""
-_NAME_BYTES_MAX = 255
 _NAMED_MAX = 10
+OPENINGS_AT_ONCE: Final = 64
+"""Partitions that one request has opened at a time, so that other requests' partitions need not wait for all of them."""
+_RENEWED_PER_ITERATION: Final = 256
+"""Open logs that take up changed settings before the event loop continues with other work."""
 _SYNC_THREADS = 8
+_OPENING_THREADS = 4
 _CLOSE_THREADS_MIN = 8
 """Closing waits for the disk, not for the processor: more threads than cores make it shorter."""
 
@@ -90,34 +96,43 @@ class Partitions:
     """Every partition that has been used since the start, by name.
 
     After a clean end one is opened when it is first used. The cleaner uses all of compacted topics at its first look and they stay open;
-    retention borrows the others for a moment.
+    retention borrows the others for a moment. `executor`: where logs are opened and directories renamed, instead of in
+    threads of its own.
     """
 
     def __init__(
-        self, files: Files, catalogue: Catalogue, clock: Callable[[], int], checkpoints: OffsetCheckpoints, removals: Removals
+        self,
+        files: Files,
+        catalogue: Catalogue,
+        clock: Callable[[], int],
+        checkpoints: OffsetCheckpoints,
+        removals: Removals,
+        executor: Executor | None = None,
     ) -> None:
-        self._files = files
         self._catalogue = catalogue
         self._clock = clock
         self._checkpoints = checkpoints
-        self._removals = removals
+        self._loader = LogLoader(files, clock, checkpoints)
         self._open: dict[TopicPartition, Partition] = {}
         self._offline: dict[TopicPartition, _Offline] = {}
-        self._on_disk: set[TopicPartition] = set()
-        self._retries: dict[TopicPartition, asyncio.Task[None]] = {}
-        self._losses: dict[TopicPartition, tuple[Loss, ...]] = {}
+        self.unopened: set[TopicPartition] = set()
+        """Partitions that are not open and have files, or had some: `get` has them opened first. Some may belong to no topic any more."""
+        self._settings: dict[str, LogSettings] = {}
+        self._renewed: deque[Partition] = deque()
+        self._renewing: asyncio.Task[None] | None = None
         self._is_closed = False
-        # How many partitions were opened, or tried in vain, where somebody asked for them: a request bounds what it costs the loop.
-        self.openings = 0
         self._executor = ThreadPoolExecutor(_SYNC_THREADS, thread_name_prefix="ottla-sync")
+        executor = executor or ThreadPoolExecutor(_OPENING_THREADS, thread_name_prefix="ottla-opening")
+        self._openings = Openings(executor)
+        self._directories = DeletedDirectories(files, removals, executor, self._moved)
 
     # --- one partition
 
     def get(self, topic: Topic, number: int) -> Partition | None:
-        """The partition, opened if need be; None when the topic has no such number. Raises StorageError when it is offline."""
+        """The partition; None when there is no such number. Raises StorageError when it is offline, NotOpen while it is being opened."""
         partition = self._open.get(TopicPartition(topic.name, number))
         if partition is None and 0 <= number < len(topic.leaders):
-            partition = self._open_now(topic, number)
+            partition = self._not_open(topic, number)
         return partition
 
     def by_name(self, topic: str, number: int) -> Partition | None:
@@ -128,91 +143,99 @@ class Partitions:
             partition = None if known is None else self.get(known, number)
         return partition
 
-    def _open_now(self, topic: Topic, number: int) -> Partition:
+    async def open(self, topic: Topic, number: int) -> Partition | None:
+        """As `get`, when the partition is open; None too when its topic was deleted meanwhile."""
+        try:
+            return self.get(topic, number)
+        except NotOpen as error:
+            await asyncio.wait([error.opening])
+        return self.get(topic, number) if self._is_current(topic) else None
+
+    async def open_all(self, wanted: Sequence[tuple[Topic, int]]) -> None:
+        """Returns when each of these partitions is open, offline or gone."""
+        for first in range(0, len(wanted), OPENINGS_AT_ONCE):
+            openings = []
+            for topic, number in wanted[first : first + OPENINGS_AT_ONCE]:
+                try:
+                    self.get(topic, number)
+                except NotOpen as error:
+                    openings.append(error.opening)
+                except StorageError:
+                    continue  # it is offline: who asks for it gets the reason
+            if openings:
+                await asyncio.wait(openings)
+
+    def is_ready(self, topic: Topic, number: int) -> bool:
+        """Whether `get` has an answer at once, be it an error."""
+        name = TopicPartition(topic.name, number)
+        return name not in self.unopened or name in self._offline or self._is_closed
+
+    def _not_open(self, topic: Topic, number: int) -> Partition | None:
         name = TopicPartition(topic.name, number)
         if self._is_closed:
             raise StorageError(f"{name.topic}-{name.partition} is not opened: the broker has stopped")
+        if not self._is_current(topic):
+            return None
         offline = self._offline.get(name)
         if offline is not None:
-            self._try_again_later(topic, number, offline)
+            if self._clock() >= offline.retry_at_ms:
+                self._opening(topic, number)
             raise StorageError(offline.reason)
-        self.openings += 1
-        try:
-            return self._take(name, self._load(topic, number, log_settings(self._catalogue, topic))[0])
-        except StorageError as error:
-            self._set_offline(name, error)
-            raise
+        if name not in self.unopened:
+            return self._take(topic, number, self._loader.new(topic, number, self._settings_of(topic)))
+        raise NotOpen(f"{name.topic}-{name.partition} is being opened: try again", self._opening(topic, number))
 
-    def _load(self, topic: Topic, number: int, settings: LogSettings) -> tuple[PartitionLog, Opened]:
-        """A log that nobody uses yet, opened; any thread: the settings are looked up by who asks, on the loop."""
-        self._files.check_root()
-        directory = f"{topic.name}-{number}"
+    def _opening(self, topic: Topic, number: int) -> "asyncio.Task[None]":
+        """The opening of the partition, begun unless it is under way."""
         name = TopicPartition(topic.name, number)
-        topic_id = UUID(bytes=topic.topic_id)
-        if self._files.exists(directory):
-            self._put_stray_aside(name, directory, topic_id)
-        partition_log = PartitionLog(self._files, directory, settings, topic_id=topic_id, leader_epoch=topic.leader_epochs[number])
-        opened = partition_log.open(
-            self._clock(), log_start_offset=self._checkpoints.log_start(name), recovery_point=self._checkpoints.recovery_point(name)
+        under_way = self._openings.wanted(name)
+        if under_way is not None:
+            return under_way
+        opening = Opening(
+            partial(self._loader.load, topic, number, self._settings_of(topic)),
+            lambda loaded, _: self._loaded(topic, number, loaded),
+            lambda error, _: self._set_offline(topic, number, error),
+            is_wanted=True,
         )
-        self._say_losses(name, opened)
-        return partition_log, opened
+        return self._openings.start(name, opening, after=self._directories.moving(topic.name))
 
-    def _say_losses(self, name: TopicPartition, opened: Opened) -> None:
-        """Once: retention opens what nobody uses again and again."""
-        if self._losses.get(name, ()) != opened.losses:
-            self._losses[name] = opened.losses
-            for loss in opened.losses:
-                log.log(logging.ERROR if loss.was_durable else logging.WARNING, "%s-%d: %s", *name, loss.sentence)
+    def _is_current(self, topic: Topic) -> bool:
+        """Whether the topic was not deleted; another one may have its name."""
+        return self._catalogue.topics.get(topic.name) is topic
 
-    def _put_stray_aside(self, name: TopicPartition, directory: str, topic_id: UUID) -> None:
-        """What an earlier topic of the same name left behind (a crash while it was deleted) is kept under another name, as Kafka does."""
-        metadata = f"{directory}/{METADATA_FILE}"
-        found = decode_partition_metadata(self._files.read_all(metadata)) if self._files.exists(metadata) else None
-        if found is None:
-            # Torn by a power failure, or never written: what lies here under the topic's name is the topic's.
-            self._files.replace(metadata, encode_partition_metadata(topic_id))
-        elif found != topic_id:
-            stray = _renamed(directory, STRAY_DIRECTORY_SUFFIX)
-            self._files.rename_directory(directory, stray)
-            self._files.sync_directory("")
-            if self._checkpoints.forget((name,)):
-                self._checkpoints.write()
-            log.warning("%s belongs to an earlier topic of that name: it is kept as %s, and nothing reads it", directory, stray)
+    def _settings_of(self, topic: Topic) -> LogSettings:
+        settings = self._settings.get(topic.name)
+        if settings is None:
+            settings = self._settings[topic.name] = log_settings(self._catalogue, topic)
+        return settings
 
-    def _take(self, name: TopicPartition, partition_log: PartitionLog) -> Partition:
+    def _loaded(self, topic: Topic, number: int, loaded: Loaded) -> None:
+        """A worker thread has opened the log: it is in use from now on, unless its topic was deleted meanwhile."""
+        name = TopicPartition(topic.name, number)
+        if not self._is_current(topic) or self._is_closed:
+            return
+        if name in self._offline:
+            log.warning("%s-%d could be opened and takes records again", *name)
+        self._take(topic, number, loaded.log)
+
+    def _take(self, topic: Topic, number: int, partition_log: PartitionLog) -> Partition:
+        name = TopicPartition(topic.name, number)
         self._offline.pop(name, None)
-        topic = self._catalogue.topics[name.topic]
-        partition = self._open[name] = Partition(name, partition_log, self._executor, leader=topic.leaders[name.partition])
-        partition_log.leader_epoch = topic.leader_epochs[name.partition]  # it may have moved while the log was opened
+        self.unopened.discard(name)
+        partition = self._open[name] = Partition(name, partition_log, self._executor, leader=topic.leaders[number])
+        # Both may have changed while the log was opened.
+        partition_log.leader_epoch = topic.leader_epochs[number]
+        partition_log.settings = self._settings_of(topic)
         return partition
 
-    def _set_offline(self, name: TopicPartition, error: StorageError) -> None:
+    def _set_offline(self, topic: Topic, number: int, error: StorageError) -> None:
+        name = TopicPartition(topic.name, number)
+        if not self._is_current(topic):
+            return
         before = self._offline.get(name)
         self._offline[name] = _Offline(str(error), self._clock() + RETRY_MS)
         if before is None or before.reason != str(error):
             log.error("%s-%d is offline: %s", *name, error)
-
-    def _try_again_later(self, topic: Topic, number: int, offline: _Offline) -> None:
-        """Opens it in a worker thread, when it is time again: that may be long, after a crash."""
-        name = TopicPartition(topic.name, number)
-        if self._clock() >= offline.retry_at_ms and name not in self._retries:
-            self._retries[name] = asyncio.get_running_loop().create_task(self._try_again(topic, number))
-
-    async def _try_again(self, topic: Topic, number: int) -> None:
-        name = TopicPartition(topic.name, number)
-        settings = log_settings(self._catalogue, topic)
-        try:
-            loaded = await asyncio.get_running_loop().run_in_executor(self._executor, self._load, topic, number, settings)
-        except StorageError as error:
-            if self._catalogue.topics.get(topic.name) is topic:
-                self._set_offline(name, error)
-        else:
-            if self._catalogue.topics.get(topic.name) is topic:
-                log.warning("%s-%d could be opened and takes records again", *name)
-                self._take(name, loaded[0])
-        finally:
-            del self._retries[name]
 
     # --- all of them
 
@@ -231,37 +254,44 @@ class Partitions:
 
     def all(self) -> Iterator[tuple[Topic, int]]:
         """Topic and number of every partition that has files, in use or not; those that come or go meanwhile may be missed."""
-        for name in tuple(self._on_disk | self._open.keys()):
+        for name in tuple(self.unopened | self._open.keys()):
             topic = self._catalogue.topics.get(name.topic)
             if topic is not None and name.partition < len(topic.leaders):
                 yield topic, name.partition
 
-    @contextmanager
-    def borrowed(self, topic: Topic, number: int) -> Iterator[PartitionLog]:
-        """The log of a partition for a moment (no `await` inside): one that nobody uses is closed again, unless it was changed.
+    async def borrow(self, topic: Topic, number: int, use: Callable[[PartitionLog], T]) -> T:
+        """What `use` returns for a partition's log: on the loop where it is open, else in a worker thread that opens it for the moment.
 
-        Raises StorageError.
+        It stays open if it was changed, or somebody asked for it meanwhile. Raises StorageError.
         """
-        partition = self._open.get(TopicPartition(topic.name, number))
-        if partition is not None:
-            yield partition.log
-            return
         name = TopicPartition(topic.name, number)
+        under_way = self._openings.wanted(name)
+        if under_way is not None:
+            await asyncio.wait([under_way])
+        partition = self._open.get(name)
+        if not self._is_current(topic) or self._is_closed:
+            raise StorageError(f"{name.topic}-{name.partition} is not there any more")
+        if partition is not None:
+            return use(partition.log)
         if name in self._offline:
             raise StorageError(self._offline[name].reason)
-        partition_log, opened = self._load(topic, number, log_settings(self._catalogue, topic))
-        began = partition_log.log_start_offset
-        try:
-            yield partition_log
-        except BaseException:
-            # Without a word of being clean: whatever it was, the next who opens it looks at the files.
-            partition_log.close(clean=False)
-            raise
-        if opened.clean and partition_log.log_start_offset == began and not partition_log.rolled_segments:
-            partition_log.close()
-        else:
-            # Closing it would sync, and that is not for the loop.
-            self._take(name, partition_log)
+        outcome: list[T | StorageError] = []
+
+        def used(borrowed: Borrowed[T], is_wanted: bool) -> None:
+            outcome.append(borrowed.result)
+            if is_wanted or borrowed.is_changed:
+                self._loaded(topic, number, borrowed.loaded)
+
+        def failed(error: StorageError, is_wanted: bool) -> None:
+            outcome.append(error)
+            if is_wanted:
+                self._set_offline(topic, number, error)
+
+        opening = Opening(partial(self._loader.lend, topic, number, self._settings_of(topic), use), used, failed, is_wanted=False)
+        await asyncio.wait([self._openings.start(name, opening, after=self._directories.moving(topic.name))])
+        if isinstance(outcome[0], StorageError):
+            raise outcome[0]
+        return outcome[0]
 
     def leader_changed(self, topic: Topic, number: int) -> None:
         """Another broker leads a partition now, by the catalogue."""
@@ -269,44 +299,71 @@ class Partitions:
         if partition is not None:
             partition.leader_changed(topic.leaders[number], topic.leader_epochs[number])
 
-    def settings_changed(self, topic: Topic) -> None:
-        """Gives the open logs of a topic its present settings."""
-        settings = log_settings(self._catalogue, topic)
-        for number in range(len(topic.leaders)):
-            partition = self._open.get(TopicPartition(topic.name, number))
-            if partition is not None:
-                partition.log.settings = settings
+    def settings_changed(self, topic: Topic | None = None) -> None:
+        """Gives the open logs of a topic (None: of all) its present settings; where there are many, over several iterations of the loop."""
+        if topic is None:
+            self._settings.clear()
+            self._renewed.clear()
+            self._renewed.extend(self._open.values())
+        else:
+            self._settings.pop(topic.name, None)
+            names = (TopicPartition(topic.name, number) for number in range(len(topic.leaders)))
+            self._renewed.extend(partition for name in names if (partition := self._open.get(name)) is not None)
+        if self._renewing is None:
+            self._renew()
+            if self._renewed:
+                self._renewing = asyncio.get_running_loop().create_task(self._renew_rest())
+
+    def _renew(self) -> None:
+        for _ in range(min(len(self._renewed), _RENEWED_PER_ITERATION)):
+            partition = self._renewed.popleft()
+            topic = self._catalogue.topics.get(partition.name.topic)
+            if topic is not None and not partition.deleted:
+                partition.log.settings = self._settings_of(topic)
                 partition.settings_changed()
 
-    def check_deletable(self, topic: Topic) -> None:
-        """StorageError while a worker thread opens a partition of the topic: it goes by paths, and a next topic's files have the same."""
-        if any(TopicPartition(topic.name, number) in self._retries for number in range(len(topic.leaders))):
-            raise StorageError(f"a partition of {topic.name} is being opened after an error: delete the topic when that has ended")
+    async def _renew_rest(self) -> None:
+        while self._renewed:
+            await asyncio.sleep(0)
+            self._renew()
+        self._renewing = None
 
     def delete(self, topic: Topic) -> None:
         """Gives the files of a topic that the catalogue has removed other names, to be removed later, and wakes whoever waits for it.
 
-        The checkpoints forget it in memory only: they are to be written before a topic of the same name is made (broker/deletions.py).
-        Files that cannot be renamed are named and stay.
+        None of it is found by its name from now on; the rest is done off the loop (`when_moved`). The checkpoints forget it in memory
+        only: they are to be written before a topic of the same name is made (broker/deletions.py). Files that cannot be renamed are named
+        and stay.
         """
-        delay_ms = self._catalogue.number_in_force(topic, "file.delete.delay.ms")
         names = [TopicPartition(topic.name, number) for number in range(len(topic.leaders))]
+        in_use = [partition for name in names if (partition := self._open.pop(name, None)) is not None]
         for name in names:
-            directory = f"{name.topic}-{name.partition}"
-            partition = self._open.pop(name, None)
             self._offline.pop(name, None)
-            self._on_disk.discard(name)
-            self._losses.pop(name, None)
-            try:
-                if partition is not None or self._files.exists(directory):
-                    away = _renamed(directory, DELETED_DIRECTORY_SUFFIX)
-                    (partition.log if partition else PartitionLog(self._files, directory, LogSettings())).move_away(away)
-                    self._removals.later((away,), delay_ms)
-            except StorageError as error:
-                log.error("%s of the deleted topic stays: %s", directory, error)
-            if partition is not None:
-                partition.end()
+        used_names = {partition.name for partition in in_use}
+        unused = [name for name in names if name in self.unopened and name not in used_names]
+        self.unopened |= used_names  # until they are renamed
+        self._settings.pop(topic.name, None)
+        self._loader.forget(names)
         self._checkpoints.forget(names)
+        self._directories.move(
+            DeletedTopic(
+                name=topic.name,
+                in_use=in_use,
+                unused=unused,
+                openings=self._openings.take_out(names),
+                delete_delay_ms=self._catalogue.number_in_force(topic, "file.delete.delay.ms"),
+            )
+        )
+
+    def _moved(self, names: Iterable[TopicPartition]) -> None:
+        """The directories of these have other names now. What a worker thread opens already for a new topic, it alone hands over."""
+        self.unopened.difference_update(name for name in names if name not in self._openings)
+
+    async def when_moved(self, topic_names: Iterable[str]) -> None:
+        """Returns when no files of deleted topics have these names any more."""
+        moving = [task for name in topic_names if (task := self._directories.moving(name)) is not None]
+        if moving:
+            await asyncio.wait(moving)
 
     # --- start and end
 
@@ -320,40 +377,37 @@ class Partitions:
                 found.append((topic, int(number)))
             else:
                 strange.append(directory)
-        self._on_disk.update(TopicPartition(topic.name, number) for topic, number in found)
+            if number.isdecimal():  # a topic of that name may be made later
+                self.unopened.add(TopicPartition(topic_name, int(number)))
         self._say_missing()
         return found, strange
 
     def _say_missing(self) -> None:
         """Partitions that had durable records by the checkpoints and have no directory: most are opened much later, or never."""
-        unseen = sorted(self._checkpoints.names() - self._on_disk)
+        unseen = sorted(self._checkpoints.names() - self.unopened)
         missing = [name for name in unseen if name.topic in self._catalogue.topics and self._checkpoints.holds_records(name)]
+        self.unopened.update(name for name in unseen if name.topic in self._catalogue.topics)
         if missing:
             some = ", ".join(f"{topic}-{number}" for topic, number in missing[:_NAMED_MAX]) + (", ..." if len(missing) > _NAMED_MAX else "")
             log.error("%d partitions had records when they were last synced, and their directories are gone: %s", len(missing), some)
 
     def recover(self, found: Iterable[tuple[Topic, int]], *, threads: int) -> None:
         """Opens partitions in worker threads, and returns when all are open or offline."""
-        settings: dict[str, LogSettings] = {}
         with ThreadPoolExecutor(threads, thread_name_prefix="ottla-recovery") as pool:
-            jobs = {}
-            for topic, number in found:
-                if topic.name not in settings:
-                    settings[topic.name] = log_settings(self._catalogue, topic)
-                jobs[pool.submit(self._load, topic, number, settings[topic.name])] = TopicPartition(topic.name, number)
+            jobs = {pool.submit(self._loader.load, topic, number, self._settings_of(topic)): (topic, number) for topic, number in found}
             try:
                 _wait_and_tell(jobs, "recovering after a crash: %d of %d partitions are open")
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-        for job, name in jobs.items():
+        for job, (topic, number) in jobs.items():
             try:
-                self._take(name, job.result()[0])
+                self._loaded(topic, number, job.result())
             except StorageError as error:
-                self._set_offline(name, error)
+                self._set_offline(topic, number, error)
 
     async def settle(self) -> None:
-        """Waits for what is being made durable, or opened, off the loop, and for what that brings; what fails there is said."""
+        """Waits for what is being made durable, opened or renamed off the loop, and for what that brings; what fails there is said."""
         while tasks := self._under_way():
             for outcome in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(outcome, BaseException):
@@ -361,11 +415,13 @@ class Partitions:
 
     def _under_way(self) -> list[asyncio.Future[None]]:
         syncs = [task for partition in self._open.values() for task in (partition.flushing, partition.syncing) if task is not None]
-        return [task for task in (*syncs, *self._retries.values()) if not task.done()]
+        renewing = [self._renewing] if self._renewing else []
+        return [task for task in (*syncs, *renewing, *self._openings.under_way(), *self._directories.under_way()) if not task.done()]
 
     def close(self, *, threads: int = _CLOSE_THREADS_MIN) -> bool:
         """Closes every log cleanly, several at a time; whether all were. One that cannot be is named and does not keep others from it."""
         self._is_closed = True
+        self._openings.close()
         is_clean = not self._offline
         with ThreadPoolExecutor(max(threads, _CLOSE_THREADS_MIN), thread_name_prefix="ottla-closing") as pool:
             jobs = {pool.submit(partition.log.close, clean=True): partition for partition in self._open.values()}
@@ -381,14 +437,6 @@ class Partitions:
         self._open.clear()
         self._executor.shutdown(wait=True)
         return is_clean
-
-
-def _renamed(directory: str, suffix: str) -> str:
-    """Kafka's name for a directory that is put aside. A long topic name is cut so that it stays a file name; the partition number is kept,
-    because Apache Kafka does not start on a directory whose name has none."""
-    topic, _, number = directory.rpartition("-")
-    ending = f"-{number}.{uuid4().hex}{suffix}"
-    return topic[: _NAME_BYTES_MAX - len(ending)] + ending
 
 
 def _wait_and_tell(jobs: Iterable[Future[Any]], sentence: str) -> None:

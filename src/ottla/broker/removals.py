@@ -17,6 +17,8 @@ log = logging.getLogger("ottla.broker.removals")
 DELETED_DIRECTORY_SUFFIX = "-delete"
 _DELETED_DIRECTORY = re.compile(r".+-[0-9]+\.[0-9a-f]+-delete")
 _THREADS = 2
+_PATHS_AT_ONCE = 64
+"""Paths of one job of a worker thread."""
 _DELAY_S_MAX = 365 * 86_400
 """Timers of the loop take no delay without an end; a broker that runs longer than this removes early."""
 
@@ -49,8 +51,9 @@ class Removals:
 
     def now(self, paths: Iterable[str]) -> None:
         """Removes the paths, without waiting for it."""
-        for path in paths:
-            self._pool.submit(self._remove, path)
+        paths = tuple(paths)
+        for first in range(0, len(paths), _PATHS_AT_ONCE):
+            self._pool.submit(self._remove_all, paths[first : first + _PATHS_AT_ONCE])
 
     def close(self) -> None:
         """Removes all that still waits, and returns when it is gone."""
@@ -59,6 +62,10 @@ class Removals:
             self.now(paths)
         self._waiting.clear()
         self._pool.shutdown(wait=True)
+
+    def _remove_all(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._remove(path)
 
     def _remove(self, path: str) -> None:
         try:

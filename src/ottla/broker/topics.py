@@ -103,7 +103,5 @@ class Topics:
             return records
         if not validate_only:
             self._log.append(records)
-            names = [resource_name] if resource_type == TOPIC_RESOURCE else list(self._catalogue.topics)
-            for name in names:
-                self._partitions.settings_changed(self._catalogue.topics[name])
+            self._partitions.settings_changed(self._catalogue.topics[resource_name] if resource_type == TOPIC_RESOURCE else None)
         return None

@@ -101,12 +101,13 @@ class PartitionLog:
         finally:
             self._segments.close()
 
-    def move_away(self, new_directory: str) -> None:
-        """Give the directory another name, for somebody to remove it later. The log is empty then, as if new."""
+    def move_away(self, new_directory: str) -> bool:
+        """Give the directory another name, to be removed later; whether there was one. Any thread, once nobody uses the log any more."""
         with self._durability.ending(), self._segments.ending():
-            if self._files.exists(self._directory):
+            if exists := self._files.exists(self._directory):
                 self._files.rename_directory(self._directory, new_directory)
         self._set(Recovered())
+        return exists
 
     # --- what it is
 
@@ -422,14 +423,14 @@ class PartitionLog:
             except StorageError as error:  # the old file does as well; on a full disk, what goes must go all the same
                 self._last_failure = str(error)
 
-    def expire_segments(self, now_ms: int) -> tuple[str, ...]:
+    def expire_segments(self, now_ms: int, *, segments_max: int | None = None) -> tuple[str, ...]:
         """Retention: take the segments that have expired out of the log. Their files have new names (`.deleted`), to be removed later.
 
-        What waits for `sync_rolled` stays (when all has expired, a new segment is begun first): ask again then. The snapshots tell of the
-        producers of what goes, and what is left must be found after a crash.
+        At most `segments_max` of them. What waits for `sync_rolled` stays (when all has expired, a new segment is begun first): ask again
+        then. The snapshots tell of the producers of what goes, and what is left must be found after a crash.
         """
         self._durability.check()
-        count = self._segments.expired(self.settings, self._start_offset, self._high_watermark, self._end_offset, now_ms)
+        count = self._segments.expired(self.settings, self._start_offset, self._high_watermark, self._end_offset, now_ms, segments_max)
         if count and count == len(self._segments) and not self._begin_empty_segment(now_ms):
             count -= 1
         pending = self._durability.rolled_from

@@ -7,6 +7,7 @@ segments in order, and a broker holds many logs.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from threading import RLock
 
 from ottla.core.cleaning.retention import AgingSegment, expired_segments
@@ -65,10 +66,18 @@ class Segments:
             latest_ms = segment.made_ms if latest_ms == NO_TIMESTAMP else latest_ms
             yield AgingSegment(self._end_of(number, log_end_offset), segment.size, latest_ms)
 
-    def expired(self, settings: LogSettings, log_start_offset: int, high_watermark: int, log_end_offset: int, now_ms: int) -> int:
-        """How many of the oldest segments retention takes; the active one may be among them."""
+    def expired(
+        self,
+        settings: LogSettings,
+        log_start_offset: int,
+        high_watermark: int,
+        log_end_offset: int,
+        now_ms: int,
+        segments_max: int | None = None,
+    ) -> int:
+        """How many of the oldest segments retention takes, at most `segments_max`; the active one may be among them."""
         return expired_segments(
-            lambda: self.facts(log_end_offset),
+            lambda: islice(self.facts(log_end_offset), segments_max),
             log_start_offset=log_start_offset,
             high_watermark=high_watermark,
             size_bytes=self.size_bytes,

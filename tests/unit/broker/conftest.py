@@ -17,6 +17,7 @@ from ottla.broker.cluster_state import ClusterState
 from ottla.broker.dispatch import dispatch, read_request
 from ottla.core.config import BrokerConfig
 from ottla.storage.memory_files import MemoryFiles
+from ottla.testing.held_executor import HeldExecutor
 
 
 class WaitingExecutor(Executor):
@@ -47,13 +48,24 @@ class WaitingExecutor(Executor):
 class Api:
     """`ask(key, version, **fields)` → the decoded answer, or None when there is none; `parked` requests are awaited."""
 
-    def __init__(self, config: dict[str, str] | None = None, files: MemoryFiles | None = None, brokers: int = 1) -> None:
+    def __init__(
+        self,
+        config: dict[str, str] | None = None,
+        files: MemoryFiles | None = None,
+        brokers: int = 1,
+        opening_executor: Executor | None = None,
+    ) -> None:
         self.runner = asyncio.Runner()
         self.now_ms = 1_700_000_000_000
         self.time_of_day_offset_ms = 0
         self.files = files or MemoryFiles()
         self.cluster = ClusterState(
-            self.files, BrokerConfig(config, brokers=brokers), brokers=brokers, clock=self.time_of_day_ms, timer_clock=lambda: self.now_ms
+            self.files,
+            BrokerConfig(config, brokers=brokers),
+            brokers=brokers,
+            clock=self.time_of_day_ms,
+            timer_clock=lambda: self.now_ms,
+            opening_executor=opening_executor,
         )
         self.node = self.cluster.nodes[1]
         self.node.host, self.node.port = "127.0.0.1", 9092
@@ -75,6 +87,10 @@ class Api:
         """Waits until every coordinator has read its log."""
 
         self.runner.run(self.cluster.loaded(5))
+
+    def opened(self, topic: str, number: int) -> Any:
+        """The partition, opened if need be."""
+        return self.runner.run(self.cluster.partitions.open(self.cluster.topics.get(topic), number))
 
     def close(self) -> None:
         async def close() -> None:
@@ -142,13 +158,24 @@ def make_api() -> Iterator[type[Api]]:
     """Makes brokers with settings of one's own; they are closed at the end."""
     made: list[Api] = []
 
-    def make(config: dict[str, str] | None = None, files: MemoryFiles | None = None, brokers: int = 1) -> Api:
-        made.append(Api(config, files, brokers))
+    def make(
+        config: dict[str, str] | None = None,
+        files: MemoryFiles | None = None,
+        brokers: int = 1,
+        opening_executor: Executor | None = None,
+    ) -> Api:
+        made.append(Api(config, files, brokers, opening_executor))
         return made[-1]
 
     yield make  # type: ignore[misc]
     for api in made:
         api.close()
+
+
+@pytest.fixture
+def held() -> HeldExecutor:
+    """Opens partitions when the test says so."""
+    return HeldExecutor()
 
 
 @pytest.fixture

@@ -130,11 +130,10 @@ def test_it_stops_while_producers_go_on_that_wait_for_syncs(tmp_path: Path, monk
         thread.join()
     assert not is_stuck
     assert (tmp_path / ".kafka_cleanshutdown").exists()
-    with Broker(tmp_path) as again:
-        assert again._task is not None
-        partition = again._task.cluster.partitions.by_name("t", 0)
-        assert partition is not None
-        assert partition.log.log_end_offset >= sum(acknowledged)
+    with Broker(tmp_path) as again, RawClient(again.bootstrap_servers) as client:
+        asked = [{"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}]
+        answer = client.call(2, 5, replica_id=-1, isolation_level=0, topics=[{"name": "t", "partitions": asked}])
+        assert answer.topics[0].partitions[0].offset >= sum(acknowledged)
 
 
 def test_what_fails_at_the_end_is_an_error_in_the_callers_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,6 +172,7 @@ def test_what_the_broker_itself_deletes_is_no_fault(case: Case, monkeypatch: pyt
 
     async def delete() -> None:
         assert case.cluster.delete_topic("t") is None
+        await case.cluster.partitions.when_moved(["t"])
 
     async def look() -> None:
         loop = asyncio.get_running_loop()

@@ -79,6 +79,8 @@ def test_a_disk_that_fails_leaves_nobody_waiting(api, monkeypatch) -> None:
 def test_an_offsets_partition_that_cannot_be_read_costs_its_own_groups_only(make_api, monkeypatch, caplog) -> None:
     first = make_api()
     first.cluster.topics.create(NewTopic(name=CONSUMER_OFFSETS, partitions=5))
+    for number in range(5):
+        first.files.make_directory(f"{CONSUMER_OFFSETS}-{number}")
     open_log = PartitionLog.open
 
     def fail(log, now_ms, **checkpoints):

@@ -195,6 +195,7 @@ def test_a_topic_of_the_same_name_begins_dirty(case: Case) -> None:
     async def delete() -> None:
         assert case.cluster.delete_topic("t") is None
         await case.cluster.deletions.write()
+        await case.cluster.partitions.when_moved(["t"])
 
     case.do(delete())
     assert case.files.read_all(CLEANER_FILE) == b"0\n0\n"

@@ -58,7 +58,7 @@ def test_a_clean_end_is_marked_and_the_next_start_opens_nothing() -> None:
         second = cluster_on(files)
         assert not files.exists(MARKER)
         assert second.partitions.opened() == ()
-        partition = second.partitions.by_name("t", 0)
+        partition = await second.partitions.open(second.topics.get("t"), 0)
         assert partition is not None
         assert (partition.log.log_end_offset, partition.log.recovery_point) == (3, 3)
         second.close()
@@ -188,7 +188,7 @@ def test_a_partition_whose_directory_is_gone_is_named_at_the_start_and_its_offse
         files.remove_directory("t-0")
         second = cluster_on(files)
         assert "1 partitions had records when they were last synced, and their directories are gone: t-0" in caplog.text
-        partition = second.partitions.by_name("t", 0)
+        partition = await second.partitions.open(second.topics.get("t"), 0)
         assert partition is not None
         assert partition.log.log_end_offset == 0
         second.close()
@@ -207,7 +207,7 @@ def test_a_log_that_was_emptied_after_a_clean_end_is_said_with_what_is_lost(capl
         first.close()
         files.open("t-0/00000000000000000000.log").truncate(0)
         second = cluster_on(files)
-        assert second.partitions.by_name("t", 0) is not None
+        assert await second.partitions.open(second.topics.get("t"), 0) is not None
         second.close()
 
     run(steps())
@@ -228,6 +228,7 @@ def test_checkpoints_of_a_topic_whose_deletion_a_crash_cut_short_are_not_believe
         second = cluster_on(files)
         assert files.read_all("log-start-offset-checkpoint") == b"0\n0\n"
         make_topic(second)
+        await second.partitions.open(second.topics.get("t"), 0)
         fill(second, segments=1)
         third = cluster_on(files)  # after another crash
         partition = third.partitions.by_name("t", 0)
@@ -256,7 +257,8 @@ def test_old_segments_go_whether_the_partition_is_in_use_or_not(in_use: bool) ->
                 await asyncio.sleep(0.001)
         cluster.close()
         assert [name for name in files.list("t-0") if name.endswith((".log", ".deleted"))] == ["00000000000000000003.log"]
-        assert cluster_on(files).partitions.by_name("t", 0).log.log_start_offset == 3  # type: ignore[union-attr]
+        again = cluster_on(files)
+        assert (await again.partitions.open(again.topics.get("t"), 0)).log.log_start_offset == 3
 
     run(steps())
 

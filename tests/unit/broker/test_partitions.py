@@ -3,14 +3,21 @@
 import asyncio
 import re
 import threading
+from uuid import UUID
 
 import pytest
 
 from ottla.broker import partitions
-from ottla.broker.partitions import log_settings
+from ottla.broker.partitions import NotOpen, log_settings
 from ottla.core.errors import StorageError
-from ottla.core.model import Record
+from ottla.core.model import Record, TopicPartition
+from ottla.storage.checkpoints import encode_partition_metadata
 from ottla.storage.partition_log import PartitionLog
+
+
+async def go_on() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
 
 
 def test_a_partitions_files_appear_with_its_first_append(api) -> None:
@@ -46,6 +53,7 @@ def test_waiters_are_woken_and_told_of_the_end(api) -> None:
     async def grow_and_go() -> None:
         partition.grew()
         api.cluster.partitions.delete(topic)
+        await api.cluster.partitions.when_moved(["t"])
 
     api.runner.run(grow_and_go())
     assert woken == [False, True]
@@ -98,6 +106,7 @@ def test_a_deleted_topic_may_be_made_again_at_once_and_its_files_go_later(make_a
 
     async def delete_and_make_again() -> None:
         assert api.cluster.delete_topic("t") is None
+        await api.cluster.partitions.when_moved(["t"])
         (away,) = [name for name in api.files.list("") if name.endswith("-delete")]
         assert re.fullmatch(r"t-0\.[0-9a-f]{32}-delete", away)
         api.cluster.topics.ensure("t")
@@ -135,6 +144,7 @@ def test_partitions_that_were_never_used_since_the_start_are_deleted_too(make_ap
 
     async def delete() -> None:
         second.cluster.delete_topic("t")
+        await second.cluster.partitions.when_moved(["t"])
 
     second.runner.run(delete())
     assert not second.files.exists("t-0")
@@ -155,7 +165,7 @@ def test_files_of_an_earlier_topic_of_the_name_are_put_aside_not_read(make_api, 
     second = make_api(files=first.files)
     assert "1 directories belong to no topic and are left alone: t-0" in caplog.text
     second.cluster.topics.ensure("t")
-    assert second.cluster.partitions.by_name("t", 0).log.log_end_offset == 0
+    assert second.opened("t", 0).log.log_end_offset == 0
     append(second)
     (stray,) = [name for name in second.files.list("") if name.endswith("-stray")]
     assert second.files.read_all(f"{stray}/partition.metadata") == before
@@ -170,6 +180,7 @@ def test_names_of_long_topics_stay_file_names(api) -> None:
 
     async def delete() -> None:
         api.cluster.delete_topic(name)
+        await api.cluster.partitions.when_moved([name])
 
     api.runner.run(delete())
     (away,) = [each for each in api.files.list("") if each.endswith("-delete")]
@@ -182,14 +193,35 @@ def test_a_borrowed_log_is_given_back_as_it_was(make_api) -> None:
     first = make_api()
     first.cluster.topics.ensure("t")
     append(first, count=3)
-    with first.cluster.partitions.borrowed(first.cluster.topics.get("t"), 0) as log:
-        assert log is first.cluster.partitions.by_name("t", 0).log
+    own = first.cluster.partitions.by_name("t", 0).log
+    assert first.runner.run(first.cluster.partitions.borrow(first.cluster.topics.get("t"), 0, lambda log: log)) is own
     close(first)
     second = make_api(files=first.files)
-    with second.cluster.partitions.borrowed(second.cluster.topics.get("t"), 0) as log:
-        assert log.log_end_offset == 3
+    topic = second.cluster.topics.get("t")
+    assert second.runner.run(second.cluster.partitions.borrow(topic, 0, lambda log: log.log_end_offset)) == 3
     assert second.cluster.partitions.opened() == ()
-    assert list(second.cluster.partitions.all()) == [(second.cluster.topics.get("t"), 0)]
+    assert list(second.cluster.partitions.all()) == [(topic, 0)]
+
+
+def test_a_borrowed_log_that_somebody_asks_for_meanwhile_stays_open(make_api, held) -> None:
+    first = make_api()
+    first.cluster.topics.ensure("t")
+    append(first, count=3)
+    close(first)
+    second = make_api(files=first.files, opening_executor=held)
+    topic, partitions = second.cluster.topics.get("t"), second.cluster.partitions
+
+    async def borrow_and_open() -> None:
+        borrowing = asyncio.ensure_future(partitions.borrow(topic, 0, lambda log: log.log_end_offset))
+        await go_on()
+        opening = asyncio.ensure_future(partitions.open(topic, 0))
+        await go_on()
+        held.run(1)
+        assert await borrowing == 3
+        assert await opening is partitions.in_use(TopicPartition("t", 0)) is not None
+        assert held.held == []
+
+    second.runner.run(borrow_and_open())
 
 
 def test_a_borrowed_log_is_closed_when_its_borrower_fails(make_api, monkeypatch) -> None:
@@ -205,12 +237,15 @@ def test_a_borrowed_log_is_closed_when_its_borrower_fails(make_api, monkeypatch)
         closed.append(clean)
         close_log(log, clean=clean)
 
+    def fail(_log) -> None:
+        raise StorageError("no room")
+
     monkeypatch.setattr(PartitionLog, "close", close_and_tell)
     topic = second.cluster.topics.get("t")
-    with pytest.raises(StorageError, match="no room"), second.cluster.partitions.borrowed(topic, 0):
-        raise StorageError("no room")
+    with pytest.raises(StorageError, match="no room"):
+        second.runner.run(second.cluster.partitions.borrow(topic, 0, fail))
     assert (closed, second.cluster.partitions.opened()) == ([False], ())
-    assert second.cluster.partitions.get(topic, 0).log.log_end_offset == 3
+    assert second.opened("t", 0).log.log_end_offset == 3
 
 
 def test_a_topics_settings_are_looked_up_once_and_never_in_a_worker_thread(make_api, monkeypatch) -> None:
@@ -284,39 +319,154 @@ def test_what_fails_off_the_loop_is_said_and_keeps_nobody_from_stopping(api, cap
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_topic_is_not_deleted_while_a_partition_of_it_is_being_opened(make_api, monkeypatch) -> None:
-    first = make_api()
+def reopened(make_api, held, partitions: int = 1):
+    """A broker after a clean stop, that opens partitions when the test says so."""
+    first = make_api({"num.partitions": str(partitions)})
     first.cluster.topics.ensure("t")
-    append(first, count=3)
+    for number in range(partitions):
+        append(first, number=number, count=3)
     close(first)
-    second = make_api(files=first.files)
-    go_on, open_log = threading.Event(), PartitionLog.open
+    return make_api(files=first.files, opening_executor=held)
 
-    def fail(*_values, **_checkpoints):
-        raise StorageError("cannot read t-0: the disk reports an error")
 
-    def slow(log, now_ms, **checkpoints):
-        assert go_on.wait(5)
-        return open_log(log, now_ms, **checkpoints)
+def test_one_opening_is_shared_by_everybody_who_waits_for_it(make_api, held) -> None:
+    api = reopened(make_api, held)
+    topic, partitions = api.cluster.topics.get("t"), api.cluster.partitions
+
+    async def open_twice() -> None:
+        first, second = (asyncio.ensure_future(partitions.open(topic, 0)) for _ in range(2))
+        with pytest.raises(NotOpen, match="t-0 is being opened"):
+            partitions.get(topic, 0)
+        await go_on()
+        assert len(held.held) == 1
+        held.run()
+        assert await first is await second is partitions.get(topic, 0)
+
+    api.runner.run(open_twice())
+
+
+def test_a_topic_that_is_deleted_while_a_partition_is_being_opened_is_moved_away_afterwards(make_api, held) -> None:
+    api = reopened(make_api, held)
+    cluster, old = api.cluster, api.cluster.topics.get("t")
 
     async def open_and_delete() -> None:
-        monkeypatch.setattr(PartitionLog, "open", fail)
-        with pytest.raises(StorageError):
-            second.cluster.partitions.by_name("t", 0)
-        second.now_ms += partitions.RETRY_MS
-        monkeypatch.setattr(PartitionLog, "open", slow)
-        with pytest.raises(StorageError):
-            second.cluster.partitions.by_name("t", 0)
-        await asyncio.sleep(0.01)
-        with pytest.raises(StorageError, match="a partition of t is being opened"):
-            second.cluster.delete_topic("t")
-        assert second.cluster.topics.get("t") is not None
-        go_on.set()
-        await second.cluster.partitions.settle()
-        assert second.cluster.partitions.by_name("t", 0).log.log_end_offset == 3
-        assert second.cluster.delete_topic("t") is None
+        opening = asyncio.ensure_future(cluster.partitions.open(old, 0))
+        await go_on()
+        assert cluster.delete_topic("t") is None
+        new = cluster.topics.ensure("t")
+        assert cluster.partitions.get(old, 0) is None
+        with pytest.raises(NotOpen):
+            cluster.partitions.get(new, 0)
+        await go_on()
+        assert api.files.exists("t-0")  # a worker thread is still at it
+        assert len(held.held) == 1, "the new topic's partition waits"
+        held.run()
+        assert await opening is None
+        await go_on()
+        held.run(1)
+        await cluster.partitions.when_moved(["t"])
+        assert not api.files.exists("t-0")
+        await go_on()
+        assert not cluster.partitions.is_ready(new, 0), "only one of the two opens it"
+        held.run()
+        await go_on()
+        assert cluster.partitions.get(new, 0).log.log_end_offset == 0
+        append(api)
+        assert api.files.read_all("t-0/partition.metadata") == encode_partition_metadata(UUID(bytes=new.topic_id))
 
-    second.runner.run(open_and_delete())
+    api.runner.run(open_and_delete())
+
+
+def test_a_leader_that_changes_while_its_partition_is_being_opened_is_the_partitions_leader(make_api, held) -> None:
+    first = make_api(brokers=2)
+    topic = first.cluster.topics.ensure("t")
+    append(first, count=3)
+    epoch = topic.leader_epochs[0]
+    close(first)
+    api = make_api(files=first.files, brokers=2, opening_executor=held)
+    topic = api.cluster.topics.get("t")
+    there = next(each for each in api.cluster.nodes if each != topic.leaders[0])
+
+    async def open_and_move() -> None:
+        opening = asyncio.ensure_future(api.cluster.partitions.open(topic, 0))
+        await go_on()
+        assert api.cluster.leadership.move("t", 0, there) is None
+        held.run()
+        partition = await opening
+        assert (partition.leader, partition.log.leader_epoch) == (there, topic.leader_epochs[0])
+        assert partition.log.leader_epoch > epoch
+
+    api.runner.run(open_and_move())
+
+
+def test_settings_that_change_while_a_partition_is_being_opened_hold_for_it(make_api, held) -> None:
+    api = reopened(make_api, held)
+    topic = api.cluster.topics.get("t")
+
+    async def open_and_change() -> None:
+        opening = asyncio.ensure_future(api.cluster.partitions.open(topic, 0))
+        await go_on()
+        assert api.cluster.topics.alter_config(2, "t", [("max.message.bytes", 0, "77")]) is None
+        held.run()
+        assert (await opening).log.settings.max_message_bytes == 77
+
+    api.runner.run(open_and_change())
+
+
+def test_settings_of_the_broker_reach_very_many_open_logs_over_several_iterations(make_api, monkeypatch) -> None:
+    monkeypatch.setattr(partitions, "_RENEWED_PER_ITERATION", 4)
+    api = make_api({"num.partitions": "10"})
+    topic = api.cluster.topics.ensure("t")
+    logs = [api.cluster.partitions.get(topic, number).log for number in range(10)]
+
+    async def change() -> list[int]:
+        api.cluster.topics.alter_config(4, "", [("message.max.bytes", 0, "77")])
+        counts = []
+        while True:
+            counts.append(sum(log.settings.max_message_bytes == 77 for log in logs))
+            if counts[-1] == 10:
+                return counts
+            await asyncio.sleep(0)
+
+    assert api.runner.run(change())[:2] == [4, 4]
+    assert [log.settings.max_message_bytes for log in logs] == [77] * 10
+
+
+def test_a_stop_waits_for_what_is_being_opened_and_stays_clean(make_api, held) -> None:
+    api = reopened(make_api, held, 2)
+    topic = api.cluster.topics.get("t")
+
+    async def open_and_stop() -> None:
+        openings = [asyncio.ensure_future(api.cluster.partitions.open(topic, number)) for number in range(2)]
+        await go_on()
+        api.cluster.close()  # runs what is held
+        outcomes = await asyncio.gather(*openings, return_exceptions=True)
+        assert [str(each) for each in outcomes] == [f"t-{number} is not opened: the broker has stopped" for number in range(2)]
+
+    api.runner.run(open_and_stop())
+    assert api.files.exists(".kafka_cleanshutdown")
+    again = make_api(files=api.files)
+    assert [again.opened("t", number).log.log_end_offset for number in range(2)] == [3, 3]
+
+
+def test_a_directory_that_cannot_be_renamed_is_named_and_the_next_topic_puts_it_aside(api, caplog, monkeypatch) -> None:
+    api.cluster.topics.ensure("t")
+    append(api, count=5)
+
+    def fail(_log, _away) -> bool:
+        raise StorageError("cannot rename t-0: the disk reports an error")
+
+    async def delete() -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(PartitionLog, "move_away", fail)
+            api.cluster.delete_topic("t")
+            await api.cluster.partitions.when_moved(["t"])
+
+    api.runner.run(delete())
+    assert "t-0 of the deleted topic stays: cannot rename t-0" in caplog.text
+    api.cluster.topics.ensure("t")
+    assert api.opened("t", 0).log.log_end_offset == 0
+    assert [name for name in api.files.list("") if name.endswith("-stray")]
 
 
 def test_a_partition_is_tried_again_whatever_the_last_try_came_to(make_api, monkeypatch, caplog) -> None:

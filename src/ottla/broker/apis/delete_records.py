@@ -7,7 +7,9 @@ topics are the broker's own.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.after_opening import after_opening
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.broker.request_scheduler import Work
 from ottla.core.catalogue.catalogue import INTERNAL_TOPICS
 from ottla.core.errors import ErrorCode, StorageError
 from ottla.storage.partition_log import Refused
@@ -20,11 +22,16 @@ _NO_LOW_WATERMARK = -1
 
 def handle(node: "Node", request: Request) -> None:
     """Answers with the new start of each log, in pieces. A partition that is named twice counts once, as it is named last."""
+    named = ((topic.name, part.partition_index) for topic in request.message.topics for part in topic.partitions)
+    after_opening(node, request, named, lambda: _answer(node, request))
+
+
+def _answer(node: "Node", request: Request) -> Work:
     asked: dict[str, dict[int, int]] = {}
     for topic in request.message.topics:
         asked.setdefault(topic.name, {}).update((part.partition_index, part.offset) for part in topic.partitions)
     topics = ({"name": name, "partitions": _partitions(node, name, offsets)} for name, offsets in asked.items() if offsets)
-    node.cluster.scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "topics": topics}))
+    return request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "topics": topics})
 
 
 def _partitions(node: "Node", topic: str, offsets: dict[int, int]) -> Iterator[dict[str, Any] | None]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def handle(node: "Node", request: Request) -> None:
-    """Answers with one result a topic, when the checkpoints on the disk do not name the deleted ones any more."""
+    """Answers with one result a topic, when neither checkpoints nor directories on the disk have the names of deleted ones any more."""
     if request.version >= 6:
         results = [_delete_named(node, asked) for asked in request.message.topics]
     else:
@@ -27,7 +27,12 @@ def handle(node: "Node", request: Request) -> None:
     def answer(_written: "asyncio.Future[None]") -> None:
         request.reply({"throttle_time": NO_THROTTLE_MS, "responses": results})
 
-    asyncio.ensure_future(node.cluster.deletions.write()).add_done_callback(request.guarded(answer))
+    asyncio.ensure_future(_finish(node, [result["name"] for result in results])).add_done_callback(request.guarded(answer))
+
+
+async def _finish(node: "Node", names: list[str | None]) -> None:
+    await node.cluster.deletions.write()
+    await node.cluster.partitions.when_moved(name for name in names if name is not None)
 
 
 def _delete_named(node: "Node", asked: Any) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from ottla.broker.fetch_answer import encode_fetch_answer
 from ottla.broker.fetch_reading import Found, next_offset, read_partition, visible_end
 from ottla.broker.fetch_request import FIRST_VERSION_WITH_TOPIC_IDS, FetchRequest, decode_fetch_request
 from ottla.broker.fetch_sessions import NO_SESSION, FetchContext, FetchedPartition
-from ottla.broker.partitions import Partition
+from ottla.broker.partitions import OPENINGS_AT_ONCE, NotOpen, Partition
+from ottla.core.catalogue.catalogue import Topic
 from ottla.core.errors import ErrorCode, StorageError
 from ottla.storage.files import ColdRead
 
@@ -28,8 +29,8 @@ ANSWER_BYTES_ENOUGH = 256 * 1024
 """No more in one answer unless it must be: what fits the processor's caches on both sides goes through faster (benchmarks/RESULTS.md)."""
 ANSWER_BYTES_MAX = 1024 * 1024
 """No more even for those who ask for it (fetch.min.bytes), but for a single larger batch: who then does not read costs no more."""
-OPENED_PER_TURN_MAX = 32
-"""Partitions that a request opens before others have their turn: each takes the loop about a millisecond."""
+RESOLVED_PER_ITERATION = 256
+"""Partitions that one request finds before the event loop continues with other work."""
 COLD_READS_AT_ONCE_MAX = 8
 COLD_ROUNDS_MAX = 4
 """What was brought into memory may be gone again when memory is short: after so many rounds the loop itself waits for one range."""
@@ -57,7 +58,7 @@ class _Fetch:
 
     __slots__ = (
         "bytes_max", "bytes_min", "cold_rounds", "committed_only", "context", "deadline_s", "delayed", "ends", "found",
-        "is_over", "memory", "missing", "node", "readable", "request", "size", "unreadable", "unresolved", "wait_s",
+        "is_over", "memory", "missing", "node", "parts", "readable", "request", "resolved", "size", "unreadable", "wait_s",
     )  # fmt: skip
 
     def __init__(self, node: "Node", request: Request, asked: FetchRequest, context: FetchContext) -> None:
@@ -80,50 +81,81 @@ class _Fetch:
         self.found: list[Found] = []
         self.readable: list[tuple[FetchedPartition, Partition]] = []
         self.unreadable: list[Found] = []
-        self.unresolved = iter(tuple(context.partitions.values()))
+        self.parts = tuple(context.partitions.values())
+        self.resolved = 0
 
-    def begin(self, _turn: None) -> None:
-        """Finds the partitions, then looks; over several turns of the loop when many must be opened."""
+    def begin(self, _opened: object) -> None:
+        """Finds the partitions, then looks; over several iterations of the loop when there are many, or when some must be opened."""
         if self.is_over:
             return
-        partitions = self.node.cluster.partitions
-        openings_max = partitions.openings + OPENED_PER_TURN_MAX
-        for part in self.unresolved:
+        first = self.resolved
+        for place, part in enumerate(self.parts[first:] if first else self.parts, first):
             partition = part.partition
             if partition is None or partition.leader != self.node.id:
-                partition = self._resolve(part)
+                try:
+                    partition = self._resolve(part)
+                except NotOpen:
+                    self._begin_again(place, self._openings(place))
+                    return
             if partition is not None:
                 self.readable.append((part, partition))
-            if partitions.openings == openings_max:
-                self.request.gone = self._is_gone
-                self.request.buffer = memoryview(b"")
-                asyncio.get_running_loop().call_soon(self.request.guarded(self.begin), None)
+            if place - first == RESOLVED_PER_ITERATION - 1:
+                self._begin_again(place + 1, [])
                 return
         if not self.readable:
             self.wait_s = 0
         if not self.look(time_is_up=self.wait_s <= 0):
             self.park()
 
-    def _resolve(self, part: FetchedPartition) -> Partition | None:
-        """Finds the partition; a topic of a session keeps its name when it is gone, and another one may come under it."""
-        topic, number = part.key
-        catalogue = self.node.cluster.catalogue
-        if isinstance(topic, bytes):
-            known = catalogue.topics_by_id.get(topic)
-            if known is None and part.topic_name is not None:
-                missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if part.topic_name in catalogue.topics:
-                    missing = ErrorCode.INCONSISTENT_TOPIC_ID
-            else:
-                missing = ErrorCode.UNKNOWN_TOPIC_ID
+    def _begin_again(self, place: int, openings: "list[asyncio.Future[None]]") -> None:
+        """Continues with the partition at `place` when the openings have ended, whatever came of them."""
+        self.resolved = place
+        self.request.gone = self._is_gone
+        self.request.buffer = memoryview(b"")
+        begin = self.request.guarded(self.begin)
+        if openings:
+            asyncio.ensure_future(asyncio.wait(openings)).add_done_callback(begin)
         else:
-            known, missing = catalogue.topics.get(topic), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            asyncio.get_running_loop().call_soon(begin, None)
+
+    def _openings(self, place: int) -> "list[asyncio.Future[None]]":
+        """The openings of the partition at `place` and of some of those that follow, begun unless they are under way."""
+        openings: list[asyncio.Future[None]] = []
+        for part in self.parts[place : place + RESOLVED_PER_ITERATION]:
+            topic, _ = self._topic(part)
+            try:
+                if topic is not None:
+                    self.node.cluster.partitions.get(topic, part.key[1])
+            except NotOpen as error:
+                openings.append(error.opening)
+                if len(openings) == OPENINGS_AT_ONCE:
+                    break
+            except StorageError:
+                continue  # it is offline: `_resolve` says so
+        return openings
+
+    def _topic(self, part: FetchedPartition) -> tuple[Topic | None, ErrorCode]:
+        """The topic, or why there is none; a topic of a session keeps its name when it is gone, and another one may come under it."""
+        topic, catalogue = part.key[0], self.node.cluster.catalogue
+        if not isinstance(topic, bytes):
+            return catalogue.topics.get(topic), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        known = catalogue.topics_by_id.get(topic)
+        if known is not None or part.topic_name is None:
+            return known, ErrorCode.UNKNOWN_TOPIC_ID
+        is_replaced = part.topic_name in catalogue.topics
+        return None, ErrorCode.INCONSISTENT_TOPIC_ID if is_replaced else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _resolve(self, part: FetchedPartition) -> Partition | None:
+        """Finds the partition. Raises NotOpen."""
         part.partition = None
+        known, missing = self._topic(part)
         if known is not None:
             part.topic_name = known.name
             missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             try:
-                part.partition = self.node.cluster.partitions.get(known, number)
+                part.partition = self.node.cluster.partitions.get(known, part.key[1])
+            except NotOpen:
+                raise
             except StorageError as error:
                 missing = error.code
         if part.partition is not None and part.partition.leader != self.node.id:

@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ottla.broker.after_opening import after_opening
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
 from ottla.broker.fetch_reading import leader_epoch_error, visible_end
 from ottla.broker.timestamp_lookups import Wanted
@@ -42,6 +43,12 @@ _Answers = list[tuple[str, dict[int, dict[str, Any]]]]
 
 
 def handle(node: "Node", request: Request) -> None:
+    """Answers when the partitions are open."""
+    named = ((topic.name, part.partition_index) for topic in request.message.topics for part in topic.partitions)
+    after_opening(node, request, named, lambda: _find_all(node, request))
+
+
+def _find_all(node: "Node", request: Request) -> None:
     """Answers with (timestamp, offset, leader epoch) a partition; one that is named twice gets an error, once."""
     message = request.message
     committed_only = getattr(message, "isolation_level", 0) == _READ_COMMITTED

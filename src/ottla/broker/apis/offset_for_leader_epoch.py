@@ -5,8 +5,10 @@ Version notes: v3+ carries the replica's id, which only followers set. One repli
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.after_opening import after_opening
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
 from ottla.broker.fetch_reading import leader_epoch_error
+from ottla.broker.request_scheduler import Work
 from ottla.core.errors import ErrorCode, StorageError
 
 if TYPE_CHECKING:
@@ -15,11 +17,16 @@ if TYPE_CHECKING:
 
 def handle(node: "Node", request: Request) -> None:
     """Answers with (epoch, end offset) a partition; -1 and -1 where the epoch says nothing here; in pieces."""
+    named = ((topic.topic, part.partition) for topic in request.message.topics for part in topic.partitions)
+    after_opening(node, request, named, lambda: _answer(node, request))
+
+
+def _answer(node: "Node", request: Request) -> Work:
     topics = (
         {"topic": topic.topic, "partitions": (_partition(node, topic.topic, part) for part in topic.partitions)}
         for topic in request.message.topics
     )
-    node.cluster.scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "topics": topics}))
+    return request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "topics": topics})
 
 
 def _partition(node: "Node", topic: str, part: Any) -> dict[str, Any]:

@@ -86,6 +86,9 @@ def handle(node: "Node", request: Request) -> None:
     read.int32()  # timeout: nothing here waits for a replica
     topics, is_odd = read_topics(read, version, flexible, node.cluster.catalogue.topics, node.cluster.catalogue.topics_by_id)
     refused = refusal_of_all(version, transactional_id, topics) if is_odd else None
+    if node.cluster.partitions.unopened and refused is None and (unopened := _unopened(node, topics)):
+        _open_first(node, request, unopened)
+        return
     results: _Results = []
     waiting: _Waiting = []
     later: list[_Later] = []
@@ -107,6 +110,31 @@ def _end(node: "Node", request: Request, acks: int, results: _Results, waiting: 
         _answer_when_durable(node, request, results, waiting)
     else:
         request.reply_body([_answer(node, request.version, is_flexible(request.key, request.version), results)])
+
+
+def _unopened(node: "Node", topics: list[TopicRecords]) -> list[tuple[Topic, int]]:
+    """The partitions that must be opened before anything is appended."""
+    partitions, found = node.cluster.partitions, []
+    for topic, asked in ((asked.topic, asked) for asked in topics):
+        if topic is not None:
+            numbers = (number for number, _ in asked.partitions if 0 <= number < len(topic.leaders) and topic.leaders[number] == node.id)
+            found += [(topic, number) for number in numbers if not partitions.is_ready(topic, number)]
+    return found
+
+
+def _open_first(node: "Node", request: Request, unopened: list[tuple[Topic, int]]) -> None:
+    """Handles the request when its partitions are open, also when its client has gone: with acks=0 it need not wait."""
+    buffer = request.own_buffer()
+
+    def opened(opening: "asyncio.Task[None]") -> None:
+        opening.result()
+        request.buffer = buffer
+        try:
+            handle(node, request)
+        finally:
+            request.buffer = memoryview(b"")
+
+    asyncio.ensure_future(node.cluster.partitions.open_all(unopened)).add_done_callback(request.guarded(opened))
 
 
 def _end_without_answer(request: Request, results: _Results) -> None:

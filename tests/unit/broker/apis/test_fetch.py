@@ -547,49 +547,91 @@ def test_a_connection_that_goes_while_its_records_are_read(cold_api, warm) -> No
     assert (sent, len(logs[0].warmed_by)) == ([], 1)
 
 
-def test_a_fetch_of_many_partitions_opens_a_few_a_turn(make_api, make_topic, batch, monkeypatch) -> None:
+def reopened(make_api, make_topic, batch, held, partitions: int):
+    """A broker after a clean stop, that opens partitions when the test says so; each has one record."""
     before = make_api()
-    make_topic("t", 10, of=before)
-    for number in range(10):
+    make_topic("t", partitions, of=before)
+    for number in range(partitions):
         fill(before, batch, (b"x",), partition=number)
 
     async def close() -> None:
         before.cluster.close()
 
     before.runner.run(close())
-    again = make_api(files=before.files)
-    monkeypatch.setattr(fetch, "OPENED_PER_TURN_MAX", 3)
-    opened = [0]
+    return make_api(files=before.files, opening_executor=held)
 
-    async def ask_and_count() -> "asyncio.Future[bytes]":
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        kind, request = read_request(memoryview(again.encode(1, 12, fields(partitions=range(10)))), "/127.0.0.1")
-        request.send = lambda parts: answer.set_result(b"".join(parts))
-        dispatch(again.node, kind, request)
-        while opened[-1] < 10:
-            opened.append(len(again.cluster.partitions.opened()))
-            await asyncio.sleep(0)
-        return answer
 
-    answer = again.runner.run(ask_and_count())
-    assert opened == [0, 3, 6, 9, 10]
-    (topic,) = again.finish(1, 12, answer).responses
+def asking(api, partitions, sent: list[bytes]):
+    """A Fetch that is under way."""
+    kind, request = read_request(memoryview(api.encode(1, 12, fields(partitions=range(partitions)))), "/127.0.0.1")
+    request.send = lambda parts: sent.append(b"".join(parts))
+    dispatch(api.node, kind, request)
+    return request
+
+
+async def go_on() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_a_fetch_waits_for_partitions_that_worker_threads_open_a_few_at_a_time(make_api, make_topic, batch, held, monkeypatch) -> None:
+    monkeypatch.setattr(fetch, "OPENINGS_AT_ONCE", 3)
+    again = reopened(make_api, make_topic, batch, held, 10)
+    sent: list[bytes] = []
+
+    async def ask_and_count() -> list[tuple[int, int]]:
+        asking(again, 10, sent)
+        await go_on()
+        counts = []
+        while not sent:
+            counts.append((len(again.cluster.partitions.opened()), len(held.held)))
+            held.run()
+            await go_on()
+            await go_on()
+        return counts
+
+    assert again.runner.run(ask_and_count()) == [(0, 3), (3, 3), (6, 3), (9, 1)]
+    (topic,) = again.finish(1, 12, again.runner.run(done(sent[0]))).responses
     assert [values(part) for part in topic.partitions] == [[b"x"]] * 10
 
 
-def test_who_goes_while_partitions_are_opened_has_no_more_of_them_opened(api, make_topic, monkeypatch) -> None:
-    make_topic("t", 10)
-    monkeypatch.setattr(fetch, "OPENED_PER_TURN_MAX", 3)
+async def done(data: bytes) -> "asyncio.Future[bytes]":
+    answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    answer.set_result(data)
+    return answer
+
+
+def test_who_goes_while_partitions_are_opened_has_no_more_of_them_opened(make_api, make_topic, batch, held, monkeypatch) -> None:
+    monkeypatch.setattr(fetch, "OPENINGS_AT_ONCE", 3)
+    again = reopened(make_api, make_topic, batch, held, 10)
+    sent: list[bytes] = []
 
     async def ask_and_go() -> None:
-        kind, request = read_request(memoryview(api.encode(1, 12, fields(partitions=range(10)))), "/127.0.0.1")
-        dispatch(api.node, kind, request)
+        request = asking(again, 10, sent)
+        await go_on()
         request.gone()
-        for _ in range(5):
-            await asyncio.sleep(0)
+        held.run()
+        await go_on()
 
-    api.runner.run(ask_and_go())
-    assert len(api.cluster.partitions.opened()) == 3
+    again.runner.run(ask_and_go())
+    assert (len(again.cluster.partitions.opened()), held.held, sent) == (3, [], [])
+
+
+def test_a_fetch_of_very_many_partitions_lets_others_work_in_between(api, make_topic, monkeypatch) -> None:
+    make_topic("t", 10)
+    monkeypatch.setattr(fetch, "RESOLVED_PER_ITERATION", 4)
+    sent: list[bytes] = []
+
+    async def ask_and_count() -> list[int]:
+        asking(api, 10, sent)
+        counts = []
+        while not sent:
+            counts.append(len(api.cluster.partitions.opened()))
+            await asyncio.sleep(0)
+        return counts
+
+    assert api.runner.run(ask_and_count()) == [4, 8]
+    assert len(api.cluster.partitions.opened()) == 10
 
 
 class SlowReader:

@@ -1,0 +1,115 @@
+"""Opening the log of one partition from its directory, in any thread: nobody else sees the log before it is handed over.
+
+A directory that an earlier topic of the same name left behind is put aside first. Which partitions are opened when is decided elsewhere.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Generic, NamedTuple, TypeVar
+from uuid import UUID, uuid4
+
+from ottla.broker.offset_checkpoints import OffsetCheckpoints
+from ottla.core.catalogue.catalogue import Topic
+from ottla.core.model import TopicPartition
+from ottla.storage.checkpoints import METADATA_FILE, decode_partition_metadata, encode_partition_metadata
+from ottla.storage.damage import Loss
+from ottla.storage.files import Files
+from ottla.storage.partition_log import LogSettings, Opened, PartitionLog
+
+log = logging.getLogger("ottla.broker.partitions")
+
+T = TypeVar("T")
+
+STRAY_DIRECTORY_SUFFIX: Final = "-stray"
+_NAME_BYTES_MAX: Final = 255
+
+
+class Loaded(NamedTuple):
+    """A log that nobody uses yet, and how it was found."""
+
+    log: PartitionLog
+    opened: Opened
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowed(Generic[T]):
+    """What the borrower of a log returned. `is_changed`: closing the log again would not leave the directory as it was."""
+
+    loaded: Loaded
+    result: T
+    is_changed: bool
+
+
+class LogLoader:
+    """Opens logs. Any thread may; one at a time for a directory."""
+
+    def __init__(self, files: Files, clock: Callable[[], int], checkpoints: OffsetCheckpoints) -> None:
+        self._files = files
+        self._clock = clock
+        self._checkpoints = checkpoints
+        self._losses: dict[TopicPartition, tuple[Loss, ...]] = {}
+
+    def new(self, topic: Topic, number: int, settings: LogSettings) -> PartitionLog:
+        """The log of a partition that has no directory yet: none is looked for. Raises StorageError when the data directory is gone."""
+        self._files.check_root()
+        directory, topic_id = f"{topic.name}-{number}", UUID(bytes=topic.topic_id)
+        return PartitionLog(self._files, directory, settings, topic_id=topic_id, leader_epoch=topic.leader_epochs[number])
+
+    def load(self, topic: Topic, number: int, settings: LogSettings) -> Loaded:
+        """The log as its directory has it. Raises StorageError. `settings` are looked up by the caller, on the loop."""
+        name = TopicPartition(topic.name, number)
+        partition_log = self.new(topic, number, settings)
+        if self._files.exists(partition_log.directory):
+            self._put_stray_aside(name, partition_log.directory, UUID(bytes=topic.topic_id))
+        opened = partition_log.open(
+            self._clock(), log_start_offset=self._checkpoints.log_start(name), recovery_point=self._checkpoints.recovery_point(name)
+        )
+        self._say_losses(name, opened)
+        return Loaded(partition_log, opened)
+
+    def forget(self, names: Iterable[TopicPartition]) -> None:
+        """Their topic was deleted."""
+        for name in names:
+            self._losses.pop(name, None)
+
+    def _say_losses(self, name: TopicPartition, opened: Opened) -> None:
+        """Once: retention opens what nobody uses again and again."""
+        if self._losses.get(name, ()) != opened.losses:
+            self._losses[name] = opened.losses
+            for loss in opened.losses:
+                log.log(logging.ERROR if loss.was_durable else logging.WARNING, "%s-%d: %s", *name, loss.sentence)
+
+    def lend(self, topic: Topic, number: int, settings: LogSettings, use: Callable[[PartitionLog], T]) -> Borrowed[T]:
+        """What `use` returns for the log. Raises StorageError, also what `use` raises; the files are closed in any case."""
+        loaded = self.load(topic, number, settings)
+        own, start_offset = loaded.log, loaded.log.log_start_offset
+        try:
+            result = use(own)
+        finally:
+            own.close(clean=False)
+        is_changed = not loaded.opened.clean or own.log_start_offset != start_offset or own.rolled_segments > 0
+        return Borrowed(loaded, result, is_changed)
+
+    def _put_stray_aside(self, name: TopicPartition, directory: str, topic_id: UUID) -> None:
+        """What an earlier topic of the same name left behind (a crash while it was deleted) is kept under another name, as Kafka does."""
+        metadata = f"{directory}/{METADATA_FILE}"
+        found = decode_partition_metadata(self._files.read_all(metadata)) if self._files.exists(metadata) else None
+        if found is None:
+            # Torn by a power failure, or never written: what lies here under the topic's name is the topic's.
+            self._files.replace(metadata, encode_partition_metadata(topic_id))
+        elif found != topic_id:
+            stray = renamed_directory(directory, STRAY_DIRECTORY_SUFFIX)
+            self._files.rename_directory(directory, stray)
+            self._files.sync_directory("")
+            if self._checkpoints.forget((name,)):
+                self._checkpoints.write()
+            log.warning("%s belongs to an earlier topic of that name: it is kept as %s, and nothing reads it", directory, stray)
+
+
+def renamed_directory(directory: str, suffix: str) -> str:
+    """Kafka's name for a directory that is put aside. A long topic name is cut so that it stays a file name; the partition number is kept,
+    because Apache Kafka does not start on a directory whose name has none."""
+    topic, _, number = directory.rpartition("-")
+    ending = f"-{number}.{uuid4().hex}{suffix}"
+    return topic[: _NAME_BYTES_MAX - len(ending)] + ending

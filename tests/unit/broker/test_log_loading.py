@@ -1,0 +1,72 @@
+"""Loading a log: as its directory has it, a stray one put aside, and what is lent is given back."""
+
+import pytest
+
+from ottla.broker.log_loading import LogLoader, renamed_directory
+from ottla.broker.offset_checkpoints import OffsetCheckpoints
+from ottla.core.catalogue.catalogue import Topic
+from ottla.core.errors import StorageError
+from ottla.core.model import Record
+from ottla.storage.memory_files import MemoryFiles
+from ottla.storage.partition_log import LogSettings, PartitionLog
+
+
+@pytest.fixture
+def topic(api) -> Topic:
+    return api.cluster.topics.ensure("t")
+
+
+def loader(files: MemoryFiles) -> LogLoader:
+    return LogLoader(files, lambda: 5, OffsetCheckpoints(files))
+
+
+def append(log: PartitionLog) -> None:
+    log.append_records([Record(0, 5, None, b"x")], now_ms=5)
+
+
+def test_a_new_log_asks_the_disk_nothing(topic: Topic) -> None:
+    class NoDisk(MemoryFiles):
+        def exists(self, path: str) -> bool:
+            raise AssertionError(path)
+
+        def list(self, directory: str) -> list[str]:
+            raise AssertionError(directory)
+
+    log = loader(NoDisk()).new(topic, 0, LogSettings())
+    assert (log.directory, log.log_start_offset, log.log_end_offset) == ("t-0", 0, 0)
+
+
+def test_a_log_is_loaded_as_its_directory_has_it(topic: Topic) -> None:
+    files = MemoryFiles()
+    log = loader(files).new(topic, 0, LogSettings())
+    append(log)
+    log.close()
+    found = loader(files).load(topic, 0, LogSettings())
+    assert (found.log.log_end_offset, found.opened.clean) == (1, True)
+
+
+def test_what_is_lent_is_changed_or_not(topic: Topic) -> None:
+    files = MemoryFiles()
+    log = loader(files).new(topic, 0, LogSettings())
+    append(log)
+    append(log)
+    log.close()
+    unchanged = loader(files).lend(topic, 0, LogSettings(), lambda log: log.log_end_offset)
+    assert (unchanged.result, unchanged.is_changed) == (2, False)
+    changed = loader(files).lend(topic, 0, LogSettings(), lambda log: log.delete_records(1))
+    assert (changed.result, changed.is_changed, changed.loaded.log.log_start_offset) == (1, True, 1)
+
+
+def test_a_borrower_that_fails_is_heard(topic: Topic) -> None:
+    def fail(_log: PartitionLog) -> None:
+        raise StorageError("no room")
+
+    with pytest.raises(StorageError, match="no room"):
+        loader(MemoryFiles()).lend(topic, 0, LogSettings(), fail)
+
+
+def test_a_directory_that_is_put_aside_keeps_its_number_and_stays_a_file_name() -> None:
+    long = renamed_directory("x" * 249 + "-17", "-delete")
+    assert len(long) == 255
+    assert long.partition(".")[0].endswith("-17")
+    assert renamed_directory("t-0", "-stray").startswith("t-0.")
