@@ -73,7 +73,7 @@ def command(
                 try:
                     copied = copy.run(spark)
                 finally:
-                    spark.stop()  # or Spark's Python daemon ends with a traceback on stderr
+                    spark.stop()
         except (ClientError, CopyError, JavaMissingError) as error:
             raise click.ClickException(str(error)) from error
         except Exception as error:
