@@ -93,6 +93,7 @@ def inflate(codec: Codec, data: bytes | bytearray | memoryview, *, output_bytes_
         if size >= output_bytes_max:
             return None
         size = min(output_bytes_max, size * _GUESS_GROWTH)
+        del output  # before the next one is taken: both together would be nearly twice the largest
 
 
 def decompress_into(codec: Codec, data: bytes | bytearray | memoryview, output: memoryview) -> int | None:

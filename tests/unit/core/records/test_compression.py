@@ -1,13 +1,14 @@
 """The codecs: round trips, the framings that Kafka's clients use, and frames that lie about their size."""
 
 import random
+import tracemalloc
 import zlib
 
 import cramjam
 import pytest
 
 from ottla.core.errors import PeerError
-from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress, decompress, decompress_into
+from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress, decompress, decompress_into, inflate
 
 LIMIT = 1 << 20
 PLAIN = b"".join(b"record %d;" % number for number in range(20_000))
@@ -144,3 +145,17 @@ def test_damaged_common_lz4_frames_are_judged_as_their_reader_does() -> None:
         assert found == expected
         verdicts.add(found is None)
     assert verdicts == {True, False}
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
+def test_memory_is_taken_once(codec: Codec) -> None:
+    size = 8 << 20
+    data = compress(codec, bytes(size))
+    tracemalloc.start()
+    try:
+        inflated = inflate(codec, data, output_bytes_max=size)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert inflated == bytes(size)
+    assert peak < 1.2 * size
