@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 import conformance
-from ottla.broker.dispatch import served_apis
+from ottla.broker.dispatch import SERVED_APIS
 from ottla.cli.main import main as cli
 from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS, Setting
 from ottla.core.groups.states import ANSWERS, TRANSITIONS, GroupState, StateAnswers
@@ -47,7 +47,7 @@ def apis_page() -> str:
         "What is left out, and why: [skipped.md](skipped.md).\n\n",
         "| key | API | versions | notes |\n|---|---|---|---|\n",
     ]
-    for api in sorted(served_apis().values(), key=lambda api: api.key):
+    for api in sorted(SERVED_APIS.values(), key=lambda api: api.key):
         module = importlib.import_module(api.handle.__module__)
         title = "".join(part.capitalize() for part in module.__name__.rsplit(".", 1)[1].split("_"))
         doc = " ".join((inspect.getdoc(module) or "").split())

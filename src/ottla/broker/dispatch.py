@@ -3,9 +3,9 @@
 Anything wrong raises PeerError, for which the server closes that connection: Kafka, too, answers such bytes with silence.
 """
 
-from functools import cache
+from collections.abc import Mapping
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker import apis
 from ottla.broker.api import Api, Request, nothing
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 _HEADER = Struct(">hhih")
 
 
-@cache
-def served_apis() -> dict[int, Api]:
-    """Every API file's API, by key."""
-    return {api.key: api for api in drop_ins(apis, "API", Api).values()}
+SERVED_APIS: Final[Mapping[int, Api]] = {api.key: api for api in drop_ins(apis, "API", Api).values()}
+"""Every API file's API, by key. Found when the broker's code is loaded: later there may be no file descriptor left to find them with."""
 
 
 def read_request(frame: memoryview, client_host: str) -> tuple[Api, Request]:
@@ -36,7 +34,7 @@ def read_request(frame: memoryview, client_host: str) -> tuple[Api, Request]:
         raise PeerError(f"{len(frame)} bytes are no request")
     key, version, correlation_id, length = _HEADER.unpack_from(frame)
     client_id, at = _client_id(frame, length) if length >= 0 else _no_client_id(length)
-    api = served_apis().get(key)
+    api = SERVED_APIS.get(key)
     if api is None:
         raise PeerError(f"API {key} is not served")
     request = Request(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from ottla.broker.api import Request
 from ottla.broker.connection_quotas import quotas
-from ottla.broker.dispatch import dispatch, read_request, served_apis
+from ottla.broker.dispatch import dispatch, read_request
 from ottla.broker.request_memory import SHORT_READ_BYTES
 from ottla.broker.unwritten_buffer import unwritten_buffer
 from ottla.core.errors import PeerError, StorageError
@@ -443,7 +443,6 @@ def java_address(address: str) -> str:
 
 async def listen(node: "Node", host: str, port: int) -> tuple[Server, asyncio.AbstractServer, int]:
     """Opens the listener (port 0: any free one). Returns the server, asyncio's, and the port."""
-    served_apis()  # now: later there may be no file descriptor left to find them with
     server = Server(node)
     loop = asyncio.get_running_loop()
     factory: Callable[[], asyncio.BaseProtocol] = server.connection

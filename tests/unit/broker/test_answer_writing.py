@@ -12,12 +12,12 @@ from kio.static.constants import EntityType
 
 from ottla.broker import answer_writing
 from ottla.broker.answer_writing import PIECE, SHARED_BYTES_MIN, write_in_pieces
-from ottla.broker.dispatch import served_apis
+from ottla.broker.dispatch import SERVED_APIS
 from ottla.broker.messages import entity_of, response_encoder
 from ottla.core.errors import PeerError
 
 OWN_ENCODERS = (0, 1, 18)
-PAIRS = [(api.key, version) for api in served_apis().values() for version in api.versions if api.key not in OWN_ENCODERS]
+PAIRS = [(api.key, version) for api in SERVED_APIS.values() for version in api.versions if api.key not in OWN_ENCODERS]
 
 
 def values_of(message: Any) -> Any:

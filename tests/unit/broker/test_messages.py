@@ -6,10 +6,10 @@ import pytest
 from kio.static.constants import EntityType
 
 from ottla.broker import messages
-from ottla.broker.dispatch import served_apis
+from ottla.broker.dispatch import SERVED_APIS
 from ottla.core.errors import PeerError
 
-PAIRS = [(api.key, version) for api in served_apis().values() for version in api.versions if version not in api.refused]
+PAIRS = [(api.key, version) for api in SERVED_APIS.values() for version in api.versions if version not in api.refused]
 
 
 @pytest.mark.parametrize(("key", "version"), PAIRS)

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from ottla.broker.dispatch import served_apis
+from ottla.broker.dispatch import SERVED_APIS
 from ottla.broker.messages import entity_of
 from ottla.core.bounds import walker
 from ottla.core.errors import PeerError
 
-PAIRS = [(api.key, version) for api in served_apis().values() for version in api.versions if not api.decodes_itself]
+PAIRS = [(api.key, version) for api in SERVED_APIS.values() for version in api.versions if not api.decodes_itself]
 
 
 @pytest.mark.parametrize(("key", "version"), PAIRS)

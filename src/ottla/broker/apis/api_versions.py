@@ -34,11 +34,11 @@ def handle(node: "Node", request: Request) -> None:
 @cache
 def _body(version: int, error: ErrorCode) -> bytes:
     """The answer: the same for every client, and each of them asks for it first."""
-    from ottla.broker.dispatch import served_apis  # the list of all files, this one among them
+    from ottla.broker.dispatch import SERVED_APIS  # the list of all files, this one among them
 
     keys = [
         {"api_key": api.key, "min_version": api.versions.start, "max_version": api.versions.stop - 1}
-        for api in sorted(served_apis().values(), key=lambda api: api.key)
+        for api in sorted(SERVED_APIS.values(), key=lambda api: api.key)
     ]
     return response_encoder(API.key, version)(
         {

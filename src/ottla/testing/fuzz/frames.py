@@ -12,12 +12,12 @@ from typing import Any, get_args
 from kio.serial import entity_writer
 from kio.static.constants import EntityType
 
-from ottla.broker.dispatch import served_apis
+from ottla.broker.dispatch import SERVED_APIS
 from ottla.broker.messages import entity_of, fitter, is_flexible
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
 
-PAIRS = [(api.key, version) for api in served_apis().values() for version in api.versions if version not in api.refused]
+PAIRS = [(api.key, version) for api in SERVED_APIS.values() for version in api.versions if version not in api.refused]
 """Every API and version that is served."""
 BATCH = bytes(encode_batch([Record(0, 1, b"k", b"v")]))
 # One value for each field name, so that a request of any API is a plausible one; the rest take kio's defaults.
