@@ -122,7 +122,8 @@ def twins(reference: Any) -> Iterator[tuple[Twin, Twin, str, int]]:
 
         async def copy() -> Any:
             assert broker._task is not None
-            partition = broker._task.cluster.partitions.by_name(topic, 0)
+            cluster = broker._task.cluster
+            partition = await cluster.partitions.open(cluster.catalogue.topics[topic], 0)
             assert partition is not None
             return partition.log.append(bytearray(data), now_ms=0, from_client=False)
 

@@ -166,3 +166,21 @@ def test_where_everything_is_open_produce_looks_at_no_partition_first(api, monke
     api.cluster.topics.create(NewTopic(name="t", partitions=1))
     monkeypatch.setattr(produce, "_unopened", None)
     assert ASKED[0][2](api.ask(0, 8, **records(1))) == [(ErrorCode.NONE, 0)]
+
+
+def test_records_for_very_many_partitions_are_appended_over_several_iterations(api, monkeypatch) -> None:
+    monkeypatch.setattr(produce, "PARTITIONS_AT_ONCE_MAX", 3)
+    monkeypatch.setattr(produce, "SHARE_S", -1.0)
+    api.cluster.topics.create(NewTopic(name="t", partitions=8))
+    answer = api.start(0, 8, **records(8))
+
+    async def count() -> list[int]:
+        counts = []
+        while not answer.done():
+            counts.append(len(api.cluster.partitions.opened()))
+            await asyncio.sleep(0)
+        return counts
+
+    counts = api.runner.run(count())
+    assert counts[0] < counts[len(counts) // 2] < 8
+    assert ASKED[0][2](api.finish(0, 8, answer)) == [(ErrorCode.NONE, 0)] * 8

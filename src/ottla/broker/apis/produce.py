@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
 from ottla.broker.batch_reading import ABANDONED_BYTES_MAX
+from ottla.broker.clock import monotonic_s
 from ottla.broker.current_leader import pack_endpoints, pack_leader
 from ottla.broker.messages import is_flexible
 from ottla.broker.pack import Packer
@@ -28,6 +29,7 @@ from ottla.broker.produce_request import (
     refusal_of_all,
     refusal_of_partition,
 )
+from ottla.broker.request_scheduler import SHARE_S
 from ottla.core.catalogue.catalogue import Topic
 from ottla.core.errors import ErrorCode, PeerError, StorageError
 from ottla.core.wire import Reader
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 _SAYS_NOTHING = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
 _NOT_HERE = "This server does not host this topic-partition."
 _FIRST_VERSION_WITH_LEADERS = 10
+PARTITIONS_AT_ONCE_MAX = 128
+"""A request that names more is appended over several iterations of the event loop: the first record of a partition makes its files."""
 _LEADER_TAG = 0
 _NOT_READ = Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "The records were not read.")
 """Stands where a result will be."""
@@ -92,9 +96,11 @@ def handle(node: "Node", request: Request) -> None:
     results: _Results = []
     waiting: _Waiting = []
     later: list[_Later] = []
+    at_once_max = PARTITIONS_AT_ONCE_MAX
     for asked in topics:
         if refused is None:
-            results.append((asked.key, _write_topic(node, version, acks, asked, waiting, later)))
+            results.append((asked.key, _write_topic(node, version, acks, asked, waiting, later, at_once_max)))
+            at_once_max -= len(asked.partitions)
         else:
             results.append((asked.key, [_Written(number, refused) for number, _ in asked.partitions]))
     if later:
@@ -158,14 +164,18 @@ def _answer_when_durable(node: "Node", request: Request, results: _Results, wait
 
 
 def _write_later(node: "Node", request: Request, acks: int, results: _Results, waiting: _Waiting, later: list[_Later]) -> None:
-    """Appends what must be read first, and what follows it, one after the other, and answers then."""
+    """Appends what must be read first or is too much at once, and what follows it, one after the other, and answers then."""
     reading = node.cluster.batch_reading
     request.held_bytes = size_bytes = sum(len(each.records) for each in later)
 
     async def write() -> None:
         reading.waiting_bytes += size_bytes
         try:
+            continued_s = monotonic_s()
             for each in later:
+                if monotonic_s() - continued_s > SHARE_S:
+                    await asyncio.sleep(0)
+                    continued_s = monotonic_s()
                 each.results[each.at] = await _write_one_later(node, request.version, acks, each, waiting)
             _end(node, request, acks, results, waiting)
         except Exception as error:  # noqa: BLE001 - the connection says it in the log
@@ -207,7 +217,10 @@ def _not_led(topic: Topic, number: int) -> _Written:
     return _Written(number, Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, _NOT_LED), leader=leader)
 
 
-def _write_topic(node: "Node", version: int, acks: int, asked: TopicRecords, waiting: _Waiting, later: list[_Later]) -> list[_Written]:
+def _write_topic(
+    node: "Node", version: int, acks: int, asked: TopicRecords, waiting: _Waiting, later: list[_Later], at_once_max: int
+) -> list[_Written]:
+    """Appends to the first `at_once_max` partitions, unless one must be read first; what is left goes to `later`."""
     topic = asked.topic
     if topic is None:
         return [_Written(number, Refused(_missing(version), _NOT_HERE)) for number, _ in asked.partitions]
@@ -224,7 +237,7 @@ def _write_topic(node: "Node", version: int, acks: int, asked: TopicRecords, wai
         elif topic.leaders[number] != node.id:
             results.append(_not_led(topic, number))
         else:
-            written = None if later else _write(node, acks, topic, number, records, waiting)
+            written = None if later or len(results) >= at_once_max else _write(node, acks, topic, number, records, waiting)
             if not isinstance(written, _Written):
                 later.append(_copied(results, topic, number, records, written))
                 written = _Written(number, _NOT_READ)
