@@ -81,8 +81,10 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _serve(listen: str, data: str | None, config: dict[str, str], brokers: int, metrics: str | None) -> None:
+    from ottla.broker.descriptors import raise_limit
     from ottla.broker.task import BrokerTask, new_event_loop
 
+    raise_limit()
     task = BrokerTask(data, config, listen, metrics=metrics, brokers=brokers)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     loop = new_event_loop()

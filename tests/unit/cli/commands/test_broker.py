@@ -1,6 +1,8 @@
 """`ottla broker`: one line when ready, a clean end on a signal, and clear words when it cannot start."""
 
 import json
+import re
+import resource
 import signal
 import socket
 import subprocess
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from ottla.broker.descriptors import RAISED_MAX
 from ottla.cli.main import main
 
 OTTLA = str(Path(sys.executable).with_name("ottla"))
@@ -119,6 +122,20 @@ def test_a_broker_of_its_own_process_looks_for_garbage_now_and_then() -> None:
         "main(['broker', '--listen', '127.0.0.1:0'])\n"
     )
     assert subprocess.run([sys.executable, "-c", script], timeout=20, check=False, capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limits of another process are read from /proc")
+def test_it_raises_its_limit_of_open_files() -> None:
+    command = f"ulimit -S -n 256; exec {OTTLA} broker --listen 127.0.0.1:0"
+    with subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("bootstrap.servers=")
+            hard = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], RAISED_MAX)
+            assert re.search(rf"^Max open files +{hard} ", Path(f"/proc/{process.pid}/limits").read_text(), re.MULTILINE)
+        finally:
+            process.terminate()
+    assert process.returncode == 0
 
 
 def test_nobody_reads_its_log(tmp_path: Path) -> None:
