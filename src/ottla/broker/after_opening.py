@@ -3,7 +3,6 @@
 Order within a connection is kept, since a connection has one request under way. What the answer is, the API's own file decides.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -38,18 +37,17 @@ def _open_then_answer(node: "Node", request: Request, named: Iterable[tuple[str,
     if not unopened:
         yield from answer() or ()
         return
-    opening = asyncio.get_running_loop().create_task(partitions.open_all(unopened))
 
-    def opened(_ended: "asyncio.Task[None]") -> None:
-        if not opening.cancelled():
-            opening.result()
-            request.gone = nothing
-            work = answer()
-            if work is not None:
-                node.cluster.scheduler.run(request, work)
+    async def open_then_answer() -> None:
+        await partitions.open_all(unopened)
+        request.gone = nothing
+        work = answer()
+        if work is not None:
+            node.cluster.scheduler.run(request, work)
+
+    task = node.cluster.background.start(request, open_then_answer())
 
     def gone() -> None:
-        opening.cancel()
+        task.cancel()
 
     request.gone = gone
-    opening.add_done_callback(request.guarded(opened))

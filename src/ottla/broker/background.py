@@ -1,24 +1,33 @@
-"""Tasks of requests that wait for a worker thread: kept until they end, since the loop alone might forget them."""
+"""Requests that wait for worker threads, each in a task of the event loop."""
 
 import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+from ottla.broker.api import Request
+
 
 class Background:
-    """One for all brokers of a loop. What a task raises is its own to report."""
+    """One for all brokers of a loop. It keeps the tasks until they end, since the loop alone keeps only weak references."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Runs `work` from the next turn of the loop on."""
+    def start(self, request: Request, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Begins `work` in the next iteration of the loop; an exception of it goes to `request.fail`."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+
+        def ended(task: "asyncio.Task[None]") -> None:
+            self._tasks.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if isinstance(error, Exception):
+                request.fail(error)
+
+        task.add_done_callback(ended)
         return task
 
     def cancel(self) -> None:
-        """Ends all of them: the broker stops, and nobody waits for an answer any more."""
+        """Cancels all of them: the broker stops, and closes the connections that wait."""
         for task in self._tasks:
             task.cancel()

@@ -1,9 +1,14 @@
-"""Tasks that nobody else keeps."""
+"""Tasks of requests: kept until they end, with their exceptions."""
 
 import asyncio
 import gc
 
+from ottla.broker.api import Request
 from ottla.broker.background import Background
+
+
+def a_request() -> Request:
+    return Request(key=3, version=9, correlation_id=1, client_id=None, client_host="", buffer=memoryview(b""), body_at=0)
 
 
 def test_a_task_lives_until_it_ends() -> None:
@@ -15,7 +20,7 @@ def test_a_task_lives_until_it_ends() -> None:
             gc.collect()
             done.append("work")
 
-        task = background.start(work())
+        task = background.start(a_request(), work())
         await task
         await asyncio.sleep(0)
         assert background._tasks == set()
@@ -24,10 +29,25 @@ def test_a_task_lives_until_it_ends() -> None:
     assert asyncio.run(run()) == ["work"]
 
 
+def test_an_exception_ends_the_connection_of_the_request() -> None:
+    async def run() -> list[str]:
+        request, failures = a_request(), []
+        request.fail = lambda error: failures.append(str(error))
+
+        async def work() -> None:
+            raise ValueError("wrong")
+
+        await asyncio.wait([Background().start(request, work())])
+        await asyncio.sleep(0)
+        return failures
+
+    assert asyncio.run(run()) == ["wrong"]
+
+
 def test_all_are_cancelled() -> None:
     async def run() -> bool:
         background = Background()
-        task = background.start(asyncio.sleep(3600))
+        task = background.start(a_request(), asyncio.sleep(3600))
         background.cancel()
         await asyncio.wait([task])
         return task.cancelled()

@@ -16,7 +16,7 @@ from ottla.broker.fetch_answer import encode_fetch_answer
 from ottla.broker.fetch_reading import Found, next_offset, read_partition, visible_end
 from ottla.broker.fetch_request import FIRST_VERSION_WITH_TOPIC_IDS, FetchRequest, decode_fetch_request
 from ottla.broker.fetch_sessions import NO_SESSION, FetchContext, FetchedPartition
-from ottla.broker.partitions import OPENINGS_AT_ONCE, NotOpen, Partition
+from ottla.broker.partitions import NotOpen, Partition
 from ottla.core.catalogue.catalogue import Topic
 from ottla.core.errors import ErrorCode, StorageError
 from ottla.storage.files import ColdRead
@@ -95,7 +95,7 @@ class _Fetch:
                 try:
                     partition = self._resolve(part)
                 except NotOpen:
-                    self._begin_again(place, self._openings(place))
+                    self._begin_again(place, self._unopened(place))
                     return
             if partition is not None:
                 self.readable.append((part, partition))
@@ -107,32 +107,32 @@ class _Fetch:
         if not self.look(time_is_up=self.wait_s <= 0):
             self.park()
 
-    def _begin_again(self, place: int, openings: "list[asyncio.Future[None]]") -> None:
-        """Continues with the partition at `place` when the openings have ended, whatever came of them."""
+    def _begin_again(self, place: int, unopened: list[tuple[Topic, int]]) -> None:
+        """Continues with the partition at `place` in a later iteration of the loop, when none of `unopened` must be opened any more."""
         self.resolved = place
         self.request.gone = self._is_gone
         self.request.buffer = memoryview(b"")
-        begin = self.request.guarded(self.begin)
-        if openings:
-            asyncio.ensure_future(asyncio.wait(openings)).add_done_callback(begin)
-        else:
-            asyncio.get_running_loop().call_soon(begin, None)
+        if not unopened:
+            asyncio.get_running_loop().call_soon(self.request.guarded(self.begin), None)
+            return
+        task = self.node.cluster.background.start(self.request, self._open_then_begin(unopened))
 
-    def _openings(self, place: int) -> "list[asyncio.Future[None]]":
-        """The openings of the partition at `place` and of some of those that follow, begun unless they are under way."""
-        openings: list[asyncio.Future[None]] = []
-        for part in self.parts[place : place + RESOLVED_PER_ITERATION]:
-            topic, _ = self._topic(part)
-            try:
-                if topic is not None:
-                    self.node.cluster.partitions.get(topic, part.key[1])
-            except NotOpen as error:
-                openings.append(error.opening)
-                if len(openings) == OPENINGS_AT_ONCE:
-                    break
-            except StorageError:
-                continue  # it is offline: `_resolve` says so
-        return openings
+        def gone() -> None:
+            task.cancel()
+            self._is_gone()
+
+        self.request.gone = gone
+
+    async def _open_then_begin(self, unopened: list[tuple[Topic, int]]) -> None:
+        await self.node.cluster.partitions.open_all(unopened)
+        self.request.gone = self._is_gone
+        self.begin(None)
+
+    def _unopened(self, place: int) -> list[tuple[Topic, int]]:
+        """The partition at `place` and those of the next ones that must be opened too."""
+        partitions = self.node.cluster.partitions
+        named = ((self._topic(part)[0], part.key[1]) for part in self.parts[place : place + RESOLVED_PER_ITERATION])
+        return [(topic, number) for topic, number in named if topic is not None and not partitions.is_ready(topic, number)]
 
     def _topic(self, part: FetchedPartition) -> tuple[Topic | None, ErrorCode]:
         """The topic, or why there is none; a topic of a session keeps its name when it is gone, and another one may come under it."""

@@ -6,7 +6,6 @@ leader epochs (KIP-320); v7+ has -3 (KIP-734), v8+ earliest local (-4, the same 
 pending upload (-6): nothing is tiered, so both answer "none" as Kafka does without remote storage.
 """
 
-import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -68,8 +67,12 @@ def _find_all(node: "Node", request: Request) -> None:
             partitions[part.partition_index] = _answer(part.partition_index, error, found)
         answers.append((topic.name, partitions))
     if later:
-        task = node.cluster.background.start(_answer_later(node, request, answers, later, committed_only))
-        request.gone = lambda: _cancel(task)
+        task = node.cluster.background.start(request, _answer_later(node, request, answers, later, committed_only))
+
+        def gone() -> None:
+            task.cancel()
+
+        request.gone = gone
     else:
         _reply(node, request, answers)
 
@@ -80,18 +83,11 @@ def _reply(node: "Node", request: Request, answers: _Answers) -> None:
 
 
 async def _answer_later(node: "Node", request: Request, answers: _Answers, later: list[_Later], committed_only: bool) -> None:
-    try:
-        found = await node.cluster.timestamp_lookups.look_up([each.wanted for each in later])
-        for each, one in zip(later, found, strict=True):
-            number = each.part.partition_index
-            each.partitions[number] = _answer(number, *_visible(node, each, one, committed_only))
-        _reply(node, request, answers)
-    except Exception as error:  # noqa: BLE001 - the connection says it in the log
-        request.fail(error)
-
-
-def _cancel(task: "asyncio.Task[None]") -> None:
-    task.cancel()
+    found = await node.cluster.timestamp_lookups.look_up([each.wanted for each in later])
+    for each, one in zip(later, found, strict=True):
+        number = each.part.partition_index
+        each.partitions[number] = _answer(number, *_visible(node, each, one, committed_only))
+    _reply(node, request, answers)
 
 
 def _answer(number: int, error: ErrorCode, found: Found) -> dict[str, Any]:

@@ -132,15 +132,15 @@ def _open_first(node: "Node", request: Request, unopened: list[tuple[Topic, int]
     """Handles the request when its partitions are open, also when its client has gone: with acks=0 it need not wait."""
     buffer = request.own_buffer()
 
-    def opened(opening: "asyncio.Task[None]") -> None:
-        opening.result()
+    async def open_then_handle() -> None:
+        await node.cluster.partitions.open_all(unopened)
         request.buffer = buffer
         try:
             handle(node, request)
         finally:
             request.buffer = memoryview(b"")
 
-    asyncio.ensure_future(node.cluster.partitions.open_all(unopened)).add_done_callback(request.guarded(opened))
+    node.cluster.background.start(request, open_then_handle())
 
 
 def _end_without_answer(request: Request, results: _Results) -> None:
@@ -178,12 +178,10 @@ def _write_later(node: "Node", request: Request, acks: int, results: _Results, w
                     continued_s = monotonic_s()
                 each.results[each.at] = await _write_one_later(node, request.version, acks, each, waiting)
             _end(node, request, acks, results, waiting)
-        except Exception as error:  # noqa: BLE001 - the connection says it in the log
-            request.fail(error)
         finally:
             reading.waiting_bytes -= size_bytes
 
-    task = node.cluster.background.start(write())
+    task = node.cluster.background.start(request, write())
 
     def gone() -> None:
         if reading.waiting_bytes > ABANDONED_BYTES_MAX:

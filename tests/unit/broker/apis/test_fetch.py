@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker import partitions
 from ottla.broker.apis import fetch
 from ottla.broker.dispatch import dispatch, read_request
 from ottla.core.errors import StorageError
@@ -561,9 +562,9 @@ def reopened(make_api, make_topic, batch, held, partitions: int):
     return make_api(files=before.files, opening_executor=held)
 
 
-def asking(api, partitions, sent: list[bytes]):
+def asking(api, count: int, sent: list[bytes]):
     """A Fetch that is under way."""
-    kind, request = read_request(memoryview(api.encode(1, 12, fields(partitions=range(partitions)))), "/127.0.0.1")
+    kind, request = read_request(memoryview(api.encode(1, 12, fields(partitions=range(count)))), "/127.0.0.1")
     request.send = lambda parts: sent.append(b"".join(parts))
     dispatch(api.node, kind, request)
     return request
@@ -575,7 +576,7 @@ async def go_on() -> None:
 
 
 def test_a_fetch_waits_for_partitions_that_worker_threads_open_a_few_at_a_time(make_api, make_topic, batch, held, monkeypatch) -> None:
-    monkeypatch.setattr(fetch, "OPENINGS_AT_ONCE", 3)
+    monkeypatch.setattr(partitions, "OPENINGS_AT_ONCE", 3)
     again = reopened(make_api, make_topic, batch, held, 10)
     sent: list[bytes] = []
 
@@ -602,7 +603,7 @@ async def done(data: bytes) -> "asyncio.Future[bytes]":
 
 
 def test_who_goes_while_partitions_are_opened_has_no_more_of_them_opened(make_api, make_topic, batch, held, monkeypatch) -> None:
-    monkeypatch.setattr(fetch, "OPENINGS_AT_ONCE", 3)
+    monkeypatch.setattr(partitions, "OPENINGS_AT_ONCE", 3)
     again = reopened(make_api, make_topic, batch, held, 10)
     sent: list[bytes] = []
 
