@@ -18,7 +18,7 @@ METRICS = {
     "restart": 4,
     "memory": 5,
     "cleaner": 12,
-    "groups": 19,
+    "groups": 27,
     "attacks": 2,
 }
 ONE_CELL = {"throughput": ["--only", "1,000 B, lz4, 3 p"], "wire": ["--only", "100 B, zstd, 3 p"], "attacks": ["--only", "CreateTopics"]}

@@ -55,7 +55,7 @@ def test_the_console_consumer_reads_all_in_a_session(
     monkeypatch.setattr(FetchSessions, "make", lambda *asked: made.append(really_make(*asked)) or made[-1])
     printed = run_tool(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
-        *("--bootstrap-server", broker.bootstrap_servers, "--topic", "t", "--from-beginning", "--timeout-ms", "3000"),
+        *("--bootstrap-server", broker.bootstrap_servers, "--topic", "t", "--from-beginning", "--timeout-ms", "5000"),
         *("--isolation-level", isolation_level, "--command-property", "max.partition.fetch.bytes=5000"),
     )
     assert sorted(int(line.split()[0]) for line in printed.splitlines() if line.endswith("x")) == list(range(RECORDS))

@@ -6,6 +6,7 @@ It has the JVM connector (format "kafka") beside ours where its jars can be had;
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,3 +79,22 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector) -> Ite
         session = ottla.spark.session("ottla-tests", master="local[2,1]", settings=settings)
     yield session
     session.stop()
+
+
+class Unstopped:
+    """The tests' session for a command: what stops it does not."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._spark, name)
+
+    def stop(self) -> None:
+        """Nothing: the tests behind need the session."""
+
+
+@pytest.fixture
+def session_of_commands(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that run in the tests' process use the tests' session."""
+    monkeypatch.setattr("ottla.spark.sessions.session", lambda *_arguments, **_options: Unstopped(spark))

@@ -146,8 +146,8 @@ def test_what_is_in_the_way_is_said_before_anything_is_written(spark, servers: s
     assert read(servers, "narrow", TARGET_PARTITIONS) == []
 
 
-def test_the_command_copies_and_says_where_groups_go_on(spark, servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.spark.sessions.session", lambda *_args, **_options: spark)
+@pytest.mark.usefixtures("session_of_commands")
+def test_the_command_copies_and_says_where_groups_go_on(servers: str) -> None:
     commit(servers, "mine", "wide", {0: 0})
     arguments = ["copy-topic", "wide", "narrow", "--bootstrap-server", servers, "--group", "mine"]
     done = CliRunner().invoke(main, arguments)

@@ -12,32 +12,17 @@ from ottla.broker import Broker
 from ottla.cli.main import main
 from ottla.consumer.admin.client import AdminClient
 from ottla.core.model import TopicPartition
-from ottla.spark import sessions
 from ottla.spark.schemas import LAG, LAG_HISTORY, OFFSET_COMMITS
 from ottla.spark.tables import Tables
 
 RECORDS = 30
 
 
-class Session:
-    """The tests' session; whoever ends it does not."""
-
-    def __init__(self, spark: Any) -> None:
-        self._spark = spark
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._spark, name)
-
-    def stop(self) -> None:
-        pass
-
-
 @pytest.fixture
-def servers(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def servers(session_of_commands: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A broker with the topic `t` of one partition, and commands that use the tests' session."""
     from confluent_kafka import Producer
 
-    monkeypatch.setattr(sessions, "session", lambda *_arguments, **_options: Session(spark))
     monkeypatch.setattr("signal.signal", lambda *_arguments: None)
     with Broker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})

@@ -19,11 +19,11 @@ def handle(node: "Node", request: Request) -> None:
     error, producer_id, epoch = ErrorCode.NONE, -1, -1
     known_id = getattr(request.message, "producer_id", -1)
     known_epoch = getattr(request.message, "producer_epoch", -1)
-    if request.message.transactional_id is not None:
+    if request.message.transactional_id == "" or (known_id == -1) != (known_epoch == -1):
+        error = ErrorCode.INVALID_REQUEST
+    elif request.message.transactional_id is not None:
         node.cluster.missing_features.report(TRANSACTIONS, request)
         error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    elif (known_id == -1) != (known_epoch == -1):
-        error = ErrorCode.INVALID_REQUEST
     else:
         try:
             producer_id, epoch = node.cluster.next_producer_id(), 0
