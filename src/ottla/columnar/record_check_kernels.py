@@ -18,7 +18,6 @@ SOUND, DAMAGED, OUT_OF_ORDER, FOUND = range(4)
 COUNT, BASE_TIMESTAMP_MS, HEADER_TIMESTAMP_MS, IS_HEADER_TIME = range(4)
 NEEDS_KEY, CHECKS_TIME, EARLIEST_MS, LATEST_MS = range(4, 8)
 BASE_OFFSET, LAST_OFFSET_DELTA, WANTED_MS, FROM_OFFSET = range(4, 8)
-BATCH_WORDS = 8
 
 # What a call leaves: how many records were sound, where the next one begins, and what else its status needs.
 NUMBER, POSITION, OFFSET_DELTA, FAULTS, HAS_BAD_TIMESTAMP = range(5)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from ottla.core.text import printable
 from ottla.core.value_grammar import double_text, parse_boolean, parse_double, parse_list, parse_whole, trim
 
 INT_MAX = 2**31 - 1
@@ -44,9 +45,8 @@ _SHOWN_MAX: Final = 500
 
 
 def shown(value: str) -> str:
-    """A value for a sentence: on one line, and shortened when it is endless."""
-    text = value[:_SHOWN_MAX]
-    line = text if text.isprintable() else repr(text)[1:-1]
+    """A value for a sentence: on one line, and shortened when it is very long."""
+    line = printable(value[:_SHOWN_MAX])
     return line if len(value) <= _SHOWN_MAX else f"{line}... ({len(value)} characters)"
 
 

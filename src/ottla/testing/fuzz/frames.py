@@ -6,14 +6,15 @@ Everything is drawn from the `random.Random` that the caller passes: the same se
 import dataclasses
 import io
 import random
-from collections.abc import Iterator, Sequence
-from typing import Any, get_args
+from collections.abc import Sequence
+from typing import Any
 
 from kio.serial import entity_writer
 from kio.static.constants import EntityType
 
 from ottla.broker.dispatch import SERVED_APIS
 from ottla.broker.messages import entity_of, fitter, is_flexible
+from ottla.core.bounds import is_array, nested_entity
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
 
@@ -62,20 +63,14 @@ def plausible(entity: type[Any], rng: random.Random | None = None) -> dict[str, 
     """A value for every field of a message, one item in every array; with `rng`, some are strange, and arrays have up to three items."""
     values: dict[str, Any] = {}
     for field in dataclasses.fields(entity):
-        nested: Any = next((part for part in _parts(field.type) if dataclasses.is_dataclass(part)), None)
+        nested = nested_entity(field)
         if nested is not None:
             count = 1 if rng is None else rng.choice((0, 1, 1, 1, 2, 3))
             many = [plausible(nested, rng) for _ in range(count)]
-            values[field.name] = many if "tuple" in str(field.type) else plausible(nested, rng)
+            values[field.name] = many if is_array(field) else plausible(nested, rng)
         elif field.name in VALUES:
             values[field.name] = VALUES[field.name] if rng is None or rng.random() < 0.8 else _strange(VALUES[field.name], rng)
     return values
-
-
-def _parts(annotation: Any) -> Iterator[Any]:
-    yield annotation
-    for part in get_args(annotation):
-        yield from _parts(part)
 
 
 def _strange(value: Any, rng: random.Random) -> Any:
