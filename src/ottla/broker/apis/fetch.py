@@ -7,6 +7,7 @@ copied or parsed per record. Records that are not in memory are read by another 
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.answer_memory import SMALL_BYTES
@@ -17,6 +18,7 @@ from ottla.broker.fetch_reading import Found, next_offset, read_partition, visib
 from ottla.broker.fetch_request import FIRST_VERSION_WITH_TOPIC_IDS, FetchRequest, decode_fetch_request
 from ottla.broker.fetch_sessions import NO_SESSION, FetchContext, FetchedPartition
 from ottla.broker.partitions import NotOpen, Partition
+from ottla.broker.request_scheduler import Work
 from ottla.core.catalogue.catalogue import Topic
 from ottla.core.errors import ErrorCode, StorageError
 from ottla.storage.files import ColdRead
@@ -31,6 +33,8 @@ ANSWER_BYTES_MAX = 1024 * 1024
 """No more even for those who ask for it (fetch.min.bytes), but for a single larger batch: who then does not read costs no more."""
 RESOLVED_PER_ITERATION = 256
 """Partitions that one request finds before the event loop continues with other work."""
+READ_AT_ONCE_MAX = 256
+"""Partitions that are read in one piece: more are read in several iterations of the event loop."""
 COLD_READS_AT_ONCE_MAX = 8
 COLD_ROUNDS_MAX = 4
 """What was brought into memory may be gone again when memory is short: after so many rounds the loop itself waits for one range."""
@@ -57,8 +61,9 @@ class _Fetch:
     """One request from its first look to its answer."""
 
     __slots__ = (
-        "bytes_max", "bytes_min", "cold_rounds", "committed_only", "context", "deadline_s", "delayed", "ends", "found",
-        "is_over", "memory", "missing", "node", "parts", "readable", "request", "resolved", "size", "unreadable", "wait_s",
+        "bytes_max", "bytes_min", "cold_rounds", "committed_only", "context", "counted", "deadline_s", "delayed", "ends", "found",
+        "is_enough", "is_over", "left", "memory", "missing", "node", "parts", "readable", "request", "resolved", "size",
+        "unreadable", "wait_s",
     )  # fmt: skip
 
     def __init__(self, node: "Node", request: Request, asked: FetchRequest, context: FetchContext) -> None:
@@ -70,7 +75,8 @@ class _Fetch:
         self.deadline_s = 0.0
         self.node = node
         self.memory = node.cluster.answer_memory
-        self.size = 0
+        self.size = self.left = self.counted = 0
+        self.is_enough = False
         self.request = request
         self.context = context
         self.delayed: Delayed | None = None
@@ -177,8 +183,32 @@ class _Fetch:
         if self.ends and not time_is_up and not self._has_grown_enough():
             return False
         self.ends = []
+        self._begin_to_read()
+        if len(self.readable) > READ_AT_ONCE_MAX:
+            self._begin_to_wait()
+            self.node.cluster.scheduler.run(self.request, self._look_in_pieces(time_is_up))
+            return True
         cold: list[ColdRead] = []
-        is_enough = self._read(cold)
+        self._read(self.readable, cold)
+        return self._decide(cold, time_is_up)
+
+    def _look_in_pieces(self, time_is_up: bool) -> Work:
+        cold: list[ColdRead] = []
+        for first in range(0, len(self.readable), READ_AT_ONCE_MAX):
+            self._read(self.readable[first : first + READ_AT_ONCE_MAX], cold)
+            if len(cold) >= COLD_READS_AT_ONCE_MAX:
+                break
+            yield
+        self.request.gone = self._is_gone
+        if not self._decide(cold, time_is_up):
+            self.park()
+
+    def _decide(self, cold: list[ColdRead], time_is_up: bool) -> bool:
+        """What comes of the records that were read, as in `look`."""
+        is_enough = self.is_enough or self.counted >= self.bytes_min
+        if self.bytes_min > 1 and not (self.is_enough or cold):
+            self.missing = self.bytes_min - self.counted
+            self.ends = [visible_end(partition.log, self.committed_only) for _, partition in self.readable]
         if cold:
             self._warm(cold)
             return True
@@ -191,15 +221,18 @@ class _Fetch:
         self.found = []  # it is read again when there is more: a fetch that waits holds no records
         return False
 
-    def _read(self, cold: list[ColdRead]) -> bool:
-        """Reads in order while there is room; the very first batch comes even if it is too large. Whether it is time to answer."""
-        self.found = found = []
+    def _begin_to_read(self) -> None:
+        self.found = []
+        self.left = self.bytes_max if self.memory.has_room(self.bytes_max) else SMALL_BYTES
+        self.size = self.counted = 0
+        self.is_enough = False
+
+    def _read(self, readable: Sequence[tuple[FetchedPartition, Partition]], cold: list[ColdRead]) -> None:
+        """Reads partitions in order while there is room; the very first batch comes even if it is too large."""
+        found, left, total, counted, is_enough = self.found, self.left, self.size, self.counted, self.is_enough
         is_incremental = self.context.session is not None
         waits_for_disk = self.cold_rounds >= COLD_ROUNDS_MAX
-        left, total, counted, is_enough = self.bytes_max, 0, 0, False
-        if not self.memory.has_room(left):
-            left = SMALL_BYTES
-        for part, partition in self.readable:
+        for part, partition in readable:
             if partition.leader != self.node.id:  # while the request waited
                 missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition.deleted else ErrorCode.NOT_LEADER_OR_FOLLOWER
                 found.append(Found(part, missing))
@@ -224,11 +257,7 @@ class _Fetch:
                 counted += self._counts(got, partition, room)
             if got.error is not ErrorCode.NONE or got.diverging is not None:
                 is_enough = True
-        self.size = total
-        if self.bytes_min > 1 and not (is_enough or cold):
-            self.missing = self.bytes_min - counted
-            self.ends = [visible_end(partition.log, self.committed_only) for _, partition in self.readable]
-        return is_enough or counted >= self.bytes_min
+        self.left, self.size, self.counted, self.is_enough = left, total, counted, is_enough
 
     def _counts(self, got: Found, partition: Partition, room: int) -> int:
         """How many bytes a partition has towards those that are waited for: Apache Kafka would fill the room with part of a batch."""

@@ -635,6 +635,68 @@ def test_a_fetch_of_very_many_partitions_lets_others_work_in_between(api, make_t
     assert len(api.cluster.partitions.opened()) == 10
 
 
+@pytest.fixture
+def in_pieces(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Fetches of more than two partitions read two at a time; how many each piece read."""
+    monkeypatch.setattr(fetch, "READ_AT_ONCE_MAX", 2)
+    pieces: list[int] = []
+    really_read = fetch._Fetch._read
+    monkeypatch.setattr(
+        fetch._Fetch, "_read", lambda self, readable, cold: pieces.append(len(readable)) or really_read(self, readable, cold)
+    )
+    return pieces
+
+
+def test_many_partitions_are_read_in_pieces(api, make_topic, batch, in_pieces: list[int]) -> None:
+    make_topic("t", 5)
+    for number in range(5):
+        fill(api, batch, (b"%d" % number,), partition=number)
+    (topic,) = api.ask(1, 12, **fields(partitions=range(5))).responses
+    assert [values(part) for part in topic.partitions] == [[b"%d" % number] for number in range(5)]
+    assert in_pieces == [2, 2, 1]
+
+
+def test_the_limit_of_an_answer_holds_over_all_pieces(api, make_topic, batch, in_pieces: list[int]) -> None:
+    make_topic("t", 5)
+    for number in range(5):
+        fill(api, batch, (b"x" * 1000,), partition=number)
+    (topic,) = api.ask(1, 12, **fields(partitions=range(5), most=2500)).responses
+    assert [len(values(part)) for part in topic.partitions] == [1, 1, 0, 0, 0]
+
+
+def test_many_partitions_wait_and_are_woken(api, make_topic, batch, in_pieces: list[int]) -> None:
+    make_topic("t", 5)
+    waiting = api.start(1, 12, **fields(partitions=range(5), wait=60000))
+    for _ in range(5):
+        api.runner.run(asyncio.sleep(0))
+    assert not waiting.done()
+    fill(api, batch, (b"x",), partition=3)
+    (topic,) = api.finish(1, 12, waiting).responses
+    assert [values(part) for part in topic.partitions] == [[], [], [], [b"x"], []]
+    assert in_pieces == [2, 2, 1] * 2
+    assert all(partition.waiters == set() for partition in api.cluster.partitions.opened())
+
+
+def test_a_connection_that_goes_while_many_partitions_are_read(api, make_topic, batch, in_pieces: list[int], monkeypatch) -> None:
+    make_topic("t", 5)
+    fill(api, batch, (b"x",))
+    monkeypatch.setattr(api.cluster.scheduler, "_left_s", 0)
+    sent: list[Any] = []
+
+    async def story() -> None:
+        kind, request = read_request(memoryview(api.encode(1, 12, fields(partitions=range(5), wait=60000))), "/127.0.0.1")
+        request.send = sent.append
+        dispatch(api.node, kind, request)
+        request.gone()
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    api.runner.run(story())
+    assert sent == []
+    assert in_pieces == []
+    assert all(partition.waiters == set() for partition in api.cluster.partitions.opened())
+
+
 class SlowReader:
     """A connection that does not take its answer."""
 
