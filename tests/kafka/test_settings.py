@@ -33,7 +33,7 @@ NARROWER = re.compile(
     "|or cleaning would not end"
     "|no member of a group could join"
     "|log.cleaner.enable=false switches cleaning off"
-    "|which NaN is not"
+    "|not NaN"
 )
 # Other sentences of Kafka's: those of its start, and those about the setting that another one is read into.
 OTHER_WORDS = re.compile(

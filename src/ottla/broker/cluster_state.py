@@ -121,7 +121,7 @@ class ClusterState:
             )
         more = sum(1 for _ in unusable)
         if more:
-            log.warning("%d more settings in the directory cannot be: their defaults are used", more)
+            log.warning("%d more settings in the data directory are invalid: their defaults are used", more)
 
     async def loaded(self, seconds_max: float) -> None:
         """Waits until every coordinator has read its log, but no longer than that: clients can wait too."""

@@ -61,7 +61,7 @@ def parse_listen(listen: str) -> tuple[str, int]:
         is_name = False
     if not is_name or len(host) > _HOST_CHARS_MAX:
         what = f"a name has at most {_HOST_CHARS_MAX} characters, and 63 between two dots"
-        raise ConfigError(f"cannot listen on {shown(listen)!r}: {shown(host)!r} is no name of a host or address ({what})")
+        raise ConfigError(f"cannot listen on {shown(listen)!r}: {shown(host)!r} is not a host name or address ({what})")
     return host, int(port)
 
 

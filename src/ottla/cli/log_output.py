@@ -68,7 +68,7 @@ class QueuedHandler(logging.Handler):
                 self._changed.wait()
             lines = [*self._lines]
             if self._dropped and lines:
-                lines.append(f"{self._dropped} log lines were dropped here: nobody read stderr\n")
+                lines.append(f"{self._dropped} log lines were dropped here: stderr was not read\n")
                 self._dropped = 0
             self._lines.clear()
             self._queued = 0

@@ -90,7 +90,7 @@ def dropped_behind_gap(rest: Sequence[Segment], offset: int) -> Loss:
 def shorter_than_durable(directory: str, end_offset: int, durable_offset: int) -> Loss:
     """A log that ends before an offset up to which it had been synced."""
     sentence = (
-        f"{directory} ends at offset {end_offset}, but was synced up to offset {durable_offset} (so says {RECOVERY_POINT_FILE}, or a"
+        f"{directory} ends at offset {end_offset}, but was synced up to offset {durable_offset} (according to {RECOVERY_POINT_FILE} or a"
         f" {SNAPSHOT_SUFFIX} file): offsets {end_offset} to {durable_offset - 1} are lost"
     )
     return Loss(was_durable=True, sentence=sentence)
@@ -101,8 +101,8 @@ def start_unknown_to(epochs: Sequence[EpochStart], directory: str, base_offset: 
     if log_start_offset <= base_offset or (epochs and epochs[0].start_offset >= log_start_offset):
         return None
     sentence = (
-        f"{LOG_START_FILE} lets the log start at offset {log_start_offset}, which {directory} does not know of: offsets {base_offset} to"
-        f" {log_start_offset - 1} are no longer read, and files that hold nothing else are removed"
+        f"{LOG_START_FILE} lets the log start at offset {log_start_offset}, which no other file of {directory} has: offsets"
+        f" {base_offset} to {log_start_offset - 1} are no longer read, and files that hold nothing else are removed"
     )
     return Loss(was_durable=False, sentence=sentence)
 

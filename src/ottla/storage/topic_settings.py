@@ -73,7 +73,7 @@ def read_topic_settings(files: Readable, metadata_topic: str, findings: list[Fin
     for topic in catalogue.topics.values():
         settings[topic.name] = _in_force(catalogue, topic)
     for refused in catalogue.configs.unusable():
-        sentence = f"A setting of {refused.owner} cannot be: {refused.problem}."
+        sentence = f"A setting of {refused.owner} is invalid: {refused.problem}."
         findings.append(Finding(subject=refused.owner, is_ill=False, sentence=sentence, advice="Its default is in force."))
     return settings
 

@@ -76,4 +76,4 @@ def test_a_thousand_of_them_are_a_number(make_api, caplog) -> None:
         make_api(files=first.files)
     said = [record.getMessage() for record in caplog.records if record.name == "ottla.broker.cluster_state"]
     assert len(said) == 21
-    assert said[-1] == "980 more settings in the directory cannot be: their defaults are used"
+    assert said[-1] == "980 more settings in the data directory are invalid: their defaults are used"

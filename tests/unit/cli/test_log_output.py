@@ -59,7 +59,7 @@ def test_nobody_reads(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) ->
     os.close(writer)
     thread.join()
     notes = [line for line in lines if "dropped" in line]
-    assert notes == [note for note in notes if note.endswith(" log lines were dropped here: nobody read stderr")] != []
+    assert notes == [note for note in notes if note.endswith(" log lines were dropped here: stderr was not read")] != []
     assert len(lines) - len(notes) + sum(int(note.split()[0]) for note in notes) == 5_000
 
 

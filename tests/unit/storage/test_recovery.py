@@ -186,7 +186,7 @@ def test_a_log_that_ends_before_what_was_durable_says_what_is_lost(clean: bool) 
     found = recover(files, "t-0", SETTINGS, now_ms=NOW_MS, recovery_point=120)
     assert found.end_offset == BASES[-1] + 3
     assert sentences(found) == [
-        f"t-0 ends at offset {BASES[-1] + 3}, but was synced up to offset 120 (so says recovery-point-offset-checkpoint, or a .snapshot"
+        f"t-0 ends at offset {BASES[-1] + 3}, but was synced up to offset 120 (according to recovery-point-offset-checkpoint or a .snapshot"
         f" file): offsets {BASES[-1] + 3} to 119 are lost"
     ]
 
@@ -207,7 +207,7 @@ def test_a_start_that_only_the_checkpoint_knows_is_said() -> None:
     found = recover(files, "t-0", SETTINGS, now_ms=NOW_MS, recovery_point=120, log_start_offset=BASES[1] + 1)
     assert names(files, ".log") == BASES[1:]
     (sentence,) = sentences(found)
-    assert f"which t-0 does not know of: offsets 0 to {BASES[1]} are no longer read" in sentence
+    assert f"which no other file of t-0 has: offsets 0 to {BASES[1]} are no longer read" in sentence
 
 
 def test_a_start_behind_the_end_is_said() -> None:

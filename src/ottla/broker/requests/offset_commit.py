@@ -69,7 +69,7 @@ def read_offset_commit(data: bytes, at: int, version: int) -> tuple[OffsetCommit
         total += len(topic.partitions)
         topics.append(topic)
     if total > PARTITIONS_MAX:
-        raise PeerError(f"an OffsetCommit request with more than {PARTITIONS_MAX} topics and partitions")
+        raise PeerError(f"an OffsetCommit request with more than {PARTITIONS_MAX} topics and partitions: commit them in several requests")
     return OffsetCommitRequest(group_id, generation, member_id, instance_id, retention_ms, topics), fields.end(data, at)
 
 

@@ -27,7 +27,7 @@ def command(page: str | None) -> None:
         return
     name = page.removesuffix(".md")
     if name not in pages:
-        raise click.BadParameter(f"there is no page {page}; there are {', '.join(pages)}", param_hint="PAGE")
+        raise click.BadParameter(f"there is no page {page}; the pages are {', '.join(pages)}", param_hint="PAGE")
     click.echo(pages[name].read_text("utf-8"), nl=False)
 
 

@@ -39,7 +39,7 @@ class BrokerConfig:
 
     def __init__(self, given: Mapping[str, GivenValue] | None = None, *, brokers: int = 1) -> None:
         if not isinstance(given or {}, Mapping):
-            raise ConfigError(f"settings are names and values, for example {{'num.partitions': 3}}, and no {type(given).__name__}")
+            raise ConfigError(f"settings are names and values, for example {{'num.partitions': 3}}, not a {type(given).__name__}")
         self.given: Mapping[str, str] = {name: _checked(name, value) for name, value in (given or {}).items()}
         self._values: dict[str, Value] = {}
         problem = consistency_problem(self.text) or self._count_problem(brokers)

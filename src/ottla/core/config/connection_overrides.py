@@ -18,6 +18,6 @@ def connection_overrides(text: str) -> Mapping[str, int]:
         if not colon or not _HOST.fullmatch(host):
             raise ValueError(f"{_NAME} contains invalid addresses: {pair.strip()!r}; write HOST:CONNECTIONS, comma-separated")
         if not (count.isascii() and count.isdigit()):
-            raise ValueError(f"{_NAME}: {count!r} is no number of connections for {host}")
+            raise ValueError(f"{_NAME}: {count!r} is not a number of connections for {host}")
         overrides[host] = int(count)
     return overrides

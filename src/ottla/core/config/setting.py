@@ -135,7 +135,7 @@ class Setting:
         except ValueError as error:
             raise self._refusal(text, f"Not a number of type {self.type.name}") from error
         if number != number:
-            raise self._refusal("NaN", "Value must be a number, which NaN is not: nothing is greater or smaller than it")
+            raise self._refusal("NaN", "Value must be a number, not NaN")
         self._check_range(number, double_text(number))
         return number
 

@@ -35,7 +35,7 @@ def test_the_list_has_every_page_with_its_title_and_says_where_they_are() -> Non
 def test_an_unknown_page_is_answered_by_their_names() -> None:
     done = CliRunner().invoke(main, ["docs", "setings"])
     assert done.exit_code == 2
-    assert "there is no page setings; there are " in " ".join(done.output.split())
+    assert "there is no page setings; the pages are " in " ".join(done.output.split())
 
 
 def test_the_pages_inside_an_installed_package_go_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_numbers_and_flags_from_python_are_taken() -> None:
         ({"num.partitions": 3.0}, "Invalid value 3.0 for configuration num.partitions: Not a number of type INT"),
         ({"num.partitions": True}, "Invalid value true for configuration num.partitions: Not a number of type INT"),
         ({1: "x"}, "unknown setting 1; `ottla docs settings`"),
-        ("num.partitions=3", "settings are names and values, for example {'num.partitions': 3}, and no str"),
+        ("num.partitions=3", "settings are names and values, for example {'num.partitions': 3}, not a str"),
         ({"num.partition": 3}, "unknown setting num.partition; did you mean 'num.partitions'? `ottla docs settings`"),
     ],
 )

@@ -17,8 +17,8 @@ def test_pairs() -> None:
         ("host", "invalid addresses"),
         ("a b:1", "invalid addresses"),
         (":5", "invalid addresses"),
-        ("h:x", "no number"),
-        ("h:-1", "no number"),
+        ("h:x", "not a number"),
+        ("h:-1", "not a number"),
     ],
 )
 def test_what_is_no_list_of_pairs(text: str, words: str) -> None:

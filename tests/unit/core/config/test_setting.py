@@ -40,7 +40,7 @@ def test_values_are_read_as_kafka_reads_them(name: str, text: str, value: Value)
         (
             "min.cleanable.dirty.ratio",
             "NaN",
-            "Invalid value NaN for configuration min.cleanable.dirty.ratio: Value must be a number, which",
+            "Invalid value NaN for configuration min.cleanable.dirty.ratio: Value must be a number, not NaN",
         ),
         ("preallocate", "yes", "Invalid value yes for configuration preallocate: Expected value to be either true or false"),
         ("cleanup.policy", "delete,", "Configuration 'cleanup.policy' values must not be empty."),
