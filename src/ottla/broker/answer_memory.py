@@ -1,7 +1,7 @@
-"""What the answers hold that their readers have not taken: one bound over all connections.
+"""Memory of answers that clients have not read yet: one bound over all connections.
 
-Records are read when there is room for them; meanwhile their request waits. Small answers are never held back, and a few readers of large
-ones do not keep others waiting. It decides who waits and who is closed because it does not read; it sends and closes nothing itself.
+Records are read when there is room for them; meanwhile their request waits. Small answers never wait, and a few slow readers of large ones
+do not delay others. It decides which requests wait and which connections are closed because they do not read; it sends and closes nothing.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ BYTES_PER_SECOND_MIN: Final = 64 * 1024
 
 
 class Reader(Protocol):
-    """A connection, as far as it holds an answer that is not taken."""
+    """A connection with an answer that is not read yet."""
 
     def unsent_bytes(self) -> int:
         """What has not been sent."""
         ...
 
     def give_up(self, why: str) -> None:
-        """Close at once, and say why."""
+        """Close at once, and log why."""
         ...
 
 
@@ -36,7 +36,7 @@ class Waiter(Protocol):
 
 
 class AnswerMemory:
-    """The bound and who waits for it. What is larger than the bound is sent all the same, alone."""
+    """The bound and the requests that wait for room. An answer that is larger than the bound is sent when no other one is held."""
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
         self.bytes_max = bytes_max
@@ -46,7 +46,7 @@ class AnswerMemory:
         self._is_set = False
 
     def has_room(self, size: int) -> bool:
-        """Whether an answer of `size` bytes may be made now: it fits, or is no more than the share of one of those who do not read."""
+        """Whether an answer of `size` bytes may be made now: it fits, or is no larger than an equal share of a slow reader."""
         return not self.held or self.held + size <= self.bytes_max or size <= max(SMALL_BYTES, self.bytes_max // (len(self._readers) + 1))
 
     def take(self, reader: Reader, size: int, now_s: float) -> None:
@@ -58,7 +58,7 @@ class AnswerMemory:
             self._close(max(self._readers, key=lambda reader: self._late_s(reader, now_s)), now_s)
 
     def give(self, reader: Reader) -> None:
-        """It has taken its answer, or is gone."""
+        """The connection has read its answer, or is closed."""
         size, _ = self._readers.pop(reader, (0, 0.0))
         self.held -= size
         if size and self._waiting:
@@ -69,18 +69,18 @@ class AnswerMemory:
         self._waiting[waiter] = size
 
     def forget(self, waiter: Waiter) -> None:
-        """It waits no more."""
+        """The request does not wait any more."""
         if self._waiting.pop(waiter, None) is not None:
             self._wake_later()
 
     def tick(self, now_s: float) -> None:
-        """Called once a second. While requests wait: closes those who do not read."""
+        """Called once a second. While requests wait: closes connections that do not read."""
         if self._waiting:
             for reader in [reader for reader in self._readers if self._late_s(reader, now_s) > GRACE_S]:
                 self._close(reader, now_s)
 
     def _late_s(self, reader: Reader, now_s: float) -> float:
-        """How much longer it has been reading than it may need for what it has taken."""
+        """How many seconds longer it has taken than it may need for the bytes that it has read."""
         size, since_s = self._readers[reader]
         return now_s - since_s - (size - reader.unsent_bytes()) / BYTES_PER_SECOND_MIN
 

@@ -1,8 +1,8 @@
 """Large answers, encoded in pieces: for each message class a generator that yields after every few elements and ends with the bytes.
 
-Values come as for `messages.response_encoder`: nested mappings with the fields of all versions. An array may be any iterable, also one that
-makes its items when they are asked for; then an answer is never there as objects, only as bytes. Such an iterable may give None for a piece
-of work without an item. Tagged fields are left out: none of these answers has one that is not its default. Tests hold it to kio's bytes.
+Values come as for `messages.response_encoder`: nested mappings with the fields of all versions. An array may be any iterable, also a
+generator; then the answer is never in memory as objects, only as bytes. Such an iterable may give None for a piece of work without an
+item. Tagged fields are left out: none of these answers has one that is not its default. Tests hold it to kio's bytes.
 """
 
 import dataclasses
@@ -23,9 +23,9 @@ from ottla.core.errors import PeerError
 from ottla.core.wire import Buffer
 
 PIECE: Final = 64
-"""So many structures are encoded before others have their turn: about 0.2 ms."""
+"""So many structures are encoded before other requests continue: about 0.2 ms."""
 ANSWER_BYTES_MAX: Final = 100 * 1024 * 1024
-"""Bytes that are made for one answer; what is in memory anyway, such as a member's metadata, is not copied and does not count."""
+"""Bytes that are made for one answer; what is in memory already, such as a member's metadata, is not copied and does not count."""
 FRAME_BYTES_MAX: Final = 2**31 - 1024
 SHARED_BYTES_MIN: Final = 16 * 1024
 """Longer bytes become a part of the answer as they are, without a copy."""

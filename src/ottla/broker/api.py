@@ -33,12 +33,12 @@ def milliseconds(duration: datetime.timedelta) -> int:
 class Request:
     """One request from one connection. Its handler calls `reply`, `reply_body` or `no_reply` exactly once, at once or later.
 
-    `message` is kio's object for the request's version, or None where the API decodes its own body (`Api.decodes_itself`), from `buffer`
-    at `body_at`; of a large request it is what `reading` ends with, before the handler is called. `buffer` is only valid until the handler
-    returns: who parks a request keeps what it needs of it, not the buffer, and may set `gone`, which is called when the connection ends
-    before the answer. `fail` ends the connection for an exception of ours, since nobody would ever answer then; who goes on in a callback
-    of the loop calls it, or has `guarded` do so. `held_bytes`: what a handler that parks the request has copied of `buffer`, where it is
-    more than a little; it counts as memory of the connection until the answer.
+    `message` is kio's object for the request's version, or None where the API decodes its own body (`Api.decodes_itself`), from `buffer` at
+    `body_at`; of a large request it is what `reading` ends with, before the handler is called. `buffer` is only valid until the handler
+    returns: a handler that parks the request keeps what it needs of it, not the buffer, and may set `gone`, which is called when the
+    connection ends before the answer. `fail` ends the connection for an exception of ours, which would leave the request without an answer;
+    a handler that continues in a callback of the loop calls it, or uses `guarded`. `held_bytes`: what a handler that parks the request has
+    copied of `buffer`, where it is more than a little; it counts as memory of the connection until the answer.
     """
 
     __slots__ = (

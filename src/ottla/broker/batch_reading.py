@@ -1,4 +1,4 @@
-"""Reads the records of clients' batches where a topic asks for it: few bytes at once, on the loop, all others in a worker thread.
+"""Reads the records of clients' batches where a topic requires it: a few bytes at once, on the loop, all others in a worker thread.
 
 A compressed batch of a few kilobytes may hold 128 MiB of records, so that what counts is the decompressed size. There is one worker thread:
 however many clients send such batches, the memory of one of them is taken at a time. Nothing is appended here.
@@ -13,7 +13,7 @@ from ottla.storage.client_batch import Accepted, UnreadBatch
 from ottla.storage.validation import Refused
 
 LOOP_BYTES_MAX: Final = 32 * 1024
-"""So many decompressed bytes are read on the loop before it looks at its sockets again: some 10 ms for the smallest records."""
+"""So many decompressed bytes are read in one iteration of the event loop: some 10 ms for the smallest records."""
 ABANDONED_BYTES_MAX: Final = 64 * 1024 * 1024
 """Batches of clients that have gone are still appended, unless more bytes than this wait to be read."""
 
@@ -34,12 +34,12 @@ class BatchReading:
         if section is None:
             return None
         if left == LOOP_BYTES_MAX:
-            asyncio.get_running_loop().call_soon(self._begin_turn)
+            asyncio.get_running_loop().call_soon(self._begin_iteration)
         if isinstance(section, bytearray):
             self._left -= len(section)
         return unread.read(section)
 
-    def _begin_turn(self) -> None:
+    def _begin_iteration(self) -> None:
         self._left = LOOP_BYTES_MAX
 
     async def read(self, unread: UnreadBatch) -> Accepted | Refused:

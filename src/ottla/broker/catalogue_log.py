@@ -45,7 +45,7 @@ class CatalogueLog:
 
     @property
     def log(self) -> PartitionLog:
-        """For those who watch it; what is appended goes through `append`."""
+        """For reading its state; records are appended by `append` alone."""
         return self._log
 
     def open(self, node_id: int, identity: Identity, *, after_crash: bool) -> None:
@@ -53,7 +53,7 @@ class CatalogueLog:
 
         Raises StorageError when a record cannot be read or is not there any more (a cluster must not forget topics silently), and for a
         directory that this node cannot serve alone; then nothing was written. A last write that a crash cut short is no such record: it was
-        not synced, so nobody was promised it.
+        not synced, and so not acknowledged.
         """
         self.catalogue.directory_id = identity.directory_id
         opened = self._log.open(self._clock(), recovery_point=self._checkpoints.recovery_point(_NAME), refuses_losses=True)

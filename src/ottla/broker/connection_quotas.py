@@ -1,6 +1,6 @@
-"""Who may connect: the bounds on connections, of one address, of one broker, and of the process's descriptors. Kafka's ConnectionQuotas.
+"""Bounds on connections: of one address, of one broker, and of the process's descriptors. Kafka's ConnectionQuotas.
 
-It counts and says why a connection is refused; the server closes it.
+It counts connections and logs why one is refused; the server closes it.
 """
 
 import socket
@@ -29,7 +29,7 @@ class ConnectionQuotas:
         self._of_broker, self._of_address, self._of_process = LogLimit(log), LogLimit(log), LogLimit(log)
 
     def admit(self, address: str, now_s: float) -> bool:
-        """Counts a new connection, unless there are too many; then it is said in the log."""
+        """Counts a new connection, unless there are too many; that is logged."""
         descriptors, of_address = self._descriptors, self._by_address.get(address, 0)
         of_address_max = self._overrides.get(address, self._per_ip_max)
         if of_address >= of_address_max:

@@ -196,7 +196,7 @@ class CoordinatorLoop:
             self._publish(effects.events)
 
     def _bytes_max(self, steps: list[Effects]) -> int | None:
-        """How large a batch may be. Many tombstones go into one, whatever their size: nobody could be told that they are too many."""
+        """How large a batch may be. Many tombstones go into one, whatever its size: no request waits that could get the error."""
         records = steps[0].records
         is_bounded = len(steps) > 1 or len(records) == 1 or isinstance(records, CommittedOffsets)
         return self.partition.log.settings.max_message_bytes if is_bounded else None

@@ -1,8 +1,8 @@
 """The directories of deleted topics: renamed to `*-delete` in a worker thread, then removed after `file.delete.delay.ms`.
 
 The topic is no longer in the catalogue when this begins, and a new topic of its name may be created at once: what opens that one's
-partitions waits for `moving` first. A crash before the renames leaves directories that no topic has; the next start names them, and a new
-topic of that name puts them aside by their topic id (log_loading.py).
+partitions waits for `moving` first. A crash before the renames leaves directories of no topic: the next start names them, and a new topic
+of that name renames them, by their topic id (log_loading.py).
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""How many of the process's file descriptors connections may take: the rest is for the storage's files, for modules and for what else runs.
+"""How many of the process's file descriptors connections may take: the rest is for the storage's files, for modules and all else.
 
-A connection that is accepted and then closed costs its client a retry; a log that cannot be opened costs everybody.
+A connection that is accepted and then closed costs its client a retry; a log that cannot be opened is offline for all clients.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ def descriptor_limit() -> int | None:
 
 
 def raise_limit() -> None:
-    """Raises the soft limit of this process, which is a broker and no more, to the hard one, as the JVM does for Apache Kafka."""
+    """Raise the soft limit of this process to the hard one, as the JVM does; for a process that is a broker and nothing else."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = RAISED_MAX if hard == resource.RLIM_INFINITY else min(hard, RAISED_MAX)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -81,7 +81,7 @@ class Descriptors:
         return self.connections_max is None or self.connections < self.connections_max
 
     def check(self, open_one: Callable[[], socket.socket] = socket.socket) -> None:
-        """Says once when the process has no descriptor left, whoever took them, and once when it has some again."""
+        """Logs once when the process has no descriptor left, for whatever reason, and once when it has some again."""
         try:
             open_one().close()
         except OSError as error:

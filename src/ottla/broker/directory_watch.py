@@ -1,8 +1,8 @@
-"""Notices that the data directory, or the file of a log, was deleted or moved while the broker runs.
+"""Detects that the data directory, or the file of a log, was deleted or moved while the broker runs.
 
-An open file can be written to after it was deleted: without this, records would be acknowledged that no start finds again. Once a second
-the root is looked at, and the active files of the logs that grew (of all logs when names in the root changed). What is gone goes offline as
-after a failed sync. Requests pay nothing for it.
+An open file can be written to after it was deleted: without this, records would be acknowledged that no start finds again. The root is
+checked once a second, and the active files of the logs that grew (of all logs when names in the root changed). A log whose file is missing
+goes offline as after a failed sync. Requests do no work for it.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ log = logging.getLogger("ottla.broker.logs")
 INTERVAL_S: Final = 1.0
 """Records that are acknowledged in this time after the deletion are lost with those before them: the line in the log names them."""
 _NAMED_MAX: Final = 10
-_PER_TURN: Final = 200
+_PER_ITERATION: Final = 200
 
 
 class _Seen(NamedTuple):
@@ -51,7 +51,7 @@ class DirectoryWatch(Watch):
         return INTERVAL_S
 
     async def look(self) -> None:
-        """Looks once; what is gone takes no more records when this returns."""
+        """Checks once; logs whose files are missing take no more records when this returns."""
         if self._is_lost:
             return
         run = asyncio.get_running_loop().run_in_executor
@@ -65,8 +65,8 @@ class DirectoryWatch(Watch):
         self._seen = {each: seen for each, seen in self._seen.items() if each in logs}
         files = [(each, each.active_file) for each in logs if looks_at_all or self._grew(each)]
         asked = [(each, file) for each, file in files if file is not None]
-        for first in range(0, len(asked), _PER_TURN):
-            for each, file, identity in await run(None, self._identities, asked[first : first + _PER_TURN]):
+        for first in range(0, len(asked), _PER_ITERATION):
+            for each, file, identity in await run(None, self._identities, asked[first : first + _PER_ITERATION]):
                 self._judge(each, file, identity, logs[each])
 
     def _root_names(self) -> object:
@@ -87,7 +87,7 @@ class DirectoryWatch(Watch):
         return seen is None or seen.end_offset != each.log_end_offset
 
     def _judge(self, each: PartitionLog, file: str, identity: Identity | None, partition: Partition | None) -> None:
-        """The loop has the log again: a file that the broker itself renamed meanwhile is not the active one any more, or of no topic."""
+        """Runs on the loop: a file that the broker itself renamed meanwhile is no longer the active one, or belongs to a deleted topic."""
         if partition is not None and partition.deleted:
             return
         if each.active_file != file or each.failure is not None:
@@ -104,7 +104,7 @@ class DirectoryWatch(Watch):
             log.error("%s", reason)
 
     def _acknowledged(self, each: PartitionLog) -> str:
-        """What was acknowledged after the file was last there; all of the log where it was never looked at."""
+        """The offsets that were acknowledged after the file was last there; all of the log where it was never checked."""
         seen, end_offset = self._seen.get(each), each.log_end_offset
         since = each.log_start_offset if seen is None else seen.end_offset
         return f" with offsets {since} to {end_offset - 1}, which may have been acknowledged after that" if since < end_offset else ""

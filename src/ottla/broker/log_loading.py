@@ -1,6 +1,6 @@
-"""Opening the log of one partition from its directory, in any thread: nobody else sees the log before it is handed over.
+"""Opening the log of one partition from its directory, in any thread: no other thread sees the log before it is handed over.
 
-A directory that an earlier topic of the same name left behind is put aside first. Which partitions are opened when is decided elsewhere.
+A directory that an earlier topic of the same name left behind is renamed first. Which partitions are opened when is decided elsewhere.
 """
 
 import logging
@@ -26,7 +26,7 @@ _NAME_BYTES_MAX: Final = 255
 
 
 class Loaded(NamedTuple):
-    """A log that nobody uses yet, and how it was found."""
+    """A log that is not in use yet, and how it was found."""
 
     log: PartitionLog
     opened: Opened
@@ -65,7 +65,7 @@ class LogLoader:
         opened = partition_log.open(
             self._clock(), log_start_offset=self._checkpoints.log_start(name), recovery_point=self._checkpoints.recovery_point(name)
         )
-        self._say_losses(name, opened)
+        self._log_losses(name, opened)
         return Loaded(partition_log, opened)
 
     def forget(self, names: Iterable[TopicPartition]) -> None:
@@ -73,8 +73,8 @@ class LogLoader:
         for name in names:
             self._losses.pop(name, None)
 
-    def _say_losses(self, name: TopicPartition, opened: Opened) -> None:
-        """Once: retention opens what nobody uses again and again."""
+    def _log_losses(self, name: TopicPartition, opened: Opened) -> None:
+        """Logs each loss once: retention opens logs that are not in use again and again."""
         if self._losses.get(name, ()) != opened.losses:
             self._losses[name] = opened.losses
             for loss in opened.losses:

@@ -105,7 +105,7 @@ class MetricsServer:
             writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
 
     def _make_room(self) -> None:
-        """Nobody keeps the others out by connections that say nothing, or do not read."""
+        """Closes connections that send or read nothing, so that they do not keep others out."""
         while len(self._asking) + len(self._answered) >= CONNECTIONS_MAX:
             group = self._asking or self._answered
             oldest = next(iter(group))

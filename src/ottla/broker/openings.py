@@ -1,4 +1,4 @@
-"""Openings of partitions in worker threads: one for a partition at a time, shared by everybody who waits for it.
+"""Openings of partitions in worker threads: one for a partition at a time, shared by all requests that wait for it.
 
 What was opened is handed over on the event loop; until then no other thread sees it. What may be opened, and what becomes of a partition
 that cannot be, is decided by partitions.py.
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class NotOpen(StorageError):
-    """The partition is being opened: `get` has an answer once `opening` is done. A client that is told this tries again."""
+    """The partition is being opened: `get` has an answer once `opening` is done. A client that gets this error tries again."""
 
     def __init__(self, message: str, opening: "asyncio.Future[None]") -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class NotOpen(StorageError):
 class Opening(Generic[T]):
     """What is to be done: `load` in a worker thread, then `loaded` with its result or `failed` on the loop.
 
-    `is_wanted`: somebody waits for the partition itself; else its log is borrowed for a moment.
+    `is_wanted`: the partition is to stay open; else its log is borrowed for a moment.
     """
 
     __slots__ = ("failed", "is_wanted", "load", "loaded")

@@ -138,7 +138,7 @@ class Partition:
             log.error("%s-%d%s: %s", *self.name, " is offline" if self._is_offline else "", sentence)
 
     def reported(self, reason: str) -> None:
-        """The log failed for a reason that the broker's log has already: it is not said again."""
+        """The log failed for a reason that was logged already: it is not logged again."""
         self._is_offline, self._told = True, reason
 
     def leader_changed(self, leader: int, leader_epoch: int) -> None:

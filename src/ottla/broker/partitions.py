@@ -161,7 +161,7 @@ class Partitions:
                 except NotOpen as error:
                     openings.append(error.opening)
                 except StorageError:
-                    continue  # it is offline: who asks for it gets the reason
+                    continue  # it is offline: `get` raises the reason
             if openings:
                 await asyncio.wait(openings)
 
@@ -262,7 +262,7 @@ class Partitions:
     async def borrow(self, topic: Topic, number: int, use: Callable[[PartitionLog], T]) -> T:
         """What `use` returns for a partition's log: on the loop where it is open, else in a worker thread that opens it for the moment.
 
-        It stays open if it was changed, or somebody asked for it meanwhile. Raises StorageError.
+        It stays open if it was changed, or was asked for meanwhile. Raises StorageError.
         """
         name = TopicPartition(topic.name, number)
         under_way = self._openings.wanted(name)
@@ -379,10 +379,10 @@ class Partitions:
                 strange.append(directory)
             if number.isdecimal():  # a topic of that name may be made later
                 self.unopened.add(TopicPartition(topic_name, int(number)))
-        self._say_missing()
+        self._log_missing()
         return found, strange
 
-    def _say_missing(self) -> None:
+    def _log_missing(self) -> None:
         """Partitions that had durable records by the checkpoints and have no directory: most are opened much later, or never."""
         unseen = sorted(self._checkpoints.names() - self.unopened)
         missing = [name for name in unseen if name.topic in self._catalogue.topics and self._checkpoints.holds_records(name)]

@@ -1,4 +1,4 @@
-"""Connections that send many requests at once: what they take of one iteration of the event loop, all together, is bounded.
+"""Connections that send many requests at once: the time that all of them together take of one iteration of the event loop is bounded.
 
 The first request of a read is handled at once. Those behind it are, while the iteration's time lasts; the rest follows in the next
 iterations, round robin over the connections. So thousands of pipelined requests delay the others by some milliseconds, not by seconds.

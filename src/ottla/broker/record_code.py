@@ -1,6 +1,6 @@
 """Which implementation reads the records of one batch: the compiled one for many bytes, where its code is there; else the reference.
 
-Both give the same findings. Any thread may call; only for many bytes is anything heavy loaded, by the thread that calls.
+Both give the same findings. Any thread may call; NumPy and Numba are loaded only for many bytes, by the thread that calls.
 """
 
 from typing import Final

@@ -24,7 +24,7 @@ _DELAY_S_MAX = 365 * 86_400
 
 
 def is_deleted_directory(name: str) -> bool:
-    """Whether Ottla or Apache Kafka gave a directory this name so that it is removed; another one that ends like it is somebody else's."""
+    """Whether Ottla or Apache Kafka gave a directory this name so that it is removed; other programs' directories may end like it."""
     return _DELETED_DIRECTORY.fullmatch(name) is not None
 
 

@@ -1,8 +1,8 @@
-"""What the requests that are not complete yet, or wait for their turn, hold in memory: one bound over all connections.
+"""Memory of requests that are not complete yet, or wait: one bound over all connections.
 
-It decides who is not read from while memory is short, and who is closed because the rest of a request does not come; it reads and closes
-nothing itself. Connections that hold less than their share are read as ever, so that a few that send and do not end do not keep out the
-others.
+It decides which connections are not read while memory is short, and which are closed because the rest of a request does not come; it reads
+and closes nothing itself. Connections that hold less than their share are read as before, so that a few that send requests and do not
+complete them do not keep out the others.
 """
 
 from typing import Final, Protocol
@@ -18,7 +18,7 @@ _EARLY_SHARE: Final = 8
 
 
 class Sender(Protocol):
-    """A connection, as far as it holds bytes of requests."""
+    """A connection that holds bytes of requests."""
 
     held: int
     """Bytes of requests that it holds."""
@@ -35,12 +35,12 @@ class Sender(Protocol):
         ...
 
     def give_up(self, why: str) -> None:
-        """Close at once, and say why."""
+        """Close at once, and log why."""
         ...
 
 
 class RequestMemory:
-    """The bound and who is held back by it. A connection tells what it takes and gives."""
+    """The bound and the connections that wait because of it. Connections call `take` and `give`."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -89,7 +89,7 @@ class RequestMemory:
             sender.wait_for_memory(False)
 
     def tick(self, now_s: float) -> None:
-        """Called once a second. While some wait: closes those whose requests do not come, lets those go on that are nearly complete."""
+        """Called once a second. While some wait: closes those whose requests do not come, reads those that are nearly complete."""
         if not (self._waiting or self._preferred):
             return
         for sender in [sender for sender in self._senders if sender not in self._waiting and sender.missing]:
@@ -108,5 +108,5 @@ class RequestMemory:
 
 
 def request_memory(queued_max_request_bytes: int) -> RequestMemory:
-    """That of the setting's value: Kafka has no bound for -1."""
+    """The bound of the setting's value; Kafka has none for -1."""
     return RequestMemory(queued_max_request_bytes if queued_max_request_bytes > 0 else DEFAULT_BYTES_MAX)

@@ -34,7 +34,7 @@ AT_ONCE_BYTES_MAX: Final = 8 * 1024
 ELEMENTS_MAX: Final = 100_000
 """Elements of all arrays of one request together: names, topics, partitions, numbers. Each takes up to 400 bytes when it is decoded."""
 PIECE: Final = 256
-"""So many elements are decoded before others have their turn: about 0.2 ms."""
+"""So many elements are decoded before other requests continue: about 0.2 ms."""
 
 Reading = Generator[None, None, Any]
 _Step = Generator[None, None, tuple[Any, int]]

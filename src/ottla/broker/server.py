@@ -2,7 +2,7 @@
 
 It moves bytes and nothing else. A frame that does not come whole is read straight into its own buffer; others are handled where the
 socket put them. While a request waits for its answer (a parked JoinGroup, a long poll), or the peer does not read, later frames wait, up to
-a bound. Answers that are there by the end of what was read, or of a turn of the loop, share one write.
+a bound. Answers that are there by the end of what was read, or of an iteration of the loop, share one write.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ RECEIVE_BYTES = 256 * 1024
 WAITING_BYTES_MAX = 1024 * 1024
 """Frames that wait behind a parked request: beyond this the socket is not read."""
 UNSENT_BYTES_MAX = 16 * 1024
-"""So much may wait for a peer that reads slowly before its next request waits too, and its answers count (`AnswerMemory`)."""
+"""So much may be unsent before the peer's next request waits too, and its answers count (`AnswerMemory`)."""
 WAITING_FRAME_BYTES = 128
 """What a frame that waits costs beside its bytes: the smallest ones are fewer than these."""
 OUT_BYTES_MAX = 64 * 1024
@@ -74,12 +74,12 @@ class Server:
         return Connection(self)
 
     def begin_ticking(self, loop: asyncio.AbstractEventLoop) -> None:
-        """From now on until it closes."""
+        """Calls `tick` once a second until the server closes."""
         self._timer = loop.call_later(TICK_S, self.begin_ticking, loop)
         self.tick(loop.time())
 
     def tick(self, now_s: float) -> None:
-        """Called once a second: closes who is idle, and who keeps memory that others wait for."""
+        """Called once a second: closes connections that are idle, or hold memory that others wait for."""
         self.now_s = now_s
         self.request_memory.tick(now_s)
         self.answer_memory.tick(now_s)
@@ -194,10 +194,10 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self.transport.resume_reading()
 
-    # what the server asks once in a while
+    # what the server and the bounds on memory ask
 
     def is_idle(self, before_s: float) -> bool:
-        """Whether no byte has moved since `before_s`, and nothing of ours keeps them from moving."""
+        """Whether no byte has been sent or received since `before_s`, and no request is under way or waits."""
         if self.write_paused:
             unsent = self.unsent_bytes()
             if unsent != self.unsent:
@@ -210,17 +210,17 @@ class Connection(asyncio.BufferedProtocol):
         return 0 if self.frame is None else len(self.frame) - self.filled
 
     def unsent_bytes(self) -> int:
-        """What the peer has not taken of its answers."""
+        """Bytes of answers that the peer has not read."""
         return self.transport.get_write_buffer_size()
 
     def wait_for_memory(self, waits: bool) -> None:
-        """Memory for requests is short: no more is read for now. Or it is there again."""
+        """Stop reading while memory for requests is short, or begin to read again."""
         self.waits_for_memory = waits
         self.since_s = self.server.now_s
         self._set_reading()
 
     def give_up(self, why: str) -> None:
-        """Closes at once: what has not been sent is not waited for."""
+        """Closes at once, without waiting for what is not sent."""
         log.warning("closing the connection from %s: %s", self.client_host, why)
         self.closed = True
         self.transport.abort()
@@ -319,7 +319,7 @@ class Connection(asyncio.BufferedProtocol):
         self._set_reading()
 
     def _keep(self, rest: memoryview) -> None:
-        """Requests that others must not wait for are handled later; until then nothing more is read."""
+        """Keeps requests for later iterations of the loop; until they are handled, nothing more is read."""
         self.rest = memoryview(bytearray(rest))
         self.memory.take(self, len(rest))
         self._set_reading()
@@ -358,12 +358,12 @@ class Connection(asyncio.BufferedProtocol):
             self._set_reading()
 
     def _guarded(self, work: Callable[[memoryview], None], frames: memoryview) -> None:
-        """Work that no callback of asyncio's does: what it raises closes this connection."""
+        """Calls `work`; an exception closes this connection."""
         try:
             work(frames)
         except (PeerError, StorageError, OSError) as error:
             self._refuse(error)
-        except Exception as error:  # noqa: BLE001 - said in the log; nobody above would close this connection
+        except Exception as error:  # noqa: BLE001 - it is logged, and closes this connection alone
             self._fail(error)
 
     # requests and answers

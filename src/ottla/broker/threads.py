@@ -1,13 +1,13 @@
-"""What to say when the operating system gives no thread, which Python reports as a RuntimeError without a reason."""
+"""The error for a thread that the operating system does not start, which Python reports as a RuntimeError without a reason."""
 
 from typing import Final
 
-_PYTHONS_WORDS: Final = "can't start new thread"
+_PYTHON_MESSAGE: Final = "can't start new thread"
 
 
 def is_no_thread(error: BaseException) -> bool:
-    """Whether this error means it."""
-    return isinstance(error, RuntimeError) and _PYTHONS_WORDS in str(error)
+    """Whether an error means that no thread could be started."""
+    return isinstance(error, RuntimeError) and _PYTHON_MESSAGE in str(error)
 
 
 def no_thread(error: BaseException) -> OSError:

@@ -1,4 +1,4 @@
-"""Many new topics with few appends: decided and encoded in pieces, then appended, replayed and only then known to anyone.
+"""Many new topics with few appends: decided and encoded in pieces, then appended and replayed.
 
 Other requests are served between the pieces, so that a name may be taken when the records are there: it is checked again before the append.
 """
@@ -16,7 +16,7 @@ from ottla.core.errors import ErrorCode, StorageError
 RECORDS_PER_APPEND: Final = 5_000
 """An append of so many records takes some 20 ms, and a sync."""
 PIECE: Final = 128
-"""So many records are encoded before others have their turn: about 0.5 ms."""
+"""So many records are encoded before other requests continue: about 0.5 ms."""
 
 
 class _Decided(NamedTuple):

@@ -1,6 +1,6 @@
 """A buffer whose memory is taken as it is written, not when it is made: `bytearray(n)` writes zeros to all of it.
 
-The size of a frame is what its peer claims; what it costs is what the peer sends. Nobody reads a byte of it that has not come.
+A frame's size is what its peer claims; its memory is what the peer has sent. Bytes that have not come are never read.
 """
 
 from ctypes import c_char_p, c_ssize_t, py_object, pythonapi

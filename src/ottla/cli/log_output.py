@@ -1,6 +1,6 @@
-"""Log lines to stderr that never stop the caller: a thread writes them, and what it cannot write in time is counted and left out.
+"""Log lines to stderr that never stop the caller: a thread writes them, and lines that it cannot write in time are dropped and counted.
 
-Whoever starts a broker with `subprocess.PIPE` and does not read it fills the pipe after some 64 kB; the next write waits for ever.
+A program that starts a broker with `subprocess.PIPE` and does not read the pipe fills it after some 64 kB; the next write never returns.
 """
 
 import logging
@@ -57,7 +57,7 @@ class QueuedHandler(logging.Handler):
         while text := self._next():
             try:
                 self._write(text.encode(errors="backslashreplace"))
-            except OSError:  # nobody can read it any more, the disk is full: there is no other place to say so
+            except OSError:  # the pipe is closed, the disk is full: there is no other place to report it
                 with self._changed:
                     self._dropped += text.count("\n")
 
@@ -79,5 +79,5 @@ class QueuedHandler(logging.Handler):
         while view:
             try:
                 view = view[os.write(self._descriptor, view) :]
-            except BlockingIOError:  # whoever shares it has set it so
+            except BlockingIOError:  # another process that shares the descriptor made it non-blocking
                 select.select([], [self._descriptor], [])

@@ -1,10 +1,10 @@
-"""What somebody may have meant who wrote a name that there is not."""
+"""Suggestions for a mistyped name."""
 
 from collections.abc import Iterable
 from typing import Final
 
 _NAME_CHARS_MAX: Final = 100
-"""Of longer ones nobody has mistyped a letter, and comparing them takes time."""
+"""Longer names get no suggestion: comparing them takes time."""
 _LIKENESS_MIN: Final = 0.75
 
 

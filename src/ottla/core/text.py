@@ -1,4 +1,4 @@
-"""Text of others as it may be shown: on one line, without characters that a terminal obeys or that reorder what stands beside them."""
+"""Text from clients as it may be shown: on one line, without characters that control a terminal or reorder the text beside them."""
 
 
 def printable(text: str) -> str:

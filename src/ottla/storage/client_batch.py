@@ -22,7 +22,7 @@ Accepted = tuple[BatchHeader, memoryview]
 class UnreadBatch:
     """A batch whose header and checksum are sound, and whose records must be read, by `settings`, before it may be appended.
 
-    `batch` is a view into what the client sent: whoever keeps this longer than those bytes are valid takes a `copy`.
+    `batch` is a view into what the client sent: a caller that keeps this longer than those bytes are valid takes a `copy`.
     """
 
     header: BatchHeader

@@ -61,7 +61,7 @@ def _plausible(data: bytes, at: int, offset: int) -> BatchHeader | None:
 
 
 def torn_tail(segment: Segment, size: int, offset: int) -> Loss:
-    """A last write that a crash cut short, and that nobody was promised."""
+    """A last write that a crash cut short, and that had not been synced."""
     cut = size - segment.size
     place = f"{segment.path}{LOG_SUFFIX}, from byte {segment.size} on"
     return Loss(was_durable=False, sentence=f"{cut} bytes of a torn tail were cut; the log ends at offset {offset} ({place})")

@@ -93,7 +93,7 @@ class Files(Protocol):
         ...
 
     def identity(self, path: str) -> Identity | None:
-        """What tells this file from another one of the same name; None when no file is there. Any thread."""
+        """Differs between this file and another one of the same name; None when no file is there. Any thread."""
         ...
 
     def names_state(self, directory: str) -> object:

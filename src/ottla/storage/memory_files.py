@@ -107,7 +107,7 @@ class MemoryFiles:
         self._directories.setdefault(directory, {})
 
     def check_root(self) -> None:
-        """Nobody else can take memory away."""
+        """Memory cannot be deleted by another program."""
 
     def identity(self, path: str) -> Identity | None:
         directory, _, name = path.rpartition("/")

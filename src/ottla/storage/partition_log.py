@@ -102,7 +102,7 @@ class PartitionLog:
             self._segments.close()
 
     def move_away(self, new_directory: str) -> bool:
-        """Give the directory another name, to be removed later; whether there was one. Any thread, once nobody uses the log any more."""
+        """Give the directory another name, to be removed later; whether there was one. Any thread, once the log is not in use any more."""
         with self._durability.ending(), self._segments.ending():
             if exists := self._files.exists(self._directory):
                 self._files.rename_directory(self._directory, new_directory)

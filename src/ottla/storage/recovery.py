@@ -2,7 +2,7 @@
 
 After a clean close it looks at one segment's tail; otherwise it reads, batch by batch with their checksums, all that is not known to be
 durable, cuts the log at the first batch that is not whole and sound, drops what lies behind, and rebuilds indexes, epochs and producers.
-What is lost by that, or was lost before, it says (`losses`); a log that must not lose anything is refused instead, and left as it is.
+What is lost by that, or was lost before, is listed in `losses`; a log that must not lose anything is refused instead, and left as it is.
 
 What is durable the directory's recovery point tells; without one, the newest producer snapshot does: ours are written only after every
 byte below their offset has been synced. Nothing below is removed, and no byte is moved: what is kept is as it was written. Segments that a

@@ -70,7 +70,7 @@ class Oracle:
             self._check_deadlines(group)
 
     def timed(self, timer_ms: int) -> None:
-        """A step came true at this time: nobody who falls silent now stays longer than its session."""
+        """A step was replayed at this time: no member that falls silent now stays longer than its session."""
         for group in self._shell.coordinator.registry.groups.values():
             for member in group.members.values():
                 deadline_ms = member.session.at_ms

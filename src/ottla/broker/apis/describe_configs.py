@@ -19,7 +19,7 @@ _TYPE_UNKNOWN = 0
 _ALL: Final[frozenset[str]] = frozenset()
 """No setting is named: all are described."""
 PIECE: Final = 512
-"""So many resources are looked at before others have their turn."""
+"""So many resources are read before other requests continue."""
 
 
 def handle(node: "Node", request: Request) -> None:

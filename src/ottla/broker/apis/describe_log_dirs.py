@@ -26,11 +26,11 @@ MEMORY: Volume = ("memory", -1, -1)
 """How a broker without a data directory is named; -1: Kafka's word for a size that is not known."""
 
 PIECE: Final = 512
-"""So many partitions are looked at before others have their turn: some tenths of a millisecond."""
+"""So many partitions are read before other requests continue: some tenths of a millisecond."""
 
 
 def handle(node: "Node", request: Request) -> None:
-    """Answers when the files have been looked at."""
+    """Answers when the files have been measured."""
     node.cluster.scheduler.run(request, _measure(node, request))
 
 

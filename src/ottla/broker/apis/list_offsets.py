@@ -1,6 +1,6 @@
 """ListOffsets (2), v1-11: the offset for a point in time: earliest (-2), latest (-1), of the largest timestamp (-3), or at a timestamp.
 
-The ends of a log are answered at once. A timestamp is looked up in a worker thread, for batches must be read there; the request waits.
+The ends of a log are answered at once. A timestamp is looked up in a worker thread, since batches must be read for it; the request waits.
 A reader of what is committed sees no further than the last stable offset (KIP-98). Version notes: v2+ says which reader asks; v4+ carries
 leader epochs (KIP-320); v7+ has -3 (KIP-734), v8+ earliest local (-4, the same as earliest here), v9+ latest tiered (-5), v11+ earliest
 pending upload (-6): nothing is tiered, so both answer "none" as Kafka does without remote storage.

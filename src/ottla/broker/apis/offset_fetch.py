@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PIECE: Final = 256
-"""So many topics are looked at before others have their turn."""
+"""So many topics are read before other requests continue."""
 Wanted = tuple[tuple[str, tuple[int, ...]], ...] | None
 
 

@@ -1,6 +1,6 @@
 """What was set on topics and brokers, what of it is in force, and what may be set. Decisions give values or a refusal.
 
-What lies in the log stays there as it was written, also what cannot be: it is not in force, and `unusable` names it.
+Values in the metadata log stay as they were written. An invalid one is not in force; `unusable` lists them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,8 +30,8 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 SUGGESTIONS_MAX: Final = 10
 """A request about more resources was not typed by a person: its unknown names get no suggestion."""
-_REMEMBERED_MAX: Final = 1_000
-_REMEMBERED_CHARS_MAX: Final = 100
+_CACHED_MAX: Final = 1_000
+_CACHED_CHARS_MAX: Final = 100
 
 Change = tuple[str, int, str | None]
 """Name, operation and value of one change."""
@@ -39,7 +39,7 @@ Change = tuple[str, int, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A decision against the caller: the code and the sentence that a client shows. `unknown`: the name of a setting that there is not."""
+    """A decision against the caller: the code and the sentence that a client shows. `unknown`: a name that is not a setting's."""
 
     error: ErrorCode
     message: str
@@ -173,7 +173,7 @@ class ResourceConfigs:
         return self._value(setting, text)
 
     def _is_usable(self, setting: Setting, configs: Mapping[str, str]) -> bool:
-        """Whether it was set there, to what it can be."""
+        """Whether it was set there, to a valid value."""
         text = configs.get(setting.name)
         return text is not None and self._parse(setting, text) is not None
 
@@ -183,18 +183,18 @@ class ResourceConfigs:
         return value
 
     def _parse(self, setting: Setting, text: str) -> Value | None:
-        """None for what cannot be. Remembered, since every partition that opens asks for the same."""
+        """The value; None for an invalid one. Cached, since every partition that opens asks for the same."""
         key = (setting.name, text)
         value = self._parsed.get(key)
         if value is not None:
             return value
-        if len(self._parsed) >= _REMEMBERED_MAX:
+        if len(self._parsed) >= _CACHED_MAX:
             self._parsed.clear()
         try:
             value = setting.parse(text)
         except ConfigError:
             return None
-        if len(text) <= _REMEMBERED_CHARS_MAX:
+        if len(text) <= _CACHED_CHARS_MAX:
             self._parsed[key] = value
         return value
 
@@ -224,7 +224,7 @@ class ResourceConfigs:
         return _number(self._value(BROKER_SETTINGS[name], self._broker_default(name)))
 
     def unusable(self) -> Iterator[Unusable]:
-        """What was set, is known here, and cannot be: it came from elsewhere, or from a version that took it."""
+        """Invalid values of known settings: Apache Kafka or an earlier version accepted them."""
         for (resource_type, resource_name), configs in self._set.items():
             if resource_type == TOPIC_RESOURCE or (resource_type == BROKER_RESOURCE and resource_name in self._owners):
                 known = settings_of(resource_type)
@@ -270,5 +270,5 @@ def _unknown(resource_type: int, name: str) -> Refused:
 
 
 def suggestion(resource_type: int, refused: Refused) -> str:
-    """What to add to the sentence for a person: the known name that is most like the unknown one. It takes 0.3 ms."""
+    """What to add to the message: the known name that is most like the unknown one. It takes 0.3 ms."""
     return "" if refused.unknown is None else did_you_mean(refused.unknown, settings_of(resource_type))

@@ -1,4 +1,4 @@
-"""The settings of broker and topics: Kafka's names, types, defaults and sentences, as tables that flags, DescribeConfigs and docs read.
+"""The settings of broker and topics: Kafka's names, types, defaults and messages, as tables that flags, DescribeConfigs and docs read.
 
 They check values and never act on them. This module names what other packages use.
 """

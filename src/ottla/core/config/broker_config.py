@@ -14,7 +14,7 @@ GivenValue = str | int | float
 """What a person may write in Python: text, a number, True or False."""
 
 OTHER_GROUP_PROTOCOLS = ("group.consumer.", "group.share.", "group.streams.", "group.coordinator.rebalance.protocols")
-"""Settings of Kafka's that would promise what is not there."""
+"""Kafka's settings of group protocols that are not served here."""
 
 
 def value_text(name: str, value: object) -> str:
@@ -34,7 +34,7 @@ def value_text(name: str, value: object) -> str:
 class BrokerConfig:
     """What `--config k=v` or Python's `config` gave, checked for so many `brokers` of a process, and Kafka's defaults for the rest.
 
-    Raises ConfigError when a name is unknown, a value cannot be, or values cannot be together.
+    Raises ConfigError when a name is unknown, a value is invalid, or values contradict each other.
     """
 
     def __init__(self, given: Mapping[str, GivenValue] | None = None, *, brokers: int = 1) -> None:

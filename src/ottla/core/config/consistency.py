@@ -1,4 +1,4 @@
-"""Settings that cannot be together, as Kafka looks at them before it starts or takes a change; with what this broker needs besides."""
+"""Settings that contradict each other, as Kafka checks them before it starts or takes a change; and checks that this broker needs."""
 
 from collections.abc import Callable
 from typing import Final
@@ -12,7 +12,7 @@ _MIN_LAG, _MAX_LAG = "min.compaction.lag.ms", "max.compaction.lag.ms"
 
 
 def consistency_problem(text: Callable[[str], str]) -> str | None:
-    """Why the broker's settings cannot be together, as a sentence; None when they can. `text` gives the one in force of a name."""
+    """Why the broker's settings contradict each other, as a sentence; None when they do not. `text` gives the value in force by name."""
 
     def number(name: str) -> int:
         return parse_whole(text(name), bits=64)
@@ -49,7 +49,7 @@ def _connections_problem(text: Callable[[str], str]) -> str | None:
 
 
 def topic_consistency_problem(text: Callable[[str], str]) -> str | None:
-    """The same of a topic's settings; `text` gives the one in force of a name."""
+    """The same of a topic's settings; `text` gives the value in force by name."""
     return _lag_problem(parse_whole(text(_MIN_LAG), bits=64), parse_whole(text(_MAX_LAG), bits=64))
 
 

@@ -1,4 +1,4 @@
-"""One setting: its name, type, default and meaning, and what its value may be, with Kafka's sentences. It never acts on a value."""
+"""One setting: its name, type, default and meaning, and which values are valid, with Kafka's messages. It never acts on a value."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -15,7 +15,7 @@ Value = bool | int | float | str | tuple[str, ...]
 
 
 class ConfigError(ValueError):
-    """A setting with an unknown name or an impossible value: the message says which, and what would do."""
+    """A setting with an unknown name or an invalid value: the message says which, and what is valid."""
 
 
 class ConfigType(IntEnum):
@@ -45,7 +45,7 @@ _SHOWN_MAX: Final = 500
 
 
 def shown(value: str) -> str:
-    """A value for a sentence: on one line, and shortened when it is very long."""
+    """A value for a message: on one line, and shortened when it is very long."""
     line = printable(value[:_SHOWN_MAX])
     return line if len(value) <= _SHOWN_MAX else f"{line}... ({len(value)} characters)"
 
@@ -71,7 +71,7 @@ class Setting:
     because: str = ""
 
     def problem(self, value: str | None) -> str | None:
-        """Why `value` cannot be, as a sentence for the person who set it; None when it can."""
+        """Why `value` is invalid, as a sentence for the user; None when it is valid."""
         if value is None:
             return f"Invalid value null for configuration {self.name}: a value is needed."
         try:
@@ -81,7 +81,7 @@ class Setting:
         return None
 
     def parse(self, text: str) -> Value:
-        """The value that is written there. Raises ConfigError with Kafka's sentence when it cannot be."""
+        """The value of a text. Raises ConfigError with Kafka's message when it is invalid."""
         match self.type:
             case ConfigType.BOOLEAN:
                 return self._boolean(text)
@@ -95,7 +95,7 @@ class Setting:
                 return self._whole(text)
 
     def plain(self, text: str) -> str:
-        """The same value as Kafka shows it, "5" for " +5 "; what cannot be, as it is."""
+        """The same value as Kafka shows it, "5" for " +5 "; an invalid one as it is."""
         try:
             value = self.parse(text)
         except ConfigError:
@@ -106,7 +106,7 @@ class Setting:
 
     @property
     def valid(self) -> str:
-        """The values that can be, as Kafka's documentation writes them; "" when every one of the type can."""
+        """The valid values, as Kafka's documentation writes them; "" when all of the type are valid."""
         if self.choices:
             return f"[{', '.join(self.choices)}]"
         if self.low is None and self.high is None:

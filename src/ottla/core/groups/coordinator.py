@@ -90,7 +90,7 @@ class Coordinator:
     def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
         """Decide about one command. Raises PeerError, with nothing changed, for strings that no record could hold.
 
-        `now_ms` is the time of day, for what is stored and told; `timer_ms` the time of a clock that never jumps, by which timers run,
+        `now_ms` is the time of day, for records and events; `timer_ms` the time of a clock that never jumps, by which timers run,
         None where one clock is both.
         """
         assert not self._undecided.holds_up(command), f"{command} came before what it reads was replayed or failed"

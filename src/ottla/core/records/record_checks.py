@@ -1,4 +1,4 @@
-"""What is checked in each record of a batch that a client sends, where the batch's header cannot tell: keys, timestamps, offsets.
+"""What is checked in each record of a batch that a client sends, where the batch's header does not show it: keys, timestamps, offsets.
 
 This is the reference implementation; columnar/record_checks.py is held equal to it. It decides nothing: which findings refuse a batch, and
 with which error, is decided in storage/validation.py.

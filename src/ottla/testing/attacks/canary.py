@@ -64,7 +64,7 @@ class Waiting:
 
 
 def ask_forever(servers: str, topic: str, waiting: Waiting) -> None:
-    """Sends small requests until the process ends. `topic` must have a partition 0 that nobody else writes to."""
+    """Sends small requests until the process ends. `topic` must have a partition 0 that no other client writes to."""
     batch = bytes(encode_batch([Record(0, int(time.time() * 1000), None, b"canary")]))
     produce = {"transactional_id": None, "acks": 1, "timeout": 1000}
     parts = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]

@@ -1,6 +1,6 @@
 """The broker that an attack is aimed at: prepares topics and groups on it, sends hostile bytes, and waits for what comes back.
 
-Whatever the broker answers is fine, and so is a closed connection; silence is not.
+Any answer of the broker is accepted, and so is a closed connection; a request without either is not.
 """
 
 import itertools

@@ -36,7 +36,7 @@ class Wrong(Exception):
 
 
 class Fuzz:
-    """One seed: `run`, which raises Wrong. `last` holds what was sent at the end, for whoever looks for the reason."""
+    """One seed: `run`, which raises Wrong. `last` holds what was sent at the end, to find the reason."""
 
     def __init__(self, seed: int, directory: Path) -> None:
         self._rng = random.Random(seed)
@@ -52,7 +52,7 @@ class Fuzz:
         return len(self._ledger.acknowledged)
 
     def run(self, seconds: float) -> None:
-        """Sends for so long, then looks at what is left. Raises Wrong."""
+        """Sends for so long, then checks what was acknowledged. Raises Wrong."""
         end = time.monotonic() + seconds
         next_check = next_restart = 0.0
         self._broker.start()
