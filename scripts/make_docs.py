@@ -66,10 +66,10 @@ def settings_page() -> str:
         "A setting that is not in these lists is refused; which of Kafka's are not, and why: [skipped.md](skipped.md), "
         "[groups.md](groups.md).\n\n"
         "Values are read and checked as Apache Kafka does it, wherever they come from: `+5` and ` 5 ` are whole numbers, `5_000` and "
-        "`5.0` are none; a value in Python may be text, a number, True or False. Some bounds are narrower than Kafka's, since this broker "
+        "`5.0` are not; a value in Python may be text, a number, True or False. Some bounds are narrower than Kafka's, since this broker "
         "could not serve what lies beyond: at most 10000 partitions for a topic, no more replicas than brokers, no NaN, "
         "`group.min.session.timeout.ms` not above `group.max.session.timeout.ms`. A value that lies in a data directory already and "
-        "cannot be does not keep the broker from starting: the default is used, and a warning names topic and setting. Apache Kafka "
+        "is invalid does not keep the broker from starting: the default is used, and a warning names topic and setting. Apache Kafka "
         "may not start with it: delete it (`kafka-configs --alter --delete-config`) before you open the directory there.\n",
     ]
     for title, settings in (("Broker", BROKER_SETTINGS), ("Topic", TOPIC_SETTINGS)):

@@ -13,7 +13,7 @@ class Broker(Embedded):
 
     `data_dir` None keeps everything in memory. `config` takes Kafka's own names, {"num.partitions": 3}: text, numbers, True or False.
     `listen` is HOST:PORT, port 0 for any free one. `metrics` is HOST:PORT for /metrics (Prometheus) and /health. `on_group_event` is called
-    in the broker's thread with every GroupEvent. Raises ConfigError for settings that cannot be.
+    in the broker's thread with every GroupEvent. Raises ConfigError for invalid settings.
 
         with Broker() as broker:
             producer = Producer({"bootstrap.servers": broker.bootstrap_servers})

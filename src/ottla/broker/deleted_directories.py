@@ -1,7 +1,7 @@
 """The directories of deleted topics: renamed to `*-delete` in a worker thread, then removed after `file.delete.delay.ms`.
 
-The topic is no longer in the catalogue when this begins, and a new topic of its name may be created at once: what opens that one's
-partitions waits for `moving` first. A crash before the renames leaves directories of no topic: the next start names them, and a new topic
+The topic is no longer in the catalogue when this begins, and a new topic of its name may be created at once: openings of its
+partitions wait for `moving` first. A crash before the renames leaves directories of no topic: the next start names them, and a new topic
 of that name renames them, by their topic id (log_loading.py).
 """
 

@@ -1,4 +1,4 @@
-"""A log line that repeats: the first one is written at once, then one a minute that says how many there were."""
+"""A log line that repeats: the first one is written at once, then one a minute with the number of those left out."""
 
 from logging import Logger
 from typing import Final

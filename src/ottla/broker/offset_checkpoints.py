@@ -27,7 +27,7 @@ class OffsetCheckpoints:
         self._written: dict[str, bytes] = {}
         self._lock = Lock()
         self.has_news = False
-        """Whether `note_durable` said something that no `write` has taken up yet."""
+        """Whether `note_durable` changed an offset that no `write` has written yet."""
 
     def load(self) -> None:
         """Reads what there is; a damaged file is as good as none, and said. Raises StorageError when the disk fails."""

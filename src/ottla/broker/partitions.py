@@ -407,7 +407,7 @@ class Partitions:
                 self._set_offline(topic, number, error)
 
     async def settle(self) -> None:
-        """Waits for what is being made durable, opened or renamed off the loop, and for what that brings; what fails there is said."""
+        """Waits for what is being made durable, opened or renamed off the loop, and for what follows from it; failures are logged."""
         while tasks := self._under_way():
             for outcome in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(outcome, BaseException):

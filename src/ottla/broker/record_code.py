@@ -1,4 +1,4 @@
-"""Which implementation reads the records of one batch: the compiled one for many bytes, where its code is there; else the reference.
+"""Which implementation reads the records of one batch: the compiled one for many bytes, where it is installed; else the reference.
 
 Both give the same findings. Any thread may call; NumPy and Numba are loaded only for many bytes, by the thread that calls.
 """

@@ -67,7 +67,7 @@ class RequestScheduler:
             self._drop(self._long.popleft())
 
     def _continue_later(self) -> None:
-        """In the next iteration the budget is there again, also if nothing is left to do by then.
+        """Renews the budget in the next iteration, also if nothing is left to do by then.
 
         A small request need not ask for that: what such requests use adds up, until one does.
         """

@@ -20,7 +20,7 @@ PIECE: Final = 128
 
 
 class _Decided(NamedTuple):
-    """A topic that may be made: where its result goes, its records and their bytes."""
+    """A topic that may be created: where its result goes, its records and their bytes."""
 
     place: int
     name: str
@@ -58,7 +58,7 @@ class TopicBatch:
             yield
 
     def commit(self) -> None:
-        """Makes what was decided: all of it, or, where the log cannot be written, nothing."""
+        """Creates the topics that were decided: all of them, or none where the log cannot be written."""
         decided, self._decided, self._records = self._decided, [], 0
         kept: dict[str, _Decided] = {}
         for each in decided:

@@ -42,7 +42,7 @@ class Topics:
         return self._catalogue.topics[new.name]
 
     def create_in_pieces(self, news: Iterable[NewTopic]) -> Generator[None, None, list[Topic | Refused]]:
-        """Makes many topics, with one append for all of some thousand records; each comes to be, or is refused. Names differ."""
+        """Creates many topics, with one append for some thousand records; each is created or refused. Names differ."""
         batch = TopicBatch(self._catalogue, self._log, self._deletions)
         for new in news:
             yield from batch.add(new, uuid.uuid4().bytes)
@@ -50,9 +50,9 @@ class Topics:
         return batch.results
 
     def ensure_in_pieces(self, names: Iterable[str]) -> Generator[None, None, dict[str, ErrorCode]]:
-        """Makes topics that are missing with the broker's defaults (auto-creation); why some could not be made.
+        """Creates missing topics with the broker's defaults (auto-creation); the errors of those that could not be created.
 
-        Of more than Kafka makes at once the rest is left out: clients ask again for what they do not find.
+        Topics beyond what Kafka creates at once are left out: clients ask again for what they do not find.
         """
         news: list[NewTopic] = []
         partitions = 0

@@ -34,7 +34,7 @@ class QueuedHandler(logging.Handler):
         """Queues the line, or counts it when too much waits already."""
         try:
             line = self.format(record) + "\n"
-        except Exception:  # noqa: BLE001 - a line that cannot be formatted is logging's to report
+        except Exception:  # noqa: BLE001 - as logging's own handlers do with a line that cannot be formatted
             self.handleError(record)
             return
         with self._changed:

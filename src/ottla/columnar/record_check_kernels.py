@@ -14,7 +14,7 @@ from ottla.core.records.record_checks import FAULTS_MAX, OFFSET_DELTA_MAX, Fault
 
 SOUND, DAMAGED, OUT_OF_ORDER, FOUND = range(4)
 
-# The batch: what its header says of the records; the first four are those of every call.
+# The batch: fields of its header; the first four are those of every call.
 COUNT, BASE_TIMESTAMP_MS, HEADER_TIMESTAMP_MS, IS_HEADER_TIME = range(4)
 NEEDS_KEY, CHECKS_TIME, EARLIEST_MS, LATEST_MS = range(4, 8)
 BASE_OFFSET, LAST_OFFSET_DELTA, WANTED_MS, FROM_OFFSET = range(4, 8)

@@ -1,7 +1,7 @@
 """How Kafka reads the text of a value: the grammar of each type, as ConfigDef.parseType and the Java methods behind it have it.
 
-It knows no setting. Python's own spellings (1_000, inf) are no values, since an Apache Kafka that opens the same directory could not read
-them; Java's (+7, 1e3f, 0x1p-1, a number in Arabic digits) are.
+Nothing here knows the settings. Python's own spellings (1_000, inf) are refused, since an Apache Kafka that opens the same directory could
+not read them; Java's (+7, 1e3f, 0x1p-1, a number in Arabic digits) are.
 """
 
 import re

@@ -111,7 +111,7 @@ def all_below_start(directory: str, base_offset: int, end_offset: int, log_start
     """A log that ends before its start by the checkpoint. Apache Kafka deletes it too: offsets up to there may have been given out."""
     sentence = (
         f"{LOG_START_FILE} lets the log start at offset {log_start_offset}, but {directory} ends at offset {end_offset}: offsets"
-        f" {base_offset} to {end_offset - 1} were removed, and the log goes on at offset {log_start_offset}"
+        f" {base_offset} to {end_offset - 1} were removed, and the log continues at offset {log_start_offset}"
     )
     return Loss(was_durable=True, sentence=sentence)
 

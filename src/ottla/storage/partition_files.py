@@ -1,5 +1,7 @@
-"""A partition's directory with the file that says whose it is. A log makes it with its first record, and never again while it is open: one
-that is missing then was deleted by another program."""
+"""A partition's directory, with the file that names its topic.
+
+A log makes it with its first record, and never again while it is open: if it is missing then, another program deleted it.
+"""
 
 from uuid import UUID
 

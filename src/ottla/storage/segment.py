@@ -438,7 +438,7 @@ def walk_batches(log: File, position: int, end: int, *, verify_crc: bool = False
 
 
 def ends_at_a_batch(log: File, base_offset: int, offsets: OffsetIndex) -> bool:
-    """Whether the last entry speaks of a batch that is there: a cheap check of what a crash or a foreign program spoils first."""
+    """Whether the last entry speaks of a batch that is there: a cheap check of what a crash or another program damages first."""
     if not offsets:
         return True
     try:

@@ -1,4 +1,4 @@
-"""Offsets by timestamp, looked up in a log on another thread than its own, which goes on appending, rolling, cleaning and deleting.
+"""Offsets by timestamp, looked up in a log on another thread than its own, which continues to append, roll, clean and delete.
 
 Nothing of the log is changed and no index is rebuilt: where an index file is missing or wrong, batch headers are read instead. A file is
 opened by its name while `Segments.names` is held and only if its segment still belongs to the log; when a segment has gone, the search

@@ -34,7 +34,7 @@ class HeldExecutor(Executor):
             each()
 
     async def run_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """What `work` comes to, while everything that is submitted runs."""
+        """The result of `work`, while everything that is submitted runs."""
         task = asyncio.ensure_future(work)
         while not task.done():
             self.run()

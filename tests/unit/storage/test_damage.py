@@ -60,7 +60,7 @@ def test_a_start_that_the_log_knows_is_no_loss() -> None:
 
 def test_what_the_checkpoints_contradict_is_said_in_offsets() -> None:
     assert "offsets 4 to 8 are lost" in shorter_than_durable("t-0", 4, 9).sentence
-    assert "offsets 2 to 4 were removed, and the log goes on at offset 50" in all_below_start("t-0", 2, 5, 50).sentence
+    assert "offsets 2 to 4 were removed, and the log continues at offset 50" in all_below_start("t-0", 2, 5, 50).sentence
     assert "nothing was changed" in str(refusal("t-0", Loss(True, "it is gone"))).lower()
     assert isinstance(refusal("t-0", Loss(True, "it is gone")), StorageError)
 

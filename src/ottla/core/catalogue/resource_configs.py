@@ -138,7 +138,7 @@ class ResourceConfigs:
     def _problem(
         self, resource_type: int, resource_name: str, changed: Mapping[str, str | None], after: Mapping[str, str]
     ) -> Refused | None:
-        """Why the changed values cannot be, or cannot be beside the others that are in force."""
+        """Why the changed values are invalid, or contradict others that are in force."""
         for name, value in changed.items():
             if value is not None:
                 problem = settings_of(resource_type)[name].problem(value)
@@ -153,7 +153,7 @@ class ResourceConfigs:
     # Reads.
 
     def given(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
-        """What was set on a resource, settings that are not known here and values that cannot be included."""
+        """What was set on a resource, unknown settings and invalid values included."""
         return self._set.get((resource_type, resource_name), {})
 
     def topic_value(self, configs: Mapping[str, str], name: str) -> tuple[str, ConfigSource]:

@@ -9,7 +9,7 @@ _NAME: Final = "max.connections.per.ip.overrides"
 
 
 def connection_overrides(text: str) -> Mapping[str, int]:
-    """The most connections by host name or address. Raises ValueError with a sentence when the text is no such list."""
+    """The most connections by host name or address. Raises ValueError with a sentence for other text."""
     overrides: dict[str, int] = {}
     for pair in text.split(","):
         if not pair.strip():

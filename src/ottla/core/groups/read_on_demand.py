@@ -1,6 +1,6 @@
 """What groups answer to readers when that may be long: tuples whose items are made one by one while the answer is encoded.
 
-What an item says is settled when the coordinator answers, but for the state of a listed group, which is read when its line is made.
+The items are those of the time when the coordinator answers, except the state of a listed group, which is read when its item is made.
 """
 
 from collections.abc import Iterator, Sequence

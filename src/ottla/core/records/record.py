@@ -41,7 +41,7 @@ def iter_records(
 ) -> Iterator[Record]:
     """The `count` records that fill `section` exactly; PeerError otherwise, perhaps after records that are sound.
 
-    Unless `with_headers`, headers are checked all the same but left out: a record may have millions.
+    Unless `with_headers`, headers are checked and then left out: a record may have millions.
     """
     check_count(count, len(section))
     at = 0
