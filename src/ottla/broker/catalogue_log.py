@@ -52,7 +52,7 @@ class CatalogueLog:
         """Replays newest snapshot and log, and makes the brokers here the leaders of all that they hold. The checkpoints have been loaded.
 
         Raises StorageError when a record cannot be read or is not there any more (a cluster must not forget topics silently), and for a
-        directory that this node cannot serve alone; then nothing was written. A last write that a crash cut short is none of these: it was not
+        directory that this node cannot serve alone; then nothing was written. A last write that a crash cut short is no reason: it was not
         synced, and so not acknowledged.
         """
         self.catalogue.directory_id = identity.directory_id
