@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ottla.broker.after_opening import after_opening
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
 from ottla.broker.fetch_reading import leader_epoch_error, visible_end
+from ottla.broker.request_scheduler import Work
 from ottla.broker.timestamp_lookups import Wanted
 from ottla.core.errors import ErrorCode, StorageError
 from ottla.storage.partition_log import PartitionLog
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _READ_COMMITTED = 1
+FOUND_PER_PIECE = 32
+"""Partitions that are looked at before other requests have their turn."""
 Found = tuple[int, int, int]
 """Timestamp, offset, leader epoch."""
 _NONE: Found = (-1, -1, -1)
@@ -47,13 +50,14 @@ def handle(node: "Node", request: Request) -> None:
     after_opening(node, request, named, lambda: _find_all(node, request))
 
 
-def _find_all(node: "Node", request: Request) -> None:
+def _find_all(node: "Node", request: Request) -> Work:
     """Answers with (timestamp, offset, leader epoch) a partition; one that is named twice gets an error, once."""
     message = request.message
     committed_only = getattr(message, "isolation_level", 0) == _READ_COMMITTED
     named = Counter((topic.name, part.partition_index) for topic in message.topics for part in topic.partitions)
     answers: _Answers = []
     later: list[_Later] = []
+    count = 0
     for topic in message.topics:
         partitions: dict[int, dict[str, Any]] = {}
         for part in topic.partitions:
@@ -65,6 +69,9 @@ def _find_all(node: "Node", request: Request) -> None:
                 else:
                     found = answer
             partitions[part.partition_index] = _answer(part.partition_index, error, found)
+            count += 1
+            if count % FOUND_PER_PIECE == 0:
+                yield
         answers.append((topic.name, partitions))
     if later:
         task = node.cluster.background.start(request, _answer_later(node, request, answers, later, committed_only))

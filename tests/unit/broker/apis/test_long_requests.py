@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.apis.list_offsets import FOUND_PER_PIECE
 from ottla.broker.request_scheduler import RequestScheduler
 from ottla.core.catalogue.catalogue import PARTITIONS_PER_REQUEST_MAX
 from ottla.core.groups.commands import JoinGroup
@@ -113,6 +114,14 @@ def test_directories_are_described_in_pieces(api, large_topic, clock: Clock) -> 
         (result,) = api.ask(35, 4, topics=topics).results
         assert [[part.partition_index for part in topic.partitions] for topic in result.topics] == [list(range(MANY))]
         assert clock.asked - before > MANY / 64
+
+
+def test_the_ends_of_partitions_are_found_in_pieces(api, large_topic, clock: Clock) -> None:
+    parts = [{"partition_index": number, "current_leader_epoch": -1, "timestamp": -1} for number in range(MANY)]
+    topics = [{"name": "large", "partitions": parts}]
+    (topic,) = api.ask(2, 7, replica_id=-1, isolation_level=0, topics=topics).topics
+    assert [(part.partition_index, part.offset) for part in topic.partitions] == [(number, 0) for number in range(MANY)]
+    assert clock.asked > MANY / 64 + MANY / FOUND_PER_PIECE, "besides the pieces in which the answer is written"
 
 
 def test_the_offsets_of_a_group_are_answered_in_pieces(api, large_topic, clock: Clock) -> None:
