@@ -1,4 +1,4 @@
-"""Data directories that somebody damaged, of brokers that were killed or stopped: nothing that was acknowledged goes without a word."""
+"""Damaged data directories of brokers that were killed or stopped: no loss of an acknowledged record goes without a line in the log."""
 
 import re
 import shutil

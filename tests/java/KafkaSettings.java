@@ -53,7 +53,7 @@ public class KafkaSettings {
 
     private static Map<String, ?> broker(Map<String, String> settings) {
         Properties properties = new Properties();
-        // Ours authenticates nobody: no delay after a failure, which Kafka holds other settings against.
+        // No delay after a failed authentication, which Kafka checks other settings against: Ottla has no authentication.
         properties.put("connection.failed.authentication.delay.ms", "0");
         properties.putAll(Map.of(
             "process.roles", "broker,controller",

@@ -140,14 +140,14 @@ class Api:
         assert again.getvalue() == data[at:], f"{api_key_map[key]} v{version}: kio writes other bytes"
         return body
 
-    def step(self, turns: int = 5) -> None:
+    def step(self, iterations: int = 5) -> None:
         """Lets the loop do what is to be done at once."""
 
-        async def turn() -> None:
-            for _ in range(turns):
+        async def iterate() -> None:
+            for _ in range(iterations):
                 await asyncio.sleep(0)
 
-        self.runner.run(turn())
+        self.runner.run(iterate())
 
     def ask(self, key: int, version: int, /, **fields: Any) -> Any:
         return self.finish(key, version, self.start(key, version, **fields))

@@ -1,4 +1,4 @@
-"""The bound on answers that are not taken: who waits, in which order, and who is closed."""
+"""The bound on answers that are not read: which requests wait, in which order, and which connections are closed."""
 
 import asyncio
 
@@ -60,7 +60,7 @@ def test_a_reader_counts_once_and_gives_once() -> None:
     assert memory.held == 0
 
 
-def test_those_who_wait_go_on_in_order_as_far_as_there_is_room() -> None:
+def test_waiting_requests_continue_in_order_as_far_as_there_is_room() -> None:
     async def wait_for_room() -> None:
         memory = AnswerMemory(10 * MB)
         slow = Reader()
@@ -88,7 +88,7 @@ def test_those_who_wait_go_on_in_order_as_far_as_there_is_room() -> None:
     asyncio.run(wait_for_room())
 
 
-def test_who_does_not_read_is_closed_when_others_wait() -> None:
+def test_a_connection_that_does_not_read_is_closed_when_others_wait() -> None:
     async def close_slow_ones() -> None:
         memory = AnswerMemory(10 * MB)
         stalled, reading = Reader(6 * MB), Reader(4 * MB)

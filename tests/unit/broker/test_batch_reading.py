@@ -38,7 +38,7 @@ def test_few_bytes_are_read_at_once_and_many_are_not(codec: Codec) -> None:
     asyncio.run(run())
 
 
-def test_a_turn_of_the_loop_reads_no_more_than_that_together() -> None:
+def test_an_iteration_of_the_loop_reads_no_more_than_that_together() -> None:
     async def run() -> None:
         reading, batch = BatchReading(check_records), unread(LOOP_BYTES_MAX // 3)
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Who may connect: Kafka's bounds on connections, and the process's descriptors."""
+"""Kafka's bounds on connections, and the process's descriptors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Directories of deleted topics: renamed off the loop, when nobody is at them any more, and never on an open file of another thread."""
+"""Directories of deleted topics: renamed off the loop, when no thread uses them any more, and never on an open file of another thread."""
 
 import asyncio
 import re

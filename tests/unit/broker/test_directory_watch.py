@@ -1,4 +1,4 @@
-"""A data directory that somebody deletes under a running broker: what is gone takes no more records, and one line says what was lost."""
+"""A data directory that is deleted under a running broker: its logs take no more records, and one line names what was lost."""
 
 import asyncio
 import shutil
@@ -145,7 +145,7 @@ def test_one_partition_is_gone_and_the_others_live(case: Case, what: str, caplog
     assert line.startswith(f"t-0 is offline: t-0/{SEGMENT} is gone")
 
 
-def test_a_partition_that_nobody_writes_to_is_noticed_when_names_change(case: Case) -> None:
+def test_a_partition_without_writes_is_checked_when_names_change(case: Case) -> None:
     log = case.topic("t")
     case.look()
     shutil.rmtree(case.root / "t-0")

@@ -101,7 +101,7 @@ def test_idle_connections_do_not_keep_others_out(server: MetricsServer, monkeypa
         client.close()
 
 
-def test_those_who_have_asked_stay_longer_than_those_who_have_not(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_with_a_request_stay_longer_than_those_without(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "CONNECTIONS_MAX", 2)
     slow = socket.socket()
     slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -203,7 +203,7 @@ def test_a_borrowed_log_is_given_back_as_it_was(make_api) -> None:
     assert list(second.cluster.partitions.all()) == [(topic, 0)]
 
 
-def test_a_borrowed_log_that_somebody_asks_for_meanwhile_stays_open(make_api, held) -> None:
+def test_a_borrowed_log_that_is_asked_for_meanwhile_stays_open(make_api, held) -> None:
     first = make_api()
     first.cluster.topics.ensure("t")
     append(first, count=3)
@@ -329,7 +329,7 @@ def reopened(make_api, held, partitions: int = 1):
     return make_api(files=first.files, opening_executor=held)
 
 
-def test_one_opening_is_shared_by_everybody_who_waits_for_it(make_api, held) -> None:
+def test_one_opening_is_shared_by_all_that_wait_for_it(make_api, held) -> None:
     api = reopened(make_api, held)
     topic, partitions = api.cluster.topics.get("t"), api.cluster.partitions
 

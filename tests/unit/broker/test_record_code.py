@@ -18,7 +18,7 @@ CHECKS = Checks(needs_key=True, checks_time=False, earliest_ms=0, latest_ms=0)
 
 
 class Process:
-    """A process that compiles for ever."""
+    """A process that never ends compiling."""
 
     returncode = None
 

@@ -1,4 +1,4 @@
-"""The bound on bytes of requests: who waits, who goes on, and who is closed because the rest does not come."""
+"""The bound on bytes of requests: which connections wait, continue, and are closed because the rest does not come."""
 
 import pytest
 
@@ -24,7 +24,7 @@ class Sender:
         self.closed = why
 
 
-def test_below_the_bound_nobody_waits() -> None:
+def test_below_the_bound_no_connection_waits() -> None:
     memory = RequestMemory(1000)
     senders = [Sender(500) for _ in range(2)]
     for sender in senders:
@@ -33,7 +33,7 @@ def test_below_the_bound_nobody_waits() -> None:
     assert not any(sender.waits for sender in senders)
 
 
-def test_above_the_bound_those_wait_who_hold_more_than_their_share() -> None:
+def test_above_the_bound_connections_with_more_than_their_share_wait() -> None:
     memory = RequestMemory(1000)
     large, small = Sender(2000), Sender(150)
     memory.take(large, 950)
@@ -44,7 +44,7 @@ def test_above_the_bound_those_wait_who_hold_more_than_their_share() -> None:
     assert large.waits
 
 
-def test_what_is_given_back_lets_the_first_who_waits_go_on() -> None:
+def test_bytes_that_are_given_back_let_the_first_that_waits_continue() -> None:
     memory = RequestMemory(1000)
     done, first, second = Sender(900), Sender(900), Sender(900)
     memory.take(done, 600)
@@ -80,7 +80,7 @@ def test_one_whose_rest_does_not_come_is_closed_while_others_wait() -> None:
     stalled, waiting = Sender(2000), Sender(2000)
     memory.take(stalled, 900)
     memory.tick(GRACE_S + 1)
-    assert not stalled.closed, "nobody waits for its memory"
+    assert not stalled.closed, "no other connection waits for its memory"
     memory.take(waiting, 900)
     waiting.since_s = GRACE_S
     memory.tick(GRACE_S)

@@ -1,4 +1,4 @@
-"""Long requests in pieces: what one iteration of the loop spends on them, who comes next, and what ends them."""
+"""Long requests in pieces: what one iteration of the loop spends on them, which request comes next, and what ends them."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

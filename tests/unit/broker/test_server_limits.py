@@ -65,7 +65,7 @@ class Transport(asyncio.Transport):
 
 
 class NoTurn(Turn):
-    """Connections are told to go on by the test."""
+    """The test itself lets connections continue."""
 
     def answered(self, connection: object) -> None:
         pass

@@ -44,7 +44,7 @@ def test_lines_are_written_in_order_and_all_of_them_by_the_end(pipe: tuple[int, 
     assert read_all(reader) == [f"line {number} \\ud800" for number in range(100)]
 
 
-def test_nobody_reads(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_that_is_not_read(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = pipe
     monkeypatch.setattr(log_output, "QUEUE_CHARACTERS_MAX", 5_000)
     handler = QueuedHandler(writer)
@@ -97,7 +97,7 @@ def test_a_reader_that_is_gone(pipe: tuple[int, int]) -> None:
     os.close(reader)
     handler = QueuedHandler(writer)
     log = logger_to(handler)
-    log.warning("nobody will see it")
+    log.warning("it is not seen")
     log.warning("nor this")
     handler.close()
     assert not handler._thread.is_alive()

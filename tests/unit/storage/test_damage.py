@@ -1,4 +1,4 @@
-"""What is lost is said with file, byte and offsets; a batch behind damage tells that the damage is no write that was cut short."""
+"""Losses are described with file, byte and offsets; a sound batch behind damage shows that it is not a write that was cut short."""
 
 import pytest
 

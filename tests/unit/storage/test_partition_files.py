@@ -1,4 +1,4 @@
-"""A partition's directory: made once, with the topic's id; whoever deletes it under a log in use ends that log."""
+"""A partition's directory: made once, with the topic's id; a log in use whose directory is deleted ends."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The held executor: nothing runs before it is told to, in order, and errors go where an executor's go."""
+"""The held executor: nothing runs before `run`, in order, and errors go where an executor's go."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ import pytest
 from ottla.testing.held_executor import HeldExecutor
 
 
-def test_what_is_submitted_runs_when_it_is_told_to_in_order() -> None:
+def test_what_is_submitted_runs_at_run_in_order() -> None:
     executor, ran = HeldExecutor(), list[int]()
     futures = [executor.submit(ran.append, number) for number in range(4)]
     assert ran == []

@@ -602,7 +602,7 @@ async def done(data: bytes) -> "asyncio.Future[bytes]":
     return answer
 
 
-def test_who_goes_while_partitions_are_opened_has_no_more_of_them_opened(make_api, make_topic, batch, held, monkeypatch) -> None:
+def test_no_more_partitions_are_opened_for_a_connection_that_has_closed(make_api, make_topic, batch, held, monkeypatch) -> None:
     monkeypatch.setattr(partitions, "OPENINGS_AT_ONCE", 3)
     again = reopened(make_api, make_topic, batch, held, 10)
     sent: list[bytes] = []
@@ -618,7 +618,7 @@ def test_who_goes_while_partitions_are_opened_has_no_more_of_them_opened(make_ap
     assert (len(again.cluster.partitions.opened()), held.held, sent) == (3, [], [])
 
 
-def test_a_fetch_of_very_many_partitions_lets_others_work_in_between(api, make_topic, monkeypatch) -> None:
+def test_a_fetch_of_very_many_partitions_lets_other_requests_continue_in_between(api, make_topic, monkeypatch) -> None:
     make_topic("t", 10)
     monkeypatch.setattr(fetch, "RESOLVED_PER_ITERATION", 4)
     sent: list[bytes] = []

@@ -1,6 +1,6 @@
 """Requests at the limits a client controls: answered completely, in pieces, and no more than was asked for.
 
-Pieces are counted, not timed: between two of them the scheduler asks its clock, and other requests have their turn.
+Pieces are counted, not timed: between two of them the scheduler asks its clock, and other requests continue.
 """
 
 import uuid

@@ -138,7 +138,7 @@ def test_it_raises_its_limit_of_open_files() -> None:
     assert process.returncode == 0
 
 
-def test_nobody_reads_its_log(tmp_path: Path) -> None:
+def test_a_log_that_is_not_read(tmp_path: Path) -> None:
     """Each client that sends nonsense is a line of the log; more of them than a pipe holds must not stop the broker."""
     with subprocess.Popen([OTTLA, "broker", "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Long answers to readers: tuples to whoever compares them, made item by item for who encodes them."""
+"""Long answers to readers: they compare as tuples, and are made item by item while they are encoded."""
 
 from ottla.core.groups.classic_group import ClassicGroup
 from ottla.core.groups.read_on_demand import FetchedOffsets, ListedGroups

@@ -1,4 +1,4 @@
-"""Checks of single records, and the search for a timestamp. What a client is told of them is tested in test_validation.py."""
+"""Checks of single records, and the search for a timestamp. The errors that clients get for them are tested in test_validation.py."""
 
 import pytest
 

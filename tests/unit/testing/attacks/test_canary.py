@@ -1,4 +1,4 @@
-"""The canary tells the longest wait, also of an answer that has not come yet."""
+"""The canary measures the longest wait, also of an answer that has not come yet."""
 
 import time
 
