@@ -62,7 +62,7 @@ def decode_fetch_request(buffer: Buffer, at: int, version: int) -> FetchRequest:
 
 def _bounded(count: int) -> int:
     if count > PARTITIONS_MAX:
-        raise PeerError(f"a Fetch request with more than {PARTITIONS_MAX} partitions")
+        raise PeerError(f"a Fetch request with more than {PARTITIONS_MAX} partitions: name fewer at a time")
     return count
 
 

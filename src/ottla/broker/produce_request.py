@@ -44,7 +44,7 @@ def read_topics(
     assert isinstance(buffer, memoryview)
     topics, is_odd = [], False
     left = PARTITIONS_MAX
-    for _ in range(_few(read.count(_TOPIC_BYTES_MIN, compact=flexible), PARTITIONS_MAX)):
+    for _ in range(_bounded(read.count(_TOPIC_BYTES_MIN, compact=flexible), PARTITIONS_MAX)):
         key: bytes | str
         if version >= FIRST_VERSION_WITH_TOPIC_IDS:
             key = read.raw(16)
@@ -53,7 +53,7 @@ def read_topics(
             key = read.compact_string() if flexible else read.string()
             topic = by_name.get(key)
         partitions = []
-        count = _few(read.count(_PARTITION_BYTES_MIN, compact=flexible), left)
+        count = _bounded(read.count(_PARTITION_BYTES_MIN, compact=flexible), left)
         left -= count
         for _ in range(count):
             number = read.int32()
@@ -70,7 +70,7 @@ def read_topics(
     return topics, is_odd
 
 
-def _few(count: int, at_most: int) -> int:
+def _bounded(count: int, at_most: int) -> int:
     if count > at_most:
         raise PeerError(f"a Produce request with more than {PARTITIONS_MAX} topics or partitions: send fewer at a time")
     return count

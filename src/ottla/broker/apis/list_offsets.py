@@ -24,7 +24,7 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _READ_COMMITTED = 1
 FOUND_PER_PIECE = 32
-"""Partitions that are looked at before other requests have their turn."""
+"""Partitions that are read before other requests continue."""
 Found = tuple[int, int, int]
 """Timestamp, offset, leader epoch."""
 _NONE: Found = (-1, -1, -1)

@@ -717,7 +717,13 @@ def test_while_slow_readers_hold_the_memory_for_answers_large_ones_wait_and_smal
     (part,) = api.ask(1, 12, **fields(partitions=(1,))).responses[0].partitions
     assert values(part) == [b"small"]
     waiting = [api.start(1, 12, **fields(wait=100)) for _ in range(2)]
-    api.runner.run(asyncio.sleep(0.15))
+
+    async def until_two_wait() -> None:
+        async with asyncio.timeout(10):
+            while len(memory._waiting) < 2:
+                await asyncio.sleep(0.01)
+
+    api.runner.run(until_two_wait())
     assert not any(answer.done() for answer in waiting)
 
     async def give() -> None:
