@@ -129,7 +129,8 @@ class Day:
             expected.durable = min(expected.durable, len(expected.values))
 
 
-@pytest.mark.parametrize("first_seed", range(0, SEEDS, 10))
+# In those at the end, records of a deleted topic whose partition.metadata was lost came back in the next topic of that name.
+@pytest.mark.parametrize("first_seed", [*range(0, SEEDS, 10), 190, 870])
 def test_power_failures_at_any_moment(first_seed: int) -> None:
     for seed in range(first_seed, first_seed + 10):
         asyncio.run(live(seed))

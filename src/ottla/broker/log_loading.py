@@ -61,7 +61,7 @@ class LogLoader:
         name = TopicPartition(topic.name, number)
         partition_log = self.new(topic, number, settings)
         if self._files.exists(partition_log.directory):
-            self._put_stray_aside(name, partition_log.directory, UUID(bytes=topic.topic_id))
+            self._put_stray_aside(name, partition_log.directory, topic)
         opened = partition_log.open(
             self._clock(), log_start_offset=self._checkpoints.log_start(name), recovery_point=self._checkpoints.recovery_point(name)
         )
@@ -91,12 +91,12 @@ class LogLoader:
         is_changed = not loaded.opened.clean or own.log_start_offset != start_offset or own.rolled_segments > 0
         return Borrowed(loaded, result, is_changed)
 
-    def _put_stray_aside(self, name: TopicPartition, directory: str, topic_id: UUID) -> None:
+    def _put_stray_aside(self, name: TopicPartition, directory: str, topic: Topic) -> None:
         """What an earlier topic of the same name left behind (a crash while it was deleted) is kept under another name, as Kafka does."""
-        metadata = f"{directory}/{METADATA_FILE}"
+        metadata, topic_id = f"{directory}/{METADATA_FILE}", UUID(bytes=topic.topic_id)
         found = decode_partition_metadata(self._files.read_all(metadata)) if self._files.exists(metadata) else None
-        if found is None:
-            # Torn by a power failure, or never written: what lies here under the topic's name is the topic's.
+        # Torn by a power failure, or never written.
+        if found is None and not (topic.is_remade and self._may_be_of_earlier_topic(name, directory)):
             self._files.replace(metadata, encode_partition_metadata(topic_id))
         elif found != topic_id:
             stray = renamed_directory(directory, STRAY_DIRECTORY_SUFFIX)
@@ -104,7 +104,17 @@ class LogLoader:
             self._files.sync_directory("")
             if self._checkpoints.forget((name,)):
                 self._checkpoints.write()
-            log.warning("%s belongs to an earlier topic of that name: it is kept as %s, and nothing reads it", directory, stray)
+            whose = "does not say of which topic it is" if found is None else "belongs to an earlier topic of that name"
+            log.warning("%s %s: it is kept as %s, and nothing reads it", directory, whose, stray)
+
+    def _may_be_of_earlier_topic(self, name: TopicPartition, directory: str) -> bool:
+        """Whether a directory without a readable `partition.metadata` may hold what was left of a deleted topic.
+
+        The first sync of a log makes that file durable, too. Without a sync both the records and the file may be lost in a power failure,
+        and with the file, whose the records are. A synced log of the present topic is in the checkpoint.
+        """
+        is_known = bool(self._checkpoints.recovery_point(name))
+        return not is_known and any(file != METADATA_FILE for file in self._files.list(directory))
 
 
 def renamed_directory(directory: str, suffix: str) -> str:

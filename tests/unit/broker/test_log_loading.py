@@ -45,6 +45,22 @@ def test_a_log_is_loaded_as_its_directory_has_it(topic: Topic) -> None:
     assert (found.log.log_end_offset, found.opened.clean) == (1, True)
 
 
+@pytest.mark.parametrize("torn", [b"", None])
+def test_what_may_be_a_deleted_topics_is_put_aside(api, caplog: pytest.LogCaptureFixture, torn: bytes | None) -> None:
+    api.cluster.topics.ensure("t")
+    assert api.ask(20, 5, topic_names=["t"], timeout=1000).responses[0].error_code == 0
+    topic = api.cluster.topics.ensure("t")
+    files = MemoryFiles()
+    append(loader(files).new(topic, 0, LogSettings()))
+    files.remove("t-0/partition.metadata")
+    if torn is not None:
+        files.replace("t-0/partition.metadata", torn)
+    assert loader(files).load(topic, 0, LogSettings()).log.log_end_offset == 0
+    (stray,) = files.list("")
+    assert stray.endswith("-stray")
+    assert f"t-0 does not say of which topic it is: it is kept as {stray}, and nothing reads it" in caplog.messages
+
+
 def test_what_is_lent_is_changed_or_not(topic: Topic) -> None:
     files = MemoryFiles()
     log = loader(files).new(topic, 0, LogSettings())

@@ -56,7 +56,10 @@ class Home(NamedTuple):
 
 @dataclass(slots=True)
 class Topic:
-    """One topic. `configs` holds only what was set on it, known settings or not; the lists have one item a partition."""
+    """One topic. `configs` holds only what was set on it, known settings or not; the lists have one item a partition.
+
+    `is_remade`: there was another topic of this name before.
+    """
 
     name: str
     topic_id: bytes
@@ -64,6 +67,7 @@ class Topic:
     leader_epochs: list[int] = field(default_factory=list)
     homes: list[Home] = field(default_factory=list)
     configs: dict[str, str] = field(default_factory=dict)
+    is_remade: bool = False
 
     @property
     def internal(self) -> bool:
@@ -116,6 +120,7 @@ class Catalogue:
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
         self._metric_names: dict[str, str] = {}
+        self._deleted_names: set[str] = set()
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.broker_epoch = -1
@@ -328,7 +333,8 @@ class Catalogue:
         """Applies one record, at start and while running alike."""
         match record:
             case TopicRecord():
-                topic = Topic(record.name, record.topic_id, configs=self.configs.of_topic(record.name))
+                is_remade = record.name in self._deleted_names
+                topic = Topic(record.name, record.topic_id, configs=self.configs.of_topic(record.name), is_remade=is_remade)
                 self.topics[record.name] = self.topics_by_id[record.topic_id] = topic
                 self._metric_names.setdefault(metric_name(record.name), record.name)
             case PartitionRecord():
@@ -338,6 +344,7 @@ class Catalogue:
             case RemoveTopicRecord():
                 removed = self.topics_by_id.pop(record.topic_id)
                 del self.topics[removed.name]
+                self._deleted_names.add(removed.name)
                 self._metric_names.pop(metric_name(removed.name), None)
                 self.configs.forget_topic(removed.name)
             case ConfigRecord():
