@@ -39,11 +39,12 @@ class Request:
     connection ends before the answer. `fail` ends the connection for an exception of ours, which would leave the request without an answer;
     a handler that continues in a callback of the loop calls it, or uses `guarded`. `held_bytes`: what a handler that parks the request has
     copied of `buffer`, where it is more than a little; it counts as memory of the connection until the answer.
+    `is_one_way`: the client expects no answer, and may close the connection before the request is handled.
     """
 
     __slots__ = (
-        "body_at", "buffer", "client_host", "client_id", "correlation_id", "fail", "gone", "held_bytes", "key", "message", "reading",
-        "send", "version",
+        "body_at", "buffer", "client_host", "client_id", "correlation_id", "fail", "gone", "held_bytes", "is_one_way", "key", "message",
+        "reading", "send", "version",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +58,7 @@ class Request:
         self.buffer = buffer
         self.body_at = body_at
         self.held_bytes = 0
+        self.is_one_way = False
         self.message: Any = None
         self.reading: Generator[None, None, Any] | None = None
         self.send: Callable[[list[Buffer]], None] = _nowhere

@@ -67,7 +67,7 @@ class RequestMemory:
         self.held -= size
         if not sender.held:
             self._senders.pop(sender, None)
-        if self.is_short or self._waiting:
+        if self.is_short or self._waiting or self._preferred:
             self._ease(sender)
 
     def _ease(self, sender: Sender) -> None:

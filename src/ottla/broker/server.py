@@ -109,9 +109,9 @@ class Connection(asyncio.BufferedProtocol):
     """One socket: asyncio's buffered protocol, so that a frame's bytes are written once, where they stay."""
 
     __slots__ = (
-        "address", "client_host", "closed", "deferred", "filled", "frame", "handling", "held", "memory", "moved_s", "out", "out_bytes",
-        "parked", "read_paused", "reading_bytes", "request", "rest", "server", "since_s", "transport", "unsent", "waiting", "waiting_bytes",
-        "waits_for_memory", "write_paused",
+        "address", "client_host", "closed", "deferred", "ended", "filled", "frame", "handling", "held", "memory", "moved_s", "out",
+        "out_bytes", "parked", "read_paused", "reading_bytes", "request", "rest", "server", "since_s", "transport", "unsent", "waiting",
+        "waiting_bytes", "waits_for_memory", "write_paused",
     )  # fmt: skip
 
     transport: asyncio.Transport
@@ -133,7 +133,7 @@ class Connection(asyncio.BufferedProtocol):
         self.write_paused = False
         self.read_paused = False
         self.closed = False
-        self.deferred = False
+        self.deferred = self.ended = False
         self.waiting: deque[memoryview | bytearray] = deque()
         self.waiting_bytes = 0
         self.reading_bytes = 0
@@ -156,6 +156,15 @@ class Connection(asyncio.BufferedProtocol):
         self.moved_s = server.now_s
         self.transport.set_write_buffer_limits(UNSENT_BYTES_MAX)
         server.connections.add(self)
+
+    def eof_received(self) -> bool:
+        """The peer sends no more, and may be gone. What it sent before with acks=0 is handled all the same: it need not wait for that."""
+        self.ended = self._handles_more()
+        return self.ended
+
+    def _handles_more(self) -> bool:
+        """Whether there are requests that can be handled without a peer: none of them waits until it has read an answer, or for one."""
+        return bool(self.waiting or self.rest) and not self.write_paused and (self.request is None or self.request.is_one_way)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone: answers that come later go nowhere."""
@@ -186,7 +195,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _set_reading(self) -> None:
         has_enough = bool(self.rest) or self.waiting_bytes > WAITING_BYTES_MAX
-        paused = self.server.is_stopping or self.waits_for_memory or has_enough
+        paused = self.server.is_stopping or self.waits_for_memory or has_enough or self.ended
         if paused != self.read_paused and not (self.closed or self.transport.is_closing()):
             self.read_paused = paused
             if paused:
@@ -197,12 +206,13 @@ class Connection(asyncio.BufferedProtocol):
     # what the server and the bounds on memory ask
 
     def is_idle(self, before_s: float) -> bool:
-        """Whether no byte has been sent or received since `before_s`, and no request is under way or waits."""
-        if self.write_paused:
+        """Whether no byte has been sent or received since `before_s`, and no request of a peer that reads is under way or waits."""
+        waits_for_peer = self.write_paused or self.closed or self.ended
+        if waits_for_peer:
             unsent = self.unsent_bytes()
             if unsent != self.unsent:
                 self.unsent, self.moved_s = unsent, self.server.now_s
-        return self.moved_s < before_s and not (self.parked or self.waits_for_memory)
+        return self.moved_s < before_s and (waits_for_peer or not (self.parked or self.waits_for_memory))
 
     @property
     def missing(self) -> int:
@@ -354,7 +364,9 @@ class Connection(asyncio.BufferedProtocol):
                 rest, self.rest = self.rest, _NO_BUFFER
                 self.memory.give(self, len(rest))
                 self._guarded(self._take_frames, rest)
-        if self.read_paused:
+        if self.ended and not (self.closed or self._handles_more()):
+            self._close()
+        elif self.read_paused:
             self._set_reading()
 
     def _guarded(self, work: Callable[[memoryview], None], frames: memoryview) -> None:
@@ -427,6 +439,7 @@ class Connection(asyncio.BufferedProtocol):
     def _close(self) -> None:
         self.write_out()
         self.closed = True
+        self._drop_frames()
         self.transport.close()
 
 

@@ -117,3 +117,19 @@ def test_whole_requests_that_wait_are_never_closed() -> None:
 @pytest.mark.parametrize(("setting", "bytes_max"), [(-1, DEFAULT_BYTES_MAX), (0, DEFAULT_BYTES_MAX), (5, 5)])
 def test_kafkas_setting(setting: int, bytes_max: int) -> None:
     assert request_memory(setting).bytes_max == bytes_max
+
+
+def test_one_that_was_preferred_is_like_the_others_when_it_is_done() -> None:
+    memory = RequestMemory(1000)
+    first, second, done = Sender(1500), Sender(1600), Sender(900)
+    for sender, size in ((first, 480), (second, 490), (done, 300), (first, 1), (second, 1)):
+        memory.take(sender, size)
+    memory.give(done, 300)
+    assert [sender.waits for sender in (first, second)] == [False, True], "there is no room for both"
+    memory.tick(1.0)
+    assert not second.waits
+    memory.give(second, second.held)
+    memory.take(second, 1)
+    second.since_s = 2.0
+    memory.tick(3.0 + GRACE_S)
+    assert not second.closed, "nobody waits for memory: it may be as slow as it is"

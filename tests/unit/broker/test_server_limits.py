@@ -155,6 +155,34 @@ def test_a_reader_that_takes_its_answer_slowly_is_not_idle() -> None:
     assert transport.is_aborted
 
 
+@pytest.mark.parametrize("holds", ["parked", "waits_for_memory"])
+def test_a_peer_that_does_not_read_is_idle_whatever_its_requests_wait_for(holds: str) -> None:
+    server = server_of({"connections.max.idle.ms": "60000"})
+    server.tick(0.0)
+    connection, transport = connected(server)
+    setattr(connection, holds, True)
+    connection.pause_writing()
+    transport.unsent = 5000
+    server.tick(20.0)
+    server.tick(100.0)
+    assert transport.is_aborted
+
+
+def test_a_connection_that_failed_holds_nothing_and_is_closed_also_if_its_peer_never_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = server_of({"connections.max.idle.ms": "60000"})
+    server.tick(0.0)
+    connection, transport = connected(server)
+    monkeypatch.setattr(Transport, "close", lambda _self: None)
+    connection.parked = True
+    send(connection, METADATA * 10 + METADATA[:7])
+    assert server.request_memory.held > 0
+    connection._fail(ValueError("a mistake of ours"))
+    assert server.request_memory.held == 0
+    server.tick(61.0)
+    server.tick(77.0)
+    assert transport.is_aborted
+
+
 def test_no_idle_time_is_no_bound() -> None:
     server = server_of({"connections.max.idle.ms": "-1"})
     _, transport = connected(server)

@@ -91,6 +91,7 @@ def handle(node: "Node", request: Request) -> None:
     topics, is_odd = read_topics(read, version, flexible, node.cluster.catalogue.topics, node.cluster.catalogue.topics_by_id)
     refused = refusal_of_all(version, transactional_id, topics) if is_odd else None
     if node.cluster.partitions.unopened and refused is None and (unopened := _unopened(node, topics)):
+        request.is_one_way = acks == 0
         _open_first(node, request, unopened)
         return
     results: _Results = []
@@ -131,6 +132,7 @@ def _unopened(node: "Node", topics: list[TopicRecords]) -> list[tuple[Topic, int
 def _open_first(node: "Node", request: Request, unopened: list[tuple[Topic, int]]) -> None:
     """Handles the request when its partitions are open, also when its client has gone: with acks=0 it need not wait."""
     buffer = request.own_buffer()
+    request.held_bytes = len(buffer)
 
     async def open_then_handle() -> None:
         await node.cluster.partitions.open_all(unopened)
@@ -166,6 +168,7 @@ def _answer_when_durable(node: "Node", request: Request, results: _Results, wait
 def _write_later(node: "Node", request: Request, acks: int, results: _Results, waiting: _Waiting, later: list[_Later]) -> None:
     """Appends what must be read first or is too much at once, and what follows it, one after the other, and answers then."""
     reading = node.cluster.batch_reading
+    request.is_one_way = acks == 0
     request.held_bytes = size_bytes = sum(len(each.records) for each in later)
 
     async def write() -> None:

@@ -265,3 +265,27 @@ def test_small_batches_are_appended_at_once(api, make_topic, executor) -> None:
     small = bytes(encode_batch([Record(0, NOW_MS, b"k", b"v")], codec=ZSTD))
     assert results(api.ask(0, 9, **fields((0, small)))) == [(0, 0, 0)]
     assert executor.jobs == []
+
+
+@pytest.fixture
+def after_start(make_api, make_topic, held):
+    """A broker on a directory with topic `t`, which nobody has opened yet."""
+    before = make_api()
+    make_topic("t", of=before)
+    before.ask(0, 9, **fields((0, bytes(encode_batch([Record(0, NOW_MS, b"k", b"v")])))))
+
+    async def close() -> None:
+        before.cluster.close()
+
+    before.runner.run(close())
+    return make_api(files=before.files, opening_executor=held)
+
+
+@pytest.mark.parametrize("acks", [0, -1])
+def test_a_request_that_waits_for_an_opening_counts_as_memory(after_start, held, acks: int) -> None:
+    request = send(after_start, fields((0, bytes(encode_batch([Record(0, NOW_MS, b"k", b"v")]))), acks=acks))
+    after_start.step()
+    assert (request.held_bytes > 60, request.is_one_way) == (True, acks == 0)
+    held.run()
+    after_start.step()
+    assert after_start.cluster.partitions.by_name("t", 0).log.log_end_offset == 2
