@@ -19,6 +19,7 @@ from ottla.broker.openings import NotOpen, Opening, Openings
 from ottla.broker.partition import Partition
 from ottla.broker.removals import Removals
 from ottla.core.catalogue.catalogue import Catalogue, Topic
+from ottla.core.catalogue.records import NO_LEADER
 from ottla.core.errors import StorageError
 from ottla.core.model import TopicPartition
 from ottla.storage.files import Files
@@ -337,6 +338,8 @@ class Partitions:
         """
         names = [TopicPartition(topic.name, number) for number in range(len(topic.leaders))]
         in_use = [partition for name in names if (partition := self._open.pop(name, None)) is not None]
+        for partition in in_use:
+            partition.deleted, partition.leader = True, NO_LEADER  # fetch sessions that know it look for the next one of that name
         for name in names:
             self._offline.pop(name, None)
         used_names = {partition.name for partition in in_use}

@@ -9,6 +9,7 @@ import pytest
 
 from ottla.broker import partitions
 from ottla.broker.partitions import NotOpen, log_settings
+from ottla.core.catalogue.records import NO_LEADER
 from ottla.core.errors import StorageError
 from ottla.core.model import Record, TopicPartition
 from ottla.storage.checkpoints import encode_partition_metadata
@@ -501,3 +502,14 @@ def test_nothing_is_opened_after_the_end(make_api) -> None:
     close(api)
     with pytest.raises(StorageError, match="the broker has stopped"):
         api.cluster.partitions.get(topic, 0)
+
+
+def test_who_knows_a_partition_of_a_deleted_topic_sees_that_at_once(api) -> None:
+    api.cluster.topics.ensure("t")
+    partition = api.cluster.partitions.by_name("t", 0)
+
+    async def delete() -> tuple[bool, int]:
+        api.cluster.delete_topic("t")
+        return partition.deleted, partition.leader
+
+    assert api.runner.run(delete()) == (True, NO_LEADER), "a fetch session would read it for the next topic of that name"

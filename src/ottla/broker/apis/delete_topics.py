@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.broker.request_scheduler import Work
 from ottla.core.errors import ErrorCode, StorageError
 
 if TYPE_CHECKING:
@@ -16,16 +17,30 @@ if TYPE_CHECKING:
 
 
 def handle(node: "Node", request: Request) -> None:
-    """Answers with one result a topic, when neither checkpoints nor directories on the disk have the names of deleted ones any more."""
+    """Answers with one result a topic, when neither checkpoints nor directories on the disk have the names of deleted ones any more.
+
+    Each deletion is made durable, so that many of them are done one after the other beside other requests.
+    """
+    node.cluster.scheduler.run(request, _delete_all(node, request))
+
+
+def _delete_all(node: "Node", request: Request) -> Work:
+    results: list[dict[str, Any]] = []
     if request.version >= 6:
-        results = [_delete_named(node, asked) for asked in request.message.topics]
+        for asked in request.message.topics:
+            results.append(_delete_named(node, asked))
+            yield
     else:
         times = Counter(request.message.topic_names)
-        results = [_result(name, None, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name, count in times.items() if count > 1]
-        results += [_delete(node, name) for name, count in times.items() if count == 1]
+        results += [_result(name, None, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name, count in times.items() if count > 1]
+        for name, count in times.items():
+            if count == 1:
+                results.append(_delete(node, name))
+                yield
 
     def answer(_written: "asyncio.Future[None]") -> None:
-        request.reply({"throttle_time": NO_THROTTLE_MS, "responses": results})
+        values = {"throttle_time": NO_THROTTLE_MS, "responses": results}
+        node.cluster.scheduler.run(request, request.reply_in_pieces(values))
 
     asyncio.ensure_future(_finish(node, [result["name"] for result in results])).add_done_callback(request.guarded(answer))
 

@@ -53,6 +53,8 @@ LONG = {
     "DescribeGroups": (15, 5, {"groups": names(), "include_authorized_operations": False}, "groups"),
     "OffsetFetch": (9, 8, {"groups": [offsets_of(name) for name in names()], "require_stable": False}, "groups"),
     "DescribeConfigs": (32, 4, {"resources": [resource(name) for name in names()], "include_synonyms": False}, "results"),
+    "DeleteTopics": (20, 5, {"topic_names": names(), "timeout": 1000}, "responses"),
+    "DeleteTopics by id": (20, 6, {"topics": [{"name": name, "topic_id": None} for name in names()], "timeout": 1000}, "responses"),
     "DeleteGroups": (42, 2, {"groups_names": names()}, "results"),
     "IncrementalAlterConfigs": (
         44,
