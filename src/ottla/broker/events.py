@@ -7,6 +7,7 @@ group: a full disk costs events, with a log line.
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from ottla.broker.event_json import event_json
 from ottla.broker.partitions import NotOpen, Partitions
@@ -41,6 +42,13 @@ class GroupEvents:
         if not self._pending:
             asyncio.get_running_loop().call_soon(self.flush)
         self._pending += events
+
+    async def open(self) -> None:
+        """Has the topic opened, if there is one: the broker stops, and what is published from now on cannot wait for that."""
+        topic = self._topics.get(GROUP_EVENTS)
+        if topic is not None:
+            with suppress(StorageError):  # `flush` says so, if there is anything to write
+                await self._partitions.open(topic, 0)
 
     def flush(self) -> None:
         """Writes what is pending."""

@@ -191,6 +191,8 @@ class BrokerTask:
             await self.cluster.health.stop()
             await self.cluster.cleaner.stop()
             await self.cluster.deletions.write()
+            if servers:
+                await self.cluster.events.open()
             await self.cluster.partitions.settle()
             self.cluster.close()
         finally:

@@ -1,8 +1,10 @@
 """Group events on their way out: the topic, the callback, and neither ever in a group's way."""
 
+import asyncio
 import json
 
 from ottla.broker.cluster_state import ClusterState
+from ottla.broker.task import BrokerTask
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
 from ottla.core.model import GroupEvent
@@ -81,3 +83,22 @@ def test_events_follow_a_real_group_through_its_life(api) -> None:
     assert [(one["kind"], one["trigger"]) for one in events] == [
         ("trigger", "JOIN_NEW"), ("join_completed", None), ("trigger", "LEAVE"), ("emptied", None)
     ]  # fmt: skip
+
+
+def test_the_last_events_of_a_broker_that_has_not_opened_their_topic_are_kept(tmp_path, caplog) -> None:
+    async def run() -> int:
+        for _ in range(2):
+            task = BrokerTask(tmp_path, {}, "127.0.0.1:0")
+            await task.start()
+            drop = task.cluster.nodes[1].groups.drop
+            task.cluster.nodes[1].groups.drop = lambda cluster=task.cluster, drop=drop: (drop(), cluster.events.publish((event(),)))
+            await task.stop()
+        task = BrokerTask(tmp_path, {}, "127.0.0.1:0")
+        await task.start()
+        partition = await task.cluster.partitions.open(task.cluster.topics.get("__ottla_group_events"), 0)
+        end_offset = partition.log.log_end_offset
+        await task.stop()
+        return end_offset
+
+    assert asyncio.run(run()) == 2
+    assert caplog.messages == []
