@@ -16,8 +16,9 @@ from ottla.broker.dispatch import SERVED_APIS
 from ottla.broker.messages import entity_of, response_encoder
 from ottla.core.errors import PeerError
 
-OWN_ENCODERS = (0, 1, 18)
-PAIRS = [(api.key, version) for api in SERVED_APIS.values() for version in api.versions if api.key not in OWN_ENCODERS]
+NOT_IN_PIECES = (0, 1, 18, 68)
+# Produce, Fetch and ApiVersions have encoders of their own; ConsumerGroupHeartbeat answers with a refusal alone.
+PAIRS = [(api.key, version) for api in SERVED_APIS.values() for version in api.versions if api.key not in NOT_IN_PIECES]
 
 
 def values_of(message: Any) -> Any:
