@@ -20,7 +20,7 @@ _BLOCK_LENGTH: Final = struct.Struct(">i")
 # First guess of what a frame inflates to, and by how much the guess grows while it is too small.
 _GUESS_BYTES_MIN: Final = 64 * 1024
 _GUESS_RATIO: Final = 4
-_GUESS_GROWTH: Final = 4
+_GUESS_GROWTH: Final = 2
 _TOO_SMALL: Final = "failed to write whole buffer"
 
 
