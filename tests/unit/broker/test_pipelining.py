@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from ottla.broker.pipelining import ITERATION_S, SHARE_S, Pipelining
+from ottla.broker import pipelining as pipelining_module
+from ottla.broker.pipelining import ITERATION_S, SHARE_S, UNCHECKED_MAX, Pipelining
 
 WORK_S = 0.0004
 
@@ -40,8 +41,25 @@ async def iteration() -> None:
 
 
 @pytest.fixture
-def time() -> Time:
+def time(monkeypatch: pytest.MonkeyPatch) -> Time:
+    """Asked before every request."""
+    monkeypatch.setattr(pipelining_module, "UNCHECKED_MAX", 1)
     return Time()
+
+
+def test_the_clock_is_asked_rarely_while_there_is_time_and_always_when_there_is_none() -> None:
+    time = Time()
+
+    async def scenario() -> None:
+        pipelining = Pipelining(time)
+        assert [pipelining.may_continue() for _ in range(2 * UNCHECKED_MAX)] == [True] * 2 * UNCHECKED_MAX
+        time.now_s += 2 * ITERATION_S
+        answers = [pipelining.may_continue() for _ in range(2 * UNCHECKED_MAX)]
+        assert answers == [True] * (UNCHECKED_MAX - 1) + [False] * (UNCHECKED_MAX + 1)
+        await iteration()
+        assert pipelining.may_continue()
+
+    asyncio.run(scenario())
 
 
 def test_a_connection_continues_until_the_iteration_has_taken_its_time(time: Time) -> None:
