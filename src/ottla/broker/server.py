@@ -37,6 +37,8 @@ WAITING_BYTES_MAX = 1024 * 1024
 """Frames that wait behind a parked request: beyond this the socket is not read."""
 UNSENT_BYTES_MAX = 16 * 1024
 """So much may be unsent before the peer's next request waits too, and its answers count (`AnswerMemory`)."""
+WAITING_BYTES_FREE = 16 * 1024
+"""Of them, so many are not counted among the requests of all connections."""
 WAITING_FRAME_BYTES = 128
 """What a frame that waits costs beside its bytes: the smallest ones are fewer than these."""
 OUT_BYTES_MAX = 64 * 1024
@@ -323,10 +325,20 @@ class Connection(asyncio.BufferedProtocol):
             return
         has_buffer_of_its_own = len(frame) + _SIZE_BYTES == len(cast(bytearray, frame.obj))
         self.waiting.append(frame if has_buffer_of_its_own else bytearray(frame))
-        size = len(frame) + WAITING_FRAME_BYTES
-        self.waiting_bytes += size
-        self.memory.take(self, size)
-        self._set_reading()
+        self._count_waiting(len(frame) + WAITING_FRAME_BYTES)
+        if self.waiting_bytes > WAITING_BYTES_MAX:
+            self._set_reading()
+
+    def _count_waiting(self, size: int) -> None:
+        """So many bytes more wait, or less. The memory of all connections counts those beyond what is free: most clients stay below."""
+        before = self.waiting_bytes
+        after = self.waiting_bytes = before + size
+        if before > WAITING_BYTES_FREE or after > WAITING_BYTES_FREE:
+            counted = max(after - WAITING_BYTES_FREE, 0) - max(before - WAITING_BYTES_FREE, 0)
+            if counted > 0:
+                self.memory.take(self, counted)
+            else:
+                self.memory.give(self, -counted)
 
     def _keep(self, rest: memoryview) -> None:
         """Keeps requests for later iterations of the loop; until they are handled, nothing more is read."""
@@ -354,29 +366,23 @@ class Connection(asyncio.BufferedProtocol):
                 self._defer()
                 break
             is_first = False
-            if self.waiting and not self.parked:
-                frame = self.waiting.popleft()
-                size = len(frame) + WAITING_FRAME_BYTES
-                self.waiting_bytes -= size
-                self.memory.give(self, size)
-                self._guarded(self._handle, memoryview(frame))
-            else:
-                rest, self.rest = self.rest, _NO_BUFFER
-                self.memory.give(self, len(rest))
-                self._guarded(self._take_frames, rest)
+            try:
+                if self.waiting and not self.parked:
+                    frame = self.waiting.popleft()
+                    self._count_waiting(-len(frame) - WAITING_FRAME_BYTES)
+                    self._handle(memoryview(frame))
+                else:
+                    rest, self.rest = self.rest, _NO_BUFFER
+                    self.memory.give(self, len(rest))
+                    self._take_frames(rest)
+            except (PeerError, StorageError, OSError) as error:
+                self._refuse(error)
+            except Exception as error:  # noqa: BLE001 - it is logged, and closes this connection alone
+                self._fail(error)
         if self.ended and not (self.closed or self._handles_more()):
             self._close()
         elif self.read_paused:
             self._set_reading()
-
-    def _guarded(self, work: Callable[[memoryview], None], frames: memoryview) -> None:
-        """Calls `work`; an exception closes this connection."""
-        try:
-            work(frames)
-        except (PeerError, StorageError, OSError) as error:
-            self._refuse(error)
-        except Exception as error:  # noqa: BLE001 - it is logged, and closes this connection alone
-            self._fail(error)
 
     # requests and answers
 

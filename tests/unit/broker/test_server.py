@@ -13,7 +13,7 @@ from ottla.broker.api import Request
 from ottla.broker.apis import describe_log_dirs
 from ottla.broker.apis import fetch as fetch_api
 from ottla.broker.pipelining import Pipelining
-from ottla.broker.server import RECEIVE_BYTES, WAITING_BYTES_MAX, WAITING_FRAME_BYTES, java_address
+from ottla.broker.server import RECEIVE_BYTES, WAITING_BYTES_FREE, WAITING_BYTES_MAX, WAITING_FRAME_BYTES, java_address
 from ottla.core.errors import StorageError
 from ottla.storage.partition_log import PartitionLog
 
@@ -122,10 +122,10 @@ def test_requests_of_one_read_wait_behind_a_long_poll_in_order(broker: Broker, c
 def test_a_client_that_goes_away_with_requests_unhandled_leaves_nothing_behind(broker: Broker, connect) -> None:
     connection = connect()
     make_topic(connection, b"order")
-    connection.sendall(heartbeat(1) + fetch(60_000, b"order", 2) + heartbeat(3) * 100)
+    connection.sendall(heartbeat(1) + fetch(60_000, b"order", 2) + heartbeat(3) * 300)
     read_answer(connection)
     memory = broker._running().cluster.request_memory
-    held_bytes = 100 * (len(heartbeat(3)) - 4 + WAITING_FRAME_BYTES)
+    held_bytes = 300 * (len(heartbeat(3)) - 4 + WAITING_FRAME_BYTES) - WAITING_BYTES_FREE
 
     def wait_for(held: int) -> None:
         deadline = time.monotonic() + 5

@@ -14,7 +14,7 @@ import pytest
 from ottla.broker import Broker
 from ottla.broker.cluster_state import ClusterState
 from ottla.broker.pipelining import Pipelining
-from ottla.broker.server import WAITING_FRAME_BYTES, Connection, Server
+from ottla.broker.server import WAITING_BYTES_FREE, WAITING_FRAME_BYTES, Connection, Server
 from ottla.broker.turn import Turn
 from ottla.core.config import BrokerConfig
 from ottla.core.model import Record
@@ -235,8 +235,11 @@ def test_waiting_requests_count() -> None:
     server = server_of({})
     connection, _ = connected(server)
     connection.parked = True
-    send(connection, METADATA * 10)
-    assert server.request_memory.held == 10 * (len(METADATA) - 4 + WAITING_FRAME_BYTES)
+    few = WAITING_BYTES_FREE // (len(METADATA) - 4 + WAITING_FRAME_BYTES)
+    send(connection, METADATA * few)
+    assert server.request_memory.held == 0
+    send(connection, METADATA * 300)
+    assert server.request_memory.held == (few + 300) * (len(METADATA) - 4 + WAITING_FRAME_BYTES) - WAITING_BYTES_FREE
     connection._answer([b"x"])
     connection.go_on()
     assert server.request_memory.held == 0
