@@ -325,7 +325,11 @@ class Connection(asyncio.BufferedProtocol):
             return
         has_buffer_of_its_own = len(frame) + _SIZE_BYTES == len(cast(bytearray, frame.obj))
         self.waiting.append(frame if has_buffer_of_its_own else bytearray(frame))
-        self._count_waiting(len(frame) + WAITING_FRAME_BYTES)
+        size = len(frame) + WAITING_FRAME_BYTES
+        if self.waiting_bytes + size <= WAITING_BYTES_FREE:
+            self.waiting_bytes += size
+            return
+        self._count_waiting(size)
         if self.waiting_bytes > WAITING_BYTES_MAX:
             self._set_reading()
 
@@ -333,12 +337,11 @@ class Connection(asyncio.BufferedProtocol):
         """So many bytes more wait, or less. The memory of all connections counts those beyond what is free: most clients stay below."""
         before = self.waiting_bytes
         after = self.waiting_bytes = before + size
-        if before > WAITING_BYTES_FREE or after > WAITING_BYTES_FREE:
-            counted = max(after - WAITING_BYTES_FREE, 0) - max(before - WAITING_BYTES_FREE, 0)
-            if counted > 0:
-                self.memory.take(self, counted)
-            else:
-                self.memory.give(self, -counted)
+        counted = max(after - WAITING_BYTES_FREE, 0) - max(before - WAITING_BYTES_FREE, 0)
+        if counted > 0:
+            self.memory.take(self, counted)
+        else:
+            self.memory.give(self, -counted)
 
     def _keep(self, rest: memoryview) -> None:
         """Keeps requests for later iterations of the loop; until they are handled, nothing more is read."""
@@ -369,7 +372,11 @@ class Connection(asyncio.BufferedProtocol):
             try:
                 if self.waiting and not self.parked:
                     frame = self.waiting.popleft()
-                    self._count_waiting(-len(frame) - WAITING_FRAME_BYTES)
+                    size = len(frame) + WAITING_FRAME_BYTES
+                    if self.waiting_bytes <= WAITING_BYTES_FREE:
+                        self.waiting_bytes -= size
+                    else:
+                        self._count_waiting(-size)
                     self._handle(memoryview(frame))
                 else:
                     rest, self.rest = self.rest, _NO_BUFFER
