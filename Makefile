@@ -1,17 +1,22 @@
-# Everything that people do here. `make demo` and `make test` make what they need; nothing else has to be installed by hand.
+# Everything that people do here: `make help` lists it. Each target makes what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-export JAVA_HOME = $(shell sh scripts/java-home.sh)
+# Asked for each command (not `:=`): `make java` may install one.
+export JAVA_HOME = $(shell $(PYTHON) src/ottla/testing/processes/java.py)
 # Four workers: much of the suite's time is waiting for clients, and the smallest machine we care for has two cores.
 PYTEST := $(BIN)/python -m pytest -n 4
 
 # Compiled before the tests start: in a new checkout, each of the workers would compile all of it, at the same time.
-KERNELS := warm cleaning group_loading
+KERNELS := preloading cleaning.backend group_loading.reducer record_checks.checks
 
-.PHONY: all setup java demo test install-test check bench sim soak fuzz kill-tests scenarios docs
+.PHONY: all help setup java demo test install-test check format bench sim soak fuzz kill-tests whatif-trials scenarios incidents accuracy docs changelog
 
-all: check test
+# The suite holds the linters, the types and the import contracts too, so `make` runs each check once.
+all: test
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  %-13s %s\n' "$$name" "$$text"; done
 
 setup: $(VENV)/.made
 
@@ -24,26 +29,31 @@ $(VENV)/.made: pyproject.toml constraints.txt
 java:
 	@sh scripts/ensure-java.sh
 
-demo: setup java
+demo: setup java ## the main job on real input
 	$(BIN)/ottla demo
 
 # Without a Java, the tests that need one are skipped, each with its reason.
-test: setup
+test: setup ## the whole suite; ARGS="tests/unit -k batch" for a part of it
 	@sh scripts/ensure-java.sh || echo 'Tests that need Java are skipped.' >&2
-	@for module in $(KERNELS); do $(BIN)/python -c "from ottla.columnar.$$module import warm_up; warm_up()" & done; wait
+	@$(BIN)/python -m ottla.testing.reference.class_archives || echo 'Without class archives, the JVMs of tests start slowly.' >&2
+	@for module in $(KERNELS); do $(BIN)/python -c "from ottla.columnar.$$module import load_kernels; load_kernels()" & done; wait
 	$(PYTEST) $(ARGS)
 
 # The wheel in fresh virtual environments, a row each; ROW="3.12 spark" for some of them.
-install-test: setup
+install-test: setup ## the wheel in fresh environments; ROW="3.12 spark" for some
 	$(BIN)/python scripts/install_test.py --row '$(ROW)'
 
-check: setup
+check: setup ## linters, types and import contracts alone, in seconds
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: setup java
+format: setup ## fix what the linters can, and format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup java ## every benchmark, beside Apache Kafka
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/join.py
 	$(BIN)/python benchmarks/latency.py
@@ -54,33 +64,51 @@ bench: setup java
 	$(BIN)/python benchmarks/load.py --rounds 1
 	$(BIN)/python benchmarks/decode.py
 	$(BIN)/python benchmarks/spark.py --rounds 3
+	$(BIN)/python benchmarks/diagnosis_spark.py
 	$(BIN)/python benchmarks/sink.py --rounds 3
 	$(BIN)/python benchmarks/cleaner.py
 	$(BIN)/python benchmarks/memory.py --rounds 1
 	$(BIN)/python benchmarks/attacks.py --rounds 1
 	$(BIN)/python benchmarks/groups.py --rounds 3
+	$(BIN)/python benchmarks/report_page.py
+	$(BIN)/python benchmarks/diagnosis_logs.py
 
 # Ten minutes of chaos with real clients, SEEDS=1,2,3 for more; then five minutes with hostile neighbours.
-soak: setup
+soak: setup ## minutes of chaos with real clients; SEEDS=1,2,3
 	OTTLA_CHAOS_SECONDS=600 OTTLA_CHAOS_SEEDS=$(or $(SEEDS),1) $(BIN)/python -m pytest -s tests/clients/test_chaos.py
 	OTTLA_HOSTILE_SECONDS=300 OTTLA_HOSTILE_SCALE=1 $(BIN)/python -m pytest -s tests/clients/test_hostile_neighbours.py
 
 # A night of hostile bytes against a broker process that is killed and started again; SECONDS=600 SEED=1 for another time.
-fuzz: setup
-	$(BIN)/python -m ottla.testing.fuzz.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+fuzz: setup ## hostile bytes for a night; SECONDS=600 SEED=1
+	$(BIN)/python -m ottla.testing.fuzz.fuzz_run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 # Sixty times something of a streaming query is killed: driver, worker or broker. RUNS=20, SEEDS=1,2,3, BROKER=apache-kafka.
-kill-tests: setup java
-	$(BIN)/python -m ottla.testing.streams.runs --runs $(or $(RUNS),60) --broker $(or $(BROKER),ottla) $(if $(SEEDS),--seeds $(SEEDS))
+kill-tests: setup java ## streaming queries that are killed; RUNS=20 BROKER=apache-kafka
+	$(BIN)/python -m ottla.testing.streaming_kills.runs --runs $(or $(RUNS),60) --broker $(or $(BROKER),ottla) $(if $(SEEDS),--seeds $(SEEDS))
 
-# make sim SEED=123 lives through one seed; without SEED, through the first hundred.
-sim: setup
-	$(BIN)/python -m ottla.testing.simulator $(SEED)
+# The table in docs/whatif.md; TRIALS="freeze-java slow-java" for some of them, without the table.
+whatif-trials: setup java ## what-if checked by experiment; TRIALS="freeze-java"
+	$(BIN)/python -m ottla.testing.whatif_trials.experiment $(TRIALS)
 
-# Writes the expected effects of every scenario anew: read the diff before you commit it.
-scenarios: setup
+# Without SEED: the first hundred seeds.
+sim: setup ## simulated groups; SEED=123 for one, with its trace
+	$(BIN)/python -m ottla.testing.simulation.simulator $(SEED)
+
+# Real clients on real brokers, about twenty minutes. An incident whose group does not become stable is left out and printed.
+incidents: setup java ## record the incidents that the diagnosis is measured with
+	$(BIN)/python -m ottla.testing.incidents.record apache-kafka
+	$(BIN)/python -m ottla.testing.incidents.record ottla
+
+accuracy: setup ## measure the diagnosis on the recorded incidents
+	$(BIN)/python -m ottla.testing.incidents.measure --write
+
+# Read the diff before you commit it.
+scenarios: setup ## write the expected effects of all scenarios again
 	OTTLA_REWRITE_SCENARIOS=1 $(BIN)/python -m pytest tests/scenarios
 
 # Writes the pages that are made from the code: cli, apis, settings, states, conformance.
-docs: setup
+docs: setup ## write the pages that are made from the code
 	$(BIN)/python scripts/make_docs.py
+
+changelog: setup ## collect changes/ into CHANGELOG.md; VERSION=0.2.0
+	$(BIN)/towncrier build --yes --version $(VERSION)

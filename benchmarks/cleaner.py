@@ -3,8 +3,8 @@
 Logs of 1,000,000 records of 100 bytes (key and value) in batches of 150, a fifth of them the latest of their keys, and one like
 `__consumer_offsets`, a batch a record. The same segment files are laid before each peer. A cleaning is: reading all twice, the offset map
 of 128 MB, writing what stays, making it durable, putting it in place. Apache Kafka's figure is the one that its cleaner logs. The plain
-lane, which Ottla takes without the extra `arrow`, gets a tenth of the log. Beside a cleaning in a thread an event loop counts how late it
-gets its turn.
+backend, which Ottla takes without the extra `arrow`, gets a tenth of the log. Beside a cleaning in a thread an event loop counts how late
+it gets its turn.
 """
 
 import asyncio
@@ -24,22 +24,23 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from peers import APACHE_KAFKA, CACHE, OTTLA, QUIET, arguments
 from report import Metric, Report
 
-from ottla.columnar.cleaning import ColumnarLane, warm_up
-from ottla.core.cleaning.lane import Lane
+from ottla.columnar.cleaning.backend import CompiledBackend, load_kernels
+from ottla.core.cleaning.backend import CleaningBackend
 from ottla.core.cleaning.offset_map import SLOT_BYTES
-from ottla.core.cleaning.plain import PlainLane
-from ottla.core.groups.records import OffsetRecord, OffsetValue, encode_key, encode_value
+from ottla.core.cleaning.reference import ReferenceBackend
+from ottla.core.groups.log.records import OffsetRecord, OffsetValue, encode_key, encode_value
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
 from ottla.core.records.compression import Codec
 from ottla.storage.files import OsFiles
-from ottla.storage.partition_log import LogSettings, PartitionLog
-from ottla.testing.apache_kafka import ApacheKafka
-from ottla.testing.cleaning import clean_now
-from ottla.testing.java import ToolMissing
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.settings import LogSettings
+from ottla.testing.kit.cleaning import clean_now
+from ottla.testing.processes.java import ToolMissing
+from ottla.testing.reference.apache_kafka import ApacheKafka
 
 TARGET: tuple[str, Callable[[float, float | None], bool]] = (">= 200 MB/s", lambda ours, _: ours >= 200)
-PLAIN = "ottla, plain lane"
+PLAIN = "ottla, reference backend"
 SEGMENT_BYTES = 32 << 20
 MAP_BYTES = 128 << 20
 HELD_BACK_MS = 1 << 40
@@ -74,20 +75,20 @@ class Case(NamedTuple):
         return Metric(f"longest delay of an event loop beside it, {self.name}", "ms")
 
 
-def plain_records(dice: random.Random, count: int) -> Iterator[tuple[bytes, bytes]]:
+def plain_records(rng: random.Random, count: int) -> Iterator[tuple[bytes, bytes]]:
     """100 bytes each: a key of 16, and a value of 84 that looks like data (so that compressing it means something)."""
     for _ in range(count):
-        number = dice.randrange(count // 5)
-        value = f'{{"user": {number:08d}, "balance": {dice.randrange(10**9):09d}, "state": "{dice.choice(("open", "shut", "held"))}"}}'
+        number = rng.randrange(count // 5)
+        value = f'{{"user": {number:08d}, "balance": {rng.randrange(10**9):09d}, "state": "{rng.choice(("open", "shut", "held"))}"}}'
         yield b"user-%011d" % number, value.encode().ljust(84)
 
 
-def commits(dice: random.Random, count: int) -> Iterator[tuple[bytes, bytes]]:
+def commits(rng: random.Random, count: int) -> Iterator[tuple[bytes, bytes]]:
     """Committed offsets of 200 groups on 50 topics, as the group coordinator writes them."""
     for number in range(count):
         value = OffsetValue(offset=number, leader_epoch=3, metadata="", commit_timestamp_ms=1_700_000_000_000 + number)
-        group, topic = f"service-{dice.randrange(200)}", f"orders-{dice.randrange(50)}"
-        record = OffsetRecord(group_id=group, topic=topic, partition=dice.randrange(max(1, count // 50_000)), value=value)
+        group, topic = f"service-{rng.randrange(200)}", f"orders-{rng.randrange(50)}"
+        record = OffsetRecord(group_id=group, topic=topic, partition=rng.randrange(max(1, count // 50_000)), value=value)
         yield encode_key(record), encode_value(record)
 
 
@@ -142,10 +143,10 @@ def opened(source: Path, scratch: Path) -> Iterator[tuple[OsFiles, PartitionLog]
         shutil.rmtree(scratch / "root")
 
 
-def clean_seconds(files: OsFiles, log: PartitionLog, lane: Lane) -> tuple[float, float]:
+def clean_seconds(files: OsFiles, log: PartitionLog, backend: CleaningBackend) -> tuple[float, float]:
     """How long one whole cleaning takes: by the clock, and of this thread's CPU time."""
     begin, cpu = time.perf_counter(), time.thread_time()
-    cleaned = clean_now(files, log, now_ms=int(time.time() * 1000), lane=lane, slots=MAP_BYTES // SLOT_BYTES)
+    cleaned = clean_now(files, log, now_ms=int(time.time() * 1000), backend=backend, slots=MAP_BYTES // SLOT_BYTES)
     took = time.perf_counter() - begin, time.thread_time() - cpu
     assert cleaned.end_offset == log.log_end_offset - 1, cleaned
     return took
@@ -165,13 +166,13 @@ async def longest_delay_ms(work: Callable[[], object]) -> float:
 
 def measure_ottla(report: Report, case: Case, log: Path, log_bytes: int, tenth: Path, tenth_bytes: int, scratch: Path) -> None:
     with opened(log, scratch) as (files, opened_log):
-        seconds, cpu_seconds = clean_seconds(files, opened_log, ColumnarLane())
+        seconds, cpu_seconds = clean_seconds(files, opened_log, CompiledBackend())
     report.add(case.metric, OTTLA, log_bytes / seconds / 1e6)
     report.add(case.of_a_core, OTTLA, log_bytes / cpu_seconds / 1e6)
     with opened(log, scratch) as (files, opened_log):
-        report.add(case.delay, OTTLA, asyncio.run(longest_delay_ms(partial(clean_seconds, files, opened_log, ColumnarLane()))))
+        report.add(case.delay, OTTLA, asyncio.run(longest_delay_ms(partial(clean_seconds, files, opened_log, CompiledBackend()))))
     with opened(tenth, scratch) as (files, opened_log):
-        seconds, cpu_seconds = clean_seconds(files, opened_log, PlainLane())
+        seconds, cpu_seconds = clean_seconds(files, opened_log, ReferenceBackend())
     report.add(case.metric, PLAIN, tenth_bytes / seconds / 1e6)
     report.add(case.of_a_core, PLAIN, tenth_bytes / cpu_seconds / 1e6)
 
@@ -234,7 +235,7 @@ def main() -> None:
                 logs[case, part] = root / f"{number}-{part}"
                 sizes[case, part] = make_log(case, int(count * case.share) // part, logs[case, part], segment_bytes)
         if OTTLA in wanted.peers:
-            warm_up()
+            load_kernels()
             for _ in range(wanted.rounds):
                 for case in CASES:
                     measure_ottla(report, case, logs[case, 1], sizes[case, 1], logs[case, 10], sizes[case, 10], root)

@@ -17,7 +17,7 @@ from peers import OTTLA, arguments
 from report import Metric, Report, at_least
 
 from ottla.columnar import COLUMNS, GROUP_RECORD_TYPES, GroupRecordDecoder, RecordBatchDecoder
-from ottla.core.groups.records import OffsetRecord, OffsetValue, encode_key, encode_value
+from ottla.core.groups.log.records import OffsetRecord, OffsetValue, encode_key, encode_value
 from ottla.core.model import Record
 from ottla.core.records.batch import HEADER_BYTES, encode_batch, seal
 from ottla.core.records.compression import Codec
@@ -46,8 +46,8 @@ class Case(NamedTuple):
 
     def buffer(self, bytes_min: int) -> tuple[bytes, int]:
         """Fetched bytes of at least so many plain bytes, and how many records they hold."""
-        dice, buffer, count = random.Random(1), bytearray(), 0
-        kinds = [encode([self.make(dice, number) for number in range(self.per_batch)], self.codec) for _ in range(KINDS)]
+        rng, buffer, count = random.Random(1), bytearray(), 0
+        kinds = [encode([self.make(rng, number) for number in range(self.per_batch)], self.codec) for _ in range(KINDS)]
         while count * self.plain_bytes < bytes_min:
             batch = kinds[count // self.per_batch % KINDS]
             batch[:8] = count.to_bytes(8)  # as a broker does; the checksum does not cover it
@@ -73,19 +73,17 @@ def encode(records: list[Record], codec: Codec) -> bytearray:
 
 
 def record_of(value_bytes: int) -> Callable[[random.Random, int], Record]:
-    def make(dice: random.Random, offset: int) -> Record:
-        value = " ".join(dice.choice(WORDS) for _ in range(value_bytes // 11 + 1)).encode()[:value_bytes]
-        return Record(offset, 1_700_000_000_000 + offset // 4, b"key-%08d" % dice.randrange(10**8), value)
+    def make(rng: random.Random, offset: int) -> Record:
+        value = " ".join(rng.choice(WORDS) for _ in range(value_bytes // 11 + 1)).encode()[:value_bytes]
+        return Record(offset, 1_700_000_000_000 + offset // 4, b"key-%08d" % rng.randrange(10**8), value)
 
     return make
 
 
-def commit(dice: random.Random, offset: int) -> Record:
-    value = OffsetValue(
-        offset=dice.randrange(10**9), leader_epoch=3, metadata="", commit_timestamp_ms=1_700_000_000_000, topic_id=b"i" * 16
-    )
-    group, topic = f"service-{dice.randrange(200)}", f"orders-{dice.randrange(50)}"
-    record = OffsetRecord(group_id=group, topic=topic, partition=dice.randrange(20), value=value)
+def commit(rng: random.Random, offset: int) -> Record:
+    value = OffsetValue(offset=rng.randrange(10**9), leader_epoch=3, metadata="", commit_timestamp_ms=1_700_000_000_000, topic_id=b"i" * 16)
+    group, topic = f"service-{rng.randrange(200)}", f"orders-{rng.randrange(50)}"
+    record = OffsetRecord(group_id=group, topic=topic, partition=rng.randrange(20), value=value)
     return Record(offset, 1_700_000_000_000, encode_key(record), encode_value(record))
 
 

@@ -1,14 +1,14 @@
 """What a group coordinator does in a second, by one driver without a client library: one process, one connection a member, bare sockets.
 
 - a group of 1,000 members formed from nothing, right after the broker's start and warm. A member that is synced while others still join
-  hears of it by its next heartbeat: so it is measured with beats every 3 s, as clients have them, and with beats every 100 ms
+  learns of it from its next heartbeat: so it is measured with heartbeats every 3 s, as clients have them, and every 100 ms
 - all of 10, 100, 1,000 members join again and are synced: the first time after the start, and warm
 - OffsetCommit with 1 and with 100 partitions a request, without metadata, with "m" and with texts of 1 to 60 bytes, and Heartbeat:
   8 connections, 5 requests under way on each
 - memory a member, the connections being there already, after a rebalance: groups of 1,000, one of 5,000
 
 Each broker runs alone, on a new process and directory for everything that is measured right after the start. What the driver itself used
-of a core is told below the table: where it comes near 100 %, it is the driver that is measured. `--only` takes a part: "large group",
+of a core is printed below the table: where it comes near 100 %, it is the driver that is measured. `--only` takes a part: "large group",
 "impatient group", "small groups", "streams", "memory".
 """
 
@@ -25,9 +25,10 @@ from kio.serial import entity_reader
 from peers import arguments, make_topic, peers_in_turn
 from report import Metric, Report, at_least_kafkas, at_most, at_most_kafkas
 
-from ottla.testing.group_driver import HEARTBEAT_MS, GroupDriver, Spent
-from ottla.testing.group_frames import OFFSET_COMMIT, OFFSET_COMMIT_VERSION, commit_frame, heartbeat_frame
-from ottla.testing.process_tree import cpu_seconds, resident_bytes
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.group_driver import HEARTBEAT_MS, GroupDriver, Spent
+from ottla.testing.clients.group_frames import OFFSET_COMMIT_VERSION, commit_frame, heartbeat_frame
+from ottla.testing.processes.process_tree import cpu_seconds, resident_bytes
 
 CONNECTIONS, IN_FLIGHT = 8, 5
 DIFFERENT_COMMITS = 64
@@ -76,7 +77,7 @@ SMALL = Size(
 
 
 class Asides:
-    """What is told below the table: by what was measured and with whom."""
+    """Notes below the table, by what was measured and on which broker."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -85,7 +86,7 @@ class Asides:
     def add(self, what: str, peer: str, value: float, shape: str = "{:.0%}") -> None:
         self._found.setdefault((what, shape, peer), []).append(value)
 
-    def tell(self) -> None:
+    def report(self) -> None:
         for what, shape in dict.fromkeys(key[:2] for key in self._found):
             values = [f"{key[2]} {shape.format(median(found))}" for key, found in self._found.items() if key[0] == what]
             self._report.note(f"{what}: {', '.join(values)}")
@@ -122,7 +123,7 @@ def at_most_a_third_of_kafkas(ours: float, theirs: float | None) -> bool:
 
 
 def formed(members: int, heartbeat_ms: int, when: str) -> Metric:
-    """The target is about the first group after a start, with beats as clients have them: there Apache Kafka is slow."""
+    """The target is about the first group after a start, with heartbeats as clients have them: there Apache Kafka is slow."""
     name = f"group of {members:,} formed {when}, beats every {heartbeat_ms:,} ms"
     if when == "right after start" and heartbeat_ms == HEARTBEAT_MS:
         return Metric(name, "s", "<= a third of Apache Kafka's", at_most_a_third_of_kafkas)
@@ -162,7 +163,7 @@ def large_group(bench: Bench, peer: Any) -> None:
 
 
 def impatient_group(bench: Bench, peer: Any) -> None:
-    """The largest group with beats so often that hardly anybody waits for one."""
+    """The largest group with heartbeats so often that hardly any member waits for one."""
     members = bench.size.members[-1]
     with GroupDriver(peer.bootstrap_servers, members, heartbeat_ms=IMPATIENT_MS) as driver:
         driver.wait_for_coordinator("first")
@@ -211,7 +212,7 @@ def commit_requests(driver: GroupDriver, partitions: int, metadata: list[bytes])
 
 def check_commit(driver: GroupDriver, frame: bytes) -> None:
     """An answer without errors, read by the whole codec."""
-    schema: Any = load_response_schema(OFFSET_COMMIT, OFFSET_COMMIT_VERSION)
+    schema: Any = load_response_schema(ApiKey.OFFSET_COMMIT, OFFSET_COMMIT_VERSION)
     answer = driver.connections[0].ask(frame)[4:]
     _, header_bytes = entity_reader(schema.__header_schema__)(answer, 0)
     response, _ = entity_reader(schema)(answer, header_bytes)
@@ -235,14 +236,14 @@ def streams(bench: Bench, peer: Any) -> None:
                     bench.add_rate(commits(1, groups, "first seconds after start"), peer, driver, requests, IN_FLIGHT)
                 driver.stream(requests, IN_FLIGHT, bench.size.seconds)
                 bench.add_rate(commits(partitions, groups, "warm", what), peer, driver, requests, IN_FLIGHT, partitions)
-        beat(bench, peer, driver, IN_FLIGHT)
+        measure_heartbeats(bench, peer, driver, IN_FLIGHT)
     with GroupDriver(peer.bootstrap_servers, bench.size.members[-1], heartbeat_ms=IMPATIENT_MS) as driver:
         driver.wait_for_coordinator("beating")
         driver.form(["beating"] * len(driver.connections))
-        beat(bench, peer, driver, 1)
+        measure_heartbeats(bench, peer, driver, 1)
 
 
-def beat(bench: Bench, peer: Any, driver: GroupDriver, in_flight: int) -> None:
+def measure_heartbeats(bench: Bench, peer: Any, driver: GroupDriver, in_flight: int) -> None:
     frames = [[heartbeat_frame(each.group.name, each.generation, each.member_id)] * IN_FLIGHT for each in driver.connections]
     driver.stream(frames, in_flight, bench.size.seconds)
     metric = Metric(f"Heartbeat, {len(frames):,} connections, {in_flight} under way on each", "k requests/s")
@@ -259,7 +260,7 @@ def memory(bench: Bench, peer: Any, *, groups: int, members: int) -> None:
     bare = settled_bytes()
     with GroupDriver(peer.bootstrap_servers, groups * members, heartbeat_ms=IMPATIENT_MS) as driver:
         driver.wait_for_coordinator("memory-0")
-        frame = heartbeat_frame(b"nobody's", 0, b"")
+        frame = heartbeat_frame(b"unknown", 0, b"")
         for connection in driver.connections:
             connection.ask(frame)
         connected = settled_bytes()
@@ -289,7 +290,7 @@ def main() -> None:
             if wanted.only in name:
                 for peer in peers_in_turn(wanted.peers):
                     part(bench, peer)
-    bench.asides.tell()
+    bench.asides.report()
     report.finish(wanted.json)
 
 

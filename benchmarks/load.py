@@ -23,37 +23,40 @@ from typing import Any
 from peers import APACHE_KAFKA, OTTLA, arguments, make_topic, peers_in_turn
 from report import Metric, Report, at_most
 
+from ottla.core.errors import ErrorCode
 from ottla.core.groups.placement import coordinator_partition
-from ottla.testing.group_frames import commit_frame
-from ottla.testing.raw_client import RawClient
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.group_frames import commit_frame
+from ottla.testing.clients.raw_client import RawClient
 
-OFFSET_FETCH, OFFSET_FETCH_VERSION = 9, 7
+OFFSET_FETCH_VERSION = 7
 OFFSETS_PARTITIONS = 50
 TARGET, IS_MET = "<= 2 s", at_most(2)
 TOPICS, PARTITIONS = 2, 100
 IN_FLIGHT = 20
-PLAIN_LANE = "ottla, plain lane"
+REFERENCE_BACKEND = "ottla, reference backend"
 CODECS = {"uncompressed": "0", "lz4": "3"}
 READY_SECONDS_MAX = 120
 
 LOAD_HERE = """
 import sys, time
-from ottla.broker.group_loading import COLLECTOR_REST, load_groups
+from ottla.broker.coordination.group_loading import GC_PAUSE, load_groups
 from ottla.storage.files import OsFiles
-from ottla.storage.partition_log import LogSettings, PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.settings import LogSettings
 files = OsFiles(sys.argv[1])
 logs = [PartitionLog(files, name, LogSettings()) for name in files.list("") if name.startswith("__consumer_offsets-")]
 for log in logs:
     log.open(0)
 begin = time.perf_counter()
-if sys.argv[2] == "plain":
-    from ottla.core.groups.log_fold import PlainFold as Lane
+if sys.argv[2] == "reference":
+    from ottla.core.groups.log.reducer import ReferenceReducer as Reducer
 else:
-    from ottla.columnar.group_loading import ColumnarFold as Lane
-with COLLECTOR_REST.taken():
-    loaded = [load_groups(log, Lane) for log in logs]
+    from ottla.columnar.group_loading import CompiledReducer as Reducer
+with GC_PAUSE.taken():
+    loaded = [load_groups(log, Reducer) for log in logs]
 print(time.perf_counter() - begin)
-print(sum(len(found) for each in loaded for topics in each.durable.offsets.values() for found in topics.values()))
+print(sum(len(found) for each in loaded for topics in each.replayed.offsets.values() for found in topics.values()))
 """
 LINE = re.compile(r"^\[([-0-9]+ [0-9:]+,[0-9]+)\] INFO .*(Scheduling|Finished) loading of metadata from __consumer_offsets-", re.MULTILINE)
 
@@ -95,7 +98,7 @@ def fill(peer: Any, shape: Shape) -> None:
             for _ in batch:
                 client.receive_frame()
         for group in (shape.names()[0], shape.names()[-1]):
-            answer = client.call(OFFSET_FETCH, OFFSET_FETCH_VERSION, group_id=group, topics=None, require_stable=False)
+            answer = client.call(ApiKey.OFFSET_FETCH, OFFSET_FETCH_VERSION, group_id=group, topics=None, require_stable=False)
             found = [part.committed_offset for topic in answer.topics for part in topic.partitions]
             assert found == [shape.repeats - 1] * (TOPICS * PARTITIONS), f"{peer.kind}: {group} has {len(found)} offsets"
 
@@ -104,20 +107,20 @@ def wait_for_all(peer: Any, shape: Shape) -> None:
     """Returns when a group in each partition of the offsets topic has been answered without an error."""
     waiting = list({coordinator_partition(group, OFFSETS_PARTITIONS): group for group in shape.names()}.values())
     with RawClient(peer.bootstrap_servers, timeout_seconds=60) as client:
-        client.call(10, 3, key_type=0, key=waiting[0])  # FindCoordinator makes the topic
+        client.call(ApiKey.FIND_COORDINATOR, 3, key_type=0, key=waiting[0])  # FindCoordinator makes the topic
         deadline = time.monotonic() + READY_SECONDS_MAX
         while waiting:
             assert time.monotonic() < deadline, f"{peer.kind}: {len(waiting)} coordinators do not answer"
-            answer = client.call(OFFSET_FETCH, OFFSET_FETCH_VERSION, group_id=waiting[-1], topics=[], require_stable=False)
-            if answer.error_code == 0:
+            answer = client.call(ApiKey.OFFSET_FETCH, OFFSET_FETCH_VERSION, group_id=waiting[-1], topics=[], require_stable=False)
+            if answer.error_code == ErrorCode.NONE:
                 waiting.pop()
             else:
                 time.sleep(0.002)
 
 
-def load_here(data_dir: Path, lane: str, keys: int) -> float:
+def load_here(data_dir: Path, backend: str, keys: int) -> float:
     """Seconds, in a fresh process; `keys` must be there then."""
-    ran = subprocess.run([sys.executable, "-c", LOAD_HERE, str(data_dir), lane], stdout=subprocess.PIPE, text=True, check=True)
+    ran = subprocess.run([sys.executable, "-c", LOAD_HERE, str(data_dir), backend], stdout=subprocess.PIPE, text=True, check=True)
     seconds, found = ran.stdout.split()
     assert int(found) == keys, f"{found} offsets were loaded"
     return float(seconds)
@@ -143,15 +146,15 @@ def measure(report: Report, peer: Any, shape: Shape, codec: str) -> None:
         report.add(loaded, peer.kind, seconds_in_log(peer.log_path.read_text()[said_before:]))
         return
     peer.stop()
-    for kind, lane in ((OTTLA, "columnar"), (PLAIN_LANE, "plain")):
-        report.add(loaded, kind, load_here(peer.data_dir, lane, shape.groups * TOPICS * PARTITIONS))
+    for kind, backend in ((OTTLA, "compiled"), (REFERENCE_BACKEND, "reference")):
+        report.add(loaded, kind, load_here(peer.data_dir, backend, shape.groups * TOPICS * PARTITIONS))
     peer.start()
 
 
 def main() -> None:
     wanted = arguments(__doc__, only=True)
     shapes = (Shape(50, 1), Shape(5, 10)) if wanted.small else (Shape(5_000, 1), Shape(50, 100))
-    subprocess.run([sys.executable, "-c", "from ottla.columnar.group_loading import warm_up; warm_up()"], check=True)
+    subprocess.run([sys.executable, "-c", "from ottla.columnar.group_loading.reducer import load_kernels; load_kernels()"], check=True)
     report = Report("Load")
     for shape in shapes:
         for codec, number in CODECS.items():

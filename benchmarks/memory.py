@@ -14,10 +14,11 @@ from confluent_kafka import Producer
 from peers import QUIET, arguments, make_topic, peers_in_turn
 from report import Metric, Report, at_most
 
-from ottla.testing.process_tree import resident_bytes
-from ottla.testing.raw_client import RawClient, build_request
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_client import RawClient, build_request
+from ottla.testing.processes.process_tree import resident_bytes
 
-API_VERSIONS, FETCH, FETCH_VERSION = 18, 1, 11
+FETCH_VERSION = 11
 READERS = 20
 READER_REQUESTS = 10
 PARTITIONS_A_TOPIC = 1_000
@@ -27,7 +28,7 @@ LIMITS_MB = (60, 100, 200, 250, 250)
 
 def connect(peer: Any, count: int, stack: ExitStack) -> None:
     for _ in range(count):
-        stack.enter_context(RawClient(peer.bootstrap_servers)).call(API_VERSIONS, 0)
+        stack.enter_context(RawClient(peer.bootstrap_servers)).call(ApiKey.API_VERSIONS, 0)
 
 
 def fill(peer: Any, partitions: int) -> None:
@@ -57,7 +58,7 @@ def read_nothing(peer: Any, topic: str, stack: ExitStack) -> None:
         reader._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 50_000_000}
         values = {"replica_id": -1, "max_wait": 100, "min_bytes": 50_000_000, "max_bytes": 50_000_000, "isolation_level": 0}
-        request = build_request(FETCH, FETCH_VERSION, {**values, "topics": [{"topic": topic, "partitions": [partition]}]})
+        request = build_request(ApiKey.FETCH, FETCH_VERSION, {**values, "topics": [{"topic": topic, "partitions": [partition]}]})
         for _ in range(READER_REQUESTS):
             reader.send(request)
 

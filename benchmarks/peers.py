@@ -15,17 +15,17 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ottla.testing.apache_kafka import VERSION, ApacheKafka, answers
-from ottla.testing.java import ToolMissing
-from ottla.testing.ottla_process import OttlaProcess
-from ottla.testing.process import ServerProcess
+from ottla.testing.processes.java import ToolMissing
+from ottla.testing.processes.ottla_process import OttlaProcess
+from ottla.testing.processes.process import ServerProcess
+from ottla.testing.reference.apache_kafka import VERSION, ApacheKafka, answers
 
 HERE = Path(__file__).parent
 CACHE = HERE.parent / ".cache" / f"apache-kafka-{VERSION}"
 OTTLA, APACHE_KAFKA, TANSU, MOCK = "ottla", "apache-kafka", "tansu", "librdkafka-mock"
 EVERY_PEER = (OTTLA, APACHE_KAFKA, TANSU, MOCK)
 READY_SECONDS_MAX = 30
-QUIET = {"log_level": 0}  # librdkafka tells of every lost connection, and at the end all are lost
+QUIET = {"log_level": 0}  # librdkafka logs every lost connection, and at the end all are lost
 
 
 class PeerMissing(Exception):

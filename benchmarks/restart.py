@@ -12,9 +12,10 @@ from confluent_kafka import Producer
 from peers import QUIET, arguments, make_topic, peers_in_turn
 from report import Metric, Report, at_most
 
-from ottla.testing.raw_client import RawClient
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_client import RawClient
 
-LIST_OFFSETS, LIST_OFFSETS_VERSION = 2, 5
+LIST_OFFSETS_VERSION = 5
 STEP_MS = 2_000
 AT_ONCE = 500
 TARGET, IS_MET = "<= 1 s", at_most(1)
@@ -48,7 +49,7 @@ def ends(peer: Any, topic: str, partitions: int, expected: int) -> None:
     while time.monotonic() < deadline:
         with RawClient(peer.bootstrap_servers, timeout_seconds=60) as client:
             topics = [{"name": topic, "partitions": asked}]
-            answer = client.call(LIST_OFFSETS, LIST_OFFSETS_VERSION, replica_id=-1, isolation_level=0, topics=topics)
+            answer = client.call(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, replica_id=-1, isolation_level=0, topics=topics)
             if all(part.offset == expected for part in answer.topics[0].partitions):
                 return
         time.sleep(0.005)  # the leaders of the partitions are not known yet

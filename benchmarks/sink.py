@@ -12,9 +12,9 @@ from peers import APACHE_KAFKA, OTTLA, arguments, make_topic, running_peers
 from report import Metric, Report
 
 from ottla.spark import session
-from ottla.testing.java import ToolMissing
-from ottla.testing.process_tree import cpu_seconds
-from ottla.testing.spark_connector import fetch_connector
+from ottla.testing.processes.java import ToolMissing
+from ottla.testing.processes.process_tree import cpu_seconds
+from ottla.testing.reference.spark_connector import fetch_connector
 from spark import CACHE, FORMATS, JVM, OURS
 
 PARTITIONS = 4

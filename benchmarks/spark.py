@@ -23,9 +23,9 @@ from report import Metric, Report, at_least, at_least_times, at_most_kafkas
 from throughput import values_of
 
 from ottla.spark import session
-from ottla.testing.java import ToolMissing
-from ottla.testing.process_tree import cpu_seconds
-from ottla.testing.spark_connector import fetch_connector
+from ottla.testing.processes.java import ToolMissing
+from ottla.testing.processes.process_tree import cpu_seconds
+from ottla.testing.reference.spark_connector import fetch_connector
 
 OURS, JVM = OTTLA, "jvm-connector"
 FORMATS = {OURS: "ottla", JVM: "kafka"}
@@ -42,7 +42,7 @@ PRODUCED_AT_ONCE = 20_000
 
 
 class Query(NamedTuple):
-    """What is asked of a topic, and the columns that format("ottla") is told to build (empty: all of them)."""
+    """What is asked of a topic, and the columns that format("ottla") has to build (empty: all of them)."""
 
     name: str
     expressions: tuple[str, ...]

@@ -14,7 +14,7 @@ from pathlib import Path
 from peers import APACHE_KAFKA, MOCK, OTTLA, PeerMissing, arguments, make_peer
 from report import Metric, Report, at_most
 
-from ottla.testing.process_tree import resident_bytes
+from ottla.testing.processes.process_tree import resident_bytes
 
 IMPORT = Metric("import", "ms")
 IN_PROCESS = Metric("start in process, after the import", "ms", "<= 50 ms", at_most(50))
@@ -22,7 +22,7 @@ PROCESS = Metric("start of the process", "ms", "<= 500 ms", at_most(500))
 FIRST = Metric("the same, on a new directory that must be formatted", "ms")
 MEMORY = Metric("resident memory, idle", "MB", "<= 60 MB", at_most(60))
 
-# Each ends when clients can be told where to connect; that somebody answers there is checked afterwards.
+# Each ends when the address is known; that a broker answers there is checked afterwards.
 START_HERE = {
     OTTLA: """
 import time
@@ -46,7 +46,7 @@ started = time.perf_counter()
 """,
 }
 CHECK = """
-from ottla.testing.apache_kafka import answers
+from ottla.testing.reference.apache_kafka import answers
 assert answers(address)
 print((imported - begin) * 1000, (started - imported) * 1000)
 """

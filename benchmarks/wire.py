@@ -1,4 +1,4 @@
-"""Megabytes a second of the broker alone: batches made beforehand are sent over a bare socket, and fetched as bytes that nobody decodes.
+"""Megabytes a second of the broker alone: batches made beforehand are sent over a bare socket, and fetched as bytes that are not decoded.
 
 throughput.py shows what a real client gets; there the client is what is slow. Here the same 27 cells take one connection, batches of about
 100 kB, five Produce requests under way at a time (acks=all), two Fetches. A megabyte is one of values before compression.
@@ -19,12 +19,13 @@ from throughput import CODECS, PARTITIONS, delete_topic, values_of
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
 from ottla.core.records.compression import Codec
+from ottla.core.wire.api_keys import ApiKey
 
 BATCH_BYTES = 100_000
 MEGABYTES, MEGABYTES_SMALL = 300, 5
 SIZES = (100, 1_000, 100_000)
-PRODUCE, PRODUCE_VERSION, PRODUCES_UNDER_WAY = 0, 7, 5
-FETCH, FETCH_VERSION, FETCHES_UNDER_WAY = 1, 4, 2
+PRODUCE_VERSION, PRODUCES_UNDER_WAY = 7, 5
+FETCH_VERSION, FETCHES_UNDER_WAY = 4, 2
 FETCH_BYTES_MAX = 52_428_800
 PARTITION_BYTES_MAX = 1_048_576
 DIFFERENT_BATCHES = 8
@@ -75,7 +76,7 @@ def produce_seconds(peer: Any, topic: str, partitions: int, batches: list[bytes]
     for batch in batches:
         for partition in range(partitions):
             body = struct.pack(">hhii", -1, -1, 30_000, 1) + text(topic) + struct.pack(">iii", 1, partition, len(batch)) + batch
-            requests.append(frame(PRODUCE, PRODUCE_VERSION, body))
+            requests.append(frame(ApiKey.PRODUCE, PRODUCE_VERSION, body))
     error_at = 4 + 4 + len(text(topic)) + 4 + 4
     with connect(peer) as connection:
         begin = time.perf_counter()
@@ -106,7 +107,7 @@ def fetch_seconds(peer: Any, topic: str, ends_at: list[int]) -> float:
                 if partition not in under_way and offsets[partition] < ends_at[partition]:
                     body = struct.pack(">iiiibi", -1, 500, 1, FETCH_BYTES_MAX, 0, 1) + text(topic)
                     body += struct.pack(">iiqi", 1, partition, offsets[partition], PARTITION_BYTES_MAX)
-                    connection.sendall(frame(FETCH, FETCH_VERSION, body))
+                    connection.sendall(frame(ApiKey.FETCH, FETCH_VERSION, body))
                     under_way.append(partition)
             partition = under_way.popleft()
             answer = receive(connection, buffer)

@@ -1,7 +1,7 @@
-"""docs/conformance.md: Apache Kafka's own tests of groups, each beside ours that shows the same, or with the reason why there is none.
+"""docs/conformance.md: Apache Kafka's own tests of groups, each with the test here that shows the same, or the reason why there is none.
 
-The names are in tests/conformance/<class>.txt by category, reasons in left_out.txt, remarks in notes.txt. A scenario says what it shows in
-lines `# kafka: Class.test, Class.test`, a Python test by `@pytest.mark.conformance("Class.test")`. Nothing here runs a test.
+The names are in tests/conformance/<class>.txt by category, reasons in left_out.txt, remarks in notes.txt. A scenario names them in
+lines `# kafka: Class.test, Class.test`, a Python test in `@pytest.mark.conformance("Class.test")`. This script runs no test.
 """
 
 import ast
@@ -17,12 +17,12 @@ LEFT_OUT, NOTES = "left_out.txt", "notes.txt"
 SCENARIO_LINE = "# kafka:"
 MARKER = "conformance"
 NOT_SERVED = "not served"
-"""Reasons that begin so put a test out of scope."""
+"""Prefix of reasons that put a test out of scope."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """The tests of one class: where Apache Kafka has them, and their names by category."""
+    """The tests of one class: their path in Apache Kafka, and their names by category."""
 
     source: str
     categories: dict[str, list[str]]
@@ -30,7 +30,7 @@ class Names:
 
 @dataclass
 class Conformance:
-    """Everything that is known about every name: `links` are (text, path) of ours, `reasons` say why there is none."""
+    """The tests by name: `links` are (text, path) of the tests here, `reasons` are why there is none."""
 
     classes: dict[str, Names] = field(default_factory=dict)
     links: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Conformance:
     whole_categories: dict[tuple[str, str], str] = field(default_factory=dict)
     """Categories that are out of scope as a whole, with the reason."""
     problems: list[str] = field(default_factory=list)
-    """What is wrong with names, links and reasons; empty when all is well."""
+    """Errors in names, links and reasons; empty if there are none."""
 
 
 def load() -> Conformance:
@@ -141,10 +141,10 @@ def page() -> str:
     """The page: totals, then a table for every class and category."""
     found = load()
     parts = [
-        "# Apache Kafka's tests of groups, and ours\n\n",
-        "Each name is a test of Apache Kafka; beside it is the scenario or test here that shows the same behaviour, or the reason why "
-        "there is none. The Java and the Scala coordinator share most of them under almost the same names: one scenario then stands for "
-        "both, and where they expect different things the Java one (Apache Kafka 4.3) is right. Names, reasons and remarks are in "
+        "# Apache Kafka's tests of groups, and Ottla's\n\n",
+        "Each row is a test of Apache Kafka, with the scenario or test here that shows the same behaviour, or the reason why "
+        "there is none. The Java and the Scala coordinator share most tests under almost the same names: one scenario then covers "
+        "both, and if they expect different results the Java one (Apache Kafka 4.3) is authoritative. Names, reasons and remarks are in "
         "[tests/conformance](../tests/conformance).\n\n",
         *_totals(found),
     ]
@@ -164,8 +164,8 @@ def _table(found: Conformance, kind: str, listed: list[str]) -> list[str]:
 def _here(found: Conformance, name: str) -> str:
     links = ", ".join(f"[{text}](../{path})" for text, path in found.links.get(name, ()))
     note = found.notes.get(name)
-    told = links or f"left out: {found.reasons.get(name, 'unknown')}"
-    return f"{told}. {note}" if note else told
+    text = links or f"left out: {found.reasons.get(name, 'unknown')}"
+    return f"{text}. {note}" if note else text
 
 
 def _totals(found: Conformance) -> list[str]:

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Spark needs a Java 17 or later, and the tests with the Java client its compiler. Where none is found, it is installed on Debian as root; elsewhere this says what to do.
+# Spark needs a Java 17 or later, and the tests with the Java client its compiler. The Makefile sets JAVA_HOME where it finds one.
+# Where none is found, it is installed on Debian as root; elsewhere this says what to do.
 set -eu
-here=$(dirname "$0")
-[ -z "$(sh "$here/java-home.sh")" ] || exit 0
+[ -z "${JAVA_HOME:-}" ] || exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo 'No Java 17 or later: installing one ...' >&2
     apt-get update -qq

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ottla.testing.processes.java import ToolMissing, find_java_home
+
 COMMAND_S_MAX = 300
-JAVA_HOME = Path(__file__).with_name("java-home.sh")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 PRODUCE_AND_CONSUME = """
@@ -209,10 +210,10 @@ def check_columnar(environment: Environment) -> None:
 
 def check_spark(environment: Environment) -> None:
     """Rows written to and read from a topic, a topic copied, a pipeline run."""
-    java = subprocess.run(["sh", str(JAVA_HOME)], capture_output=True, text=True, check=True).stdout.strip()
-    if not java:
-        raise Skipped("no Java 17 or later on this machine")
-    more = {"JAVA_HOME": java}
+    try:
+        more = {"JAVA_HOME": str(find_java_home())}
+    except ToolMissing as missing:
+        raise Skipped(str(missing)) from missing
     expect(environment.run("ottla", "spark-submit-args"))
     with environment.broker() as servers:
         environment.python("-c", SPARK, servers, more=more)

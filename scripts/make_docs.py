@@ -1,5 +1,7 @@
-"""Writes the pages that are made from the code: docs/cli.md, apis.md, settings.md, states.md, conformance.md. `make docs` runs it; a test
-compares.
+"""Writes the pages that are generated from the code: docs/cli.md, apis.md, settings.md, states.md, conformance.md,
+diagnosis-rules.md.
+
+`make docs` runs it; a test compares the pages.
 
 python scripts/make_docs.py [DIRECTORY]
 """
@@ -9,16 +11,24 @@ import importlib
 import inspect
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 import conformance
-from ottla.broker.dispatch import SERVED_APIS
+from ottla.broker.api_registry import APIS
 from ottla.cli.main import main as cli
 from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS, Setting
-from ottla.core.groups.states import ANSWERS, TRANSITIONS, GroupState, StateAnswers
+from ottla.core.diagnosis.evidence.cause_codes import Cause
+from ottla.core.diagnosis.verdicts.arrival_rules import ARRIVAL_RULES
+from ottla.core.diagnosis.verdicts.avoided import AVOIDED_RULES
+from ottla.core.diagnosis.verdicts.change_rules import CHANGE_RULES
+from ottla.core.diagnosis.verdicts.departure_rules import DEPARTURE_RULES
+from ottla.core.diagnosis.verdicts.policy import POLICIES
+from ottla.core.diagnosis.verdicts.rule import Rule
+from ottla.core.groups.classic.states import ANSWERS, TRANSITIONS, GroupState, StateAnswers
 
-MADE = "<!-- Made from the code by `make docs`. -->\n"
+MADE = "<!-- Generated from the code by `make docs`. -->\n"
 
 
 def cli_page() -> str:
@@ -43,11 +53,11 @@ def apis_page() -> str:
     """Every API with its versions and its own notes."""
     parts = [
         MADE,
-        "# The APIs that the broker answers\n\n",
-        "What is left out, and why: [skipped.md](skipped.md).\n\n",
+        "# The APIs that the broker serves\n\n",
+        "What is missing, and why: [skipped.md](skipped.md).\n\n",
         "| key | API | versions | notes |\n|---|---|---|---|\n",
     ]
-    for api in sorted(SERVED_APIS.values(), key=lambda api: api.key):
+    for api in sorted(APIS.values(), key=lambda api: api.key):
         module = importlib.import_module(api.handle.__module__)
         title = "".join(part.capitalize() for part in module.__name__.rsplit(".", 1)[1].split("_"))
         doc = " ".join((inspect.getdoc(module) or "").split())
@@ -61,15 +71,15 @@ def settings_page() -> str:
     parts = [
         MADE,
         "# Settings\n\n",
-        "Names, types, defaults and meanings are Kafka's, but for `group.initial.rebalance.delay.ms`, which is 0 here. A topic setting "
-        "is given with CreateTopics or changed with IncrementalAlterConfigs; a broker setting with `--config` or `Broker(config=...)`. "
-        "A setting that is not in these lists is refused; which of Kafka's are not, and why: [skipped.md](skipped.md), "
+        "Names, types, defaults and meanings are Kafka's, except `group.initial.rebalance.delay.ms`, which is 0 here. A topic setting "
+        "is set with CreateTopics or changed with IncrementalAlterConfigs; a broker setting with `--config` or `Broker(config=...)`. "
+        "A setting that is not in these lists is refused; for those of Kafka that are missing, and why, see [skipped.md](skipped.md) and "
         "[groups.md](groups.md).\n\n"
-        "Values are read and checked as Apache Kafka does it, wherever they come from: `+5` and ` 5 ` are whole numbers, `5_000` and "
+        "Values are parsed and validated as in Apache Kafka, from every source: `+5` and ` 5 ` are whole numbers, `5_000` and "
         "`5.0` are not; a value in Python may be text, a number, True or False. Some bounds are narrower than Kafka's, since this broker "
-        "could not serve what lies beyond: at most 10000 partitions for a topic, no more replicas than brokers, no NaN, "
-        "`group.min.session.timeout.ms` not above `group.max.session.timeout.ms`. A value that lies in a data directory already and "
-        "is invalid does not keep the broker from starting: the default is used, and a warning names topic and setting. Apache Kafka "
+        "does not support larger values: at most 10000 partitions per topic, no more replicas than brokers, no NaN, "
+        "`group.min.session.timeout.ms` not above `group.max.session.timeout.ms`. An invalid value in an existing data directory "
+        "does not keep the broker from starting: the broker uses the default, and logs a warning with topic and setting. Apache Kafka "
         "may not start with it: delete it (`kafka-configs --alter --delete-config`) before you open the directory there.\n",
     ]
     for title, settings in (("Broker", BROKER_SETTINGS), ("Topic", TOPIC_SETTINGS)):
@@ -84,11 +94,11 @@ def setting_row(setting: Setting) -> str:
 
 
 def states_page() -> str:
-    """The classic group machine: its exits as a diagram, its answers as a table."""
+    """The states of a classic group: transitions as a diagram, responses as a table."""
     parts = [
         MADE,
         "# The states of a classic group\n\n",
-        "The machine, the tests and this page read the same table (`core/groups/states.py`); the story is in [groups.md](groups.md).\n",
+        "The coordinator, the tests and this page use the same table (`core/groups/classic/states.py`); see also [groups.md](groups.md).\n",
         "\n```mermaid\nstateDiagram-v2\n",
     ]
     for state, exits in TRANSITIONS.items():
@@ -96,7 +106,7 @@ def states_page() -> str:
     parts.append("```\n\n")
     parts += [f"- {line.strip()}\n" for line in (inspect.getdoc(GroupState) or "").splitlines()[2:]]
     columns = [field.name for field in dataclasses.fields(StateAnswers)]
-    parts.append("\n## Answers\n\n" + (inspect.getdoc(StateAnswers) or "") + "\n\n")
+    parts.append("\n## Responses\n\n" + (inspect.getdoc(StateAnswers) or "") + "\n\n")
     parts.append("| | " + " | ".join(state.value for state in ANSWERS) + " |\n|---" + "|---" * len(ANSWERS) + "|\n")
     for column in columns:
         answers = (getattr(answer, column) for answer in ANSWERS.values())
@@ -104,8 +114,53 @@ def states_page() -> str:
     return "".join(parts)
 
 
+def rules_page() -> str:
+    """The causes, and the rules of diagnosis: what each requires and which causes it leaves open."""
+    parts = [
+        MADE,
+        "# Causes of rebalances, and the rules that find them\n\n",
+        "How rules are combined, and what a verdict contains: [diagnose.md](diagnose.md).\n\n",
+        "## Causes\n\n| code | meaning | planned | avoidable | class |\n|---|---|---|---|---|\n",
+    ]
+    parts += [cause_row(cause, meaning) for cause, meaning in cause_meanings().items()]
+    for title, note, rules in RULE_TABLES:
+        parts.append(
+            f"\n## {title}\n\n{note}\n\n| rule | from | when | causes, the likeliest first | sure at most |\n|---|---|---|---|---|\n"
+        )
+        parts += [rule_row(rule) for rule in rules]
+    return "".join(parts)
+
+
+def cause_meanings() -> dict[Cause, str]:
+    """Each cause with the text below its definition."""
+    lines = inspect.getsource(Cause).splitlines()
+    texts = {lines[at].split(" = ")[0].strip(): lines[at + 1].strip().strip('"') for at in range(len(lines)) if " = " in lines[at]}
+    return {cause: texts[cause.name] for cause in Cause}
+
+
+def cause_row(cause: Cause, meaning: str) -> str:
+    """One line of the table of causes."""
+    policy, words = POLICIES[cause], {True: "yes", False: "no", None: "it depends"}
+    return f"| `{cause}` | {meaning} | {words[policy.planned]} | {words[policy.avoidable]} | {policy.rebalance_class or ''} |\n"
+
+
+def rule_row(rule: Rule[Any]) -> str:
+    """One line of a table of rules."""
+    causes = sorted(rule.weights, key=lambda cause: -rule.weights[cause])
+    listed = ", ".join(f"{cause} {rule.weights[cause]:g}" for cause in causes)
+    return f"| {rule.name} | {rule.source} | {rule.condition} | {listed} | {rule.confidence.name.lower()} |\n"
+
+
+RULE_TABLES = (
+    ("Members that went", "Rules of broker logs hold for group events, too.", DEPARTURE_RULES),
+    ("Members that came", "For those that were not there before: a client that came back has the cause of its departure.", ARRIVAL_RULES),
+    ("No member came or went", "Topics, subscriptions, assignors, coordinators.", CHANGE_RULES),
+    ("Avoided", "What static membership avoided.", AVOIDED_RULES),
+)
+
+
 def conformance_page() -> str:
-    """Apache Kafka's tests of groups beside ours."""
+    """Apache Kafka's tests of groups with the corresponding tests here."""
     return MADE + conformance.page()
 
 
@@ -116,7 +171,7 @@ def _word(answer: object) -> str:
 
 
 def main() -> None:
-    """Writes the pages into the directory, docs/ unless another is named."""
+    """Write the pages into the directory, docs/ by default."""
     directory = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1] / "docs"
     pages = {
         "cli": cli_page,
@@ -124,6 +179,7 @@ def main() -> None:
         "settings": settings_page,
         "states": states_page,
         "conformance": conformance_page,
+        "diagnosis-rules": rules_page,
     }
     for name, page in pages.items():
         (directory / f"{name}.md").write_text(page())

@@ -1,36 +1,52 @@
 """What every test may ask for: a Kafka broker, which is ours and then Apache Kafka's own, so that Kafka settles what is right.
 
-`kafka_broker` runs a test on both; `killable_broker` too, as processes; `new_broker` makes brokers that nobody has used. At most one Apache
+`kafka_broker` runs a test on both; `killable_broker` too, as processes; `new_broker` makes new brokers. At most one Apache
 Kafka runs in a test process at any time; where it cannot be had, its half of the tests is skipped with the reason.
 """
 
+import dataclasses
+import gc
 import itertools
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import pytest
 from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 from xdist.scheduler import LoadScopeScheduling
 
-from ottla.testing.apache_kafka import QUICK_JVM_OPTIONS, VERSION, ApacheKafka
-from ottla.testing.java import ToolMissing
-from ottla.testing.ottla_process import OttlaProcess
-from ottla.testing.raw_client import RawClient
+from ottla.core.wire.schema import Entity, is_array, is_nullable, nested_entity
+from ottla.testing.clients.raw_client import RawClient
+from ottla.testing.processes.java import ToolMissing
+from ottla.testing.processes.ottla_process import OttlaProcess
+from ottla.testing.reference.apache_kafka import KEEP_OLD_RECORDS, QUICK_JVM_OPTIONS, VERSION, ApacheKafka
+from ottla.testing.reference.class_archives import archive_options, kafka_archive
 
 CHECKOUT = Path(__file__).parent.parent
 GROUPS = (
     "tests/spark/contract/",
     "tests/spark/(?!test_(demo|kill|cluster))",
     "tests/clients/test_java_client",
+    "tests/console/",
+    # Those that read the recorded incidents once for all of their tests.
+    "tests/unit/testing/incidents/test_measure",
+    "tests/properties/test_whatif_of_incidents",
     # Those that have an Apache Kafka of their own: each puts aside the one that its worker's other tests share.
-    "tests/kafka/test_(cleaner|data_directory|dump_log|group_scripts|groups_command|security)",
-    r"tests/clients/test_(retention|s2_4_cleaner|s2_5_expiry|s2_offsets_topic)\.py.*\[apache-kafka",
+    "tests/kafka/test_(cleaner|data_directory|dump_log|group_scripts|groups_command|offsets_topic_source|security)",
+    r"tests/clients/test_(retention|cleaner|offset_expiry|offsets_topic)\.py.*\[apache-kafka",
 )
 BOTH = ["ottla", pytest.param("apache-kafka", marks=pytest.mark.kafka)]
 
+
+# The workers and the hundreds of Python programs that tests start would compile every module again, whatever the environment says.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Properties look for new examples on our own machines; in CI they take the same ones each time, so that red means a change.
 settings.register_profile("ci", derandomize=True, deadline=None)
@@ -38,8 +54,31 @@ settings.register_profile("here", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
+@pytest.fixture(scope="session")
+def messages() -> Callable[[Entity], SearchStrategy[Any]]:
+    """Any object of one of kio's message classes, with up to three items in an array: Hypothesis' own arrays in arrays are long to make."""
+    return _messages
+
+
+@cache
+def _messages(entity: Entity) -> SearchStrategy[Any]:
+    return st.builds(entity, **{field.name: _values(field) for field in dataclasses.fields(entity)})
+
+
+def _values(field: "dataclasses.Field[Any]") -> SearchStrategy[Any]:
+    nested = nested_entity(field)
+    if is_array(field):
+        (items,) = {get_args(part)[0] for part in (field.type, *get_args(field.type)) if get_origin(part) is tuple}
+        values = st.lists(_messages(nested) if nested else st.from_type(items), max_size=3).map(tuple)
+    else:
+        values = _messages(nested) if nested else st.from_type(field.type)  # type: ignore[arg-type]
+    if is_nullable(field):
+        values |= st.none()
+    return values if field.default is dataclasses.MISSING else st.just(field.default) | values
+
+
 class OneWorkerAGroup(LoadScopeScheduling):
-    """Tests that share something dear (a Spark session, a compiled program) run in one worker, each of the others in any.
+    """Tests that share something expensive (a Spark session, a compiled program) run in one worker, each of the others in any.
 
     By their places: the marks of `--dist loadgroup` are lost with pytest 9.2.
     """
@@ -49,7 +88,7 @@ class OneWorkerAGroup(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerAGroup:
-    """How tests are dealt out to workers: the largest group first."""
+    """How tests are distributed over workers: the largest group first."""
     return OneWorkerAGroup(config, log)
 
 
@@ -58,12 +97,18 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", r"ignore:(read_text|open_text) is deprecated:DeprecationWarning")
 
 
+def pytest_collection_finish() -> None:
+    """What is loaded and collected stays until the end: to look through it in every full collection was a tenth of the tests' CPU."""
+    gc.collect()
+    gc.freeze()
+
+
 class Reference:
     """The one Apache Kafka of this test process: shared by most tests, put aside while a test has its own."""
 
-    def __init__(self, directory: Path, tell: Callable[[str], None]) -> None:
+    def __init__(self, directory: Path, report: Callable[[str], None]) -> None:
         self._directories = (directory / f"kafka-{number}" for number in itertools.count())
-        self._tell = tell
+        self._report = report
         self._shared: ApacheKafka | None = None
         self._own: list[ApacheKafka] = []
         self._missing: str | None = None
@@ -73,8 +118,10 @@ class Reference:
             try:
                 cache_dir = CHECKOUT / ".cache" / f"apache-kafka-{VERSION}"
                 directory = next(self._directories)
-                options = {"config": config, "log_dir": log_dir, "jvm_options": QUICK_JVM_OPTIONS, "tell": self._tell}
-                return ApacheKafka(directory, cache_dir=cache_dir, more_listeners=listeners, **options)
+                archive = archive_options(kafka_archive(CHECKOUT / ".cache"))
+                jvm = {"jvm_options": QUICK_JVM_OPTIONS, "archive_options": archive}
+                options = {"config": config, "log_dir": log_dir, "more_listeners": listeners, "report": self._report}
+                return ApacheKafka(directory, cache_dir=cache_dir, **jvm, **options)
             except ToolMissing as missing:
                 self._missing = str(missing)
         pytest.skip(f"Apache Kafka {VERSION} {self._missing}")
@@ -82,14 +129,18 @@ class Reference:
     def shared(self) -> ApacheKafka:
         """The one that many tests share, running."""
         if self._shared is None:
-            self._shared = self._make({})
+            self._shared = self._make(KEEP_OLD_RECORDS)
         if not self._shared.is_running:
             self._shared.start()
         return self._shared
 
     def java_command(self, *arguments: str) -> list[str]:
         """The command line of one of Apache Kafka's own tools; nothing is started."""
-        return self._make({}).java_command(*arguments)
+        return self._make({}).java_command(*QUICK_JVM_OPTIONS, *arguments)
+
+    def class_path(self) -> str:
+        """The class path of Apache Kafka's jars."""
+        return self._make({}).class_path
 
     def own(self, config: Mapping[str, str], log_dir: Path | None = None, listeners: Mapping[str, str] | None = None) -> ApacheKafka:
         """A new one for one test, started, on the directory that another broker left if there is one; `end_own` ends it."""
@@ -114,8 +165,8 @@ class Reference:
 
 
 @pytest.fixture(scope="session")
-def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Says something to whoever runs the tests, now: that it fetches jars, for instance, which takes minutes."""
+def report(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Print a message at once, past pytest's capture: that jars are fetched, for instance, which takes minutes."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
 
     def write(message: str) -> None:
@@ -126,9 +177,9 @@ def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 
 @pytest.fixture(scope="session")
-def reference(tmp_path_factory: pytest.TempPathFactory, tell: Callable[[str], None]) -> Iterator[Reference]:
+def reference(tmp_path_factory: pytest.TempPathFactory, report: Callable[[str], None]) -> Iterator[Reference]:
     """This test process's Apache Kafka, not yet started."""
-    holder = Reference(tmp_path_factory.mktemp("apache-kafka"), tell)
+    holder = Reference(tmp_path_factory.mktemp("apache-kafka"), report)
     yield holder
     holder.close()
 

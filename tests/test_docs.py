@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.dispatch import SERVED_APIS
-from ottla.broker.group_aliases import alias_metrics
-from ottla.broker.group_metrics import group_metrics
-from ottla.broker.group_picture import GroupsPicture
-from ottla.broker.messages import versions_of
+from ottla.broker.api_registry import APIS
+from ottla.broker.monitoring.group_aliases import alias_metrics
+from ottla.broker.monitoring.group_metrics import group_metrics
+from ottla.broker.monitoring.group_snapshot import GroupsSnapshot
 from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS
+from ottla.core.wire.messages import versions_of
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -52,7 +52,7 @@ def test_every_pipeline_is_documented(pipeline: str) -> None:
 
 def test_every_metric_is_documented() -> None:
     documented = (DOCS / "metrics.md").read_text() + (DOCS / "cleaner.md").read_text()
-    for metric in (*group_metrics(GroupsPicture(), 0), *alias_metrics(GroupsPicture(), ())):
+    for metric in (*group_metrics(GroupsSnapshot(), 0), *alias_metrics(GroupsSnapshot(), ())):
         name = metric.name + ("_total" if metric.type == "counter" else "")
         manager = "kafka_coordinator_group_groupmetadatamanager"
         shown = name.removeprefix(manager) if name.startswith(manager) and not name.endswith("numgroups") else name
@@ -61,7 +61,7 @@ def test_every_metric_is_documented() -> None:
 
 def test_versions_that_are_not_served_are_listed_as_skipped() -> None:
     skipped = (DOCS / "skipped.md").read_text()
-    for api in SERVED_APIS.values():
+    for api in APIS.values():
         for version in versions_of(api.key):
             if version not in api.versions:
                 assert re.search(rf"\| {api.key} \|.*\b{version}\b", skipped), f"API {api.key} v{version} is missing in docs/skipped.md"
@@ -72,6 +72,13 @@ def test_links_inside_the_docs_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "GLOSSARY.md", "HACKING.md"])
+def test_source_files_that_a_page_names_exist(page: str) -> None:
+    named = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)+\.py)`", (ROOT / "docs" / page).read_text()))
+    assert named, "the pattern finds nothing"
+    assert [path for path in sorted(named) if not ((ROOT / "src" / "ottla" / path).exists() or (ROOT / path).exists())] == []
 
 
 def test_every_change_note_names_its_issue() -> None:

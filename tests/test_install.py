@@ -51,7 +51,7 @@ def test_the_wheel_holds_the_packages_with_their_types_and_documentation_and_not
     files = {name for name in wheel.namelist() if ".dist-info/" not in name}
     packages = [path for folder in ("ottla", "pyspark_ottla") for path in (ROOT / "src" / folder).rglob("*")]
     source = {str(path.relative_to(ROOT / "src")) for path in packages if path.is_file() and "__pycache__" not in path.parts}
-    pages = {f"ottla/docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    pages = {f"ottla/{path.relative_to(ROOT)}" for path in (ROOT / "docs").rglob("*") if path.is_file()}
     assert files == source | pages
     assert "ottla/py.typed" in files
 

@@ -14,14 +14,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ottla.testing.raw_member import RawMember
+from ottla.core.errors import ErrorCode
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_member import RawMember
+from ottla.testing.kit.waiting import wait_until
 
 POLL_SECONDS = 0.05
-FIND_COORDINATOR, DESCRIBE_GROUPS = 10, 15
 
 
 class Timing(NamedTuple):
-    """A member's times; 6 s is the shortest session that Kafka allows unless told otherwise."""
+    """A member's times; 6 s is the shortest session that Kafka allows by default."""
 
     session_ms: int = 6_000
     heartbeat_ms: int = 200
@@ -145,8 +147,8 @@ class KafkaPythonLibrary:
 class KafkaPythonMember:
     """A consumer whose records a thread of its own reads by iteration; the other calls come from the test's thread.
 
-    Not by `poll` with a short timeout: kafka-python 3 forgets the result of a rebalance that ends while nobody is inside `poll`, so a
-    consumer that is polled now and then can rebalance for ever, or stay without partitions, with any broker.
+    Not by `poll` with a short timeout: kafka-python 3 forgets the result of a rebalance that ends outside `poll`, so a
+    consumer that is polled now and then can rebalance endlessly, or stay without partitions, with any broker.
     """
 
     def __init__(self, bootstrap_servers: str, group: str, topic: str, assignor: str, timing: Timing) -> None:
@@ -353,43 +355,29 @@ def library_on() -> Iterator[Callable[..., Any]]:
         library.close()
 
 
-@pytest.fixture
-def wait_until() -> Callable[..., None]:
-    """`wait_until(condition, what, doing=...)` repeats `doing` (a short poll, say) until the condition holds; fails after 15 s."""
-
-    def wait(condition: Callable[[], Any], what: str, doing: Callable[[], Any] = lambda: time.sleep(0.02), seconds: float = 15) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, f"waited {seconds} s for: {what}"
-            doing()
-
-    return wait
-
-
-FIND_COORDINATOR, OFFSET_COMMIT, CREATE_TOPICS = 10, 8, 19
 # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR right after a start; UNKNOWN_TOPIC_OR_PARTITION right after a
 # topic was made: Apache Kafka's brokers hear of it a little later than the client.
 NOT_YET = {3, 14, 15, 16}
 
 
 @pytest.fixture
-def group_commit(raw_client: Any, wait_until: Callable[..., None]) -> Callable[..., int]:
+def group_commit(raw_client: Any) -> Callable[..., int]:
     """`group_commit(group, topic, partition, offset, metadata="")` commits without a membership; gives the error code.
 
     The topic is made when it is missing. Waits, as clients do, until the coordinator is there.
     """
 
     def commit(group: str, topic: str, partition: int, offset: int, metadata: str = "") -> int:
-        raw_client.call(CREATE_TOPICS, 5, timeout=5000, topics=[{"name": topic, "num_partitions": 3, "replication_factor": 1}])
+        raw_client.call(ApiKey.CREATE_TOPICS, 5, timeout=5000, topics=[{"name": topic, "num_partitions": 3, "replication_factor": 1}])
         answer: list[int] = []
 
         def attempt() -> None:
-            if raw_client.call(FIND_COORDINATOR, 0, key=group).error_code in NOT_YET:
+            if raw_client.call(ApiKey.FIND_COORDINATOR, 0, key=group).error_code in NOT_YET:
                 time.sleep(0.05)
                 return
             partitions = [{"partition_index": partition, "committed_offset": offset, "committed_metadata": metadata}]
             topics = [{"name": topic, "partitions": partitions}]
-            answered = raw_client.call(OFFSET_COMMIT, 8, group_id=group, generation_id_or_member_epoch=-1, topics=topics)
+            answered = raw_client.call(ApiKey.OFFSET_COMMIT, 8, group_id=group, generation_id_or_member_epoch=-1, topics=topics)
             code = int(answered.topics[0].partitions[0].error_code)
             if code not in NOT_YET:
                 answer.append(code)
@@ -401,7 +389,7 @@ def group_commit(raw_client: Any, wait_until: Callable[..., None]) -> Callable[.
 
 
 @pytest.fixture
-def read_offsets_topic(kafka_broker: Any, wait_until: Callable[..., None]) -> Callable[..., list[Any]]:
+def read_offsets_topic(kafka_broker: Any) -> Callable[..., list[Any]]:
     """`read_offsets_topic(condition)` reads `__consumer_offsets` from the start with kafka-python until `condition(records)` holds.
 
     Internal topics must be asked for: clients leave them out of patterns.
@@ -443,22 +431,20 @@ def described(raw_client: Any) -> Callable[[str], Any]:
     """`described(group)`: the group as DescribeGroups 5 shows it."""
 
     def describe(group: str) -> Any:
-        (answer,) = raw_client.call(DESCRIBE_GROUPS, 5, groups=[group]).groups
+        (answer,) = raw_client.call(ApiKey.DESCRIBE_GROUPS, 5, groups=[group]).groups
         return answer
 
     return describe
 
 
 @pytest.fixture
-def new_member(
-    kafka_broker: Any, raw_client: Any, described: Callable[[str], Any], wait_until: Callable[..., None]
-) -> Iterator[Callable[..., RawMember]]:
+def new_member(kafka_broker: Any, raw_client: Any, described: Callable[[str], Any]) -> Iterator[Callable[..., RawMember]]:
     """`new_member(group, instance_id=None)`: nothing is sent yet; the group's coordinator is ready."""
     made: list[RawMember] = []
 
     def make(group: str, instance_id: str | None = None) -> RawMember:
-        wait_until(lambda: raw_client.call(FIND_COORDINATOR, 0, key=group).error_code == 0, "a coordinator")
-        wait_until(lambda: described(group).error_code == 0, "a loaded coordinator")
+        wait_until(lambda: raw_client.call(ApiKey.FIND_COORDINATOR, 0, key=group).error_code == ErrorCode.NONE, "a coordinator")
+        wait_until(lambda: described(group).error_code == ErrorCode.NONE, "a loaded coordinator")
         made.append(RawMember(kafka_broker.bootstrap_servers, group, instance_id=instance_id))
         return made[-1]
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from ottla.testing.kit.waiting import wait_until
+
 # Every topic setting of Apache Kafka 4.3 with its default.
 TOPIC_SETTINGS = {
     "cleanup.policy": "delete",
@@ -88,7 +90,7 @@ def settings(admin: Any, topic: str) -> dict[str, Any]:
     return dict(done(admin.describe_configs([ConfigResource("topic", topic)])))
 
 
-def test_topics_are_made_described_and_deleted(admin: Any, unique_name: Callable[[str], str], wait_until: Callable[..., None]) -> None:
+def test_topics_are_made_described_and_deleted(admin: Any, unique_name: Callable[[str], str]) -> None:
     from confluent_kafka.admin import NewTopic
 
     topic = unique_name("topic")
@@ -129,7 +131,7 @@ def test_validate_only_makes_nothing(admin: Any, unique_name: Callable[[str], st
     assert len(described(admin, topic).partitions) == 1
 
 
-def test_partitions_are_added(admin: Any, unique_name: Callable[[str], str], wait_until: Callable[..., None]) -> None:
+def test_partitions_are_added(admin: Any, unique_name: Callable[[str], str]) -> None:
     from confluent_kafka.admin import NewPartitions, NewTopic
 
     topic = unique_name("topic")
@@ -139,9 +141,7 @@ def test_partitions_are_added(admin: Any, unique_name: Callable[[str], str], wai
     assert error_of(admin.create_partitions([NewPartitions(unique_name("nowhere"), 4)])) == "UNKNOWN_TOPIC_OR_PART"
 
 
-def test_settings_of_a_topic_are_described_and_altered(
-    admin: Any, unique_name: Callable[[str], str], wait_until: Callable[..., None]
-) -> None:
+def test_settings_of_a_topic_are_described_and_altered(admin: Any, unique_name: Callable[[str], str]) -> None:
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource, NewTopic
 
     topic = unique_name("topic")
@@ -206,7 +206,6 @@ def test_groups_are_listed_described_and_deleted(
     admin: Any,
     library_on: Callable[..., Any],
     unique_name: Callable[[str], str],
-    wait_until: Callable[..., None],
 ) -> None:
     from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 
@@ -270,9 +269,7 @@ def test_committed_offsets_are_deleted(
     assert {each: value.offset for each, value in kept[group].items()} == {TopicPartition(topic, 1): 20}
 
 
-def test_offsets_are_listed_by_time(
-    kafka_broker: Any, admin: Any, unique_name: Callable[[str], str], wait_until: Callable[..., None]
-) -> None:
+def test_offsets_are_listed_by_time(kafka_broker: Any, admin: Any, unique_name: Callable[[str], str]) -> None:
     from confluent_kafka import Producer, TopicPartition
     from confluent_kafka.admin import NewTopic, OffsetSpec
 
@@ -299,9 +296,7 @@ def test_offsets_are_listed_by_time(
     assert ask(OffsetSpec.max_timestamp(), 1) == (-1, -1)
 
 
-def test_producing_makes_a_topic_unless_told_otherwise(
-    kafka_broker: Any, admin: Any, unique_name: Callable[[str], str], wait_until: Callable[..., None]
-) -> None:
+def test_producing_makes_a_topic_unless_told_otherwise(kafka_broker: Any, admin: Any, unique_name: Callable[[str], str]) -> None:
     from confluent_kafka import Producer
 
     topic = unique_name("topic")

@@ -12,19 +12,17 @@ from ottla.broker import Cluster
 from ottla.core.model import GroupEvent
 from ottla.testing.chaos.driver import PARTITIONS, SETTINGS, TOPIC, Chaos
 from ottla.testing.chaos.oracle import lost, owned_twice, without_cause
-from ottla.testing.raw_client import RawClient
+from ottla.testing.clients.topics import create_topic
 
 SECONDS = float(os.environ.get("OTTLA_CHAOS_SECONDS", "60"))
 SEEDS = [int(seed) for seed in os.environ.get("OTTLA_CHAOS_SEEDS", "1").split(",")]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_is_lost_nobody_owns_twice_and_every_rebalance_has_a_cause(seed: int, tmp_path: Path) -> None:
+def test_no_record_is_lost_no_partition_has_two_owners_and_every_rebalance_has_a_cause(seed: int, tmp_path: Path) -> None:
     events: list[GroupEvent] = []
     with Cluster(brokers=3, config=SETTINGS, on_group_event=events.append) as cluster:
-        with RawClient(cluster.address(1)) as client:
-            topic = {"name": TOPIC, "num_partitions": PARTITIONS, "replication_factor": 3}
-            assert client.call(19, 5, topics=[topic]).topics[0].error_code == 0
+        create_topic(cluster.address(1), TOPIC, PARTITIONS, replicas=3)
         chaos = Chaos(cluster, seed, tmp_path)
         try:
             chaos.run(SECONDS)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from ottla.testing.raw_client import RawClient, build_request
-from ottla.testing.sim_protocol import encode_subscription
+from ottla.core.errors import ErrorCode
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_client import RawClient, build_request
+from ottla.testing.clients.topics import create_topic
+from ottla.testing.kit.consumer_protocol import encode_subscription
+from ottla.testing.kit.waiting import wait_until
 
-OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 9, 10, 11, 12, 13, 14
-DESCRIBE_GROUPS, LIST_GROUPS, CREATE_TOPICS, DELETE_GROUPS, OFFSET_DELETE = 15, 16, 19, 42, 47
-NONE, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS = 0, 23, 25, 27
-NON_EMPTY_GROUP, MEMBER_ID_REQUIRED = 68, 79
 NOT_YET = {14, 15, 16}
 
 
@@ -37,7 +37,7 @@ def assignment(leader: str, connector: str, tasks: list[int]) -> bytes:
 
 
 class Worker:
-    """One Connect worker: it sends what it is told to, and answers are looked at by the test."""
+    """One Connect worker: it sends only what the test sends, and the test reads the responses."""
 
     def __init__(self, bootstrap_servers: str, group: str, url: str) -> None:
         self.client = RawClient(bootstrap_servers, client_id="connect-1")
@@ -55,13 +55,13 @@ class Worker:
             "protocol_type": protocol_type,
             "protocols": [{"name": protocol, "metadata": self.metadata}, {"name": "default", "metadata": self.metadata}],
         }
-        self._asked = build_request(JOIN_GROUP, 7, values)
+        self._asked = build_request(ApiKey.JOIN_GROUP, 7, values)
         self.client.send(self._asked)
 
     def joined(self) -> Any:
         """The answer to JoinGroup; a worker that is only given an id joins again with it."""
         answer = self.client.receive(self._asked)
-        if answer.error_code == MEMBER_ID_REQUIRED:
+        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
             self.send_join(answer.protocol_type or self._asked.protocol_type, self._asked.protocols[0].name)
             return self.joined()
@@ -70,7 +70,7 @@ class Worker:
 
     def sync(self, plan: dict[str, bytes] | None = None) -> Any:
         assignments = [{"member_id": member, "assignment": given} for member, given in (plan or {}).items()]
-        return self.ask(SYNC_GROUP, 5, protocol_type="connect", protocol_name="sessioned", assignments=assignments)
+        return self.ask(ApiKey.SYNC_GROUP, 5, protocol_type="connect", protocol_name="sessioned", assignments=assignments)
 
     def ask(self, api_key: int, version: int, **values: Any) -> Any:
         """A request as this member."""
@@ -80,24 +80,24 @@ class Worker:
     def leave(self, *workers: "Worker") -> list[int]:
         """LeaveGroup for this worker, or for all of these; the error of each."""
         members = [{"member_id": worker.member_id} for worker in workers or (self,)]
-        return [int(each.error_code) for each in self.client.call(LEAVE_GROUP, 5, group_id=self.group, members=members).members]
+        return [int(each.error_code) for each in self.client.call(ApiKey.LEAVE_GROUP, 5, group_id=self.group, members=members).members]
 
     def heartbeat(self) -> int:
-        return int(self.ask(HEARTBEAT, 4).error_code)
+        return int(self.ask(ApiKey.HEARTBEAT, 4).error_code)
 
     def commit(self, topic: str, partition: int, offset: int, **who: Any) -> int:
         part = {"partition_index": partition, "committed_offset": offset, "committed_metadata": ""}
         own = {"group_id": self.group, "generation_id_or_member_epoch": self.generation, "member_id": self.member_id}
-        answer = self.client.call(OFFSET_COMMIT, 8, **(own | who), topics=[{"name": topic, "partitions": [part]}])
+        answer = self.client.call(ApiKey.OFFSET_COMMIT, 8, **(own | who), topics=[{"name": topic, "partitions": [part]}])
         return int(answer.topics[0].partitions[0].error_code)
 
 
 @pytest.fixture
-def workers(kafka_broker: Any, raw_client: Any, unique_name: Callable[[str], str], wait_until: Any) -> Iterator[tuple[Worker, Worker]]:
+def workers(kafka_broker: Any, raw_client: Any, unique_name: Callable[[str], str]) -> Iterator[tuple[Worker, Worker]]:
     """Two workers of one group whose coordinator is there; none has joined."""
     group = unique_name("connect-cluster")
-    wait_until(lambda: raw_client.call(FIND_COORDINATOR, 0, key=group).error_code not in NOT_YET, "a coordinator")
-    wait_until(lambda: raw_client.call(DESCRIBE_GROUPS, 0, groups=[group]).groups[0].error_code not in NOT_YET, "a loaded one")
+    wait_until(lambda: raw_client.call(ApiKey.FIND_COORDINATOR, 0, key=group).error_code not in NOT_YET, "a coordinator")
+    wait_until(lambda: raw_client.call(ApiKey.DESCRIBE_GROUPS, 0, groups=[group]).groups[0].error_code not in NOT_YET, "a loaded one")
     pair = tuple(Worker(kafka_broker.bootstrap_servers, group, f"http://127.0.0.1:{port}/") for port in (8083, 8084))
     yield pair
     for worker in pair:
@@ -105,30 +105,28 @@ def workers(kafka_broker: Any, raw_client: Any, unique_name: Callable[[str], str
 
 
 @pytest.fixture
-def topic(raw_client: Any, unique_name: Callable[[str], str], wait_until: Any) -> str:
+def topic(raw_client: Any, unique_name: Callable[[str], str]) -> str:
     name = unique_name("topic")
-    assert (
-        raw_client.call(CREATE_TOPICS, 5, timeout=5000, topics=[{"name": name, "num_partitions": 2, "replication_factor": 1}])
-        .topics[0]
-        .error_code
-        == 0
+    create_topic(raw_client, name, 2)
+    wait_until(
+        lambda: raw_client.call(ApiKey.METADATA, 12, topics=[{"name": name}]).topics[0].error_code == ErrorCode.NONE,
+        "the topic to be known",
     )
-    wait_until(lambda: raw_client.call(3, 12, topics=[{"name": name}]).topics[0].error_code == 0, "the topic to be known")
     return name
 
 
 def form(first: Worker, second: Worker) -> dict[str, bytes]:
     """Both workers joined and synced; gives what the leader gave to whom."""
     first.send_join()
-    assert first.joined().error_code == NONE
-    assert first.sync({first.member_id: b"alone"}).error_code == NONE
+    assert first.joined().error_code == ErrorCode.NONE
+    assert first.sync({first.member_id: b"alone"}).error_code == ErrorCode.NONE
     second.send_join()
     asked_for_id = second.client.receive(second._asked)
-    assert asked_for_id.error_code == MEMBER_ID_REQUIRED
+    assert asked_for_id.error_code == ErrorCode.MEMBER_ID_REQUIRED
     second.member_id = asked_for_id.member_id
     second.send_join()
-    while first.heartbeat() == NONE:
-        pass  # until it hears that another one wants to join
+    while first.heartbeat() == ErrorCode.NONE:
+        pass  # until its heartbeat reports that another one wants to join
     first.send_join()
     leads, follows = first.joined(), second.joined()
     assert (leads.protocol_type, leads.protocol_name) == (follows.protocol_type, follows.protocol_name) == ("connect", "sessioned")
@@ -138,7 +136,7 @@ def form(first: Worker, second: Worker) -> dict[str, bytes]:
     plan = {worker.member_id: assignment(first.member_id, "file-sink", [number]) for number, worker in enumerate((first, second))}
     given = first.sync(plan)
     assert (given.error_code, given.assignment, given.protocol_type, given.protocol_name) == (
-        NONE,
+        ErrorCode.NONE,
         plan[first.member_id],
         "connect",
         "sessioned",
@@ -147,24 +145,29 @@ def form(first: Worker, second: Worker) -> dict[str, bytes]:
     return plan
 
 
-def test_workers_join_sync_beat_and_are_described(workers: tuple[Worker, Worker], kafka_broker: Any, raw_client: Any) -> None:
+def test_workers_join_sync_send_heartbeats_and_are_described(workers: tuple[Worker, Worker], kafka_broker: Any, raw_client: Any) -> None:
     first, second = workers
     plan = form(first, second)
-    assert [worker.heartbeat() for worker in workers] == [NONE, NONE]
-    (group,) = raw_client.call(DESCRIBE_GROUPS, 5, groups=[first.group]).groups
-    assert (group.error_code, group.group_state, group.protocol_type, group.protocol_data) == (NONE, "Stable", "connect", "sessioned")
+    assert [worker.heartbeat() for worker in workers] == [ErrorCode.NONE, ErrorCode.NONE]
+    (group,) = raw_client.call(ApiKey.DESCRIBE_GROUPS, 5, groups=[first.group]).groups
+    assert (group.error_code, group.group_state, group.protocol_type, group.protocol_data) == (
+        ErrorCode.NONE,
+        "Stable",
+        "connect",
+        "sessioned",
+    )
     described = {each.member_id: (each.member_metadata, each.member_assignment, each.client_id) for each in group.members}
     assert described == {worker.member_id: (worker.metadata, plan[worker.member_id], "connect-1") for worker in workers}
-    listed = [each for each in raw_client.call(LIST_GROUPS, 5).groups if each.group_id == first.group]
+    listed = [each for each in raw_client.call(ApiKey.LIST_GROUPS, 5).groups if each.group_id == first.group]
     assert [(each.protocol_type, each.group_state, each.group_type) for each in listed] == [("connect", "Stable", "classic")]
 
     consumer = Worker(kafka_broker.bootstrap_servers, first.group, "")
     consumer.send_join("consumer", "range")
-    assert consumer.joined().error_code == INCONSISTENT_GROUP_PROTOCOL, "a consumer has no business in it"
+    assert consumer.joined().error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a consumer has no business in it"
     consumer.client.close()
 
-    assert second.leave() == [NONE]
-    assert first.heartbeat() == REBALANCE_IN_PROGRESS
+    assert second.leave() == [ErrorCode.NONE]
+    assert first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
     first.send_join()
     alone = first.joined()
     assert [each.member_id for each in alone.members] == [first.member_id]
@@ -173,27 +176,29 @@ def test_workers_join_sync_beat_and_are_described(workers: tuple[Worker, Worker]
 def test_offsets_of_a_group_that_is_not_of_consumers(workers: tuple[Worker, Worker], raw_client: Any, topic: str) -> None:
     first, second = workers
     form(first, second)
-    assert first.commit(topic, 0, 5) == NONE
-    assert second.commit(topic, 1, 6) == NONE
-    nobody = {"generation_id_or_member_epoch": -1, "member_id": ""}
-    assert first.commit(topic, 0, 9, **nobody) == UNKNOWN_MEMBER_ID, "nobody else commits while it has members"
+    assert first.commit(topic, 0, 5) == ErrorCode.NONE
+    assert second.commit(topic, 1, 6) == ErrorCode.NONE
+    no_member = {"generation_id_or_member_epoch": -1, "member_id": ""}
+    assert first.commit(topic, 0, 9, **no_member) == ErrorCode.UNKNOWN_MEMBER_ID, "no other commits while it has members"
     asked = [{"name": topic, "partition_indexes": [0, 1]}]
-    fetched = raw_client.call(OFFSET_FETCH, 7, group_id=first.group, topics=asked).topics[0].partitions
+    fetched = raw_client.call(ApiKey.OFFSET_FETCH, 7, group_id=first.group, topics=asked).topics[0].partitions
     assert [each.committed_offset for each in fetched] == [5, 6]
 
     def delete_offset() -> tuple[int, list[int]]:
-        answer = raw_client.call(OFFSET_DELETE, 0, group_id=first.group, topics=[{"name": topic, "partitions": [{"partition_index": 0}]}])
+        answer = raw_client.call(
+            ApiKey.OFFSET_DELETE, 0, group_id=first.group, topics=[{"name": topic, "partitions": [{"partition_index": 0}]}]
+        )
         return int(answer.error_code), [int(each.error_code) for named in answer.topics for each in named.partitions]
 
-    # What its members subscribe to nobody can tell: as long as there are any, all its offsets are taken to be in use.
-    assert delete_offset() == (NON_EMPTY_GROUP, [])
-    assert raw_client.call(DELETE_GROUPS, 2, groups_names=[first.group]).results[0].error_code == NON_EMPTY_GROUP
-    assert first.leave(first, second) == [NONE, NONE]
-    (group,) = raw_client.call(DESCRIBE_GROUPS, 5, groups=[first.group]).groups
+    # What its members subscribe to is unknown: as long as there are any, all its offsets are taken to be in use.
+    assert delete_offset() == (ErrorCode.NON_EMPTY_GROUP, [])
+    assert raw_client.call(ApiKey.DELETE_GROUPS, 2, groups_names=[first.group]).results[0].error_code == ErrorCode.NON_EMPTY_GROUP
+    assert first.leave(first, second) == [ErrorCode.NONE, ErrorCode.NONE]
+    (group,) = raw_client.call(ApiKey.DESCRIBE_GROUPS, 5, groups=[first.group]).groups
     assert (group.group_state, group.protocol_type, group.members) == ("Empty", "connect", ())
-    assert first.commit(topic, 0, 9, **nobody) == NONE
-    assert delete_offset() == (NONE, [NONE])
-    fetched = raw_client.call(OFFSET_FETCH, 7, group_id=first.group, topics=asked).topics[0].partitions
+    assert first.commit(topic, 0, 9, **no_member) == ErrorCode.NONE
+    assert delete_offset() == (ErrorCode.NONE, [ErrorCode.NONE])
+    fetched = raw_client.call(ApiKey.OFFSET_FETCH, 7, group_id=first.group, topics=asked).topics[0].partitions
     assert [each.committed_offset for each in fetched] == [-1, 6]
 
     # Not with a worker's bytes: Apache Kafka reads them as a list of topics that is longer than they are, and never answers.

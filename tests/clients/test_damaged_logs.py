@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from ottla.core.errors import ErrorCode
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch, split_batches
-from ottla.testing.ottla_process import OttlaProcess, StartFailed
-from ottla.testing.raw_client import RawClient
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_client import RawClient
+from ottla.testing.clients.topics import create_topic
+from ottla.testing.kit.waiting import wait_until
+from ottla.testing.processes.ottla_process import OttlaProcess, StartFailed
 
-CREATE_TOPICS, METADATA, PRODUCE, LIST_OFFSETS = 19, 3, 0, 2
-KAFKA_STORAGE_ERROR = 56
 METADATA_LOG = f"__cluster_metadata-0/{0:020d}.log"
 FLIGHTS_LOG = f"flights-0/{0:020d}.log"
 
@@ -25,12 +27,11 @@ def ours(tmp_path: Path) -> Iterator[OttlaProcess]:
     with OttlaProcess(tmp_path / "data") as broker:
         with RawClient(broker.bootstrap_servers) as client:
             for name in ("flights", "hotels", "cars"):
-                new = {"name": name, "num_partitions": 1, "replication_factor": 1}
-                assert client.call(CREATE_TOPICS, 7, timeout=5000, topics=[new]).topics[0].error_code == 0
+                create_topic(client, name)
             for number in range(3):
                 records = bytes(encode_batch([Record(0, 1_700_000_000_000, None, b"flight %d" % number)]))
                 data = [{"name": "flights", "partition_data": [{"index": 0, "records": records}]}]
-                answer = client.call(PRODUCE, 9, acks=-1, timeout=5000, topic_data=data)
+                answer = client.call(ApiKey.PRODUCE, 9, acks=-1, timeout=5000, topic_data=data)
                 assert answer.responses[0].partition_responses[0].base_offset == number
         yield broker
 
@@ -45,22 +46,18 @@ def refused(broker: OttlaProcess) -> str:
 
 def until_said(broker: OttlaProcess, pattern: str) -> "re.Match[str]":
     """Waits until the broker has logged it: lines are written by a thread of their own."""
-    deadline = time.monotonic() + 10
-    while (found := re.search(pattern, broker.log_path.read_text())) is None:
-        assert time.monotonic() < deadline, f"{pattern!r} is not in: {broker.log_path.read_text()}"
-        time.sleep(0.02)
-    return found
+    return wait_until(lambda: re.search(pattern, broker.log_path.read_text()), lambda: f"{pattern!r} in: {broker.log_path.read_text()}")
 
 
 def topics(broker: OttlaProcess) -> set[str]:
     with RawClient(broker.bootstrap_servers) as client:
-        return {each.name for each in client.call(METADATA, 12, topics=None).topics}
+        return {each.name for each in client.call(ApiKey.METADATA, 12, topics=None).topics}
 
 
 def end_of_flights(broker: OttlaProcess) -> int:
     with RawClient(broker.bootstrap_servers) as client:
         asked = [{"name": "flights", "partitions": [{"partition_index": 0, "timestamp": -1}]}]
-        return int(client.call(LIST_OFFSETS, 5, replica_id=-1, topics=asked).topics[0].partitions[0].offset)
+        return int(client.call(ApiKey.LIST_OFFSETS, 5, replica_id=-1, topics=asked).topics[0].partitions[0].offset)
 
 
 def test_a_flipped_byte_in_the_metadata_log_of_a_killed_broker_stops_the_start(ours: OttlaProcess) -> None:
@@ -132,10 +129,10 @@ def test_a_directory_that_is_deleted_under_a_running_broker_takes_no_more_record
         while error_code == 0 and time.monotonic() < deadline:
             records = bytes(encode_batch([Record(0, 1_700_000_000_000, None, b"late")]))
             data = [{"name": "flights", "partition_data": [{"index": 0, "records": records}]}]
-            answer = client.call(PRODUCE, 9, acks=-1, timeout=5000, topic_data=data).responses[0].partition_responses[0]
+            answer = client.call(ApiKey.PRODUCE, 9, acks=-1, timeout=5000, topic_data=data).responses[0].partition_responses[0]
             error_code = int(answer.error_code)
             acknowledged = max(acknowledged, int(answer.base_offset))
-    assert error_code == KAFKA_STORAGE_ERROR
+    assert error_code == ErrorCode.KAFKA_STORAGE_ERROR
     until_said(ours, f"the data directory {ours.data_dir} is gone")
     if acknowledged >= 0:
         named = until_said(ours, r"flights-0 with offsets (\d+) to (\d+), which may have been acknowledged after that")

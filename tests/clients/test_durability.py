@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from ottla.core.errors import ErrorCode
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
-from ottla.testing.ottla_process import OttlaProcess
-from ottla.testing.raw_client import RawClient
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_client import RawClient
+from ottla.testing.kit.waiting import wait_until
+from ottla.testing.processes.ottla_process import OttlaProcess
 
-CREATE_TOPICS, DELETE_TOPICS, PRODUCE, LIST_OFFSETS, FETCH = 19, 20, 0, 2, 1
-KAFKA_STORAGE_ERROR = 56
 NOT_YET = {3, 6}
 """UNKNOWN_TOPIC_OR_PARTITION and NOT_LEADER_OR_FOLLOWER: Apache Kafka's brokers hear of a topic a little later than the client."""
 MARKER = ".kafka_cleanshutdown"
@@ -31,17 +32,17 @@ class Talk:
     def create(self, topic: str, partitions: int = 1, **configs: str) -> int:
         settings = [{"name": name.replace("_", "."), "value": value} for name, value in configs.items()]
         made = {"name": topic, "num_partitions": partitions, "replication_factor": 1, "configs": settings}
-        return int(self.client.call(CREATE_TOPICS, 7, timeout=5000, topics=[made]).topics[0].error_code)
+        return int(self.client.call(ApiKey.CREATE_TOPICS, 7, timeout=5000, topics=[made]).topics[0].error_code)
 
     def delete(self, topic: str) -> int:
-        return int(self.client.call(DELETE_TOPICS, 5, timeout=5000, topic_names=[topic]).responses[0].error_code)
+        return int(self.client.call(ApiKey.DELETE_TOPICS, 5, timeout=5000, topic_names=[topic]).responses[0].error_code)
 
     def produce(self, topic: str, partition: int = 0, value: bytes = b"x") -> tuple[int, int]:
         """Error code and offset."""
         records = bytes(encode_batch([Record(0, int(time.time() * 1000), b"k", value)]))
         data = [{"name": topic, "partition_data": [{"index": partition, "records": records}]}]
         while True:
-            answer = self.client.call(PRODUCE, 9, acks=-1, timeout=5000, topic_data=data).responses[0].partition_responses[0]
+            answer = self.client.call(ApiKey.PRODUCE, 9, acks=-1, timeout=5000, topic_data=data).responses[0].partition_responses[0]
             if answer.error_code not in NOT_YET:
                 return int(answer.error_code), int(answer.base_offset)
             time.sleep(0.02)
@@ -49,7 +50,9 @@ class Talk:
     def fetch(self, topic: str, partition: int = 0) -> int:
         """The error code."""
         asked = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
-        answer = self.client.call(FETCH, 11, max_wait=0, min_bytes=0, max_bytes=1 << 20, topics=[{"topic": topic, "partitions": [asked]}])
+        answer = self.client.call(
+            ApiKey.FETCH, 11, max_wait=0, min_bytes=0, max_bytes=1 << 20, topics=[{"topic": topic, "partitions": [asked]}]
+        )
         return int(answer.responses[0].partitions[0].error_code)
 
     def end(self, topic: str, partition: int = 0) -> int:
@@ -57,7 +60,7 @@ class Talk:
         asked = [{"name": topic, "partitions": [{"partition_index": partition, "timestamp": -1}]}]
         deadline = time.monotonic() + 10
         while True:
-            answer = self.client.call(LIST_OFFSETS, 5, replica_id=-1, topics=asked).topics[0].partitions[0]
+            answer = self.client.call(ApiKey.LIST_OFFSETS, 5, replica_id=-1, topics=asked).topics[0].partitions[0]
             if answer.offset >= 0 or time.monotonic() > deadline:
                 return int(answer.offset)
             time.sleep(0.01)
@@ -72,10 +75,7 @@ def ours(tmp_path: Path) -> Iterator[OttlaProcess]:
 
 def until_said(broker: OttlaProcess, words: str) -> None:
     """Waits until the broker has logged it: lines are written by a thread of their own."""
-    deadline = time.monotonic() + 10
-    while words not in broker.log_path.read_text():
-        assert time.monotonic() < deadline, f"{words!r} is not in: {broker.log_path.read_text()}"
-        time.sleep(0.02)
+    wait_until(lambda: words in broker.log_path.read_text(), lambda: f"{words!r} in: {broker.log_path.read_text()}")
 
 
 def test_many_producers_share_the_syncs_of_flush_messages_1(killable_broker: Any, unique_name: Callable[[str], str]) -> None:
@@ -137,7 +137,7 @@ def test_a_partition_that_may_not_grow_is_offline_until_it_may(ours: OttlaProces
     before = resource.prlimit(ours.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(ours.pid, resource.RLIMIT_FSIZE, (500_000, before[1]))  # as good as a full disk, for one partition
     for _ in range(3):
-        assert talk.produce("flights", 0, bytes(400_000)) == (KAFKA_STORAGE_ERROR, -1)
+        assert talk.produce("flights", 0, bytes(400_000)) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
     assert talk.produce("flights", 1) == (0, 0)
     assert talk.fetch("flights", 0) == 0
     assert talk.end("flights", 0) == 1
@@ -148,7 +148,7 @@ def test_a_partition_that_may_not_grow_is_offline_until_it_may(ours: OttlaProces
     assert len(said) == 1
 
 
-def test_a_partition_whose_files_are_gone_is_offline_and_comes_back_with_them(ours: OttlaProcess, wait_until: Callable[..., None]) -> None:
+def test_a_partition_whose_files_are_gone_is_offline_and_comes_back_with_them(ours: OttlaProcess) -> None:
     talk = Talk(ours)
     assert talk.create("flights", 2) == 0
     assert talk.produce("flights", 0) == talk.produce("flights", 1) == (0, 0)
@@ -158,8 +158,8 @@ def test_a_partition_whose_files_are_gone_is_offline_and_comes_back_with_them(ou
     log.mkdir()
     ours.start()
     talk = Talk(ours)
-    assert talk.produce("flights", 0) == (KAFKA_STORAGE_ERROR, -1)
-    assert talk.fetch("flights", 0) == KAFKA_STORAGE_ERROR
+    assert talk.produce("flights", 0) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    assert talk.fetch("flights", 0) == ErrorCode.KAFKA_STORAGE_ERROR
     assert talk.produce("flights", 1) == (0, 1)
     until_said(ours, "flights-0 is offline")
     said = [line for line in ours.log_path.read_text().splitlines() if "flights-0 is offline" in line]

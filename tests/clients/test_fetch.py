@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from ottla.broker import Broker
+from ottla.testing.kit.waiting import wait_until
 
 PARTITIONS = 12
 ROUNDS = 25
 
 
-def write_in_rounds(library: Any, topic: str, member: Any, wait_until: Callable[..., None]) -> dict[int, list[bytes]]:
+def write_in_rounds(library: Any, topic: str, member: Any) -> dict[int, list[bytes]]:
     """A few partitions get records in each round, one of them in all rounds; what the member got, by partition."""
-    dice = random.Random(5)
+    rng = random.Random(5)
     written: dict[int, list[bytes]] = {partition: [] for partition in range(PARTITIONS)}
     received: dict[int, list[bytes]] = {partition: [] for partition in range(PARTITIONS)}
 
@@ -24,7 +25,7 @@ def write_in_rounds(library: Any, topic: str, member: Any, wait_until: Callable[
             received[partition].append(value)
 
     for number in range(ROUNDS):
-        partitions = {0, *dice.choices(range(1, PARTITIONS), k=number % 4)}
+        partitions = {0, *rng.choices(range(1, PARTITIONS), k=number % 4)}
         records = [(partition, b"%d-%d" % (number, partition)) for partition in sorted(partitions)]
         library.produce(topic, records)
         for partition, value in records:
@@ -35,42 +36,42 @@ def write_in_rounds(library: Any, topic: str, member: Any, wait_until: Callable[
     return received
 
 
-def test_busy_and_quiet_partitions(library: Any, unique_name: Callable[[str], str], wait_until: Callable[..., None]) -> None:
+def test_busy_and_quiet_partitions(library: Any, unique_name: Callable[[str], str]) -> None:
     topic = unique_name("topic")
     library.create_topic(topic, PARTITIONS)
     member = library.member(unique_name("group"), topic, "range")
-    received = write_in_rounds(library, topic, member, wait_until)
+    received = write_in_rounds(library, topic, member)
     assert len(received[0]) == ROUNDS
     member.close()
 
 
 @pytest.mark.parametrize(("name", "has_sessions"), [("kafka-python", True), ("confluent-kafka", False), ("aiokafka", False)])
-def test_sessions_that_clients_make(library_on: Callable[..., Any], wait_until: Callable[..., None], name: str, has_sessions: bool) -> None:
+def test_sessions_that_clients_make(library_on: Callable[..., Any], name: str, has_sessions: bool) -> None:
     with Broker() as broker:
         library = library_on(broker, name)
         library.create_topic("t", PARTITIONS)
         member = library.member("g", "t", "range")
-        write_in_rounds(library, "t", member, wait_until)
+        write_in_rounds(library, "t", member)
         task = broker._task
         assert task is not None
-        assert (len(task.cluster.nodes[1].fetch_sessions) > 0) is has_sessions
+        assert (len(task.cluster.fetch_sessions[1]) > 0) is has_sessions
         member.close()
 
 
 @pytest.mark.parametrize("slots", ["0", "1"])
-def test_readers_without_a_place_for_their_session(library_on: Callable[..., Any], wait_until: Callable[..., None], slots: str) -> None:
+def test_readers_without_a_place_for_their_session(library_on: Callable[..., Any], slots: str) -> None:
     with Broker(config={"max.incremental.fetch.session.cache.slots": slots}) as broker:
         library = library_on(broker, "kafka-python")
         for topic in ("t", "u"):
             library.create_topic(topic, PARTITIONS)
         members = [library.member(f"g-{topic}", topic, "range") for topic in ("t", "u")]
         for topic, member in zip(("t", "u"), members):
-            write_in_rounds(library, topic, member, wait_until)
+            write_in_rounds(library, topic, member)
         for member in members:
             member.close()
 
 
-def test_records_that_are_deleted(kafka_broker: Any, unique_name: Callable[[str], str], wait_until: Callable[..., None]) -> None:
+def test_records_that_are_deleted(kafka_broker: Any, unique_name: Callable[[str], str]) -> None:
     from confluent_kafka import Consumer, Producer, TopicPartition
     from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -93,9 +94,7 @@ def test_records_that_are_deleted(kafka_broker: Any, unique_name: Callable[[str]
     consumer.close()
 
 
-def test_a_reader_of_large_answers_waits_only_at_the_end(
-    kafka_broker: Any, unique_name: Callable[[str], str], wait_until: Callable[..., None]
-) -> None:
+def test_a_reader_of_large_answers_waits_only_at_the_end(kafka_broker: Any, unique_name: Callable[[str], str]) -> None:
     from confluent_kafka import Consumer, Producer, TopicPartition
     from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -107,7 +106,7 @@ def test_a_reader_of_large_answers_waits_only_at_the_end(
     for _ in range(1_000):
         producer.produce(topic, bytes(10_000), partition=0)
     assert producer.flush(20) == 0
-    # Longer than this test may take: whoever waits for a full answer although there is more never comes to the end.
+    # Longer than this test may take: a broker that waits for a full response although there is more never gets to the end.
     patient = {"fetch.min.bytes": 1 << 20, "fetch.wait.max.ms": 40_000, "max.partition.fetch.bytes": 1 << 20}
     consumer = Consumer(servers | patient | {"group.id": unique_name("group"), "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])

@@ -12,14 +12,16 @@ from confluent_kafka.admin import AdminClient as ConfluentAdmin
 from confluent_kafka.admin import NewTopic
 
 from ottla.broker import Cluster
+from ottla.client.admin.client import AdminClient
+from ottla.client.admin.values import EARLIEST, LATEST, DescribedTopic
+from ottla.client.errors import OffsetOutOfRangeError, TopicRecreatedError
+from ottla.client.fetch.fetcher import Fetcher
+from ottla.client.settings import ClientSettings
 from ottla.columnar import RecordBatchDecoder
-from ottla.consumer.admin.client import AdminClient
-from ottla.consumer.admin.values import EARLIEST, LATEST, DescribedTopic
-from ottla.consumer.errors import OffsetOutOfRangeError, TopicRecreatedError
-from ottla.consumer.fetching import FetchedRecords, Fetcher, FetchRange
-from ottla.consumer.settings import ClientSettings
+from ottla.core.client.fetch_values import FetchedRecords, FetchRange
 from ottla.core.model import TopicPartition
-from ottla.testing.ottla_process import OttlaProcess
+from ottla.testing.kit.waiting import wait_until
+from ottla.testing.processes.ottla_process import OttlaProcess
 
 Read = dict[TopicPartition, list[tuple[int, bytes]]]
 
@@ -102,9 +104,9 @@ def test_many_partitions_and_batches_larger_than_every_limit(kafka_broker: Any, 
         # What is asked for ahead is used when it begins where it was said, and dropped when not.
         later = [FetchRange(place, 100, 300, topic_id) for place in topic.places]
         for ahead in (later, [each._replace(start=50) for each in later], later[:5]):
-            fetcher.fetch_ahead(ahead)
+            fetcher.prefetch(ahead)
             assert values(fetcher.read(later), later) == expected(later, 12, value)
-        fetcher.fetch_ahead([each._replace(start=300) for each in later])  # nothing is there yet
+        fetcher.prefetch([each._replace(start=300) for each in later])  # nothing is there yet
         topic.produce(map(value, range(3_600, 3_612)))
         more = [each._replace(start=300, end=301) for each in later]
         assert values(fetcher.read(more), more) == expected(more, 12, value)
@@ -114,7 +116,7 @@ def test_many_partitions_and_batches_larger_than_every_limit(kafka_broker: Any, 
         assert values(fetcher.read(later[:1]), later[:1]) == expected(later[:1], 12, value)
 
 
-def test_offsets_that_are_not_there_and_a_topic_that_was_made_anew(kafka_broker: Any, unique_name: Callable[[str], str]) -> None:
+def test_offsets_that_are_not_there_and_a_topic_that_was_recreated(kafka_broker: Any, unique_name: Callable[[str], str]) -> None:
     topic = Topic(kafka_broker.bootstrap_servers, unique_name("flights"), 1)
     topic.produce(b"%d" % number for number in range(20))
     (zero,) = topic.places
@@ -135,25 +137,25 @@ def test_offsets_that_are_not_there_and_a_topic_that_was_made_anew(kafka_broker:
         topic = Topic(kafka_broker.bootstrap_servers, topic.name, 1)
         topic.produce(b"%d" % number for number in range(20))
         began = time.monotonic()
-        with pytest.raises(TopicRecreatedError) as anew:
+        with pytest.raises(TopicRecreatedError) as recreated:
             list(fetcher.read([FetchRange(zero, 5, 20, topic_id)]))
-        assert (anew.value.expected, anew.value.found) == (topic_id, topic.described().topic_id)
+        assert (recreated.value.expected, recreated.value.found) == (topic_id, topic.described().topic_id)
         assert time.monotonic() - began < 1.5, "both, broker and metadata, say so"
         assert len(values(fetcher.read([FetchRange(zero, 0, 20)]), [FetchRange(zero, 0, 20)])[zero]) == 20
 
 
 @pytest.mark.kafka
-def test_only_what_was_committed(reference: Any, unique_name: Callable[[str], str], wait_until: Callable[..., None]) -> None:
+def test_only_what_was_committed(reference: Any, unique_name: Callable[[str], str]) -> None:
     topic = Topic(reference.shared().bootstrap_servers, unique_name("paid"), 1)
     (zero,) = topic.places
     name = unique_name("payer")
     producer = Producer({"bootstrap.servers": topic.servers, "transactional.id": name, "log_level": 0})
     producer.init_transactions(30)
-    for number, is_kept in enumerate((True, False, True, False)):
+    for number, is_cached in enumerate((True, False, True, False)):
         producer.begin_transaction()
         producer.produce(topic.name, b"%d" % number, partition=0)
         producer.flush(30)
-        if is_kept:
+        if is_cached:
             producer.commit_transaction(30)
         else:
             producer.abort_transaction(30)

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from ottla.testing.kit.waiting import wait_until
+
 PARTITIONS = 4
 EVERY_PARTITION = set(range(PARTITIONS))
 
@@ -24,7 +26,7 @@ class Reader:
         return taken
 
     def is_divided(self) -> bool:
-        """Every partition has exactly one owner, and no member is idle (S0.1)."""
+        """Every partition has exactly one owner, and no member is idle."""
         shares = [{partition for _, partition in member.assignment()} for member in self.members]
         return all(shares) and sum(map(len, shares)) == PARTITIONS and set().union(*shares) == EVERY_PARTITION
 
@@ -40,7 +42,7 @@ def placed(first: int, count: int) -> list[tuple[int, int, bytes]]:
 
 
 def test_a_group_shares_rebalances_commits_and_resumes_elsewhere(
-    library_and_assignor: tuple[Any, str], unique_name: Callable[[str], str], wait_until: Callable[..., None]
+    library_and_assignor: tuple[Any, str], unique_name: Callable[[str], str]
 ) -> None:
     library, assignor = library_and_assignor
     topic, group = unique_name("topic"), unique_name("group")

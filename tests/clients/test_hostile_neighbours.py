@@ -9,13 +9,16 @@ import sys
 import time
 from pathlib import Path
 
+from ottla.core.wire.api_keys import ApiKey
 from ottla.testing.attacks.catalog import ATTACKS
 from ottla.testing.chaos.oracle import read_journal
 from ottla.testing.chaos.worker import LIBRARIES
-from ottla.testing.ottla_process import OttlaProcess
-from ottla.testing.process import ServerProcess
-from ottla.testing.process_tree import resident_bytes
-from ottla.testing.raw_client import RawClient
+from ottla.testing.clients.raw_client import RawClient
+from ottla.testing.clients.topics import create_topic
+from ottla.testing.kit.waiting import wait_until
+from ottla.testing.processes.ottla_process import OttlaProcess
+from ottla.testing.processes.process import ServerProcess
+from ottla.testing.processes.process_tree import resident_bytes
 
 SECONDS = float(os.environ.get("OTTLA_HOSTILE_SECONDS", "20"))
 SCALE = float(os.environ.get("OTTLA_HOSTILE_SCALE", "0.2"))
@@ -30,7 +33,7 @@ ATTACKS_MIN = 5
 def described(broker: OttlaProcess) -> tuple[str, set[str]]:
     """The honest group's state and members."""
     with RawClient(broker.bootstrap_servers, timeout_seconds=WAIT_SECONDS_MAX) as client:
-        (group,) = client.call(15, 5, groups=[GROUP]).groups
+        (group,) = client.call(ApiKey.DESCRIBE_GROUPS, 5, groups=[GROUP]).groups
     return group.group_state, {member.member_id for member in group.members}
 
 
@@ -43,33 +46,32 @@ def produce(broker: OttlaProcess, values: list[bytes]) -> None:
     assert producer.flush(WAIT_SECONDS_MAX) == 0
 
 
-def until(condition: object, what: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, f"{what}: not within {WAIT_SECONDS_MAX} s"
-        time.sleep(0.1)
-
-
 def test_honest_consumers_keep_their_sessions(tmp_path: Path) -> None:
     journals = {library: tmp_path / library for library in LIBRARIES}
     consumers: list[ServerProcess] = []
     with OttlaProcess(tmp_path / "data", config=SETTINGS) as broker:
-        with RawClient(broker.bootstrap_servers) as client:
-            topic = {"name": TOPIC, "num_partitions": PARTITIONS, "replication_factor": 1}
-            assert client.call(19, 5, topics=[topic], timeout=10_000).topics[0].error_code == 0
+        create_topic(broker.bootstrap_servers, TOPIC, PARTITIONS)
         try:
             for library, journal in journals.items():
                 job = (library, broker.bootstrap_servers, GROUP, TOPIC, "range", str(journal))
                 command = [sys.executable, "-m", "ottla.testing.chaos.worker", *job]
                 consumers.append(ServerProcess(command, log_path=tmp_path / f"{library}.log"))
-            until(lambda: described(broker)[0] == "Stable" and len(described(broker)[1]) == len(LIBRARIES), "a stable group")
+            wait_until(
+                lambda: described(broker)[0] == "Stable" and len(described(broker)[1]) == len(LIBRARIES),
+                "a stable group",
+                seconds=WAIT_SECONDS_MAX,
+            )
             _, members = described(broker)
             attacks = under_attack(broker, tmp_path / "attacks")
             assert described(broker) == ("Stable", members), "a member was lost"
             assert resident_bytes(broker.pid) < RESIDENT_BYTES_MAX
             values = {b"after-%d" % number for number in range(60)}
             produce(broker, sorted(values))
-            until(lambda: values <= {value.encode() for each in journals.values() for _, value in read_journal(each).processed}, "all read")
+            wait_until(
+                lambda: values <= {value.encode() for each in journals.values() for _, value in read_journal(each).processed},
+                "all read",
+                seconds=WAIT_SECONDS_MAX,
+            )
         finally:
             for consumer in consumers:
                 consumer.stop()

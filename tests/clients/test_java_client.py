@@ -1,19 +1,20 @@
-"""The Java client, from Apache Kafka's own jars, as members of groups on both brokers: what it is told, and what the broker heard from it.
+"""The Java client, from Apache Kafka's own jars, as members of groups on both brokers: its callbacks, and its reasons at the broker.
 
 One Java program (tests/java/Consumers.java) hosts the consumers of all tests here; skipped where Maven or a JDK is missing.
 """
 
 import itertools
 import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ottla.testing.java import ToolMissing
-from ottla.testing.java_program import JavaProgram, compile_java
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.kit.waiting import wait_until
+from ottla.testing.processes.java import ToolMissing
+from ottla.testing.processes.java_program import JavaProgram, compile_java
 
 SOURCE = Path(__file__).parent.parent / "java" / "Consumers.java"
 ASSIGNORS = {
@@ -31,7 +32,6 @@ SETTINGS = {
     "retry.backoff.ms": "20",
     "reconnect.backoff.ms": "20",
 }
-DESCRIBE_GROUPS = 15
 REBALANCE_CALLBACKS = ("assigned", "revoked", "lost")
 
 
@@ -39,7 +39,7 @@ REBALANCE_CALLBACKS = ("assigned", "revoked", "lost")
 def program(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaProgram]:
     """The program that hosts all consumers, started once."""
     directory = tmp_path_factory.mktemp("java")
-    jars = reference.java_command()[2]
+    jars = reference.class_path()
     try:
         class_path = compile_java(SOURCE, jars, directory)
     except ToolMissing as missing:
@@ -49,39 +49,39 @@ def program(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 class Consumer:
-    """One Java consumer: what it has been told since it began."""
+    """One Java consumer: its events since it started."""
 
     def __init__(self, program: JavaProgram, name: str, since: int) -> None:
         self.name = name
         self._program, self._since = program, since
 
-    def tell(self, *words: str) -> None:
+    def command(self, *words: str) -> None:
         """A command to the program, without waiting for what comes of it."""
         self._program.send(" ".join((self.name, *words)))
 
     def does(self, *words: str) -> None:
         """A command that is carried out when this returns."""
-        self.tell(*words)
-        self.wait_for(lambda: self.told(words[0]), f"{self.name} to {words[0]}")
+        self.command(*words)
+        self.wait_for(lambda: self.events_of(words[0]), f"{self.name} to {words[0]}")
 
-    def told(self, *kinds: str) -> list[dict[str, Any]]:
+    def events_of(self, *kinds: str) -> list[dict[str, Any]]:
         """Its events of these kinds, in order."""
         return [each for each in self._program.events[self._since :] if each.get("consumer") == self.name and each["event"] in kinds]
 
     def owned(self) -> set[int]:
         """The partitions that it has now, by its callbacks."""
         owned: set[int] = set()
-        for event in self.told(*REBALANCE_CALLBACKS):
+        for event in self.events_of(*REBALANCE_CALLBACKS):
             owned = owned | set(event["partitions"]) if event["event"] == "assigned" else owned - set(event["partitions"])
         return owned
 
     def generation(self) -> int:
         """The generation of its last assignment."""
-        return int(self.told("assigned")[-1]["generation"])
+        return int(self.events_of("assigned")[-1]["generation"])
 
     def records(self) -> int:
         """How many records it has read."""
-        return sum(int(each["count"]) for each in self.told("records"))
+        return sum(int(each["count"]) for each in self.events_of("records"))
 
     def wait_for(self, condition: Callable[[], Any], what: str) -> Any:
         """Until the condition holds, looked at with each event of the program."""
@@ -107,7 +107,7 @@ class Team:
         }
         consumer = Consumer(self.program, next(self._names), len(self.program.events))
         words = [f"{name}={value}" for name, value in (SETTINGS | own | named).items()]
-        consumer.tell("start", self.topic, *words)
+        consumer.command("start", self.topic, *words)
         self.live.append(consumer)
         return consumer
 
@@ -135,23 +135,18 @@ class Team:
 
     def described(self) -> Any:
         """The group as DescribeGroups gives it."""
-        (group,) = self._client.call(DESCRIBE_GROUPS, 5, groups=[self.group]).groups
+        (group,) = self._client.call(ApiKey.DESCRIBE_GROUPS, 5, groups=[self.group]).groups
         return group
 
     def protocol(self) -> str:
         """What the group's members agree on, once it is stable."""
-        deadline = time.monotonic() + 10
-        while (group := self.described()).group_state != "Stable":
-            assert time.monotonic() < deadline, group
-            time.sleep(0.02)
-        return str(group.protocol_data)
+        wait_until(lambda: self.described().group_state == "Stable", lambda: f"a stable group, not {self.described()}")
+        return str(self.described().protocol_data)
 
-    def broker_heard(self, *said: str) -> None:
-        """Wait until the broker has told of each of these reasons of a client: we by an event, Apache Kafka in its log."""
-        deadline = time.monotonic() + 10
-        while missing := [each for each in said if not any(each in line for line in self._lines())]:
-            assert time.monotonic() < deadline, f"{missing} in none of {self._lines()}"
-            time.sleep(0.05)
+    def wait_for_reasons(self, *said: str) -> None:
+        """Wait until the broker has reported each of these reasons of a client: Ottla by an event, Apache Kafka in its log."""
+        for each in said:
+            wait_until(lambda each=each: any(each in line for line in self._lines()), lambda each=each: f"{each!r} in {self._lines()}")
 
     def _lines(self) -> list[str]:
         if self.broker.kind == "ottla":
@@ -186,7 +181,7 @@ def team(program: JavaProgram, kafka_broker: Any, raw_client: Any, library_on: A
     team = Team(program, kafka_broker, raw_client, topic, unique_name("group"))
     yield team
     for consumer in team.live:
-        consumer.tell("close")
+        consumer.command("close")
 
 
 def partitions_of(events: Sequence[dict[str, Any]]) -> list[tuple[str, set[int]]]:
@@ -200,18 +195,18 @@ def test_eager_consumers_share_and_say_why_they_go(team: Team) -> None:
     assert first.owned() == EVERY_PARTITION
     second = team.start("range")
     team.divided(first, second)
-    assert partitions_of(first.told("revoked")) == [("revoked", EVERY_PARTITION)], "eager: everything is given up first"
+    assert partitions_of(first.events_of("revoked")) == [("revoked", EVERY_PARTITION)], "eager: everything is given up first"
     assert [len(each.owned()) for each in (first, second)] == [2, 2]
     team.close(second)
     team.divided(first)
-    team.broker_heard("the consumer is being closed")
+    team.wait_for_reasons("the consumer is being closed")
     generation = first.generation()
-    first.tell("rebalance", "the_nightly_look")
+    first.command("rebalance", "the_nightly_look")
     first.wait_for(lambda: first.generation() > generation and first.owned() == EVERY_PARTITION, "the rebalance that was asked for")
-    team.broker_heard("the nightly look")
+    team.wait_for_reasons("the nightly look")
     first.does("unsubscribe")
     assert first.owned() == set()
-    team.broker_heard("the consumer unsubscribed from all topics")
+    team.wait_for_reasons("the consumer unsubscribed from all topics")
     assert team.described().group_state == "Empty"
     assert first.records() == 40
     assert second.records() == 0, "what was committed is not read again"
@@ -224,12 +219,12 @@ def test_cooperative_consumers_give_up_only_what_moves(team: Team) -> None:
     team.divided(first, second)
     moved = second.owned()
     assert len(moved) == 2
-    given_up = [each for each in partitions_of(first.told("revoked")) if each[1]]
+    given_up = [each for each in partitions_of(first.events_of("revoked")) if each[1]]
     assert given_up == [("revoked", moved)], "and nothing else was stopped"
-    before = len(first.told(*REBALANCE_CALLBACKS))
+    before = len(first.events_of(*REBALANCE_CALLBACKS))
     team.close(second)
     team.divided(first)
-    later = [each for each in partitions_of(first.told(*REBALANCE_CALLBACKS)[before:]) if each[1]]
+    later = [each for each in partitions_of(first.events_of(*REBALANCE_CALLBACKS)[before:]) if each[1]]
     assert later == [("assigned", moved)]
     assert team.protocol() == "cooperative-sticky"
 
@@ -237,14 +232,14 @@ def test_cooperative_consumers_give_up_only_what_moves(team: Team) -> None:
 def test_a_static_member_restarts_without_a_rebalance(team: Team) -> None:
     stays, restarts = team.start("range", group_instance_id="gate-1"), team.start("range", group_instance_id="gate-2")
     team.divided(stays, restarts)
-    generation, owned, told = stays.generation(), restarts.owned(), len(stays.told(*REBALANCE_CALLBACKS))
+    generation, owned, events = stays.generation(), restarts.owned(), len(stays.events_of(*REBALANCE_CALLBACKS))
     team.close(restarts)
     again = team.start("range", group_instance_id="gate-2")
     team.divided(stays, again)
     assert again.owned() == owned
     assert again.generation() == generation == stays.generation()
-    assert len(stays.told(*REBALANCE_CALLBACKS)) == told, "the other one heard of nothing"
-    assert again.told("assigned")[0]["member_id"] != restarts.told("assigned")[-1]["member_id"]
+    assert len(stays.events_of(*REBALANCE_CALLBACKS)) == events, "the other one had no rebalance"
+    assert again.events_of("assigned")[0]["member_id"] != restarts.events_of("assigned")[-1]["member_id"]
     if team.broker.kind == "ottla":
         (replaced,) = team.events("static_replaced")
         assert (replaced["instance_id"], replaced["generation"]) == ("gate-2", generation)
@@ -254,7 +249,7 @@ def test_the_first_of_two_processes_with_one_instance_id_is_fenced(team: Team) -
     first = team.start("range", group_instance_id="gate-1")
     team.divided(first)
     second = team.start("range", group_instance_id="gate-1")
-    (error,) = first.wait_for(lambda: first.told("error"), "the first to be fenced")
+    (error,) = first.wait_for(lambda: first.events_of("error"), "the first to be fenced")
     team.live.remove(first)
     assert error["error"] == "FencedInstanceIdException"
     team.divided(second)
@@ -268,7 +263,7 @@ def test_the_assignor_is_changed_by_rolling_restarts(team: Team) -> None:
     members = [team.start(*eager) for _ in range(3)]
     team.divided(*members)
     refused = team.start(*cooperative)
-    (error,) = refused.wait_for(lambda: refused.told("error"), "one that has nothing in common with the others to be refused")
+    (error,) = refused.wait_for(lambda: refused.events_of("error"), "one that has nothing in common with the others to be refused")
     team.live.remove(refused)
     assert error["error"] == "InconsistentGroupProtocolException"
     chosen = [team.protocol()]
@@ -278,7 +273,7 @@ def test_the_assignor_is_changed_by_rolling_restarts(team: Team) -> None:
             members[place] = team.start(*assignors)
             team.divided(*members)
             chosen.append(team.protocol())
-    assert not [each for member in members for each in member.told("error")]
+    assert not [each for member in members for each in member.events_of("error")]
     assert chosen == ["range"] * 3 + ["cooperative-sticky"] * 4, "the new one from the moment at which all members have it"
     if team.broker.kind == "ottla":
         rounds = [each["protocol"] for each in team.events("join_completed")]
@@ -295,7 +290,7 @@ def test_an_administrator_removes_members(team: Team) -> None:
     team.remove("gates 1 and 2 are shut", "gate-1", "gate-2")
     team.divided(members[0])
     assert members[0].generation() == generation + 1, "both in one rebalance"
-    team.broker_heard("gates 1 and 2 are shut")
+    team.wait_for_reasons("gates 1 and 2 are shut")
     if team.broker.kind == "ottla":
         removed = [(each["instance_id"], each["coalesced"]) for each in team.events("trigger") if each["trigger"] == "ADMIN_REMOVE"]
         assert removed == [("gate-1", False), ("gate-2", True)]
@@ -304,8 +299,8 @@ def test_an_administrator_removes_members(team: Team) -> None:
     team.divided(members[0], dynamic)
     team.close(members[0])
     team.remove("the airport is shut", "all")
-    dynamic.wait_for(lambda: dynamic.told("lost") and dynamic.owned() == EVERY_PARTITION, "the one that lives to come back")
-    team.broker_heard("the airport is shut")
+    dynamic.wait_for(lambda: dynamic.events_of("lost") and dynamic.owned() == EVERY_PARTITION, "the one that lives to come back")
+    team.wait_for_reasons("the airport is shut")
     assert [each.group_instance_id for each in team.described().members] == [None]
 
 
@@ -314,11 +309,11 @@ def test_a_consumer_that_does_not_poll_leaves_and_says_so(team: Team) -> None:
     team.divided(slow, other)
     slow.does("pause")
     other.wait_for(lambda: other.owned() == EVERY_PARTITION, "the other one to take over")
-    team.broker_heard("consumer poll timeout has expired.")
+    team.wait_for_reasons("consumer poll timeout has expired.")
     if team.broker.kind == "ottla":
         left = [each for each in team.events("trigger") if each["trigger"] == "POLL_TIMEOUT"]
         assert {each["client_reason"] for each in left} == {"consumer poll timeout has expired."}
-        assert left[-1]["member_id"] == slow.told("assigned")[-1]["member_id"]
-    slow.tell("resume")
-    slow.wait_for(lambda: slow.told("lost"), "it to hear that it has lost its partitions")
+        assert left[-1]["member_id"] == slow.events_of("assigned")[-1]["member_id"]
+    slow.command("resume")
+    slow.wait_for(lambda: slow.events_of("lost"), "it to notice that it has lost its partitions")
     team.divided(slow, other)

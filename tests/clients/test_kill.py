@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+from ottla.testing.kit.waiting import wait_until
+
 PARTITIONS = 3
 
 
 def committed(member: Any, topic: str) -> list[Any]:
-    """The committed offsets, nothing while the coordinator is not there again (librdkafka tells instead of asking once more)."""
+    """The committed offsets, nothing while the coordinator is not there again (librdkafka reports the error instead of retrying)."""
     from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
     try:
@@ -19,7 +21,7 @@ def committed(member: Any, topic: str) -> list[Any]:
 
 
 def test_a_group_survives_a_killed_broker_with_its_offsets_and_metadata(
-    killable_broker: Any, library_on: Callable[..., Any], unique_name: Callable[[str], str], wait_until: Callable[..., None]
+    killable_broker: Any, library_on: Callable[..., Any], unique_name: Callable[[str], str]
 ) -> None:
     from confluent_kafka import TopicPartition
 
@@ -55,7 +57,7 @@ def test_a_group_survives_a_killed_broker_with_its_offsets_and_metadata(
 
 
 def test_acknowledged_records_survive_a_killed_broker(
-    killable_broker: Any, library_on: Callable[..., Any], unique_name: Callable[[str], str], wait_until: Callable[..., None]
+    killable_broker: Any, library_on: Callable[..., Any], unique_name: Callable[[str], str]
 ) -> None:
     from confluent_kafka import Consumer, Producer, TopicPartition
 

@@ -1,34 +1,28 @@
 """What a coordinator writes keeps to `max.message.bytes` of `__consumer_offsets`: our broker answers as Apache Kafka does."""
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from ottla.testing.raw_client import RawClient
-from ottla.testing.raw_member import RawMember
-from ottla.testing.sim_protocol import encode_subscription
+from ottla.core.errors import ErrorCode
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_client import RawClient
+from ottla.testing.clients.raw_member import RawMember
+from ottla.testing.clients.topics import create_topic
+from ottla.testing.kit.consumer_protocol import encode_subscription
+from ottla.testing.kit.waiting import wait_until
 
-CREATE_TOPICS, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, INCREMENTAL_ALTER_CONFIGS = 19, 8, 9, 10, 44
-UNKNOWN_SERVER_ERROR = -1
 TOPIC, SET = 2, 0
 WAIT_S = 60
 LARGE = b"x" * 5_000
 
 
-def wait_until(condition: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, f"waited for {what}"
-        time.sleep(0.05)
-
-
 def limit_batches(client: RawClient, bytes_max: int) -> None:
     change = {"name": "max.message.bytes", "config_operation": SET, "value": str(bytes_max)}
     resource = {"resource_type": TOPIC, "resource_name": "__consumer_offsets", "configs": [change]}
-    answer = client.call(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
-    assert answer.responses[0].error_code == 0
+    answer = client.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
+    assert answer.responses[0].error_code == ErrorCode.NONE
 
 
 @pytest.fixture
@@ -39,13 +33,12 @@ def broker(new_broker: Callable[..., Any]) -> Any:
 @pytest.fixture
 def client(broker: Any) -> Iterator[RawClient]:
     client = RawClient(broker.bootstrap_servers)
-    topic = {"name": "t", "num_partitions": 100, "replication_factor": 1, "assignments": [], "configs": []}
-    client.call(CREATE_TOPICS, 5, topics=[topic], timeout=10_000, validate_only=False)
-    wait_until(lambda: client.call(FIND_COORDINATOR, 0, key="g").error_code == 0, "a coordinator")
-    wait_until(lambda: commit(client, "first", 1) == {0}, "a loaded coordinator")
+    create_topic(client, "t", 100)
+    wait_until(lambda: client.call(ApiKey.FIND_COORDINATOR, 0, key="g").error_code == ErrorCode.NONE, "a coordinator", seconds=WAIT_S)
+    wait_until(lambda: commit(client, "first", 1) == {0}, "a loaded coordinator", seconds=WAIT_S)
     limit_batches(client, 2_000)
     # The brokers take the new limit when their metadata says so.
-    wait_until(lambda: commit(client, "probe", 1, "x" * 3_000) != {0}, "the limit")
+    wait_until(lambda: commit(client, "probe", 1, "x" * 3_000) != {0}, "the limit", seconds=WAIT_S)
     yield client
     client.close()
 
@@ -57,19 +50,19 @@ def commit(client: RawClient, group: str, count: int, metadata: str = "") -> set
         for number in range(count)
     ]
     who = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
-    answer = client.call(OFFSET_COMMIT, 8, **who, topics=[{"name": "t", "partitions": partitions}])
+    answer = client.call(ApiKey.OFFSET_COMMIT, 8, **who, topics=[{"name": "t", "partitions": partitions}])
     return {int(each.error_code) for topic in answer.topics for each in topic.partitions}
 
 
 def committed(client: RawClient, group: str) -> int:
-    answer = client.call(OFFSET_FETCH, 7, group_id=group, topics=None, require_stable=False)
+    answer = client.call(ApiKey.OFFSET_FETCH, 7, group_id=group, topics=None, require_stable=False)
     return sum(len(topic.partitions) for topic in answer.topics)
 
 
 def test_a_commit_that_is_too_large_is_refused_as_a_whole(client: RawClient) -> None:
     assert commit(client, "g", 10) == {0}
-    assert commit(client, "h", 100) == {UNKNOWN_SERVER_ERROR}
-    assert commit(client, "h", 1, "x" * 3_000) == {UNKNOWN_SERVER_ERROR}
+    assert commit(client, "h", 100) == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert commit(client, "h", 1, "x" * 3_000) == {ErrorCode.UNKNOWN_SERVER_ERROR}
     assert commit(client, "many", 1, "ü" * 900) == {0}
     assert (committed(client, "g"), committed(client, "h")) == (10, 0)
     assert commit(client, "g", 10) == {0}
@@ -77,9 +70,9 @@ def test_a_commit_that_is_too_large_is_refused_as_a_whole(client: RawClient) -> 
 
 def test_a_group_whose_record_is_too_large_says_so_and_can_go_on(broker: Any, client: RawClient) -> None:
     member = RawMember(broker.bootstrap_servers, "members")
-    assert member.join().error_code == 0
+    assert member.join().error_code == ErrorCode.NONE
     error, _ = member.sync({member.member_id: LARGE})
-    assert error == UNKNOWN_SERVER_ERROR
-    assert member.join([("range", encode_subscription(["t"]))]).error_code == 0
+    assert error == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert member.join([("range", encode_subscription(["t"]))]).error_code == ErrorCode.NONE
     assert member.sync({member.member_id: b"small"}) == (0, b"small")
     member.close()

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ottla.testing.raw_member import RawMember
-
-NONE = 0
+from ottla.core.errors import ErrorCode
+from ottla.testing.clients.raw_member import RawMember
+from ottla.testing.kit.waiting import wait_until
 
 PREFIX = "[GroupCoordinator id=1 topic=__consumer_offsets partition=P] "
 PREPARING = "Preparing to rebalance group G in state PreparingRebalance with old generation"
@@ -77,18 +77,16 @@ def only_member(new_member: Callable[..., RawMember], unique_name: Callable[[str
 def lead(member: RawMember, reason: str | None = None) -> None:
     """Joins, alone, and brings the plan if it leads a new generation."""
     before, answer = member.generation, member.join(reason=reason)
-    assert answer.error_code == NONE
+    assert answer.error_code == ErrorCode.NONE
     if member.generation != before:
-        assert member.sync({member.member_id: b"all"}) == (NONE, b"all")
+        assert member.sync({member.member_id: b"all"}) == (ErrorCode.NONE, b"all")
 
 
-def test_the_life_of_a_dynamic_member(
-    only_member: Callable[..., RawMember], read_lines: Callable[..., list[str]], wait_until: Callable[..., None]
-) -> None:
+def test_the_life_of_a_dynamic_member(only_member: Callable[..., RawMember], read_lines: Callable[..., list[str]]) -> None:
     member = only_member()
     lead(member)
     lead(member, "cached metadata has changed")
-    assert member.leave("the consumer is being closed") == NONE
+    assert member.leave("the consumer is being closed") == ErrorCode.NONE
     names = {member.member_id: "M1"}
     wait_until(lambda: any("is now empty" in line for line in read_lines(member.group, names)), "the last line")
     assert read_lines(member.group, names) == [PREFIX + line for line in DYNAMIC]
@@ -98,7 +96,6 @@ def test_the_life_of_a_static_member(
     only_member: Callable[..., RawMember],
     unique_name: Callable[[str], str],
     read_lines: Callable[..., list[str]],
-    wait_until: Callable[..., None],
 ) -> None:
     instance_id = unique_name("instance")
     member = only_member(instance_id)
@@ -108,6 +105,6 @@ def test_the_life_of_a_static_member(
     lead(member)
     names |= {member.member_id: "M2", instance_id: "I1"}
     member.member_id = ""
-    assert member.leave("drain") == NONE, "an administrator removes by instance id alone"
+    assert member.leave("drain") == ErrorCode.NONE, "an administrator removes by instance id alone"
     wait_until(lambda: any("is now empty" in line for line in read_lines(member.group, names)), "the last line")
     assert read_lines(member.group, names) == [PREFIX + line for line in STATIC]

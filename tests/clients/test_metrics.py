@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.broker import Cluster
+from ottla.testing.kit.waiting import wait_until
 
 
 def scraped(url: str) -> dict[str, list[tuple[dict[str, str], float]]]:
@@ -40,9 +41,7 @@ def of_group(samples: dict[str, list[tuple[dict[str, str], float]]], name: str, 
 
 
 @pytest.mark.conformance("GroupMetadataManagerTest.testUpdateGroupSizeCounter")
-def test_a_scrape_tells_of_a_groups_lag_and_of_each_rebalances_cause(
-    library_on: Callable[..., Any], unique_name: Callable[[str], str], wait_until: Callable[..., None]
-) -> None:
+def test_a_scrape_has_a_groups_lag_and_each_rebalances_cause(library_on: Callable[..., Any], unique_name: Callable[[str], str]) -> None:
     group, topic = unique_name("group"), "flights"
     with Cluster(brokers=2, metrics="127.0.0.1:0", config={"group.initial.rebalance.delay.ms": "0"}) as cluster:
         library = library_on(cluster)
@@ -79,7 +78,7 @@ def test_a_scrape_tells_of_a_groups_lag_and_of_each_rebalances_cause(
         assert "kafka_consumergroup_lag" not in scraped(url + "/ottla"), "who wants fewer series leaves the aliases out"
 
         member.close()
-        wait_until(lambda: of_group(samples, "ottla_group_state", group).get("Empty") == 1, "that nobody is left", look)
+        wait_until(lambda: of_group(samples, "ottla_group_state", group).get("Empty") == 1, "an empty group", look)
         assert of_group(samples, "ottla_group_rebalances_total", group) == {"JOIN_NEW,true": 1, "LEAVE,true": 1}
         assert of_group(samples, "ottla_group_rebalances_ended_total", group) == {"completed": 1, "emptied": 1}
         assert of_group(samples, "ottla_group_lag_sum", group) == {"": 4}, "lag outlives the members"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ottla.broker import Broker
-from ottla.testing.java import ToolMissing
-from ottla.testing.java_program import JavaProgram, compile_java
+from ottla.testing.processes.java import ToolMissing
+from ottla.testing.processes.java_program import JavaProgram, compile_java
 
 TIME_LIMIT_S = 60
 AT_ONCE_S = 10
@@ -92,7 +92,7 @@ def test_librdkafkas_consumer_protocol_is_refused_at_once(broker: Broker, caplog
 @pytest.fixture(scope="module")
 def class_path(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The Java program, compiled; skipped where Maven or a JDK is missing."""
-    jars = reference.java_command()[2]
+    jars = reference.class_path()
     try:
         return compile_java(SOURCE, jars, tmp_path_factory.mktemp("java"))
     except ToolMissing as missing:

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ottla.testing.ottla_process import OttlaProcess
+from ottla.testing.kit.waiting import wait_until
+from ottla.testing.processes.ottla_process import OttlaProcess
 
 HOUR_MS = 3_600_000
 LARGE = bytes(700_000)
@@ -45,7 +46,7 @@ def ends(broker: Any, topic: str) -> tuple[int, int]:
     return found
 
 
-def read_from_start(broker: Any, topic: str, wait_until: Callable[..., None]) -> int:
+def read_from_start(broker: Any, topic: str) -> int:
     """The offset of the first record that a consumer gets which asks for offset 0."""
     from confluent_kafka import Consumer, TopicPartition
 
@@ -58,9 +59,7 @@ def read_from_start(broker: Any, topic: str, wait_until: Callable[..., None]) ->
     return int(got[0].offset())
 
 
-def test_retention_by_size_by_age_and_of_everything(
-    new_broker: Callable[..., Any], unique_name: Callable[[str], str], wait_until: Callable[..., None]
-) -> None:
+def test_retention_by_size_by_age_and_of_everything(new_broker: Callable[..., Any], unique_name: Callable[[str], str]) -> None:
     broker = new_broker(OFTEN)
     by_size, by_age, all_old, kept = (unique_name(what) for what in ("size", "age", "all", "kept"))
     create(broker, by_size, retention_bytes="1500000")
@@ -78,15 +77,13 @@ def test_retention_by_size_by_age_and_of_everything(
     wait_until(lambda: ends(broker, by_age) == (3, 5), "three segments to go by age")
     wait_until(lambda: ends(broker, all_old) == (3, 3), "every record to go, and the offsets to go on")
     assert ends(broker, kept) == (0, 3)
-    assert read_from_start(broker, by_size, wait_until) == 2
+    assert read_from_start(broker, by_size) == 2
     produce(broker, all_old, 0)
     assert ends(broker, all_old) == (3, 4)
-    assert read_from_start(broker, all_old, wait_until) == 3
+    assert read_from_start(broker, all_old) == 3
 
 
-def test_what_retention_deleted_is_off_the_disk_and_stays_away(
-    tmp_path: Path, unique_name: Callable[[str], str], wait_until: Callable[..., None]
-) -> None:
+def test_what_retention_deleted_is_off_the_disk_and_stays_away(tmp_path: Path, unique_name: Callable[[str], str]) -> None:
     with OttlaProcess(tmp_path / "data", config=OFTEN) as broker:
         create(broker, "flights", retention_ms=str(HOUR_MS))
         produce(broker, "flights", *[2 * HOUR_MS] * 3, 0)
@@ -102,7 +99,7 @@ def test_what_retention_deleted_is_off_the_disk_and_stays_away(
         assert ends(broker, "flights") == (3, 4)
 
 
-def test_retention_of_a_partition_that_nobody_has_used_since_the_start(tmp_path: Path, wait_until: Callable[..., None]) -> None:
+def test_retention_of_a_partition_that_was_not_used_since_the_start(tmp_path: Path) -> None:
     with OttlaProcess(tmp_path / "data") as broker:
         create(broker, "flights", retention_ms=str(HOUR_MS))
         produce(broker, "flights", *[2 * HOUR_MS] * 3, 0)

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from ottla.testing.group_driver import GroupDriver
-from ottla.testing.group_frames import heartbeat_frame
-from ottla.testing.raw_client import RawClient
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.group_driver import GroupDriver
+from ottla.testing.clients.group_frames import heartbeat_frame
+from ottla.testing.clients.raw_client import RawClient
 
 IS_LARGE = "OTTLA_LARGE" in os.environ
 MEMBERS = 5_000 if IS_LARGE else 500
 GROUPS = 20_000 if IS_LARGE else 1_000
 CONNECTIONS = 200
-DESCRIBE_GROUPS, LIST_GROUPS = 15, 16
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_many_members_in_one_group(ottla_broker: Any, asking: RawClient) -> None
         generation = driver.connections[0].generation
         driver.rejoin()
         assert {each.generation for each in driver.connections} == {generation + 1}, "all of them in one rebalance"
-        (group,) = asking.call(DESCRIBE_GROUPS, 5, groups=["one"]).groups
+        (group,) = asking.call(ApiKey.DESCRIBE_GROUPS, 5, groups=["one"]).groups
         assert group.group_state == "Stable"
         assert {each.member_id.encode() for each in group.members} == {each.member_id for each in driver.connections}
         frames = [[heartbeat_frame(b"one", each.generation, each.member_id)] for each in driver.connections]
@@ -47,9 +47,9 @@ def test_many_groups_in_one_broker(ottla_broker: Any, asking: RawClient) -> None
     with GroupDriver(ottla_broker.bootstrap_servers, CONNECTIONS) as driver:
         for first in range(0, GROUPS, CONNECTIONS):
             driver.form([f"group-{number:05}" for number in range(first, first + CONNECTIONS)])
-        listed = asking.call(LIST_GROUPS, 4, states_filter=["Stable"]).groups
+        listed = asking.call(ApiKey.LIST_GROUPS, 4, states_filter=["Stable"]).groups
         assert {each.group_id for each in listed} == {f"group-{number:05}" for number in range(GROUPS)}
         driver.rejoin()  # the last 200 of them
         assert {each.generation for each in driver.connections} == {2}
-        described = asking.call(DESCRIBE_GROUPS, 5, groups=["group-00000", f"group-{GROUPS - 1:05}"]).groups
+        described = asking.call(ApiKey.DESCRIBE_GROUPS, 5, groups=["group-00000", f"group-{GROUPS - 1:05}"]).groups
         assert [(each.group_state, len(each.members)) for each in described] == [("Stable", 1)] * 2

@@ -8,8 +8,8 @@ from ottla.core.errors import ErrorCode
 from ottla.core.groups.commands import FinishLoading
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.settings import GroupSettings
-from ottla.testing.scenario_commands import parse_command
-from ottla.testing.sim_shell import CoordinatorShell
+from ottla.testing.kit.coordinator_shell import CoordinatorShell
+from ottla.testing.scenarios.commands import parse_command
 
 TWO_MEMBERS = ("join g - new=s1 instance=leader", "join g - new=s2 instance=follower")
 
@@ -47,7 +47,7 @@ def asked() -> Asked:
 @pytest.mark.conformance(
     "GroupMetadataManagerTest.testJoinGroupReturnsTheProtocolType", "GroupCoordinatorTest.testJoinGroupReturnsTheProtocolType"
 )
-def test_who_has_joined_hears_the_protocol_type(asked: Asked) -> None:
+def test_a_member_gets_the_protocol_type(asked: Asked) -> None:
     asked.ask(*TWO_MEMBERS)
     asked.first_round_ends()
     for number in (1, 2):
@@ -112,10 +112,10 @@ def test_an_error_has_no_generation(asked: Asked) -> None:
 def test_what_members_say_of_the_protocol_and_hear_of_it(asked: Asked, said: str, error: ErrorCode) -> None:
     asked.ask(*TWO_MEMBERS)
     asked.first_round_ends()
-    heard = ("consumer", "range") if error is ErrorCode.NONE else (None, None)
-    for line in (f"sync g s1 gen=1 plan=s1:flights/0;s2:flights/1 {said}", f"sync g s2 gen=1 {said}"):
+    agreed = ("consumer", "range") if error is ErrorCode.NONE else (None, None)
+    for line in (f"sync g s1 gen=1 assignment=s1:flights/0;s2:flights/1 {said}", f"sync g s2 gen=1 {said}"):
         answer = asked.ask(line)
-        assert (answer.error, answer.protocol_type, answer.protocol_name) == (error, *heard)
+        assert (answer.error, answer.protocol_type, answer.protocol_name) == (error, *agreed)
 
 
 @pytest.mark.conformance("GroupCoordinatorTest.testFetchOffsets")

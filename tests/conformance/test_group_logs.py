@@ -2,9 +2,8 @@
 
 import pytest
 
-from ottla.broker.group_loading import load_groups
-from ottla.core.groups.log_fold import LoadedGroups, PlainFold
-from ottla.core.groups.records import (
+from ottla.broker.coordination.group_loading import load_groups
+from ottla.core.groups.log.records import (
     GroupMetadataRecord,
     GroupMetadataValue,
     GroupRecord,
@@ -14,10 +13,12 @@ from ottla.core.groups.records import (
     encode_key,
     encode_value,
 )
+from ottla.core.groups.log.reducer import LoadedGroups, ReferenceReducer
 from ottla.core.model import Record
 from ottla.core.records.batch import empty_batch, encode_batch, read_header
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.settings import LogSettings
 from ottla.storage.memory_files import MemoryFiles
-from ottla.storage.partition_log import LogSettings, PartitionLog
 
 COMMIT, ABORT = b"\0\0\0\1", b"\0\0\0\0"
 MARKER_VALUE = bytes(6)
@@ -75,10 +76,10 @@ class Log:
         return self
 
     def load(self) -> LoadedGroups:
-        return load_groups(self.log, PlainFold)
+        return load_groups(self.log, ReferenceReducer)
 
     def offsets(self) -> dict[tuple[str, int], int]:
-        by_topic = self.load().durable.offsets.get("g", {})
+        by_topic = self.load().replayed.offsets.get("g", {})
         return {(topic, partition): value.offset for topic, values in by_topic.items() for partition, value in values.items()}
 
 
@@ -86,7 +87,7 @@ class Log:
 def test_offsets_of_a_committed_transaction_count() -> None:
     log = Log().add(offset(0, 23), offset(1, 455), offset(0, 8992, "bar"), producer=FIRST).end(FIRST, COMMIT)
     assert log.offsets() == {("foo", 0): 23, ("foo", 1): 455, ("bar", 0): 8992}
-    assert log.load().durable.registrations == {}
+    assert log.load().replayed.group_metadata == {}
 
 
 @pytest.mark.conformance("GroupMetadataManagerTest.scala.testDoNotLoadAbortedTransactionalOffsetCommits")
@@ -132,14 +133,14 @@ def test_later_segments_count() -> None:
     log.add(offset(0, 24), offset(1, 456), offset(0, 8993, "bar")).add(registration(b"later"))
     assert len([name for name in log.files.list("o-0") if name.endswith(".log")]) > 1
     assert log.offsets() == {("foo", 0): 24, ("foo", 1): 456, ("bar", 0): 8993}
-    assert log.load().durable.registrations["g"].members[0].assignment == b"later"
+    assert log.load().replayed.group_metadata["g"].members[0].assignment == b"later"
 
 
 @pytest.mark.conformance("GroupMetadataManagerTest.scala.testLoadGroupWithLargeGroupMetadataRecord")
 def test_a_registration_larger_than_what_is_read_at_once() -> None:
     plan = bytes(6_000_000)
     loaded = Log().add(offset(0, 23)).add(registration(plan)).add(offset(0, 24)).load()
-    assert loaded.durable.registrations["g"].members[0].assignment == plan
+    assert loaded.replayed.group_metadata["g"].members[0].assignment == plan
     assert (loaded.unknown, loaded.problems) == (0, ())
 
 
@@ -150,4 +151,4 @@ def test_records_of_a_type_from_the_future_are_passed_over() -> None:
     loaded = log.add(offset(1, 455)).load()
     assert (loaded.unknown, loaded.problems) == (1, ())
     assert log.offsets() == {("foo", 0): 23, ("foo", 1): 455}
-    assert loaded.durable.registrations["g"].generation == 935
+    assert loaded.replayed.group_metadata["g"].generation == 935

@@ -25,7 +25,7 @@ import org.apache.kafka.common.TopicPartition;
  * It retries nothing and judges nothing; it ends with its input.
  *
  * <pre>
- * NAME start TOPIC SETTING=VALUE ...    subscribes, then polls until told otherwise
+ * NAME start TOPIC SETTING=VALUE ...    subscribes, then polls until another command
  * NAME commit | close | pause | resume | unsubscribe | subscribe TOPIC | rebalance REASON_
  * ADMIN remove GROUP REASON_ all | INSTANCE_ID ...      (ADMIN is the bootstrap servers; "_" in a reason is a blank)
  * </pre>
@@ -35,7 +35,7 @@ public class Consumers {
 
     public static void main(String[] arguments) throws Exception {
         var input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        tell("", "ready", "");
+        emit("", "ready", "");
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             String[] words = line.split(" ");
             if (words[1].equals("remove")) {
@@ -49,7 +49,7 @@ public class Consumers {
         Runtime.getRuntime().halt(0);
     }
 
-    static synchronized void tell(String consumer, String event, String more) {
+    static synchronized void emit(String consumer, String event, String more) {
         System.out.println("{\"consumer\":" + quoted(consumer) + ",\"event\":" + quoted(event) + more + "}");
         System.out.flush();
     }
@@ -60,8 +60,8 @@ public class Consumers {
         return '"' + escaped + '"';
     }
 
-    static void tellError(String consumer, Throwable error) {
-        tell(consumer, "error", ",\"error\":" + quoted(error.getClass().getSimpleName()) + ",\"message\":" + quoted("" + error.getMessage()));
+    static void emitError(String consumer, Throwable error) {
+        emit(consumer, "error", ",\"error\":" + quoted(error.getClass().getSimpleName()) + ",\"message\":" + quoted("" + error.getMessage()));
     }
 
     private static String reason(String word) {
@@ -78,11 +78,11 @@ public class Consumers {
             }
             options.reason(reason(words[3]));
             admin.removeMembersFromConsumerGroup(group, options).all().get();
-            tell(group, "removed", "");
+            emit(group, "removed", "");
         } catch (ExecutionException error) {
-            tellError(group, error.getCause());
+            emitError(group, error.getCause());
         } catch (InterruptedException | RuntimeException error) {
-            tellError(group, error);
+            emitError(group, error);
         }
     }
 
@@ -121,7 +121,7 @@ public class Consumers {
                     }
                 }
             } catch (Exception error) {
-                tellError(name, error);
+                emitError(name, error);
                 closeQuietly();
             }
         }
@@ -129,7 +129,7 @@ public class Consumers {
         private void poll() {
             var records = consumer.poll(Duration.ofMillis(50));
             if (!records.isEmpty()) {
-                tell(name, "records", ",\"count\":" + records.count());
+                emit(name, "records", ",\"count\":" + records.count());
             }
         }
 
@@ -147,37 +147,37 @@ public class Consumers {
                 }
                 default -> throw new IllegalArgumentException(words[1]);
             }
-            tell(name, words[1], "");
+            emit(name, words[1], "");
         }
 
         private void closeQuietly() {
             try {
                 consumer.close(CloseOptions.timeout(Duration.ZERO));
             } catch (RuntimeException again) {
-                tellError(name, again); // the error of before, once more
+                emitError(name, again); // the error of before, once more
             }
         }
 
-        private void tellPartitions(String event, Collection<TopicPartition> partitions) {
+        private void emitPartitions(String event, Collection<TopicPartition> partitions) {
             var numbers = new TreeSet<Integer>();
             partitions.forEach(each -> numbers.add(each.partition()));
             var of = consumer.groupMetadata();
-            tell(name, event, ",\"partitions\":" + numbers + ",\"generation\":" + of.generationId() + ",\"member_id\":" + quoted(of.memberId()));
+            emit(name, event, ",\"partitions\":" + numbers + ",\"generation\":" + of.generationId() + ",\"member_id\":" + quoted(of.memberId()));
         }
 
         @Override
         public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
-            tellPartitions("assigned", partitions);
+            emitPartitions("assigned", partitions);
         }
 
         @Override
         public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
-            tellPartitions("revoked", partitions);
+            emitPartitions("revoked", partitions);
         }
 
         @Override
         public void onPartitionsLost(Collection<TopicPartition> partitions) {
-            tellPartitions("lost", partitions);
+            emitPartitions("lost", partitions);
         }
     }
 }

@@ -7,19 +7,22 @@ code, the order of topics and groups and a torn last batch of a Fetch are not co
 import dataclasses
 import datetime
 import re
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
+from ottla.core.errors import ErrorCode
 from ottla.core.records.batch import split_batches
-from ottla.testing.group_scripts.duel import differences
-from ottla.testing.raw_client import Disconnected, RawClient
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_client import Disconnected, RawClient
+from ottla.testing.clients.topics import create_topic
+from ottla.testing.group_scripts.script_comparison import differences
+from ottla.testing.kit.waiting import wait_until
+from ottla.testing.reference.apache_kafka import KEEP_OLD_RECORDS
 
 CLIENT_ID = "differential"
-FIND_COORDINATOR, DESCRIBE_GROUPS = 10, 15
 NOT_YET = {14, 15, 16}
 LEFT_OUT = {"throttle_time", "port", "cluster_id", "finalized_features", "finalized_features_epoch", "supported_features", "api_keys"}
 UNORDERED = {"topics", "responses", "results", "configs", "groups", "members", "partitions"}
@@ -70,40 +73,32 @@ class Talk:
 
     def until(self, condition: Callable[[], Any], what: str) -> None:
         """Wait until the condition holds: Apache Kafka's answers about topics lag a little behind its controller."""
-        deadline = time.monotonic() + 15
-        while not condition():
-            assert time.monotonic() < deadline, f"waited for: {what}"
-            time.sleep(0.02)
+        wait_until(condition, what)
 
     def wait_for_coordinator(self, group: str) -> None:
         """Wait until the group's coordinator is there and has loaded."""
-        self.until(lambda: self.quietly(FIND_COORDINATOR, 0, key=group).error_code not in NOT_YET, "a coordinator")
-        self.until(lambda: self.quietly(DESCRIBE_GROUPS, 0, groups=[group]).groups[0].error_code not in NOT_YET, "a loaded one")
+        self.until(lambda: self.quietly(ApiKey.FIND_COORDINATOR, 0, key=group).error_code not in NOT_YET, "a coordinator")
+        self.until(lambda: self.quietly(ApiKey.DESCRIBE_GROUPS, 0, groups=[group]).groups[0].error_code not in NOT_YET, "a loaded one")
 
     def make_topic(self, topic: str, partitions: int = 1, **configs: str) -> uuid.UUID:
         """A topic that is ready to be written to; gives its id."""
-        made = {"name": topic, "num_partitions": partitions, "replication_factor": 1}
-        settings = [{"name": name.replace("_", "."), "value": value} for name, value in configs.items()]
-        (created,) = self.quietly(19, 7, timeout=5000, topics=[made | {"configs": settings}]).topics
-        assert created.error_code == 0, created
-
+        topic_id: uuid.UUID = create_topic(self._client, topic, partitions, **configs)
         asked = [{"partition_index": number, "timestamp": -1} for number in range(partitions)]
 
         def is_led() -> bool:
-            (listed,) = self.quietly(2, 1, replica_id=-1, topics=[{"name": topic, "partitions": asked}]).topics
-            (seen,) = self.quietly(3, 12, topics=[{"name": topic}], allow_auto_topic_creation=False).topics
+            (listed,) = self.quietly(ApiKey.LIST_OFFSETS, 1, replica_id=-1, topics=[{"name": topic, "partitions": asked}]).topics
+            (seen,) = self.quietly(ApiKey.METADATA, 12, topics=[{"name": topic}], allow_auto_topic_creation=False).topics
             return not any(each.error_code for each in (seen, *seen.partitions, *listed.partitions))
 
         self.until(is_led, f"leaders of {topic}")
-        found: uuid.UUID = created.topic_id
-        return found
+        return topic_id
 
     def fill(self, topic: str, *batches: bytes) -> None:
         """Write batches to partition 0 of a topic."""
         for data in batches:
             partition_data = [{"index": 0, "records": bytes(data)}]
-            answer = self.quietly(0, 9, acks=-1, timeout=5000, topic_data=[{"name": topic, "partition_data": partition_data}])
-            assert answer.responses[0].partition_responses[0].error_code == 0, answer
+            answer = self.quietly(ApiKey.PRODUCE, 9, acks=-1, timeout=5000, topic_data=[{"name": topic, "partition_data": partition_data}])
+            assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE, answer
 
     def close(self) -> None:
         self._client.close()
@@ -137,7 +132,7 @@ def our_broker() -> Iterator[str]:
     """Our broker's bootstrap servers; it runs for the whole session, as Apache Kafka does."""
     from ottla.broker import Broker
 
-    with Broker() as broker:
+    with Broker(config=KEEP_OLD_RECORDS) as broker:
         yield broker.bootstrap_servers
 
 

@@ -1,8 +1,8 @@
-"""The same partitions, cleaned by Apache Kafka and by both of our lanes: equal files, byte for byte, indexes too.
+"""The same partitions, cleaned by Apache Kafka and by both of our backends: equal files, byte for byte, indexes too.
 
-Only where batches are compressed anew are they equal as decoded: those bytes depend on the compressing library.
+Only where batches are compressed again are they equal as decoded: those bytes depend on the compressing library.
 Apache Kafka fills the topics with its cleaner away, a copy is taken, its cleaner comes and goes; we clean the copy, as if at the same time
-(which the delete horizons tell). Then more is written, tombstones and markers come to their horizon, and both clean again.
+(which the delete horizons show). Then more is written, tombstones and markers come to their horizon, and both clean again.
 """
 
 import shutil
@@ -13,22 +13,24 @@ from typing import Any
 
 import pytest
 
-from ottla.columnar.cleaning import ColumnarLane
-from ottla.core.cleaning.lane import Lane
-from ottla.core.cleaning.plain import PlainLane
+from ottla.columnar.cleaning.backend import CompiledBackend
+from ottla.core.cleaning.backend import CleaningBackend
+from ottla.core.cleaning.reference import ReferenceBackend
+from ottla.core.errors import ErrorCode
 from ottla.core.model import Header, Record
 from ottla.core.records.batch import BatchHeader, decode_batch, encode_batch, split_batches
 from ottla.core.records.compression import Codec
+from ottla.core.wire.api_keys import ApiKey
 from ottla.storage.checkpoints import CLEANER_FILE, decode_offsets
 from ottla.storage.files import OsFiles
-from ottla.storage.partition_log import LogSettings, PartitionLog
-from ottla.testing.cleaning import clean_now
-from ottla.testing.raw_client import RawClient
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.settings import LogSettings
+from ottla.testing.clients.raw_client import RawClient
+from ottla.testing.kit.cleaning import clean_now
+from ottla.testing.kit.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
-PRODUCE, ALTER_CONFIGS = 0, 44
-NOT_LEADER_OR_FOLLOWER = 6
 SEGMENT_BYTES = 1 << 20
 DELETE_RETENTION_MS = 4000
 # Data goes in the first round, its markers get a horizon in the second and go in the third.
@@ -68,14 +70,14 @@ class Cluster:
 
     def records(self, count: int) -> list[Record]:
         """Some with headers, some deleting their key; times go up and down."""
-        now_ms, dice = int(time.time() * 1000), self.random
+        now_ms, rng = int(time.time() * 1000), self.random
         return [
             Record(
                 number,
-                now_ms - dice.randrange(10_000),
-                b"key %d" % dice.randrange(300),
-                None if dice.random() < 0.1 else dice.randbytes(dice.randrange(1200)),
-                (Header("trace", dice.randbytes(3)), Header("none", None)) if dice.random() < 0.3 else (),
+                now_ms - rng.randrange(10_000),
+                b"key %d" % rng.randrange(300),
+                None if rng.random() < 0.1 else rng.randbytes(rng.randrange(1200)),
+                (Header("trace", rng.randbytes(3)), Header("none", None)) if rng.random() < 0.3 else (),
             )
             for number in range(count)
         ]
@@ -91,19 +93,19 @@ class Cluster:
             batch = encode_batch(some, codec=codecs[number % len(codecs)], **producer)  # type: ignore[arg-type]
             partition_data = [{"index": 0, "records": bytes(batch)}]
             answer = self.produce(topic, partition_data)
-            assert answer.responses[0].partition_responses[0].error_code == 0, answer
+            assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE, answer
 
     def produce(self, topic: str, partition_data: list[dict[str, Any]]) -> Any:
         """Asks again while Apache Kafka does not lead a partition yet that it has just made."""
         deadline = time.monotonic() + 10
         while True:
-            answer = self.raw.call(PRODUCE, 9, acks=-1, timeout=5000, topic_data=[{"name": topic, "partition_data": partition_data}])
-            if answer.responses[0].partition_responses[0].error_code != NOT_LEADER_OR_FOLLOWER or time.monotonic() > deadline:
+            answer = self.raw.call(ApiKey.PRODUCE, 9, acks=-1, timeout=5000, topic_data=[{"name": topic, "partition_data": partition_data}])
+            if answer.responses[0].partition_responses[0].error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or time.monotonic() > deadline:
                 return answer
             time.sleep(0.01)
 
     def pay(self, transactions: int) -> None:
-        """Transactions of three producers, some aborted; the first of them is heard of no more in the second half."""
+        """Transactions of three producers, some aborted; the first of them writes nothing in the second half."""
         from confluent_kafka import Producer
 
         producers = []
@@ -124,18 +126,20 @@ class Cluster:
         for topic in TOPICS:
             config = {"name": "cleanup.policy", "config_operation": 0, "value": policy}
             resource = {"resource_type": 2, "resource_name": topic, "configs": [config]}
-            (response,) = self.raw.call(ALTER_CONFIGS, 1, resources=[resource], validate_only=False).responses
-            assert response.error_code == 0, response
+            (response,) = self.raw.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False).responses
+            assert response.error_code == ErrorCode.NONE, response
 
     def clean(self) -> dict[str, int]:
         """Let the cleaner in until it has been everywhere; up to where it cleaned each topic."""
         self.set_policy("compact")
-        deadline = time.monotonic() + 60
-        while (done := self.cleaned()) != {topic: self.active_base(topic) for topic in TOPICS}:
-            assert time.monotonic() < deadline, done
-            time.sleep(0.1)
+        wait_until(
+            lambda: self.cleaned() == {topic: self.active_base(topic) for topic in TOPICS},
+            lambda: f"the cleaner, not {self.cleaned()}",
+            lambda: time.sleep(0.1),
+            seconds=60,
+        )
         self.set_policy("delete")
-        return done
+        return self.cleaned()
 
     def cleaned(self) -> dict[str, int]:
         path = self.kafka.log_dir / CLEANER_FILE
@@ -171,14 +175,14 @@ def time_of_cleaning_ms(before: Path, after: Path) -> int:
     return horizon_ms - DELETE_RETENTION_MS
 
 
-def clean_here(directory: Path, topic: str, checkpoint: int, now_ms: int, lane: Lane) -> int:
+def clean_here(directory: Path, topic: str, checkpoint: int, now_ms: int, backend: CleaningBackend) -> int:
     """Clean the copy of a topic in `directory`; up to where."""
     files = OsFiles(directory)
     log = PartitionLog(files, f"{topic}-0", SETTINGS)
     log.open(now_ms)
     log.flush()
     log.sync_rolled()
-    done = clean_now(files, log, now_ms=now_ms, checkpoint=checkpoint, lane=lane)
+    done = clean_now(files, log, now_ms=now_ms, checkpoint=checkpoint, backend=backend)
     log.close()
     return done.end_offset
 
@@ -193,7 +197,7 @@ def assert_equal(ours: Path, theirs: Path, topic: str, end_offset: int) -> None:
     ours, theirs = ours / f"{topic}-0", theirs / f"{topic}-0"
     as_read = [(header._replace(batch_length=0, crc=0), records) for header, records in batches(theirs)]
     assert [(header._replace(batch_length=0, crc=0), records) for header, records in batches(ours)] == as_read
-    # Compressed anew, bytes depend on the library, and where batches lie depends on the bytes.
+    # Compressed again, bytes depend on the library, and where batches lie depends on the bytes.
     suffixes = (".txnindex",) if topic == "mixed" else (".log", ".index", ".timeindex", ".txnindex")
     expected = files_of(theirs, suffixes, end_offset)
     found = files_of(ours, suffixes, end_offset)
@@ -226,10 +230,10 @@ def test_the_cleaner_leaves_the_files_that_apache_kafkas_leaves(reference: Any, 
             now_ms = time_of_cleaning_ms(before / f"{topic}-0", theirs / f"{topic}-0")
             cleaned_ms = max(cleaned_ms, now_ms)
             assert len(batches(theirs / f"{topic}-0")) < len(batches(before / f"{topic}-0"))
-            for lane in (PlainLane(), ColumnarLane()):
-                ours = tmp_path / f"{type(lane).__name__}-{number}"
+            for backend in (ReferenceBackend(), CompiledBackend()):
+                ours = tmp_path / f"{type(backend).__name__}-{number}"
                 shutil.copytree(before / f"{topic}-0", ours / f"{topic}-0")
-                assert clean_here(ours, topic, checkpoints[topic], now_ms, lane) == ends[topic]
+                assert clean_here(ours, topic, checkpoints[topic], now_ms, backend) == ends[topic]
                 assert_equal(ours, theirs, topic, ends[topic])
         checkpoints = ends
     assert_all_was_met(tmp_path)

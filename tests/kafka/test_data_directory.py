@@ -7,24 +7,26 @@ of groups.
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from ottla.core.errors import ErrorCode
 from ottla.core.records.batch import split_batches
-from ottla.testing.ottla_process import OttlaProcess
-from ottla.testing.raw_client import RawClient
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_client import RawClient
+from ottla.testing.clients.topics import create_topic
+from ottla.testing.kit.waiting import wait_until
+from ottla.testing.processes.ottla_process import OttlaProcess
 
 pytestmark = pytest.mark.kafka
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 GROUPS = ("readers", "modern", "payers")
-OFFSET_FETCH, INIT_PRODUCER_ID, ALTER_CONFIGS, CREATE_TOPICS, DESCRIBE_CONFIGS = 9, 22, 44, 19, 32
 COORDINATOR_NOT_YET = (14, 15, 16)
-# The catalogue must be read from a snapshot, and the compacted topic must have been compacted.
+# The cluster metadata must be read from a snapshot, and the compacted topic must have been compacted.
 KAFKA_CONFIG = {
     "metadata.log.max.record.bytes.between.snapshots": "2000",
     "log.cleaner.backoff.ms": "200",
@@ -82,22 +84,25 @@ def look(servers: str) -> Seen:
 def committed(servers: str, group: str) -> dict[tuple[str, int], int]:
     """All of the group's offsets, once its coordinator has loaded."""
     with RawClient(servers) as raw:
-        answer = patiently(lambda: raw.call(OFFSET_FETCH, 7, group_id=group, topics=None, require_stable=False))
+        answer = patiently(lambda: raw.call(ApiKey.OFFSET_FETCH, 7, group_id=group, topics=None, require_stable=False))
     return {(topic.name, each.partition_index): each.committed_offset for topic in answer.topics for each in topic.partitions}
 
 
 def patiently(ask: Callable[[], Any]) -> Any:
     """The answer, once it is neither that a coordinator is not there yet nor that it loads: Apache Kafka takes a while after a start."""
-    deadline = time.monotonic() + 30
-    while (answer := ask()).error_code in COORDINATOR_NOT_YET:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert answer.error_code == 0, answer
-    return answer
+    answers: list[Any] = []
+
+    def is_there() -> bool:
+        answers.append(ask())
+        return answers[-1].error_code not in COORDINATOR_NOT_YET
+
+    wait_until(is_there, "a coordinator", seconds=30)
+    assert answers[-1].error_code == ErrorCode.NONE, answers[-1]
+    return answers[-1]
 
 
 def read_all(servers: str, partitions: list[tuple[str, int]], level: str) -> dict[tuple[str, int], list[Any]]:
-    """Each partition's records that this isolation level shows, from the first to where a consumer is told that it ends."""
+    """Each partition's records that this isolation level shows, from the first to the end that a consumer sees."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
     found: dict[tuple[str, int], list[Any]] = {each: [] for each in partitions}
@@ -167,7 +172,7 @@ def pay(servers: str, transactional_id: str, *, commit: bool) -> Any:
 
 
 def leave_open(servers: str) -> Any:
-    """A transaction that nobody ends; keep what is given, or it is ended after all."""
+    """A transaction that stays open; keep the returned value, or it is ended."""
     from confluent_kafka import Producer
 
     producer = Producer(client(servers, transactional_id="hanging"))
@@ -224,7 +229,7 @@ def change_topics(servers: str) -> None:
 
 def new_producer_id(servers: str) -> int:
     with RawClient(servers) as raw:
-        answer = patiently(lambda: raw.call(INIT_PRODUCER_ID, 1, transactional_id=None, transaction_timeout=60_000))
+        answer = patiently(lambda: raw.call(ApiKey.INIT_PRODUCER_ID, 1, transactional_id=None, transaction_timeout=60_000))
     return int(answer.producer_id)
 
 
@@ -239,7 +244,7 @@ def run_tool(reference: Any) -> Callable[..., str]:
     """`run_tool("org.apache...", ...)` runs a class of Apache Kafka and gives what it printed."""
 
     def run(*arguments: str) -> str:
-        command = reference.java_command("-Xmx256m", "-XX:TieredStopAtLevel=1", *arguments)
+        command = reference.java_command("-Xmx256m", *arguments)
         ran = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False)
         assert ran.returncode == 0, ran.stdout + ran.stderr
         return ran.stdout
@@ -268,15 +273,8 @@ def set_broker_configs(servers: str) -> None:
         for name, value in (("", "7654321"), ("1", "8765432")):
             config = {"name": "message.max.bytes", "config_operation": 0, "value": value}
             resource = {"resource_type": 4, "resource_name": name, "configs": [config]}
-            (response,) = raw.call(ALTER_CONFIGS, 1, resources=[resource], validate_only=False).responses
-            assert response.error_code == 0, response
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
+            (response,) = raw.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False).responses
+            assert response.error_code == ErrorCode.NONE, response
 
 
 def assert_same(now: Seen, seen: Seen) -> None:
@@ -320,8 +318,8 @@ def test_what_apache_kafka_wrote_opens_here(reference: Any, tmp_path: Path, run_
     commit_offsets(servers, "readers", 77, 5)
     commit_offsets(servers, "modern", 7, 50, group_protocol="consumer")  # KIP-848
     compacted = [("compacted", 0)]
-    wait_until(lambda: len(read_all(servers, compacted, "read_committed")["compacted", 0]) < 500, "the cleaner's first round")
-    wait_until(lambda: len(list(kafka.log_dir.glob("__cluster_metadata-0/*.checkpoint"))) > 1, "a snapshot of the metadata")
+    wait_until(lambda: len(read_all(servers, compacted, "read_committed")["compacted", 0]) < 500, "the cleaner's first round", seconds=30)
+    wait_until(lambda: len(list(kafka.log_dir.glob("__cluster_metadata-0/*.checkpoint"))) > 1, "a snapshot of the metadata", seconds=30)
     seen = look(servers)
     assert len(seen.records["read_committed"]["paid", 0]) < len(seen.records["read_uncommitted"]["paid", 0])
     assert seen.committed["payers"] == {("codecs", 0): 11}
@@ -380,9 +378,9 @@ def test_what_we_wrote_opens_in_apache_kafka_and_here_again(reference: Any, tmp_
     assert_same(look(kafka.bootstrap_servers), seen)
     assert resume(kafka.bootstrap_servers, "readers") == {(1, 250), (2, 220)}
     assert complaints(kafka.log_path) == []
-    catalogue = dump(run_tool, ours.data_dir, "--cluster-metadata-decoder", topics=("__cluster_metadata",))
-    assert "Could not decode" not in catalogue
-    assert catalogue.count('"type":"TOPIC_RECORD"') == 9  # five and one that was deleted, two internal ones, one of Kafka's
+    cluster_metadata = dump(run_tool, ours.data_dir, "--cluster-metadata-decoder", topics=("__cluster_metadata",))
+    assert "Could not decode" not in cluster_metadata
+    assert cluster_metadata.count('"type":"TOPIC_RECORD"') == 9  # five and one that was deleted, two internal ones, one of Kafka's
 
 
 SPELLINGS = {
@@ -401,21 +399,18 @@ def settings_in_force(servers: str) -> dict[str, str]:
 
     def is_there() -> bool:
         with RawClient(servers) as raw:
-            (described,) = raw.call(DESCRIBE_CONFIGS, 4, resources=[asked]).results
+            (described,) = raw.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=[asked]).results
         found.update((each.name, each.value) for each in described.configs)
         return bool(found)
 
-    wait_until(is_there, "the topic")
+    wait_until(is_there, "the topic", seconds=30)
     return found
 
 
 def test_settings_that_are_taken_here_are_read_alike_by_apache_kafka(reference: Any, tmp_path: Path) -> None:
     directory = tmp_path / "ottla"
     with OttlaProcess(directory, config=OUR_CONFIG) as broker, RawClient(broker.bootstrap_servers) as raw:
-        configs = [{"name": name, "value": value} for name, value in SPELLINGS.items()]
-        topic = {"name": "spelt", "num_partitions": 1, "replication_factor": 1, "configs": configs}
-        (made,) = raw.call(CREATE_TOPICS, 7, timeout=5000, topics=[topic]).topics
-        assert made.error_code == 0, made
+        create_topic(raw, "spelt", **SPELLINGS)
         ours = settings_in_force(broker.bootstrap_servers)
     kafka = reference.own({}, log_dir=directory)
     assert settings_in_force(kafka.bootstrap_servers) == ours

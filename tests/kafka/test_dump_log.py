@@ -16,7 +16,7 @@ from ottla.cli.main import main
 from ottla.core.model import Header, Record
 from ottla.core.records.batch import encode_batch
 from ottla.core.records.compression import Codec
-from ottla.testing.ottla_process import OttlaProcess
+from ottla.testing.processes.ottla_process import OttlaProcess
 
 pytestmark = pytest.mark.kafka
 
@@ -162,7 +162,7 @@ def logs(data: Path, partitions: str) -> list[Path]:
     return [path for path in sorted(data.glob(f"{partitions}/*.log")) if path.stat().st_size]
 
 
-def test_s2_1_batches_and_records_of_apache_kafka(their_data: Mapping[str, Path], same_lines: Compare) -> None:
+def test_batches_and_records_of_apache_kafka(their_data: Mapping[str, Path], same_lines: Compare) -> None:
     files = [path for pattern in ("flights-0", "logtime-0", "payments-0") for path in logs(their_data["stopped"], pattern)]
     assert len(files) >= 4
     files += [*(their_data["stopped"] / "__cluster_metadata-0").glob("*.checkpoint"), their_data["stopped"] / "bootstrap.checkpoint"]
@@ -176,7 +176,7 @@ def test_s2_1_batches_and_records_of_apache_kafka(their_data: Mapping[str, Path]
     same_lines("--print-data-log", "--max-bytes", "5000", files=files)
 
 
-def test_s2_1_indexes_and_snapshots_of_apache_kafka(their_data: Mapping[str, Path], same_lines: Compare) -> None:
+def test_indexes_and_snapshots_of_apache_kafka(their_data: Mapping[str, Path], same_lines: Compare) -> None:
     data = their_data["stopped"]
     files = [path for suffix in ("index", "timeindex", "txnindex", "snapshot") for path in sorted(data.glob(f"[flp]*-0/*.{suffix}"))]
     assert len(files) > 8
@@ -189,7 +189,7 @@ def test_s2_1_indexes_and_snapshots_of_apache_kafka(their_data: Mapping[str, Pat
     assert same_lines("--index-sanity-check", files=indexes).exit_code == 0
 
 
-def test_s2_1_the_offsets_topic_of_apache_kafka(their_data: Mapping[str, Path], same_lines: Compare) -> None:
+def test_the_offsets_topic_of_apache_kafka(their_data: Mapping[str, Path], same_lines: Compare) -> None:
     printed = same_lines("--offsets-decoder", files=logs(their_data["stopped"], "__consumer_offsets-*"))
     assert printed.exit_code == 0
     for record_type in (1, 2, 3, 5, 6, 7, 8, 16):
@@ -214,7 +214,7 @@ def test_a_whole_data_directory_of_apache_kafka_is_sound(their_data: Mapping[str
     assert printed.stdout.count(" topic_id: ") > 50
 
 
-def test_s2_1_everything_that_our_broker_wrote(our_data: Path, same_lines: Compare) -> None:
+def test_everything_that_our_broker_wrote(our_data: Path, same_lines: Compare) -> None:
     files = [path for pattern in ("flights-0", "logtime-0") for path in logs(our_data, pattern)]
     assert len(files) >= 3
     same_lines("--print-data-log", files=files)

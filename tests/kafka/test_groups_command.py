@@ -20,11 +20,13 @@ from click.testing import CliRunner
 
 from ottla.broker import Broker
 from ottla.cli.main import main
-from ottla.consumer.admin.client import AdminClient
-from ottla.consumer.admin.values import DescribedGroup
+from ottla.client.admin.client import AdminClient
+from ottla.client.admin.values import DescribedGroup
+from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
-from ottla.testing.apache_kafka import QUICK_JVM_OPTIONS
-from ottla.testing.raw_client import RawClient
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_client import RawClient
+from ottla.testing.kit.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -36,7 +38,6 @@ Configuration:
   Loggers: {Root: {level: WARN, AppenderRef: {ref: console}}}
 """
 TOPICS = {"one": 1, "many": 3, "other": 2, "doomed": 1, "bare": 1}
-JOIN_GROUP, SYNC_GROUP = 11, 14
 FIRST_MS = 1_600_000_000_000
 PREFIXES = {"theirs": "t", "ours": "o"}
 
@@ -239,13 +240,6 @@ class Members:
             list(pool.map(lambda consumer: consumer.close(), self._consumers))
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, f"waited for: {what}"
-        time.sleep(0.01)
-
-
 def make_topics(servers: str, prefix: str) -> None:
     from confluent_kafka import Producer
     from confluent_kafka import TopicPartition as Place
@@ -280,7 +274,7 @@ def make_groups(members: Members, prefix: str) -> None:
     members.join(name("idle"), [name("one")], "reader-2")
     leaving = members.join(name("empty"), [name("many"), name("other")], "reader")
     nothing = members.join(name("nothing"), [name("one")], "reader")
-    until(lambda: len(leaving.assignment()) == 5 and len(nothing.assignment()) == 1, "members that will leave")
+    wait_until(lambda: len(leaving.assignment()) == 5 and len(nothing.assignment()) == 1, "members that will leave", seconds=20)
     committed = [("many", 0, 3), ("many", 1, 20), ("many", 2, 10), ("other", 1, 4)]
     leaving.commit(offsets=[Place(name(topic), number, offset) for topic, number, offset in committed], asynchronous=False)
     members.leave(leaving)
@@ -294,15 +288,15 @@ def make_groups(members: Members, prefix: str) -> None:
             admin.commit(name(group), plan)
         admin.delete_groups([name("dead")])
         confluent.delete_topics([name("doomed")])[name("doomed")].result(10)
-        until(lambda: not admin.committed([name("onlygone")])[name("onlygone")], "offsets of a deleted topic to go")
-        until(lambda: (len(first.assignment()), len(second.assignment())) == (3, 1), "the stable group")
+        wait_until(lambda: not admin.committed([name("onlygone")])[name("onlygone")], "offsets of a deleted topic to go", seconds=20)
+        wait_until(lambda: (len(first.assignment()), len(second.assignment())) == (3, 1), "the stable group", seconds=20)
         sizes = {name("stable"): 2, name("static"): 1, name("idle"): 2}
 
         def are_stable() -> bool:
             found = [each for each in admin.describe_groups(sizes).values() if isinstance(each, DescribedGroup) and each.state == "Stable"]
             return {each.group_id: len(each.members) for each in found} == sizes
 
-        until(are_stable, "stable groups")
+        wait_until(are_stable, "stable groups", seconds=20)
     for consumer in (first, second):
         places = [Place(each.topic, each.partition, 7 + each.partition) for each in consumer.assignment() if each.partition != 1]
         consumer.commit(offsets=places, asynchronous=False)
@@ -313,10 +307,10 @@ def make_connect_group(servers: str, group: str) -> None:
     with RawClient(servers) as client:
         protocols = [{"name": "sessioned", "metadata": b"x"}]
         asked = {"group_id": group, "session_timeout": 300_000, "rebalance_timeout": 300_000, "member_id": "", "protocol_type": "connect"}
-        joined = client.call(JOIN_GROUP, 3, **asked, protocols=protocols)
+        joined = client.call(ApiKey.JOIN_GROUP, 3, **asked, protocols=protocols)
         plan = [{"member_id": joined.member_id, "assignment": b"y"}]
         place = {"group_id": group, "generation_id": joined.generation_id, "member_id": joined.member_id}
-        assert client.call(SYNC_GROUP, 2, **place, assignments=plan).error_code == 0
+        assert client.call(ApiKey.SYNC_GROUP, 2, **place, assignments=plan).error_code == ErrorCode.NONE
 
 
 def make_modern(members: Members, prefix: str) -> None:
@@ -324,7 +318,7 @@ def make_modern(members: Members, prefix: str) -> None:
     from confluent_kafka import TopicPartition as Place
 
     member = members.join(f"{prefix}-modern", [f"{prefix}-many"], "reader", group_protocol="consumer")
-    until(lambda: len(member.assignment()) == 3, "the modern group")
+    wait_until(lambda: len(member.assignment()) == 3, "the modern group", seconds=20)
     member.commit(offsets=[Place(f"{prefix}-many", 0, 7)], asynchronous=False)
 
 
@@ -348,7 +342,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory, prefixes: Mapping[str, str])
 def prepared(reference: Any, prefixes: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
     """Both brokers' addresses, with two equal sets of topics and groups on each.
 
-    They are nobody else's: Kafka's tool gives up on all groups where one of them has an assignment that it cannot read.
+    They are this test's own: Kafka's tool gives up on all groups where one of them has an assignment that it cannot read.
     """
     ours = Broker().start()
     servers = {"apache-kafka": reference.own({}).bootstrap_servers, "ottla": ours.bootstrap_servers}
@@ -400,7 +394,7 @@ def their_tools(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """Apache Kafka's tool, one for each broker, so that they can work at the same time."""
     log4j = tmp_path_factory.mktemp("tool") / "log4j2.yaml"
     log4j.write_text(LOG4J)
-    options = [*QUICK_JVM_OPTIONS, f"-Dlog4j2.configurationFile={log4j}", "-Duser.timezone=UTC"]
+    options = [f"-Dlog4j2.configurationFile={log4j}", "-Duser.timezone=UTC"]
     tools = {kind: TheirTool(reference.java_command(*options, str(JAVA_PROGRAM))) for kind in ("apache-kafka", "ottla")}
     yield tools
     for tool in tools.values():

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ottla.broker import Broker
-from ottla.broker.fetch_sessions import NO_SESSION, FetchSessions
+from ottla.broker.fetch.fetch_sessions import FetchSessions
+from ottla.broker.protocol.fetch_partition import NO_SESSION
 
 pytestmark = pytest.mark.kafka
 
@@ -50,17 +51,18 @@ def test_the_console_consumer_reads_all_in_a_session(
     broker: Broker, run_tool: Callable[..., str], isolation_level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert broker._task is not None
-    made: list[int] = []
-    really_make = FetchSessions.make
-    monkeypatch.setattr(FetchSessions, "make", lambda *asked: made.append(really_make(*asked)) or made[-1])
+    created: list[int] = []
+    create = FetchSessions.create
+    monkeypatch.setattr(FetchSessions, "create", lambda *asked: created.append(create(*asked)) or created[-1])
     printed = run_tool(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
-        *("--bootstrap-server", broker.bootstrap_servers, "--topic", "t", "--from-beginning", "--timeout-ms", "5000"),
+        *("--bootstrap-server", broker.bootstrap_servers, "--topic", "t", "--from-beginning", "--timeout-ms", "30000"),
+        *("--max-messages", str(RECORDS)),
         *("--isolation-level", isolation_level, "--command-property", "max.partition.fetch.bytes=5000"),
     )
     assert sorted(int(line.split()[0]) for line in printed.splitlines() if line.endswith("x")) == list(range(RECORDS))
-    assert any(session_id != NO_SESSION for session_id in made)
-    assert len(broker._task.cluster.nodes[1].fetch_sessions) == 0, "its last request ends its session"
+    assert any(session_id != NO_SESSION for session_id in created)
+    assert len(broker._task.cluster.fetch_sessions[1]) == 0, "its last request ends its session"
 
 
 def test_log_dirs_are_described(broker: Broker, run_tool: Callable[..., str]) -> None:

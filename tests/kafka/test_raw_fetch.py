@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from ottla.core.errors import ErrorCode
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
+from ottla.core.wire.api_keys import ApiKey
 
-PRODUCE, FETCH, METADATA, DELETE_TOPICS, DELETE_RECORDS = 0, 1, 3, 20, 21
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 UNKNOWN_ID = uuid.UUID(int=12345)
 
@@ -21,8 +22,8 @@ def write(talk: Any, topic: str, partition: int, *sizes: int) -> None:
     for size in sizes:
         batch = encode_batch([Record(0, 1_000_000, None, b"x" * size)])
         partition_data = [{"index": partition, "records": bytes(batch)}]
-        answer = talk.quietly(PRODUCE, 9, acks=-1, timeout=5000, topic_data=[{"name": topic, "partition_data": partition_data}])
-        assert answer.responses[0].partition_responses[0].error_code == 0, answer
+        answer = talk.quietly(ApiKey.PRODUCE, 9, acks=-1, timeout=5000, topic_data=[{"name": topic, "partition_data": partition_data}])
+        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE, answer
 
 
 class Session:
@@ -48,7 +49,7 @@ class Session:
             "topics": [named | {"partitions": parts}] if parts else [],
             "forgotten_topics_data": [named | {"partitions": list(forgotten)}] if forgotten else [],
         }
-        answer = self.talk.ask(FETCH, **(base | values))
+        answer = self.talk.ask(ApiKey.FETCH, **(base | values))
         order = [(part.partition_index, bool(part.records)) for topic in answer.responses for part in topic.partitions]
         self.talk.answers.append((len(answer.responses), order))
         if getattr(answer, "error_code", 0) == 0:
@@ -81,7 +82,7 @@ def test_a_session_names_what_is_new(same_answers: Any, version: int) -> None:
         session.ask({0: 2, 1: 2}, isolation_level=1)
         session.ask(isolation_level=1)
         records = [{"partition_index": 0, "offset": 1}, {"partition_index": 1, "offset": -1}]
-        talk.quietly(DELETE_RECORDS, 1, timeout=5000, topics=[{"name": topic, "partitions": records}])
+        talk.quietly(ApiKey.DELETE_RECORDS, 1, timeout=5000, topics=[{"name": topic, "partitions": records}])
         session.ask()
         session.ask()
         session.ask({0: 0})
@@ -174,9 +175,12 @@ def test_topics_that_go_and_come_again(same_answers: Any, version: int) -> None:
         session = Session(talk, topic, talk.make_topic(topic))
         talk.make_topic(other)
         session.ask({0: 0})
-        talk.quietly(DELETE_TOPICS, 5, timeout=5000, topic_names=[topic])
+        talk.quietly(ApiKey.DELETE_TOPICS, 5, timeout=5000, topic_names=[topic])
         asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
-        talk.until(lambda: talk.quietly(METADATA, 12, **asked).topics[0].error_code == 3, "the topic to be gone")
+        talk.until(
+            lambda: talk.quietly(ApiKey.METADATA, 12, **asked).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "the topic to be gone",
+        )
         session.ask()
         session.ask()
         talk.make_topic(topic)
@@ -196,7 +200,7 @@ def test_names_and_ids_do_not_mix(same_answers: Any, version: int) -> None:
         session.ask({0: 0})
         other_kind = 12 if version >= FIRST_VERSION_WITH_TOPIC_IDS else FIRST_VERSION_WITH_TOPIC_IDS
         values = {"max_wait": 0, "max_bytes": 1000, "replica_id": -1, "session_id": session.session_id, "session_epoch": session.epoch}
-        talk.ask(FETCH, other_kind, topics=[], **values)
+        talk.ask(ApiKey.FETCH, other_kind, topics=[], **values)
         session.ask()
 
     same_answers(conversation, version)
@@ -214,7 +218,7 @@ def test_the_epoch_of_the_last_record(same_answers: Any, version: int) -> None:
                 session.ask({0: offset}, part={"last_fetched_epoch": epoch}, session_epoch=-1, session_id=0)
         session.ask({1: 0}, part={"last_fetched_epoch": 0}, session_epoch=-1, session_id=0)
         records = [{"partition_index": 0, "offset": 2}]
-        talk.quietly(DELETE_RECORDS, 1, timeout=5000, topics=[{"name": topic, "partitions": records}])
+        talk.quietly(ApiKey.DELETE_RECORDS, 1, timeout=5000, topics=[{"name": topic, "partitions": records}])
         session.ask({0: 1}, part={"last_fetched_epoch": 0}, session_epoch=-1, session_id=0)
         session.ask({0: 2}, part={"last_fetched_epoch": 0}, session_epoch=-1, session_id=0)
 

@@ -6,8 +6,8 @@ import pytest
 
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
+from ottla.core.wire.api_keys import ApiKey
 
-LIST_OFFSETS, FIND_COORDINATOR, DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH, DESCRIBE_LOG_DIRS = 2, 10, 21, 23, 35
 EARLIEST, LATEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -2, -1, -3, -4, -5, -6
 
 pytestmark = pytest.mark.kafka
@@ -28,9 +28,9 @@ def test_delete_records(same_answers: Any, version: int) -> None:
 
         def delete(*asked: tuple[int, int], name: str = topic) -> None:
             parts = [{"partition_index": number, "offset": offset} for number, offset in asked]
-            talk.ask(DELETE_RECORDS, topics=[{"name": name, "partitions": parts}], timeout=5000)
+            talk.ask(ApiKey.DELETE_RECORDS, topics=[{"name": name, "partitions": parts}], timeout=5000)
             ends = [{"partition_index": 0, "timestamp": EARLIEST}]
-            talk.ask(LIST_OFFSETS, 5, replica_id=-1, topics=[{"name": topic, "partitions": ends}])
+            talk.ask(ApiKey.LIST_OFFSETS, 5, replica_id=-1, topics=[{"name": topic, "partitions": ends}])
 
         delete((0, 0))
         delete((0, 3))
@@ -45,7 +45,7 @@ def test_delete_records(same_answers: Any, version: int) -> None:
         delete((0, 0), name=both)
         delete((0, -1))
         delete()
-        talk.ask(DELETE_RECORDS, topics=[], timeout=5000)
+        talk.ask(ApiKey.DELETE_RECORDS, topics=[], timeout=5000)
 
     same_answers(conversation, version)
 
@@ -55,7 +55,7 @@ def test_internal_topics_keep_their_records(same_answers: Any, version: int) -> 
     def conversation(talk: Any) -> None:
         talk.wait_for_coordinator(talk.name("group"))
         asked = [{"partition_index": 0, "offset": 0}]
-        talk.ask(DELETE_RECORDS, topics=[{"name": "__consumer_offsets", "partitions": asked}], timeout=5000)
+        talk.ask(ApiKey.DELETE_RECORDS, topics=[{"name": "__consumer_offsets", "partitions": asked}], timeout=5000)
 
     same_answers(conversation, version)
 
@@ -69,19 +69,19 @@ def test_offset_for_leader_epoch(same_answers: Any, version: int) -> None:
 
         def ask(epoch: int, partition: int = 0, name: str = topic, present: int = -1) -> None:
             asked = {"partition": partition, "leader_epoch": epoch, "current_leader_epoch": present}
-            talk.ask(OFFSET_FOR_LEADER_EPOCH, replica_id=-1, topics=[{"topic": name, "partitions": [asked]}])
+            talk.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, replica_id=-1, topics=[{"topic": name, "partitions": [asked]}])
 
         for epoch in (0, 1, 7, -1, -2):
             ask(epoch)
             ask(epoch, 1)
         ask(0, present=0)
         ask(0, present=1)
-        ask(0, 9)
+        ask(ApiKey.PRODUCE, 9)
         ask(0, name=talk.name("nowhere"))
         records = [{"partition_index": 0, "offset": 2}]
-        talk.quietly(DELETE_RECORDS, 1, timeout=5000, topics=[{"name": topic, "partitions": records}])
+        talk.quietly(ApiKey.DELETE_RECORDS, 1, timeout=5000, topics=[{"name": topic, "partitions": records}])
         ask(0)
-        talk.ask(OFFSET_FOR_LEADER_EPOCH, replica_id=-1, topics=[])
+        talk.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, replica_id=-1, topics=[])
 
     same_answers(conversation, version)
 
@@ -95,7 +95,7 @@ def test_describe_log_dirs(same_answers: Any, version: int) -> None:
         talk.fill(topic, batch(b"a" * 1000, b"b"), batch(b"c"))
 
         def describe(topics: Any) -> Any:
-            answer = talk.quietly(DESCRIBE_LOG_DIRS, version, topics=topics)
+            answer = talk.quietly(ApiKey.DESCRIBE_LOG_DIRS, version, topics=topics)
             (result,) = answer.results
             parts = [
                 (found.name, part.partition_index, part.partition_size, part.offset_lag, part.is_future_key)
@@ -121,7 +121,7 @@ def test_list_offsets_after_records_were_deleted(same_answers: Any, version: int
         for first_ms in (1_000_000, 2_000_000, 9_000_000, 3_000_000):
             talk.fill(topic, batch(b"a", b"b", first_ms=first_ms))
         records = [{"partition_index": 0, "offset": 3}]
-        talk.quietly(DELETE_RECORDS, 1, timeout=5000, topics=[{"name": topic, "partitions": records}])
+        talk.quietly(ApiKey.DELETE_RECORDS, 1, timeout=5000, topics=[{"name": topic, "partitions": records}])
 
         def ask(*timestamps: int, numbers: tuple[int, ...] = (0,), isolation_level: int = 0, **values: Any) -> None:
             asked = [
@@ -130,7 +130,7 @@ def test_list_offsets_after_records_were_deleted(same_answers: Any, version: int
                 for number in numbers
             ]
             topics = [{"name": topic, "partitions": asked}]
-            talk.ask(LIST_OFFSETS, replica_id=-1, isolation_level=isolation_level, topics=topics)
+            talk.ask(ApiKey.LIST_OFFSETS, replica_id=-1, isolation_level=isolation_level, topics=topics)
 
         for timestamp in (EARLIEST, LATEST, 2_000_001, 9_000_000, 9_000_002):
             for level in (0, 1):

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from ottla.core.errors import ErrorCode
 from ottla.core.model import Header, Record
 from ottla.core.records.batch import encode_batch
 from ottla.core.records.compression import GZIP, LZ4, SNAPPY, ZSTD
-from ottla.testing.raw_client import Disconnected, RawClient
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_client import Disconnected, RawClient
 
-PRODUCE, FETCH, LIST_OFFSETS, INIT_PRODUCER_ID = 0, 1, 2, 22
 UNKNOWN_ID = uuid.UUID(int=12345)
 EARLIEST, LATEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -2, -1, -3, -4, -5
 NOW_MS = int(time.time() * 1000)
@@ -34,7 +35,7 @@ class Writer:
 
     def send(self, data: bytes, *, partition: int = 0, acks: int = -1, naming: Any = None) -> Any:
         topic_data = [(naming or self.naming) | {"partition_data": [{"index": partition, "records": bytes(data)}]}]
-        return self.talk.ask(PRODUCE, acks=acks, timeout=5000, topic_data=topic_data)
+        return self.talk.ask(ApiKey.PRODUCE, acks=acks, timeout=5000, topic_data=topic_data)
 
 
 @pytest.mark.parametrize("version", range(3, 14))
@@ -72,7 +73,7 @@ def test_produce_of_old_is_advertised_and_refused(both: Any, version: int) -> No
     answers = []
     for bootstrap_servers in both.values():
         with RawClient(bootstrap_servers) as client:
-            client.send_frame(struct.pack(">hhihhii", PRODUCE, version, 7, -1, 1, 1000, 0))
+            client.send_frame(struct.pack(">hhihhii", ApiKey.PRODUCE, version, 7, -1, 1, 1000, 0))
             try:
                 answers.append(client.receive_frame())
             except Disconnected:
@@ -87,9 +88,9 @@ def test_idempotent_produce(same_answers: Any, version: int) -> None:
         writer = Writer(talk, topic, talk.make_topic(topic))
 
         def producer_ids() -> Any:
-            return talk.quietly(INIT_PRODUCER_ID, 4, producer_id=-1, producer_epoch=-1)
+            return talk.quietly(ApiKey.INIT_PRODUCER_ID, 4, producer_id=-1, producer_epoch=-1)
 
-        talk.until(lambda: producer_ids().error_code == 0, "producer ids")
+        talk.until(lambda: producer_ids().error_code == ErrorCode.NONE, "producer ids")
         producer_id = producer_ids().producer_id
 
         def send(sequence: int, *values: bytes, epoch: int = 0) -> None:
@@ -113,11 +114,13 @@ def test_idempotent_produce(same_answers: Any, version: int) -> None:
 @pytest.mark.parametrize("version", range(6))
 def test_init_producer_id(same_answers: Any, version: int) -> None:
     def conversation(talk: Any) -> None:
-        talk.until(lambda: talk.quietly(INIT_PRODUCER_ID, 4, producer_id=-1, producer_epoch=-1).error_code == 0, "producer ids")
-        talk.ask(INIT_PRODUCER_ID, transactional_id=None, transaction_timeout=60_000, producer_id=-1, producer_epoch=-1)
-        talk.ask(INIT_PRODUCER_ID, transactional_id="", transaction_timeout=60_000, producer_id=-1, producer_epoch=-1)
+        talk.until(
+            lambda: talk.quietly(ApiKey.INIT_PRODUCER_ID, 4, producer_id=-1, producer_epoch=-1).error_code == ErrorCode.NONE, "producer ids"
+        )
+        talk.ask(ApiKey.INIT_PRODUCER_ID, transactional_id=None, transaction_timeout=60_000, producer_id=-1, producer_epoch=-1)
+        talk.ask(ApiKey.INIT_PRODUCER_ID, transactional_id="", transaction_timeout=60_000, producer_id=-1, producer_epoch=-1)
         if version >= 3:
-            talk.ask(INIT_PRODUCER_ID, transactional_id=None, transaction_timeout=60_000, producer_id=5, producer_epoch=-1)
+            talk.ask(ApiKey.INIT_PRODUCER_ID, transactional_id=None, transaction_timeout=60_000, producer_id=5, producer_epoch=-1)
 
     same_answers(conversation, version)
 
@@ -134,7 +137,7 @@ def test_fetch(same_answers: Any, version: int) -> None:
             asked = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": limit, "current_leader_epoch": -1}
             base = {"max_wait": 0, "min_bytes": 1, "max_bytes": 1_000_000, "replica_id": -1, "session_epoch": -1}
             topics = [{"topic": name, "topic_id": topic_id, "partitions": [asked]}]
-            talk.ask(FETCH, topics=topics, **(base | values))
+            talk.ask(ApiKey.FETCH, topics=topics, **(base | values))
 
         fetch(0)
         fetch(1)
@@ -149,13 +152,13 @@ def test_fetch(same_answers: Any, version: int) -> None:
         fetch(0, name=talk.name("nowhere"), topic_id=UNKNOWN_ID)
         fetch(0, isolation_level=1)
         fetch(5, max_wait=50, min_bytes=1_000)
-        talk.ask(FETCH, topics=[], max_wait=0, min_bytes=1, max_bytes=1_000, replica_id=-1, session_epoch=-1)
+        talk.ask(ApiKey.FETCH, topics=[], max_wait=0, min_bytes=1, max_bytes=1_000, replica_id=-1, session_epoch=-1)
         if version >= 7:
             fetch(0, session_id=12345, session_epoch=7)
         if version >= 9:
             epoch = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000_000, "current_leader_epoch": 9}
             topics = [{"topic": topic, "topic_id": topic_id, "partitions": [epoch]}]
-            talk.ask(FETCH, topics=topics, max_wait=0, min_bytes=1, max_bytes=1_000_000, replica_id=-1, session_epoch=-1)
+            talk.ask(ApiKey.FETCH, topics=topics, max_wait=0, min_bytes=1, max_bytes=1_000_000, replica_id=-1, session_epoch=-1)
 
     same_answers(conversation, version)
 
@@ -170,7 +173,7 @@ def test_list_offsets(same_answers: Any, version: int) -> None:
 
         def ask(timestamp: int, partition: int = 0, name: str = topic, **values: Any) -> None:
             asked = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": -1}
-            talk.ask(LIST_OFFSETS, replica_id=-1, topics=[{"name": name, "partitions": [asked | values]}])
+            talk.ask(ApiKey.LIST_OFFSETS, replica_id=-1, topics=[{"name": name, "partitions": [asked | values]}])
 
         for timestamp in (EARLIEST, LATEST, 0, 1_000_001, 1_000_002, 2_500_000, 4_000_000, 5_000_001, 5_000_002):
             ask(timestamp)
@@ -181,6 +184,6 @@ def test_list_offsets(same_answers: Any, version: int) -> None:
         ask(LATEST, 9)
         ask(LATEST, 0, talk.name("nowhere"))
         ask(LATEST, 0, topic, current_leader_epoch=9)
-        talk.ask(LIST_OFFSETS, replica_id=-1, topics=[])
+        talk.ask(ApiKey.LIST_OFFSETS, replica_id=-1, topics=[])
 
     same_answers(conversation, version)

@@ -1,10 +1,9 @@
 """Transactions as Apache Kafka wrote them, read from both brokers: committed, aborted and still open, in every version.
 
-The bytes of its log are appended to ours as they are: what a reader is told about them must be the same.
+The bytes of its log are appended to ours as they are: what a reader gets with them must be the same.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -12,9 +11,11 @@ import pytest
 
 from ottla.broker import Broker
 from ottla.core.records.batch import split_batches
-from ottla.testing.raw_client import RawClient
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_client import RawClient
+from ottla.testing.clients.topics import create_topic
+from ottla.testing.kit.waiting import wait_until
 
-CREATE_TOPICS, FETCH, LIST_OFFSETS = 19, 1, 2
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 COMMITTED_RECORDS = 2 + 2 + 1 + 2
 """Below the open transaction: of no transaction, or of one that was committed."""
@@ -87,7 +88,9 @@ def fetch(client: RawClient, version: int, topic: str, topic_id: Any, offset: in
         "session_epoch": -1,
         "isolation_level": isolation_level,
     }
-    (answered,) = client.call(FETCH, version, topics=[{"topic": topic, "topic_id": topic_id, "partitions": [part]}], **base).responses
+    (answered,) = client.call(
+        ApiKey.FETCH, version, topics=[{"topic": topic, "topic_id": topic_id, "partitions": [part]}], **base
+    ).responses
     return answered.partitions[0]
 
 
@@ -107,23 +110,17 @@ def twins(reference: Any) -> Iterator[tuple[Twin, Twin, str, int]]:
     bootstrap_servers = reference.shared().bootstrap_servers
     left_open = write(bootstrap_servers, topic, lambda name: f"{topic}-{name}")
     with Broker() as broker, RawClient(bootstrap_servers) as theirs, RawClient(broker.bootstrap_servers) as ours:
-        made = {"name": topic, "num_partitions": 1, "replication_factor": 1}
-        our_id = ours.call(CREATE_TOPICS, 7, timeout=5000, topics=[made]).topics[0].topic_id
-        (listed,) = theirs.call(3, 12, topics=[{"name": topic}]).topics
-        deadline = time.monotonic() + 10
+        our_id = create_topic(ours, topic)
+        (listed,) = theirs.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics
+        # Apache Kafka writes markers a moment after it has answered.
+        wait_until(lambda: fetch(theirs, 12, topic, None, 0, 0).high_watermark == ALL_RECORDS, "the last marker")
         whole = fetch(theirs, 12, topic, None, 0, 0)
-        while (
-            whole.high_watermark < ALL_RECORDS and time.monotonic() < deadline
-        ):  # Apache Kafka writes markers a moment after it has answered
-            time.sleep(0.01)
-            whole = fetch(theirs, 12, topic, None, 0, 0)
-        assert whole.high_watermark == ALL_RECORDS
         data = b"".join(whole.records[at : at + header.size_bytes] for at, header in split_batches(whole.records))
 
         async def copy() -> Any:
             assert broker._task is not None
             cluster = broker._task.cluster
-            partition = await cluster.partitions.open(cluster.catalogue.topics[topic], 0)
+            partition = await cluster.partitions.open(cluster.cluster_metadata.topics[topic], 0)
             assert partition is not None
             return partition.log.append(bytearray(data), now_ms=0, from_client=False)
 
@@ -157,7 +154,7 @@ def test_list_offsets(twins: Any, version: int) -> None:
     def ask(twin: Twin, timestamp: int, isolation_level: int) -> tuple[int, ...]:
         asked = [{"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1}]
         topics = [{"name": topic, "partitions": asked}]
-        answer = twin.client.call(LIST_OFFSETS, version, replica_id=-1, isolation_level=isolation_level, topics=topics)
+        answer = twin.client.call(ApiKey.LIST_OFFSETS, version, replica_id=-1, isolation_level=isolation_level, topics=topics)
         part = answer.topics[0].partitions[0]
         return int(part.error_code), part.timestamp, part.offset, getattr(part, "leader_epoch", 0)
 

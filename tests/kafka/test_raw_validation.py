@@ -15,8 +15,8 @@ from ottla.core.model import Header, Record
 from ottla.core.records.batch import BatchHeader, decode_batch, encode_batch, join_batch, seal, split_batches
 from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress
 from ottla.core.records.record import encode_records
+from ottla.core.wire.api_keys import ApiKey
 
-PRODUCE, FETCH = 0, 1
 NOW_MS = int(time.time() * 1000)
 HOUR_MS = 3_600_000
 SEQUENCE_MAX = (1 << 31) - 1
@@ -56,7 +56,7 @@ def send(talk: Any, topic: str, *partitions: bytes, **values: Any) -> None:
     """One request with records for as many partitions; of the answer, all but sentences and times is compared."""
     data = [{"index": number, "records": records} for number, records in enumerate(partitions)]
     topic_data = [{"name": topic, "partition_data": data}]
-    answer = talk.quietly(PRODUCE, talk.version, **{"acks": -1, "timeout": 5000, "topic_data": topic_data} | values)
+    answer = talk.quietly(ApiKey.PRODUCE, talk.version, **{"acks": -1, "timeout": 5000, "topic_data": topic_data} | values)
     found = sorted(answer.responses[0].partition_responses, key=lambda each: each.index)
     talk.answers.append(
         [
@@ -77,7 +77,7 @@ def stored(talk: Any, topic: str) -> Iterator[tuple[Any, ...]]:
     """The batches of partition 0 as consumers get them; compressed bytes differ, what they hold does not."""
     asked = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000_000, "current_leader_epoch": -1}
     topics = [{"topic": topic, "partitions": [asked]}]
-    answer = talk.quietly(FETCH, 11, replica_id=-1, max_wait=0, max_bytes=1_000_000, session_epoch=-1, topics=topics)
+    answer = talk.quietly(ApiKey.FETCH, 11, replica_id=-1, max_wait=0, max_bytes=1_000_000, session_epoch=-1, topics=topics)
     data = bytes(answer.responses[0].partitions[0].records)
     for at, header in split_batches(data):
         times = ("now", "now") if header.is_log_append_time else (header.base_timestamp_ms, header.max_timestamp_ms)
@@ -154,8 +154,8 @@ def test_requests(same_answers: Any, version: int) -> None:
 def test_times_and_keys(same_answers: Any, version: int, codec: Codec) -> None:
     ahead, behind = 2 * HOUR_MS, -25 * HOUR_MS
 
-    def records(*told: tuple[int | None, bytes | None], **options: Any) -> bytes:
-        made = [Record(number, -1 if ms is None else NOW_MS + ms, key, b"v") for number, (ms, key) in enumerate(told)]
+    def records(*given: tuple[int | None, bytes | None], **options: Any) -> bytes:
+        made = [Record(number, -1 if ms is None else NOW_MS + ms, key, b"v") for number, (ms, key) in enumerate(given)]
         return bytes(encode_batch(made, codec=codec, **options))
 
     batches = (
@@ -288,6 +288,6 @@ def test_a_repeated_batch_is_answered_with_the_largest_time_of_the_first(same_an
         talk.make_topic(topic)
         for _ in range(2):
             topic_data = [{"name": topic, "partition_data": [{"index": 0, "records": data}]}]
-            talk.ask(PRODUCE, acks=-1, timeout=5000, topic_data=topic_data)
+            talk.ask(ApiKey.PRODUCE, acks=-1, timeout=5000, topic_data=topic_data)
 
     same_answers(conversation, 9)

@@ -9,9 +9,10 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ottla.client.fetch.fetcher import Fetcher
+from ottla.client.settings import ClientSettings
 from ottla.columnar import RecordBatchDecoder
-from ottla.consumer.fetching import Fetcher, FetchRange
-from ottla.consumer.settings import ClientSettings
+from ottla.core.client.fetch_values import FetchRange
 from ottla.core.model import TopicPartition
 
 pytestmark = pytest.mark.kafka
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.kafka
 
 def _write(servers: dict[str, Any], topic: str, name: Callable[[str], str]) -> list[bytes]:
     """Transactions of three producers and plain records among them; the values that count, in their order."""
-    dice = random.Random(6)
+    rng = random.Random(6)
     producers = [
         Producer(servers | {"transactional.id": name(f"tx-{number}"), "compression.type": kind})
         for number, kind in enumerate(("none", "lz4", "none"))
@@ -31,7 +32,7 @@ def _write(servers: dict[str, Any], topic: str, name: Callable[[str], str]) -> l
     ends: dict[int, bool] = {-1: True}
     is_open: dict[int, int] = {}
     for step in range(120):
-        number = dice.randrange(-1, 3)
+        number = rng.randrange(-1, 3)
         value = b"%d" % step
         if number < 0:
             plain.produce(topic, value)
@@ -39,9 +40,9 @@ def _write(servers: dict[str, Any], topic: str, name: Callable[[str], str]) -> l
             log.append((value, -1))
             continue
         producer = producers[number]
-        if number in is_open and dice.randrange(3) == 0:
+        if number in is_open and rng.randrange(3) == 0:
             transaction = is_open.pop(number)
-            ends[transaction] = dice.randrange(2) == 0
+            ends[transaction] = rng.randrange(2) == 0
             (producer.commit_transaction if ends[transaction] else producer.abort_transaction)(10)
             continue
         if number not in is_open:

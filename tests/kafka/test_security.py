@@ -12,13 +12,14 @@ from confluent_kafka.admin import AdminClient as ConfluentAdmin
 from confluent_kafka.admin import NewTopic, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from ottla.cli.groups.client_config import client_settings
+from ottla.client.admin.client import AdminClient
+from ottla.client.deadlines import DeadlineExceededError
+from ottla.client.errors import AuthenticationError, BrokerUnavailableError
+from ottla.client.fetch.fetcher import Fetcher
+from ottla.client.security.properties import to_librdkafka
+from ottla.client.settings import ClientSettings, parse_client_settings
 from ottla.columnar import RecordBatchDecoder
-from ottla.consumer.admin.client import AdminClient
-from ottla.consumer.errors import AuthenticationError, BrokerUnavailableError
-from ottla.consumer.fetching import Fetcher, FetchRange
-from ottla.consumer.retrying import OutOfTimeError
-from ottla.consumer.security import to_librdkafka
-from ottla.consumer.settings import ClientSettings, parse_client_settings
+from ottla.core.client.fetch_values import FetchRange
 from ottla.core.model import TopicPartition
 
 pytestmark = [pytest.mark.kafka]
@@ -127,7 +128,7 @@ def test_a_user_writes_by_librdkafka_and_reads_by_our_own_client(guarded: Guarde
     assert batches[-1].column("value").to_pylist()[-1] == mechanism.encode()
 
 
-def test_a_session_that_ends_is_begun_anew(guarded: Guarded) -> None:
+def test_a_session_that_ends_is_restarted(guarded: Guarded) -> None:
     settings = parse_client_settings(guarded.properties("SASLPLAIN"))
     until = time.monotonic() + 1.2 * REAUTHENTICATE_MS / 1000
     with AdminClient(settings) as admin:
@@ -141,7 +142,7 @@ def test_a_session_that_ends_is_begun_anew(guarded: Guarded) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_wrong_password_is_told_at_once(guarded: Guarded, mechanism: str) -> None:
+def test_a_wrong_password_is_reported_at_once(guarded: Guarded, mechanism: str) -> None:
     with pytest.raises(AuthenticationError, match=rf"refused user alice \({mechanism}\): Authentication failed"):
         ask(guarded.properties(mechanism=mechanism, password="wrong"))
     settings = parse_client_settings(guarded.properties(mechanism=mechanism, password="wrong"))
@@ -176,10 +177,10 @@ def test_a_certificate_of_ones_own(guarded: Guarded) -> None:
 def test_the_wrong_protocol_for_a_port(guarded: Guarded) -> None:
     with pytest.raises(AuthenticationError, match=r"security\.protocol must be SSL or SASL_SSL"):
         ask({"bootstrap.servers": guarded.kafka.addresses["MUTUAL"]})
-    with pytest.raises(OutOfTimeError, match="does it speak TLS on this port"):
+    with pytest.raises(DeadlineExceededError, match="does it speak TLS on this port"):
         ask(guarded.properties() | {"bootstrap.servers": guarded.kafka.bootstrap_servers}, timeout_ms=300)
     plain = {"security.protocol": "SASL_PLAINTEXT", "bootstrap.servers": guarded.kafka.bootstrap_servers}
-    with pytest.raises((AuthenticationError, BrokerUnavailableError, OutOfTimeError)):
+    with pytest.raises((AuthenticationError, BrokerUnavailableError, DeadlineExceededError)):
         ask(guarded.properties("SASLPLAIN") | plain, timeout_ms=300)
 
 

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ottla.core.catalogue.resource_configs import ResourceConfigs
 from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig, ConfigError, ConfigType, Setting
-from ottla.testing.java import ToolMissing
-from ottla.testing.java_program import JavaProgram, compile_java
+from ottla.core.metadata.config_changes import new_topic_problem
+from ottla.core.metadata.resource_configs import ResourceConfigs
+from ottla.testing.processes.java import ToolMissing
+from ottla.testing.processes.java_program import JavaProgram, compile_java
 
 pytestmark = pytest.mark.kafka
 
@@ -32,7 +33,7 @@ NARROWER = re.compile(
     "|the smallest table holds some keys"
     "|or cleaning would not end"
     "|no member of a group could join"
-    "|log.cleaner.enable=false switches cleaning off"
+    "|log.cleaner.enable=false disables cleaning"
     "|not NaN"
 )
 # Other sentences of Kafka's: those of its start, and those about the setting that another one is read into.
@@ -49,7 +50,7 @@ def ask(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[As
     """`ask(cases)` gives Apache Kafka's answers."""
     directory = tmp_path_factory.mktemp("settings")
     try:
-        class_path = compile_java(SOURCE, reference.java_command()[2], directory)
+        class_path = compile_java(SOURCE, reference.class_path(), directory)
     except ToolMissing as missing:
         pytest.skip(str(missing))
     with JavaProgram("KafkaSettings", class_path, error_path=directory / "errors") as program:
@@ -68,7 +69,7 @@ def our_answer(case: Case) -> dict[str, Any]:
     try:
         if of == "topic":
             configs = ResourceConfigs(1, BrokerConfig().text)
-            refused = configs.problem_of_new(given)
+            refused = new_topic_problem(configs, given)
             if refused is not None:
                 return {"refused": refused.message}
             return {"values": {name: configs.parsed_topic_value(given, name) for name in given}}

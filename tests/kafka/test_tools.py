@@ -1,4 +1,4 @@
-"""Apache Kafka's own command-line tools on what is ours: they read our files, our offsets topic and our groups (S2.1)."""
+"""Apache Kafka's own command-line tools on what is ours: they read our files, our offsets topic and our groups."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ottla.testing.ottla_process import OttlaProcess
+from ottla.testing.processes.ottla_process import OttlaProcess
 
 pytestmark = pytest.mark.kafka
 
@@ -60,7 +60,7 @@ def segments(broker: OttlaProcess, partition: str) -> list[Path]:
     return sorted((broker.data_dir / partition).glob("*.log"))
 
 
-def test_s2_1_dump_log_segments_reads_our_records(broker: OttlaProcess, run_tool: Callable[..., str]) -> None:
+def test_dump_log_segments_reads_our_records(broker: OttlaProcess, run_tool: Callable[..., str]) -> None:
     files = segments(broker, "flights-0")
     assert len(files) > 1
     printed = run_tool(DUMP, "--deep-iteration", "--print-data-log", "--files", ",".join(map(str, files)))
@@ -70,7 +70,7 @@ def test_s2_1_dump_log_segments_reads_our_records(broker: OttlaProcess, run_tool
     assert records == [(str(n), str(1_000_000 + n), f"N{n}", str(n)) for n in range(RECORDS)]
 
 
-def test_s2_1_dump_log_segments_finds_our_indexes_sound(broker: OttlaProcess, run_tool: Callable[..., str]) -> None:
+def test_dump_log_segments_finds_our_indexes_sound(broker: OttlaProcess, run_tool: Callable[..., str]) -> None:
     first = segments(broker, "flights-0")[0]
     index, time_index = first.with_suffix(".index"), first.with_suffix(".timeindex")
     printed = run_tool(DUMP, "--verify-index-only", "--files", f"{index},{time_index}")
@@ -81,7 +81,7 @@ def test_s2_1_dump_log_segments_finds_our_indexes_sound(broker: OttlaProcess, ru
     assert len(re.findall(r"offset: \d+ position: \d+", entries)) > 3
 
 
-def test_s2_1_dump_log_segments_decodes_our_offsets_topic(broker: OttlaProcess, run_tool: Callable[..., str]) -> None:
+def test_dump_log_segments_decodes_our_offsets_topic(broker: OttlaProcess, run_tool: Callable[..., str]) -> None:
     (log,) = segments(broker, "__consumer_offsets-12")
     printed = run_tool(DUMP, "--offsets-decoder", "--files", str(log))
     assert "isvalid: false" not in printed
@@ -94,7 +94,7 @@ def test_s2_1_dump_log_segments_decodes_our_offsets_topic(broker: OttlaProcess, 
     assert len(groups[-1]["members"]) == 1
 
 
-def test_s2_1_the_console_consumer_formats_our_offsets_topic(broker: OttlaProcess, run_tool: Callable[..., str]) -> None:
+def test_the_console_consumer_formats_our_offsets_topic(broker: OttlaProcess, run_tool: Callable[..., str]) -> None:
     printed = run_tool(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         *("--bootstrap-server", broker.bootstrap_servers, "--topic", "__consumer_offsets", "--partition", "12"),

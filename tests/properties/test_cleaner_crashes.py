@@ -1,7 +1,7 @@
-"""The cleaner dies at every write, sync and change of a name in turn: the log is as before or as after, and cleans up to the same end.
+"""The cleaner dies at every write, sync and rename, one after the other: the log is as before or as after, and cleans up to the same end.
 
 Dying is one of two things: the process is killed (all that was done is done), or the power fails (what was not synced is kept, lost or torn
-as the dice say).
+by chance).
 """
 
 from collections.abc import Iterator
@@ -13,10 +13,12 @@ from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
 from ottla.core.records.control import ControlType
 from ottla.core.records.end_marker import EndMarker, encode_end_marker
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.settings import LogSettings
+from ottla.storage.log.validation import Appended
 from ottla.storage.memory_files import MemoryFiles
-from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
-from ottla.testing.cleaning import clean_now, records
-from ottla.testing.faulty_files import FaultyFiles
+from ottla.testing.kit.cleaning import clean_now, records
+from ottla.testing.kit.faulty_files import FaultyFiles
 
 NOW_MS = 1_000_000
 # Two records a segment; cleaned segments are joined, up to three of them.
@@ -29,7 +31,7 @@ class Died(Exception):
 
 
 class MortalFiles(FaultyFiles):
-    """Counts what changes the disk and dies before the step that is told, or tears that write."""
+    """Counts what changes the disk and dies before the given step, or tears that write."""
 
     def __init__(self, inner: MemoryFiles, random: Random) -> None:
         super().__init__(inner, random)

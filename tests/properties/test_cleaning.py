@@ -16,9 +16,11 @@ from ottla.core.records.batch import encode_batch
 from ottla.core.records.compression import Codec
 from ottla.core.records.control import ControlType
 from ottla.core.records.end_marker import EndMarker, encode_end_marker
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.settings import LogSettings
+from ottla.storage.log.validation import Appended
 from ottla.storage.memory_files import MemoryFiles
-from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
-from ottla.testing.cleaning import clean_now, records
+from ottla.testing.kit.cleaning import clean_now, records
 
 NOW_MS = 1_000_000
 RETENTION_MS = 1000
@@ -75,7 +77,7 @@ def test_the_last_record_of_each_key_stays_where_it_was(
     log.flush()
     before, end = records(log), log.log_end_offset
     done = clean_now(files, log, now_ms=NOW_MS, slots=limits.slots, io_buffer_bytes=limits.io_buffer_bytes)
-    assert done.end_offset == log.view().active_base_offset
+    assert done.end_offset == log.snapshot().active_base_offset
     expected = last_of_each_key(before, done.end_offset)
     assert records(log) == expected
 

@@ -106,19 +106,19 @@ def test_reads_what_a_client_wrote(parts: list, codec: int, base_offset: int):
 @pytest.mark.parametrize("seed", range(4))
 def test_damaged_bytes_give_what_the_plain_codec_gives_or_peer_error(seed: int):
     """Ten thousand damaged buffers with their checksums made right again, so that the damage reaches the kernels."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     refused = 0
     for _ in range(2500):
-        codec = dice.choice([Codec.NONE, Codec.NONE, Codec.NONE, *Codec])
+        codec = rng.choice([Codec.NONE, Codec.NONE, Codec.NONE, *Codec])
         records = [
-            Record(i, 1_700_000_000_000 + i, dice.randbytes(dice.randrange(9)), dice.choice([None, dice.randbytes(dice.randrange(80))]))
-            for i in range(dice.randrange(1, 8))
+            Record(i, 1_700_000_000_000 + i, rng.randbytes(rng.randrange(9)), rng.choice([None, rng.randbytes(rng.randrange(80))]))
+            for i in range(rng.randrange(1, 8))
         ]
         records[0] = records[0]._replace(headers=(Header("trace", b"12"), Header("n", None)))
         batch = encode_batch(records, codec=codec)
-        for _ in range(dice.randrange(1, 5)):
+        for _ in range(rng.randrange(1, 5)):
             # From the attributes on: the base offset may be anything, the length and magic have their own tests.
-            batch[dice.randrange(21, len(batch))] = dice.choice([0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)])
+            batch[rng.randrange(21, len(batch))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
         seal(batch)
         try:
             got = _columnar(batch)
@@ -131,13 +131,13 @@ def test_damaged_bytes_give_what_the_plain_codec_gives_or_peer_error(seed: int):
 
 
 def test_any_bytes_at_all_give_records_or_peer_error():
-    dice = random.Random(7)
+    rng = random.Random(7)
     sound = bytes(encode_batch([Record(i, i, b"k", b"v" * 50) for i in range(20)]))
     for _ in range(3000):
-        buffer = bytearray(sound * dice.randrange(1, 4))
-        for _ in range(dice.randrange(1, 6)):
-            buffer[dice.randrange(len(buffer))] = dice.randrange(256)
-        del buffer[dice.randrange(len(buffer)) :]
+        buffer = bytearray(sound * rng.randrange(1, 4))
+        for _ in range(rng.randrange(1, 6)):
+            buffer[rng.randrange(len(buffer))] = rng.randrange(256)
+        del buffer[rng.randrange(len(buffer)) :]
         try:
             _columnar(buffer)
         except PeerError:

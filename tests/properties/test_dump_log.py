@@ -15,9 +15,9 @@ from ottla.core.records.compression import Codec
 from ottla.storage.checkpoints import EpochStart, encode_leader_epochs, encode_partition_metadata
 from ottla.storage.dump.items import DumpOptions, FindingItem
 from ottla.storage.dump.report import dump_file
+from ottla.storage.log.producer_state import ProducerStates
+from ottla.storage.log.transaction_index import AbortedTransaction, encode_transactions
 from ottla.storage.memory_files import MemoryFiles
-from ottla.storage.producer_state import ProducerStates
-from ottla.storage.transaction_index import AbortedTransaction, encode_transactions
 
 NAMES = [
     *("0.log", "0.index", "0.timeindex", "0.txnindex", "0.snapshot", "7-1.checkpoint", "bootstrap.checkpoint", "x.log", "x.index"),

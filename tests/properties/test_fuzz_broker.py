@@ -1,6 +1,6 @@
 """Any bytes sent to the port close that connection or are answered; the broker lives, and other connections do not notice.
 
-Frames of every API in every version, plausible and broken, are sent one by one here; `ottla.testing.fuzz.run` sends them to a broker
+Frames of every API in every version, plausible and broken, are sent one by one here; `ottla.testing.fuzz.fuzz_run` sends them to a broker
 process on many connections while that is killed and started again: for OTTLA_FUZZ_SECONDS (60) here, for a night by `make fuzz`.
 """
 
@@ -14,8 +14,9 @@ import pytest
 from kio.schema.index import api_key_map
 
 from ottla.broker import Broker
+from ottla.core.wire.api_keys import ApiKey
 from ottla.testing.fuzz.frames import PAIRS, broken, frame
-from ottla.testing.fuzz.run import run_seed
+from ottla.testing.fuzz.fuzz_run import run_seed
 
 SEEDS = range(8)
 FRAMES_PER_SEED = 150
@@ -62,25 +63,25 @@ def test_a_plausible_request_of_every_api_and_version_is_answered(broker: Broker
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_any_bytes_close_that_connection_or_are_answered(broker: Broker, seed: int, caplog: pytest.LogCaptureFixture) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     with connect(broker) as witness:
         for number in range(FRAMES_PER_SEED):
-            key, version = dice.choice(PAIRS)
-            data = broken(frame(key, version), dice)
+            key, version = rng.choice(PAIRS)
+            data = broken(frame(key, version), rng)
             with connect(broker) as connection:
                 send(connection, data)
                 if number % 3 == 0:
                     connection.shutdown(socket.SHUT_WR)  # a peer that says no more must not be waited for
-                outcome(connection, data, key, dice)
+                outcome(connection, data, key, rng)
             if number % 10 == 0:
-                send(witness, frame(18, 0))
+                send(witness, frame(ApiKey.API_VERSIONS, 0))
                 assert answer(witness) is not None
-        send(witness, frame(3, 1))
+        send(witness, frame(ApiKey.METADATA, 1))
         assert answer(witness) is not None
     assert "Traceback" not in caplog.text, "a handler failed on hostile bytes: that is our bug, not the peer's"
 
 
-def outcome(connection: socket.socket, data: bytes, key: int, dice: random.Random) -> None:
+def outcome(connection: socket.socket, data: bytes, key: int, rng: random.Random) -> None:
     """Waits for an answer or the end; a request that may wait by right (a join, a long poll, acks=0) is not waited for."""
     if key in (0, 1, 11, 14):
         connection.settimeout(0.02)
@@ -97,15 +98,15 @@ def outcome(connection: socket.socket, data: bytes, key: int, dice: random.Rando
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_pure_noise(broker: Broker, seed: int) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     for _ in range(30):
         with connect(broker) as connection:
-            connection.sendall(dice.randbytes(dice.randint(1, 3000)))
+            connection.sendall(rng.randbytes(rng.randint(1, 3000)))
             connection.shutdown(socket.SHUT_WR)
             while answer(connection) is not None:
                 pass
     with connect(broker) as witness:
-        send(witness, frame(18, 0))
+        send(witness, frame(ApiKey.API_VERSIONS, 0))
         assert answer(witness) is not None
 
 

@@ -1,4 +1,4 @@
-"""Loading groups: both lanes come to what replaying record by record comes to, for any records in any batches, sound or damaged."""
+"""Loading groups: both backends come to what replaying record by record comes to, for any records in any batches, sound or damaged."""
 
 import random
 from collections.abc import Sequence
@@ -8,21 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.broker.group_loading import load_groups
-from ottla.columnar import group_loading
-from ottla.columnar.group_loading import ColumnarFold
+from ottla.broker.coordination.group_loading import load_groups
+from ottla.columnar.group_loading import reducer
+from ottla.columnar.group_loading.reducer import CompiledReducer
 from ottla.core.errors import PeerError
 from ottla.core.groups.commands import FinishLoading
 from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.log_fold import Fold, LoadedGroups, PlainFold, passed_over
-from ottla.core.groups.records import OffsetRecord, OffsetValue, decode, encode_key, encode_value
+from ottla.core.groups.log.records import OffsetRecord, OffsetValue, decode, encode_key, encode_value
+from ottla.core.groups.log.reducer import LoadedGroups, Reducer, ReferenceReducer, skipped_record
 from ottla.core.groups.settings import GroupSettings
 from ottla.core.model import Header, Record
 from ottla.core.records.batch import decode_batch, empty_batch, encode_batch, read_header, seal, split_batches
 from ottla.core.records.compression import Codec
-from ottla.core.wire import Writer
+from ottla.core.wire.writer import Writer
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.settings import LogSettings
 from ottla.storage.memory_files import MemoryFiles
-from ottla.storage.partition_log import LogSettings, PartitionLog
 
 COMMIT, ABORT = b"\0\0\0\1", b"\0\0\0\0"
 MARKER_VALUE = bytes(6)
@@ -39,11 +40,11 @@ partitions = st.integers(-1, 3) | int32
 def offset_values(draw: st.DrawFn) -> bytes:
     """Of every version, perhaps with bytes behind what is read."""
     version = draw(st.integers(0, 4))
-    out = Writer().int16(version).int64(draw(int64))
+    out = Writer(flexible=version == 4).int16(version).int64(draw(int64))
     if version >= 3:
         out.int32(draw(int32))
     metadata = draw(texts)
-    out.compact_string(metadata) if version == 4 else out.string(metadata)
+    out.string(metadata)
     out.int64(draw(int64))
     if version == 1:
         out.int64(draw(st.just(-1) | int64))
@@ -60,13 +61,13 @@ def group_values(draw: st.DrawFn) -> bytes:
     """Of every version, with up to two members of the same fields."""
     version = draw(st.integers(0, 4))
     flexible = version == 4
-    out = Writer().int16(version)
+    out = Writer(flexible).int16(version)
 
     def text(value: str) -> None:
-        out.compact_string(value) if flexible else out.string(value)
+        out.string(value)
 
     def nullable(value: str | None) -> None:
-        out.compact_nullable_string(value) if flexible else out.nullable_string(value)
+        out.nullable_string(value)
 
     text(draw(texts))
     out.int32(draw(int32))
@@ -100,13 +101,13 @@ def offset_keys(draw: st.DrawFn) -> bytes:
     return key.raw(draw(st.just(b"") | st.binary(max_size=2))).to_bytes()
 
 
-def spoiled(sound: bytes, dice: random.Random) -> bytes:
+def spoiled(sound: bytes, rng: random.Random) -> bytes:
     """Some bytes of it changed, or its end lost."""
     data = bytearray(sound)
-    for _ in range(dice.randrange(3)):
+    for _ in range(rng.randrange(3)):
         if data:
-            data[dice.randrange(len(data))] = dice.choice([0, 1, 0x7F, 0x80, 0xC0, 0xED, 0xF4, 0xFF])
-    return bytes(data[: dice.randrange(len(data) + 1)] if dice.randrange(2) else data)
+            data[rng.randrange(len(data))] = rng.choice([0, 1, 0x7F, 0x80, 0xC0, 0xED, 0xF4, 0xFF])
+    return bytes(data[: rng.randrange(len(data) + 1)] if rng.randrange(2) else data)
 
 
 @st.composite
@@ -122,8 +123,8 @@ def entries(draw: st.DrawFn) -> tuple[bytes | None, bytes | None]:
     else:
         return draw(st.none() | st.binary(max_size=12)), draw(st.none() | st.binary(max_size=12))
     if draw(st.integers(0, 4)) == 0:
-        dice = random.Random(draw(st.integers(0, 2**32)))
-        key, value = (key, spoiled(value, dice)) if value is not None and dice.randrange(2) else (spoiled(key, dice), value)
+        rng = random.Random(draw(st.integers(0, 2**32)))
+        key, value = (key, spoiled(value, rng)) if value is not None and rng.randrange(2) else (spoiled(key, rng), value)
     return key, value
 
 
@@ -163,27 +164,27 @@ def replayed(records_: Sequence[Record]) -> LoadedGroups:
         try:
             decoded = decode(record.key, record.value)
         except PeerError as error:
-            problems.append(passed_over(record.offset, error))
+            problems.append(skipped_record(record.offset, error))
             continue
         if decoded is None:
             unknown += 1
         else:
             coordinator.replay(decoded)
-    return LoadedGroups(coordinator.registry.durable, unknown, tuple(problems))
+    return LoadedGroups(coordinator.state.replayed, unknown, tuple(problems))
 
 
-def folded(fold: Fold, buffer: bytes, skipped: set[int], from_offset: int) -> LoadedGroups:
-    piece = fold.survey(buffer)
+def folded(fold: Reducer, buffer: bytes, skipped: set[int], from_offset: int) -> LoadedGroups:
+    piece = fold.scan(buffer)
     assert piece.size_bytes == len(buffer)
     assert piece.next_batch_bytes == 0
-    fold.take(piece, skipped=skipped, from_offset=from_offset)
+    fold.apply(piece, skipped=skipped, from_offset=from_offset)
     return fold.finish()
 
 
 @pytest.mark.parametrize("tiny", [False, True])
 @settings(max_examples=80, deadline=None)
 @given(batches, st.integers(0, 40), st.data())
-def test_both_lanes_come_to_what_replay_comes_to(tiny: bool, parts: Any, from_offset: int, data: st.DataObject):
+def test_both_backends_reduce_to_what_replay_reduces_to(tiny: bool, parts: Any, from_offset: int, data: st.DataObject):
     buffer = encode(parts)
     positions = [at for at, _ in split_batches(buffer)]
     skipped = data.draw(st.sets(st.sampled_from(positions), max_size=2)) if positions else set()
@@ -191,10 +192,10 @@ def test_both_lanes_come_to_what_replay_comes_to(tiny: bool, parts: Any, from_of
     expected = replayed([record for at in counted for record in decode_batch(buffer, at)])
     with pytest.MonkeyPatch.context() as patch:
         if tiny:
-            patch.setattr(group_loading, "ROWS_MIN", 8)
-            patch.setattr(group_loading, "ARENA_BYTES_MIN", 1)
-            patch.setattr(group_loading, "GROUP_BYTES_MAX", 100)
-        for fold in (PlainFold(), ColumnarFold()):
+            patch.setattr(reducer, "ROWS_MIN", 8)
+            patch.setattr(reducer, "ARENA_BYTES_MIN", 1)
+            patch.setattr(reducer, "GROUP_BYTES_MAX", 100)
+        for fold in (ReferenceReducer(), CompiledReducer()):
             assert folded(fold, buffer, skipped, from_offset) == expected
 
 
@@ -204,18 +205,18 @@ def test_a_coordinator_that_begins_with_it_serves_as_one_that_replayed(parts: An
     buffer = encode(parts)
     found = [record for at, _ in split_batches(buffer) for record in decode_batch(buffer, at)]
     served = []
-    for durable in (replayed(found).durable, folded(ColumnarFold(), buffer, set(), 0).durable):
+    for durable in (replayed(found).replayed, folded(CompiledReducer(), buffer, set(), 0).replayed):
         coordinator = Coordinator(GroupSettings())
-        coordinator.begin(durable)
+        coordinator.restore(durable)
         effects = coordinator.handle(FinishLoading(), now_ms=1000)
-        served.append((sorted(coordinator.view().groups, key=lambda group: group.group_id), sorted(effects.log_lines)))
+        served.append((sorted(coordinator.snapshot().groups, key=lambda group: group.group_id), sorted(effects.log_lines)))
     assert served[0] == served[1]
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_equal_on_damaged_batches(seed: int):
-    """Damage behind a right checksum reaches the kernels: both lanes refuse, or both come to the same."""
-    dice = random.Random(seed)
+    """Damage behind a right checksum reaches the kernels: both backends refuse, or both come to the same."""
+    rng = random.Random(seed)
     refused = 0
     value = encode_value(OffsetRecord(group_id="", topic="", partition=0, value=OffsetValue(5, 1, "meta", 9, topic_id=b"i" * 16)))
     for _ in range(400):
@@ -223,18 +224,18 @@ def test_equal_on_damaged_batches(seed: int):
             Record(
                 i,
                 7 + i,
-                encode_key(OffsetRecord(group_id="g", topic="t", partition=dice.randrange(3), value=None)),
-                dice.choice([None, value, value]),
-                (Header("trace", b"12"),) if dice.randrange(3) == 0 else (),
+                encode_key(OffsetRecord(group_id="g", topic="t", partition=rng.randrange(3), value=None)),
+                rng.choice([None, value, value]),
+                (Header("trace", b"12"),) if rng.randrange(3) == 0 else (),
             )
-            for i in range(dice.randrange(1, 5))
+            for i in range(rng.randrange(1, 5))
         ]
-        batch = encode_batch(commits, codec=dice.choice([Codec.NONE, Codec.NONE, Codec.NONE, *Codec]))
-        for _ in range(dice.randrange(1, 4)):
-            batch[dice.randrange(21, len(batch))] = dice.choice([0, 1, 2, 0x7F, 0x80, 0xFF, dice.randrange(256)])
+        batch = encode_batch(commits, codec=rng.choice([Codec.NONE, Codec.NONE, Codec.NONE, *Codec]))
+        for _ in range(rng.randrange(1, 4)):
+            batch[rng.randrange(21, len(batch))] = rng.choice([0, 1, 2, 0x7F, 0x80, 0xFF, rng.randrange(256)])
         seal(batch)
         outcomes: list[LoadedGroups | None] = []
-        for fold in (PlainFold(), ColumnarFold()):
+        for fold in (ReferenceReducer(), CompiledReducer()):
             try:
                 outcomes.append(folded(fold, bytes(batch), set(), 0))
             except PeerError:
@@ -245,18 +246,18 @@ def test_equal_on_damaged_batches(seed: int):
 
 
 def test_any_bytes_at_all_are_loaded_or_refused_alike():
-    dice = random.Random(11)
+    rng = random.Random(11)
     key = encode_key(OffsetRecord(group_id="g", topic="t", partition=0, value=None))
     sound = b"".join(encode_batch([Record(number, 0, key, None)], base_offset=number) for number in range(3))
     for _ in range(800):
         buffer = bytearray(sound)
-        for _ in range(dice.randrange(1, 4)):
-            buffer[dice.choice([dice.randrange(len(buffer)), dice.randrange(17)])] = dice.randrange(256)
+        for _ in range(rng.randrange(1, 4)):
+            buffer[rng.choice([rng.randrange(len(buffer)), rng.randrange(17)])] = rng.randrange(256)
         outcomes: list[Any] = []
-        for fold in (PlainFold(), ColumnarFold()):
+        for fold in (ReferenceReducer(), CompiledReducer()):
             try:
-                piece = fold.survey(bytes(buffer))
-                fold.take(piece, skipped=frozenset(), from_offset=0)
+                piece = fold.scan(bytes(buffer))
+                fold.apply(piece, skipped=frozenset(), from_offset=0)
                 outcomes.append((piece.size_bytes, piece.next_batch_bytes, list(piece.special), fold.finish()))
             except PeerError:
                 outcomes.append(None)
@@ -293,5 +294,5 @@ def test_only_committed_transactions_count_in_the_order_of_the_log(script: Any, 
             for number in open_batches.pop(producer, []):
                 counted[number] = what == "commit"
     expected = replayed([record for (_, found), counts in zip(written, counted, strict=True) if counts for record in found])
-    for lane in (PlainFold, ColumnarFold):
-        assert load_groups(log, lane) == expected
+    for backend in (ReferenceReducer, CompiledReducer):
+        assert load_groups(log, backend) == expected

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 
 from ottla.columnar import GROUP_RECORD_TYPES, GroupRecordDecoder
 from ottla.core.errors import PeerError
-from ottla.core.groups.record_schemas import RECORD_TYPES, describe
-from ottla.core.groups.records import NO_TOPIC_ID, GroupMetadataRecord, OffsetRecord, decode
-from ottla.core.groups.subscription import parse_assignment, parse_subscribed_topics
+from ottla.core.groups.consumer_protocol import parse_assignment, parse_subscribed_topics, parse_subscription
+from ottla.core.groups.log.record_schemas import RECORD_TYPES, describe
+from ottla.core.groups.log.records import NO_TOPIC_ID, GroupMetadataRecord, OffsetRecord, decode
 from ottla.core.model import Record
 from ottla.core.records.batch import decode_batch, encode_batch, seal
 from ottla.core.records.compression import Codec
 from ottla.core.records.schema import DecodedRecord
-from ottla.core.wire import Reader, Writer
+from ottla.core.wire.reader import Reader
+from ottla.core.wire.writer import Writer
 
 TIME_MS_MAX = (2**63 - 1) // 1000
 NAMES = tuple(name for name in GROUP_RECORD_TYPES if name != "partition")
@@ -37,11 +38,11 @@ ASSIGNMENT = Writer().int16(0).int32(1).string("a").int32(2).int32(0).int32(4).i
 def commits(draw: st.DrawFn) -> tuple[bytes, bytes | None]:
     key = Writer().int16(draw(st.integers(0, 1))).string(draw(texts)).string(draw(texts)).int32(draw(int32))
     version = draw(st.integers(0, 4))
-    out = Writer().int16(version).int64(draw(int64))
+    out = Writer(flexible=version == 4).int16(version).int64(draw(int64))
     if version >= 3:
         out.int32(draw(int32))
     metadata = draw(texts)
-    out.compact_string(metadata) if version == 4 else out.string(metadata)
+    out.string(metadata)
     out.int64(draw(times))
     if version == 1:
         out.int64(draw(times))
@@ -96,19 +97,19 @@ def entries(draw: st.DrawFn) -> tuple[bytes | None, bytes | None]:
         commits() | commits() | generations() | others | st.tuples(st.none() | st.binary(max_size=12), st.binary(max_size=12))
     )
     if draw(st.integers(0, 3)) == 0:
-        dice = random.Random(draw(st.integers(0, 2**32)))
-        return _spoiled(key, dice), _spoiled(value, dice)
+        rng = random.Random(draw(st.integers(0, 2**32)))
+        return _spoiled(key, rng), _spoiled(value, rng)
     return key, value
 
 
-def _spoiled(sound: bytes | None, dice: random.Random) -> bytes | None:
+def _spoiled(sound: bytes | None, rng: random.Random) -> bytes | None:
     """Some bytes of it changed, or its end lost, or nothing."""
     data = bytearray(sound or b"")
-    for _ in range(dice.randrange(3)):
+    for _ in range(rng.randrange(3)):
         if data:
-            data[dice.randrange(len(data))] = dice.choice([0, 1, 2, 4, 5, 0x7F, 0x80, 0xC0, 0xED, 0xF4, 0xFF])
-    if dice.randrange(3) == 0:
-        del data[dice.randrange(len(data) + 1) :]
+            data[rng.randrange(len(data))] = rng.choice([0, 1, 2, 4, 5, 0x7F, 0x80, 0xC0, 0xED, 0xF4, 0xFF])
+    if rng.randrange(3) == 0:
+        del data[rng.randrange(len(data) + 1) :]
     return None if sound is None else bytes(data)
 
 
@@ -178,6 +179,7 @@ def _generation(record: GroupMetadataRecord) -> dict[str, Any]:
             "rebalance_timeout": member.rebalance_timeout_ms,
             "session_timeout": member.session_timeout_ms,
             "subscribed_topics": _embedded(parse_subscribed_topics, member.subscription, found.protocol_type),
+            "owned_partitions": _embedded(lambda data: parse_subscription(data).owned.items(), member.subscription, found.protocol_type),
             "assignment": _embedded(lambda data: parse_assignment(data).items(), member.assignment, found.protocol_type),
         }
         for member in found.members
@@ -236,15 +238,15 @@ def test_equal_to_the_plain_decoders(parts: list, codec: Codec):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_damaged_batches_give_what_the_plain_codec_gives_or_peer_error(seed: int):
-    dice = random.Random(seed)
-    value = Writer().int16(4).int64(5).int32(1).compact_string("meta").int64(9).uvarint(1).uvarint(0).uvarint(16).raw(b"i" * 16).to_bytes()
+    rng = random.Random(seed)
+    value = Writer(flexible=True).int16(4).int64(5).int32(1).string("meta").int64(9).tagged_fields({0: b"i" * 16}).to_bytes()
     key = Writer().int16(1).string("group").string("topic").int32(1).to_bytes()
     refused = 0
     for _ in range(1000):
-        records = [Record(number, 7, key, dice.choice([None, value])) for number in range(dice.randrange(1, 5))]
+        records = [Record(number, 7, key, rng.choice([None, value])) for number in range(rng.randrange(1, 5))]
         batch = encode_batch(records)
-        for _ in range(dice.randrange(1, 4)):
-            batch[dice.randrange(23, len(batch))] = dice.choice([0, 1, 2, 0x7F, 0x80, 0xFF, dice.randrange(256)])
+        for _ in range(rng.randrange(1, 4)):
+            batch[rng.randrange(23, len(batch))] = rng.choice([0, 1, 2, 0x7F, 0x80, 0xFF, rng.randrange(256)])
         seal(batch)
         try:
             got = _columnar(batch)

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_writer
-from kio.static.constants import EntityType
 
-from ottla.broker.messages import entity_of, fitter, is_flexible, request_decoder
-from ottla.broker.requests.heartbeat import read_heartbeat
-from ottla.broker.requests.join_group import read_join_group
-from ottla.broker.requests.offset_commit import read_offset_commit
-from ottla.broker.requests.sync_group import read_sync_group
+from ottla.broker.protocol.requests.heartbeat import read_heartbeat
+from ottla.broker.protocol.requests.join_group import read_join_group
+from ottla.broker.protocol.requests.offset_commit import read_offset_commit
+from ottla.broker.protocol.requests.sync_group import read_sync_group
 from ottla.core.errors import PeerError
+from ottla.core.wire.messages import fitter, is_flexible, request_class, request_decoder
 
 text = st.text(max_size=8) | st.text("ü", min_size=60, max_size=70)
 nullable = st.none() | text
@@ -85,7 +84,7 @@ VERSIONS = [(key, version) for key, (versions, _, _) in REQUESTS.items() for ver
 
 def encode(key: int, version: int, values: dict[str, Any]) -> bytes:
     out = io.BytesIO()
-    entity = entity_of(key, version, EntityType.request)
+    entity = request_class(key, version)
     entity_writer(entity)(out, fitter(entity)(values))
     return out.getvalue()
 
@@ -142,7 +141,7 @@ def test_our_reader_reads_what_kios_reads(key: int, version: int, data: st.DataO
     body = encode(key, version, data.draw(values))
     expected = fields(key, version, request_decoder(key, version)(memoryview(body), 0))
     if is_flexible(key, version):
-        # The section of tagged fields that ends the request, with two that nobody knows: Kafka passes over them, kio does not.
+        # The section of tagged fields that ends the request, with two unknown ones: Kafka passes over them, kio does not.
         body = body[:-1] + b"\2\x63\0\x64\3abc"
     assert plain(read(body, 0, version)) == expected
     assert plain(read(b"head" + body, 4, version)) == expected

@@ -1,6 +1,7 @@
 """Groups: what holds for any bytes, any records, and any commands in any order."""
 
 from contextlib import suppress
+from random import Random
 from typing import Any
 
 from hypothesis import given, settings
@@ -8,13 +9,12 @@ from hypothesis import strategies as st
 
 from ottla.core.errors import ErrorCode, PeerError
 from ottla.core.groups.commands import Command, FinishLoading, ForgetTopics, Resign
-from ottla.core.groups.committed import CommittedOffsets, TopicOffsets
+from ottla.core.groups.consumer_protocol import parse_assignment, parse_subscribed_topics, parse_subscription
 from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.durable import DurableState
 from ottla.core.groups.effects import Effects
-from ottla.core.groups.offset_frames import frame_records
-from ottla.core.groups.placement import coordinator_partition, java_hash
-from ottla.core.groups.records import (
+from ottla.core.groups.log.committed_offsets import CommittedOffsets, TopicOffsets
+from ottla.core.groups.log.record_framing import frame_records
+from ottla.core.groups.log.records import (
     GroupMetadataRecord,
     GroupMetadataValue,
     MemberValue,
@@ -24,14 +24,16 @@ from ottla.core.groups.records import (
     encode_key,
     encode_value,
 )
+from ottla.core.groups.log.replayed_state import ReplayedState
+from ottla.core.groups.placement import coordinator_partition, java_hash
 from ottla.core.groups.settings import GroupSettings
-from ottla.core.groups.subscription import parse_assignment, parse_subscribed_topics, parse_subscription
 from ottla.core.model import Record
 from ottla.core.records.record import encode_records
-from ottla.testing.scenario_commands import parse_command
-from ottla.testing.sim_oracle import Oracle
-from ottla.testing.sim_protocol import encode_assignment, encode_subscription
-from ottla.testing.sim_shell import CoordinatorShell
+from ottla.testing.fuzz.mutation import mutate
+from ottla.testing.kit.consumer_protocol import encode_assignment, encode_subscription
+from ottla.testing.kit.coordinator_shell import CoordinatorShell
+from ottla.testing.scenarios.commands import parse_command
+from ottla.testing.simulation.oracle import Oracle
 
 text = st.text(max_size=12)
 int32 = st.integers(-(2**31), 2**31 - 1)
@@ -83,20 +85,37 @@ group_records = st.builds(GroupMetadataRecord, group_id=text, value=st.none() | 
 
 
 @given(offset_records | group_records)
-def test_s2_1_every_record_comes_back_from_its_bytes(record: OffsetRecord | GroupMetadataRecord) -> None:
+def test_every_record_decodes_to_itself(record: OffsetRecord | GroupMetadataRecord) -> None:
     assert decode(encode_key(record), encode_value(record)) == record
 
 
 @given(st.binary(max_size=30), st.none() | st.binary(max_size=80))
-def test_any_bytes_are_a_record_or_the_peers_fault(key: bytes, value: bytes | None) -> None:
+def test_any_bytes_give_a_record_or_peer_error(key: bytes, value: bytes | None) -> None:
     for prefix in (b"", b"\x00\x01", b"\x00\x02\x00\x01g"):
         for version in (b"", b"\x00\x00", b"\x00\x01", b"\x00\x03", b"\x00\x04"):
             with suppress(PeerError):
                 decode(prefix + key, None if value is None else version + value)
 
 
+@given(offset_records | group_records, st.randoms(use_true_random=False))
+def test_mutated_records_give_a_record_or_peer_error(record: OffsetRecord | GroupMetadataRecord, rng: Random) -> None:
+    key, value = encode_key(record), encode_value(record)
+    with suppress(PeerError):
+        decode(mutate(key, rng), value)
+    with suppress(PeerError):
+        decode(key, None if value is None else mutate(value, rng))
+
+
+@given(st.lists(text, max_size=5), st.dictionaries(text, st.lists(int32, max_size=5), max_size=4), st.randoms(use_true_random=False))
+def test_mutated_consumer_protocol_is_read_or_a_peer_error(topics: list[str], owned: dict[str, list[int]], rng: Random) -> None:
+    subscription, assignment = mutate(encode_subscription(topics, owned), rng), mutate(encode_assignment(owned), rng)
+    for parse, data in ((parse_subscription, subscription), (parse_subscribed_topics, subscription), (parse_assignment, assignment)):
+        with suppress(PeerError):
+            parse(data)
+
+
 @given(st.binary(max_size=80))
-def test_any_bytes_are_consumer_protocol_or_the_peers_fault(metadata: bytes) -> None:
+def test_any_bytes_give_consumer_protocol_or_peer_error(metadata: bytes) -> None:
     for prefix in (b"", b"\x00\x00", b"\x00\x03\x00\x00\x00\x01"):
         for parse in (parse_subscription, parse_subscribed_topics, parse_assignment):
             with suppress(PeerError):
@@ -115,7 +134,7 @@ def test_what_a_member_writes_is_what_is_read(topics: list[str], owned: dict[str
 
 
 @given(st.text(max_size=30), st.integers(1, 200))
-def test_s0_4_the_partition_is_always_one_of_the_topics(group_id: str, partitions: int) -> None:
+def test_the_partition_is_always_one_of_the_topics(group_id: str, partitions: int) -> None:
     value = 0
     for unit in memoryview(group_id.encode("utf-16-le")).cast("H"):
         value = value * 31 + unit
@@ -141,16 +160,16 @@ asks = st.fixed_dictionaries(
 waits = st.sampled_from([0, 0, 500, 500, 500, 1_000, 3_000, 10_000, 60_000, 300_000])
 troubles = st.sampled_from(["restart", "resign", "forget", "fail", "fail", "fail"])
 weights = [asks] * 14 + [waits] * 5 + [troubles]
-happenings: st.SearchStrategy[Any] = st.integers(0, len(weights) - 1).flatmap(lambda number: weights[number])
+wishes: st.SearchStrategy[Any] = st.integers(0, len(weights) - 1).flatmap(lambda number: weights[number])
 
 
-class Life:
+class GroupRun:
     """One coordinator through which anything goes; the oracle watches."""
 
     def __init__(self) -> None:
         self.now_ms = 0
         self.requests = 0
-        self.told: list[str] = []
+        self.observed: list[str] = []
         self.settings = GroupSettings(group_max_size=3, group_initial_rebalance_delay_ms=500)
         self.shell = CoordinatorShell(lambda: Coordinator(self.settings))
         self.oracle = Oracle(self.shell)
@@ -161,13 +180,13 @@ class Life:
 
     def took(self, effects: Effects) -> None:
         self.shell.fail_next_append = None
-        self.oracle.stepped(effects)
-        self.told += [event.trigger or event.kind for event in effects.events]
+        self.oracle.effects_applied(effects)
+        self.observed += [event.trigger or event.kind for event in effects.events]
 
     def ask(self, wish: dict[str, Any]) -> None:
-        group = self.shell.coordinator.registry.groups.get(wish["group"])
+        group = self.shell.coordinator.state.groups.get(wish["group"])
         known = [] if group is None else [*group.members, *group.pending]
-        who = [*known, *known, *known, "-", "stranger"][wish["who"] % (3 * len(known) + 2)]
+        who = [*known, *known, *known, "-", "unknown"][wish["who"] % (3 * len(known) + 2)]
         member = None if group is None else group.members.get(who)
         instance = wish["instance"] if wish["instance"] in ("i1", "i2") else None
         if wish["instance"] == "own" and member is not None:
@@ -175,18 +194,18 @@ class Life:
         options = "" if instance is None else f" instance={instance}"
         generation = 0 if group is None else group.generation - wish["age"]
         self.requests += 1
-        # Everybody gets the plan's partition of its own number, so that nothing is owned twice.
-        plan = ";".join(f"{member_id}:flights/{number}" for number, member_id in enumerate(known))
+        # Each member gets the partition of its number, so that none has two owners.
+        assignment = ";".join(f"{member_id}:flights/{number}" for number, member_id in enumerate(known))
         line = {
             "join": f"join {wish['group']} {who} new=m{self.requests}{options} {wish['join']}",
-            "sync": f"sync {wish['group']} {who} gen={generation} plan={plan}{options}",
+            "sync": f"sync {wish['group']} {who} gen={generation} assignment={assignment}{options}",
             "heartbeat": f"heartbeat {wish['group']} {who} gen={generation}{options}",
             "commit": f"commit {wish['group']} {who} gen={generation}{options} flights/0={self.requests}",
             "anonymous": f"commit {wish['group']} flights/1={self.requests} retention={wish['age']}",
             "leave": f"leave {wish['group']} {'' if who == '-' else who}{options}",
         }.get(wish["verb"], f"{wish['verb']} {wish['group']}")
         command: Any = parse_command(line, self.requests)
-        self.oracle.asked(command)
+        self.oracle.request_received(command)
         self.step(command)
 
     def wait(self, ms: int) -> None:
@@ -200,10 +219,10 @@ class Life:
 
     def restart(self) -> None:
         self.shell.begin_loading()
-        self.oracle.restarted()
+        self.oracle.coordinator_restarted()
         self.step(FinishLoading())
 
-    def happen(self, what: Any) -> None:
+    def perform(self, what: Any) -> None:
         match what:
             case int():
                 self.wait(what)
@@ -212,7 +231,7 @@ class Life:
             case "restart":
                 self.restart()
             case "resign":
-                self.oracle.resigned(self.shell.run(Resign(), self.now_ms))
+                self.oracle.coordinator_resigned(self.shell.run(Resign(), self.now_ms))
                 self.restart()
             case "forget":
                 self.step(ForgetTopics(topics=("never",)))
@@ -221,14 +240,14 @@ class Life:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(happenings, min_size=30, max_size=80))
-def test_whatever_is_asked_in_whatever_order_the_invariants_hold(story: list[Any]) -> None:
-    life = Life()
-    for what in story:
-        life.happen(what)
-    # Whoever still waits hears in the end.
-    life.wait(3_600_000)
-    assert life.oracle.unanswered() == []
+@given(st.lists(wishes, min_size=30, max_size=80))
+def test_the_invariants_hold_for_any_order_of_requests(actions: list[Any]) -> None:
+    run = GroupRun()
+    for what in actions:
+        run.perform(what)
+    # After all timeouts every request is answered.
+    run.wait(3_600_000)
+    assert run.oracle.open_requests() == []
 
 
 together = st.lists(
@@ -240,17 +259,17 @@ together = st.lists(
 
 
 def lines_of(asked: list[tuple[str, str, int]], known: dict[str, list[str]], prefix: str) -> list[str]:
-    """Requests of members, pending members and strangers of a few groups, and of consumers without one."""
+    """Requests of members, pending and unknown members of a few groups, and of consumers without one."""
     lines = []
     for number, (group, verb, who) in enumerate(asked):
         members = known.get(group, [])
-        member = members[who % len(members)] if members else "stranger"
+        member = members[who % len(members)] if members else "unknown"
         lines.append(
             {
                 "commit": f"commit {group} {member if who else '-'} gen={1 if who else -1} t/{who}={number}",
                 "join": f"join {group} {member if who else '-'} new={prefix}{number} old=yes",
                 "heartbeat": f"heartbeat {group} {member} gen=1",
-                "sync": f"sync {group} {member} gen=1 plan={member}:t/{number}",
+                "sync": f"sync {group} {member} gen=1 assignment={member}:t/{number}",
             }.get(verb, f"{verb} {group}")
         )
     return lines
@@ -258,7 +277,7 @@ def lines_of(asked: list[tuple[str, str, int]], known: dict[str, list[str]], pre
 
 @settings(max_examples=200, deadline=None)
 @given(together, together, st.booleans())
-def test_what_is_decided_in_one_turn_is_answered_and_kept_as_one_by_one(
+def test_commands_of_one_batch_have_the_effects_of_one_by_one(
     before: list[tuple[str, str, int]], asked: list[tuple[str, str, int]], fails: bool
 ) -> None:
     shells = [CoordinatorShell(lambda: Coordinator(GroupSettings())) for _ in range(2)]
@@ -267,20 +286,20 @@ def test_what_is_decided_in_one_turn_is_answered_and_kept_as_one_by_one(
         for number, line in enumerate(lines_of(before, {}, "m")):
             shell.run(parse_command(line, number), 0)
     alone, shared = shells
-    known = {group_id: list(group.members) for group_id, group in alone.coordinator.registry.groups.items()}
-    told: list[list[Effects]] = [[], []]
+    known = {group_id: list(group.members) for group_id, group in alone.coordinator.state.groups.items()}
+    observed: list[list[Effects]] = [[], []]
     for number, line in enumerate(lines_of(asked, known, "n"), 100):
         alone.fail_next_append = shared.fail_next_append = ErrorCode.NOT_ENOUGH_REPLICAS if fails else None
-        told[0].append(alone.run(parse_command(line, number), 5))
-        told[1] += [effects for _, effects in shared.decide(parse_command(line, number), 5)]
+        observed[0].append(alone.run(parse_command(line, number), 5))
+        observed[1] += [effects for _, effects in shared.submit(parse_command(line, number), 5)]
     shared.fail_next_append = ErrorCode.NOT_ENOUGH_REPLICAS if fails else None
-    told[1] += [effects for _, effects in shared.settle(5)]
-    answers = [sorted((reply.to, repr(reply.result)) for effects in each for reply in effects.replies) for each in told]
+    observed[1] += [effects for _, effects in shared.flush(5)]
+    answers = [sorted((reply.to, repr(reply.result)) for effects in each for reply in effects.replies) for each in observed]
     assert answers[0] == answers[1]
     assert [key for key, _ in alone.log] == [key for key, _ in shared.log]
     assert alone.stored == shared.stored
     # Groups come to be in another order: a first commit's only with its record, which several commands share.
-    views = [sorted(shell.coordinator.view().groups, key=lambda group: group.group_id) for shell in shells]
+    views = [sorted(shell.coordinator.snapshot().groups, key=lambda group: group.group_id) for shell in shells]
     assert views[0] == views[1]
 
 
@@ -308,7 +327,7 @@ commits = st.builds(
 
 
 @given(st.lists(commits | group_records.map(lambda record: (record,)), min_size=1, max_size=4), st.sampled_from([0, 50, 8_180, 10**6]))
-def test_s2_1_records_framed_together_are_those_of_one_by_one(steps: list[Any], first: int) -> None:
+def test_records_framed_together_are_those_of_one_by_one(steps: list[Any], first: int) -> None:
     section, number, one_by_one = b"", first, []
     for step in steps:
         section += frame_records(step, number)
@@ -320,7 +339,7 @@ def test_s2_1_records_framed_together_are_those_of_one_by_one(steps: list[Any], 
 
 @given(st.lists(commits, max_size=4))
 def test_commits_applied_as_a_whole_are_their_records_one_by_one(steps: list[CommittedOffsets]) -> None:
-    together, alone = DurableState(), DurableState()
+    together, alone = ReplayedState(), ReplayedState()
     for step in steps:
         together.apply_all(step)
         for record in step:

@@ -9,17 +9,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ottla.core.cleaning.candidates import candidate
-from ottla.core.cleaning.lane import Lane
+from ottla.core.cleaning.backend import CleaningBackend
+from ottla.core.cleaning.candidates import assess
 from ottla.core.cleaning.offset_map import SLOT_BYTES, OffsetMap
-from ottla.core.cleaning.plain import PlainLane
+from ottla.core.cleaning.reference import ReferenceBackend
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
 from ottla.core.records.compression import Codec
-from ottla.storage.cleaner import clean
+from ottla.storage.cleaner.cleaning import clean
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.settings import LogSettings
+from ottla.storage.log.validation import Appended
 from ottla.storage.memory_files import MemoryFiles
-from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
-from ottla.testing.cleaning import append_from_client
+from ottla.testing.kit.cleaning import append_from_client
 
 START_MS = 1_000_000
 FOR_EVER_MS = 1 << 60
@@ -36,8 +38,8 @@ class Life(RuleBasedStateMachine):
         self.checkpoint: tuple[int, int] | None = None
         self.now_ms = START_MS
 
-    def lane(self) -> Lane:
-        return PlainLane()
+    def backend(self) -> CleaningBackend:
+        return ReferenceBackend()
 
     @initialize(
         segment_bytes=st.integers(min_value=250, max_value=2500),
@@ -135,8 +137,8 @@ class Life(RuleBasedStateMachine):
     @rule(is_stopped=st.booleans())
     def clean(self, is_stopped: bool) -> None:
         self.log.sync_rolled()
-        view = self.log.view()
-        chosen = candidate(view, self.cleaned_to, self.now_ms, first_timestamp_ms=lambda _: None)
+        view = self.log.snapshot()
+        chosen = assess(view, self.cleaned_to, self.now_ms, first_timestamp_ms=lambda _: None)
         if chosen.first_dirty_offset >= chosen.first_uncleanable_offset:
             return
         swaps: list[int] = []
@@ -153,7 +155,7 @@ class Life(RuleBasedStateMachine):
             view,
             first_dirty_offset=chosen.first_dirty_offset,
             first_uncleanable_offset=chosen.first_uncleanable_offset,
-            lane=self.lane(),
+            backend=self.backend(),
             offset_map=OffsetMap(self.slots * SLOT_BYTES),
             now_ms=self.now_ms,
             swap=swap,
@@ -167,7 +169,7 @@ class Life(RuleBasedStateMachine):
         else:
             # Stopped in the middle: whatever is gone has a later value.
             self.cleaned_to = done.end_offset
-            left = list(self.log.scan(self.log.log_start_offset))
+            left = list(self.log.read_records(self.log.log_start_offset))
             latest = {record.key: record.offset for record in self.records}
             gone = set(self.records) - set(left)
             assert all(latest[record.key] > record.offset for record in gone)
@@ -176,21 +178,21 @@ class Life(RuleBasedStateMachine):
     @rule(data=st.data())
     def read(self, data: st.DataObject) -> None:
         offset = data.draw(st.integers(min_value=self.log.log_start_offset, max_value=self.log.log_end_offset))
-        assert list(self.log.scan(offset)) == [record for record in self.records if record.offset >= offset]
+        assert list(self.log.read_records(offset)) == [record for record in self.records if record.offset >= offset]
 
     @invariant()
     def reads_as_the_oracle(self) -> None:
         if hasattr(self, "log"):
-            assert list(self.log.scan(self.log.log_start_offset)) == self.records
+            assert list(self.log.read_records(self.log.log_start_offset)) == self.records
 
 
 class ColumnarLife(Life):
-    """The same with the columnar lane."""
+    """The same with the compiled backend."""
 
-    def lane(self) -> Lane:
-        from ottla.columnar.cleaning import ColumnarLane
+    def backend(self) -> CleaningBackend:
+        from ottla.columnar.cleaning.backend import CompiledBackend
 
-        return ColumnarLane()
+        return CompiledBackend()
 
 
 TestLife = Life.TestCase

@@ -10,9 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch, split_batches
 from ottla.core.records.compression import Codec
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.settings import LogSettings
+from ottla.storage.log.validation import Appended, ErrorCode, LogRefusal
 from ottla.storage.memory_files import MemoryFiles
-from ottla.storage.partition_log import Appended, LogSettings, PartitionLog, Refused
-from ottla.storage.validation import ErrorCode
 
 NOW_MS = 1_000_000
 
@@ -45,7 +46,7 @@ class LogAndModel(RuleBasedStateMachine):
         offset = len(self.records)
         if len(batch) > self.settings.segment_bytes:
             refused = self.log.append(batch, now_ms=NOW_MS)
-            assert isinstance(refused, Refused)
+            assert isinstance(refused, LogRefusal)
             assert refused.error is ErrorCode.RECORD_LIST_TOO_LARGE
             return
         assert self.log.append(batch, now_ms=NOW_MS) == Appended(offset, offset + len(timestamps) - 1, -1, 0)
@@ -81,7 +82,7 @@ class LogAndModel(RuleBasedStateMachine):
     def leave_a_gap(self, gap: int) -> None:
         batch = self.batch([1], 5, Codec.NONE, producer_id=5, producer_epoch=0, base_sequence=self.next_sequence + gap)
         refused = self.log.append(batch, now_ms=NOW_MS)
-        assert isinstance(refused, Refused)
+        assert isinstance(refused, LogRefusal)
         assert refused.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     @rule()
@@ -129,7 +130,7 @@ class LogAndModel(RuleBasedStateMachine):
     @rule(data=st.data())
     def scan(self, data: st.DataObject) -> None:
         offset = data.draw(st.integers(min_value=0, max_value=len(self.records)))
-        assert list(self.log.scan(offset)) == self.records[offset:]
+        assert list(self.log.read_records(offset)) == self.records[offset:]
 
     @invariant()
     def counts_agree(self) -> None:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ottla.columnar import record_checks as compiled
+from ottla.columnar.record_checks import checks as compiled
+from ottla.columnar.record_checks.section_window import SectionWindow
 from ottla.core.errors import PeerError
 from ottla.core.model import Header, Record
 from ottla.core.records import record_checks as reference
@@ -59,10 +60,26 @@ def sections(draw: st.DrawFn) -> tuple[bytearray, BatchHeader]:
     return section, header
 
 
+def read_in_parts(section: bytearray, read_bytes: int) -> SectionWindow:
+    """The section as it comes from a pipe, in parts that are smaller than most of its records."""
+    rest = memoryview(bytes(section))
+
+    def read_into(buffer: memoryview) -> int:
+        nonlocal rest
+        count = min(len(buffer), len(rest), read_bytes)
+        buffer[:count] = rest[:count]
+        rest = rest[count:]
+        return count
+
+    return SectionWindow(read_into, max(1, len(section)), read_bytes=read_bytes)
+
+
 @settings(max_examples=600, deadline=None)
-@given(sections(), CHECKS)
-def test_checks_find_the_same(batch: tuple[bytearray, BatchHeader], checks: Checks) -> None:
-    assert compiled.check_records(*batch, checks) == reference.check_records(*batch, checks)
+@given(sections(), CHECKS, st.integers(1, 300))
+def test_checks_find_the_same(batch: tuple[bytearray, BatchHeader], checks: Checks, read_bytes: int) -> None:
+    expected = reference.check_records(*batch, checks)
+    assert compiled.check_records(*batch, checks) == expected
+    assert compiled.check_records(read_in_parts(batch[0], read_bytes), batch[1], checks) == expected
 
 
 @settings(max_examples=300, deadline=None)
@@ -70,7 +87,9 @@ def test_checks_find_the_same(batch: tuple[bytearray, BatchHeader], checks: Chec
 @example(b"", 0, Checks(True, True, 0, 0))
 def test_checks_of_any_bytes_find_the_same(data: bytes, count: int, checks: Checks) -> None:
     header = header_of(count, NOW_MS, NOW_MS, is_log_append_time=False, last_delta=count, base_offset=0)
-    assert compiled.check_records(bytearray(data), header, checks) == reference.check_records(bytearray(data), header, checks)
+    expected = reference.check_records(bytearray(data), header, checks)
+    assert compiled.check_records(bytearray(data), header, checks) == expected
+    assert compiled.check_records(read_in_parts(bytearray(data), 7), header, checks) == expected
 
 
 def found(find, section: bytearray, header: BatchHeader, timestamp_ms: int, from_offset: int):
@@ -81,11 +100,13 @@ def found(find, section: bytearray, header: BatchHeader, timestamp_ms: int, from
 
 
 @settings(max_examples=600, deadline=None)
-@given(sections(), TIMES, st.integers(-1, 12))
-def test_searches_find_the_same(batch: tuple[bytearray, BatchHeader], timestamp_ms: int, past: int) -> None:
+@given(sections(), TIMES, st.integers(-1, 12), st.integers(1, 300))
+def test_searches_find_the_same(batch: tuple[bytearray, BatchHeader], timestamp_ms: int, past: int, read_bytes: int) -> None:
     section, header = batch
     wanted = (section, header, timestamp_ms, header.base_offset + past)
-    assert found(compiled.find_timestamp, *wanted) == found(reference.find_timestamp, *wanted)
+    expected = found(reference.find_timestamp, *wanted)
+    assert found(compiled.find_timestamp, *wanted) == expected
+    assert found(compiled.find_timestamp, read_in_parts(section, read_bytes), *wanted[1:]) == expected
 
 
 @pytest.mark.parametrize("count", [FAULTS_MAX - 1, FAULTS_MAX, FAULTS_MAX + 5])
@@ -97,3 +118,4 @@ def test_more_faults_than_are_listed(count: int) -> None:
     expected = reference.check_records(batch[HEADER_BYTES:], read_header(batch), checks)
     assert (len(expected.faults), expected.has_bad_timestamp) == (min(count + 1, FAULTS_MAX), True)
     assert compiled.check_records(batch[HEADER_BYTES:], read_header(batch), checks) == expected
+    assert compiled.check_records(read_in_parts(batch[HEADER_BYTES:], 5000), read_header(batch), checks) == expected

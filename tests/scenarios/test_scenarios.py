@@ -1,11 +1,11 @@
-"""Every scenario file tells what happens now. `make scenarios` rewrites them; the difference is then read by a person."""
+"""Every scenario file has the effects of today's code. `make scenarios` rewrites them; read the diff."""
 
 from pathlib import Path
 
 import pytest
 
-from ottla.core.groups.states import GroupState
-from ottla.testing import scenarios
+from ottla.core.groups.classic.states import GroupState
+from ottla.testing.scenarios import scenarios
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.rglob("*.txt"))
@@ -24,38 +24,38 @@ REQUESTS = {
     "list_groups",
     "delete_groups",
 }
-S3_ROWS = {
-    "s3_1_group_id_invalid": "INVALID_GROUP_ID",
-    "s3_1_loading": "REBALANCE_IN_PROGRESS",
-    "s3_1_not_coordinator": "NOT_COORDINATOR",
-    "s3_2_group_unknown": "UNKNOWN_MEMBER_ID",
-    "s3_2_dead": "COORDINATOR_NOT_AVAILABLE",
-    "s3_2_static_member_fenced": "FENCED_INSTANCE_ID",
-    "s3_2_member_unknown": "UNKNOWN_MEMBER_ID",
-    "s3_2_generation_differs": "ILLEGAL_GENERATION",
-    "s3_2_protocol_differs": "INCONSISTENT_GROUP_PROTOCOL",
-    "s3_3_empty": "UNKNOWN_MEMBER_ID",
-    "s3_3_preparing_rebalance": "REBALANCE_IN_PROGRESS",
-    "s3_3_stable": "NONE",
-    "s3_4_parked_until_the_leader": "NONE",
-    "s3_4_member_left_out": "NONE",
-    "s3_4_store_fails": "COORDINATOR_NOT_AVAILABLE",
-    "s3_connect": "NONE",
+SYNC_GROUP_ERRORS = {
+    "empty_group_id": "INVALID_GROUP_ID",
+    "while_loading": "REBALANCE_IN_PROGRESS",
+    "not_coordinator": "NOT_COORDINATOR",
+    "unknown_group": "UNKNOWN_MEMBER_ID",
+    "dead_group": "COORDINATOR_NOT_AVAILABLE",
+    "static_member_fenced": "FENCED_INSTANCE_ID",
+    "unknown_member": "UNKNOWN_MEMBER_ID",
+    "generation_differs": "ILLEGAL_GENERATION",
+    "protocol_differs": "INCONSISTENT_GROUP_PROTOCOL",
+    "empty_group": "UNKNOWN_MEMBER_ID",
+    "preparing_rebalance": "REBALANCE_IN_PROGRESS",
+    "stable_group": "NONE",
+    "followers_are_parked": "NONE",
+    "member_without_assignment": "NONE",
+    "append_fails": "COORDINATOR_NOT_AVAILABLE",
+    "connect_protocol": "NONE",
 }
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HERE)))
-def test_the_file_tells_what_happens(path: Path) -> None:
+def test_the_file_has_the_effects_of_its_commands(path: Path) -> None:
     scenarios.check(path)
 
 
 @pytest.mark.parametrize("state", GroupState, ids=lambda state: state.value)
-def test_s1_5_every_request_is_answered_in_every_state(state: GroupState) -> None:
-    folder = HERE / "groups" / "s1_5_states" / state.name.lower()
+def test_every_request_has_a_scenario_in_every_state(state: GroupState) -> None:
+    folder = HERE / "groups" / "requests_by_state" / state.name.lower()
     assert {path.stem for path in folder.glob("*.txt")} == REQUESTS
 
 
-@pytest.mark.parametrize("name", S3_ROWS)
-def test_s3_every_row_has_its_scenario(name: str) -> None:
-    text = (HERE / "groups" / "s3_sync_group" / f"{name}.txt").read_text()
-    assert f" SyncGroup {S3_ROWS[name]}" in text
+@pytest.mark.parametrize("name", SYNC_GROUP_ERRORS)
+def test_every_answer_of_sync_group_has_a_scenario(name: str) -> None:
+    text = (HERE / "groups" / "sync_group" / f"{name}.txt").read_text()
+    assert f" SyncGroup {SYNC_GROUP_ERRORS[name]}" in text

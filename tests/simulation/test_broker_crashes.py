@@ -10,15 +10,15 @@ from random import Random
 
 import pytest
 
-from ottla.broker.cluster_state import ClusterState
-from ottla.broker.partition import Partition
-from ottla.core.catalogue.catalogue import NewTopic
+from ottla.broker.composition import Components
+from ottla.broker.logs.partition import Partition
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import StorageError
+from ottla.core.metadata.topics import NewTopic
 from ottla.core.model import Record
 from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.faulty_files import FaultyFiles
-from ottla.testing.held_executor import HeldExecutor
+from ottla.testing.kit.faulty_files import FaultyFiles
+from ottla.testing.kit.held_executor import HeldExecutor
 
 NOW_MS = 1_700_000_000_000
 STEPS = 60
@@ -45,15 +45,15 @@ class Day:
         self.written = 0
         self.cluster = self.start()
 
-    def start(self) -> ClusterState:
+    def start(self) -> Components:
         self.worker = HeldExecutor()
         config = BrokerConfig({"num.recovery.threads.per.data.dir": "1"})
-        cluster = ClusterState(self.files, config, clock=lambda: NOW_MS, opening_executor=self.worker)
+        cluster = Components(self.files, config, clock=lambda: NOW_MS, opening_executor=self.worker)
         cluster.open()
         return cluster
 
     async def partition(self, name: str) -> Partition:
-        partition = await self.worker.run_for(self.cluster.partitions.open(self.cluster.catalogue.topics[name], 0))
+        partition = await self.worker.run_for(self.cluster.partitions.open(self.cluster.cluster_metadata.topics[name], 0))
         assert partition is not None
         return partition
 
@@ -89,7 +89,7 @@ class Day:
             expected.start_max = before
 
     async def delete(self, name: str) -> None:
-        assert self.cluster.delete_topic(name) is None
+        assert self.cluster.topic_deletion.delete(name) is None
         del self.topics[name]
         for _ in range(self.random.randint(0, 3)):  # the next steps may come before the directory is renamed, a crash among them
             await asyncio.sleep(0)
@@ -118,10 +118,10 @@ class Day:
 
     async def look(self) -> None:
         """What is there now is what was there, up to some point behind all that was synced; from now on that is the truth."""
-        assert set(self.cluster.catalogue.topics) == set(self.topics)
+        assert set(self.cluster.cluster_metadata.topics) == set(self.topics)
         for name, expected in self.topics.items():
             log = (await self.partition(name)).log
-            found = [(record.offset, record.value) for record in log.scan(log.log_start_offset)]
+            found = [(record.offset, record.value) for record in log.read_records(log.log_start_offset)]
             assert found == list(enumerate(expected.values))[log.log_start_offset : log.log_end_offset], name
             assert expected.durable <= log.log_end_offset <= len(expected.values), name
             assert log.log_start_offset <= expected.start_max, name

@@ -1,4 +1,4 @@
-"""2,000 lives of a group coordinator in a hostile world, and the proof that each invariant can fail."""
+"""2,000 simulated runs of a group, and for each invariant a broken coordinator that violates it."""
 
 import os
 import subprocess
@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from ottla.core.errors import ErrorCode
+from ottla.core.groups.classic.states import GroupState
 from ottla.core.groups.commands import Command, ExpireOffsets, OffsetCommit
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import Effects, HeartbeatResult, Reply, SyncResult
 from ottla.core.groups.events import Cause
-from ottla.core.groups.gate import CoordinatorStatus
-from ottla.core.groups.records import GroupRecord, OffsetRecord
-from ottla.core.groups.states import GroupState
-from ottla.testing.simulator import SimulationFailed, main, simulate
+from ottla.core.groups.log.records import GroupRecord, OffsetRecord
+from ottla.core.groups.request_checks import CoordinatorStatus
+from ottla.testing.simulation.simulator import SimulationFailed, main, simulate
 
 SEEDS = 2_000
 CHUNK = 50
@@ -25,28 +25,28 @@ SEEDS_UNTIL_FOUND_MAX = 60
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
-def test_the_invariants_hold_whatever_happens(first: int) -> None:
+def test_the_invariants_hold(first: int) -> None:
     for seed in range(first, first + CHUNK):
         simulate(seed)
 
 
-def test_the_same_seed_is_the_same_life() -> None:
+def test_the_same_seed_is_the_same_run() -> None:
     for seed in (1, 2, 3):
         assert simulate(seed) == simulate(seed)
     assert simulate(1).trace_hash != simulate(2).trace_hash
 
 
-def test_the_same_seed_is_the_same_life_in_another_process() -> None:
+def test_the_same_seed_is_the_same_run_in_another_process() -> None:
     outputs = []
     for hash_seed in ("1", "2"):
-        command = [sys.executable, "-m", "ottla.testing.simulator", "1", "2", "3"]
+        command = [sys.executable, "-m", "ottla.testing.simulation.simulator", "1", "2", "3"]
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         outputs.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
     assert outputs[0] == outputs[1]
     assert str(simulate(3)) in outputs[0]
 
 
-def test_the_lives_are_eventful() -> None:
+def test_the_runs_cover_every_cause() -> None:
     outcomes = [simulate(seed) for seed in range(60)]
     causes = {cause for outcome in outcomes for cause in outcome.causes}
     assert causes >= {cause.value for cause in Cause} - {Cause.CAPACITY}
@@ -55,8 +55,8 @@ def test_the_lives_are_eventful() -> None:
     assert sum(outcome.generations for outcome in outcomes) > 300
 
 
-class Forgetful(Coordinator):
-    """Now and then an offset does not take effect."""
+class LosesOffsets(Coordinator):
+    """Some offsets do not take effect."""
 
     def replay_all(self, records: Sequence[GroupRecord]) -> None:
         for record in records:
@@ -66,21 +66,21 @@ class Forgetful(Coordinator):
         super().replay(record)
         value = record.value if isinstance(record, OffsetRecord) else None
         if value is not None and isinstance(record, OffsetRecord) and value.offset % 5 == 0:
-            self.registry.durable.apply(replace(record, value=None))
+            self.state.replayed.apply(replace(record, value=None))
 
 
-class Careless(Coordinator):
+class AcknowledgesWithoutStoring(Coordinator):
     """Commits are acknowledged and not stored."""
 
     def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
         effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         if isinstance(command, OffsetCommit) and effects.records:
-            self._undecided.remove(len(effects.records))
+            self._pending.remove(len(effects.records))
             return replace(effects, records=())
         return effects
 
 
-class Overwriting(Coordinator):
+class StoresInTheWrongPartition(Coordinator):
     """A commit is stored in the wrong place."""
 
     def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
@@ -91,50 +91,50 @@ class Overwriting(Coordinator):
         return effects
 
 
-class Generous(Coordinator):
-    """Every member gets the first one's part of the plan."""
+class SharesAssignments(Coordinator):
+    """Every member gets the first one's assignment."""
 
     def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
         effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
-        plans = [reply.result for reply in effects.replies if isinstance(reply.result, SyncResult)]
-        good = [plan for plan in plans if plan.error is ErrorCode.NONE and plan.assignment]
+        results = [reply.result for reply in effects.replies if isinstance(reply.result, SyncResult)]
+        good = [result for result in results if result.error is ErrorCode.NONE and result.assignment]
         if len(good) < 2:
             return effects
         return replace(effects, replies=tuple(Reply(to=reply.to, result=good[0]) for reply in effects.replies))
 
 
-class Patient(Coordinator):
-    """It waits for members for ever."""
+class NeverEndsTheJoinPhase(Coordinator):
+    """The join timer never fires."""
 
     def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
         effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
-        for group in self.registry.groups.values():
+        for group in self.state.groups.values():
             if group.state is GroupState.PREPARING_REBALANCE:
-                self.registry.timers.cancel(group.join_timer)
+                self.state.timers.cancel(group.join_timer)
         return effects
 
 
-class Silent(Coordinator):
-    """It does not say why it rebalances."""
+class PublishesNoTriggers(Coordinator):
+    """Triggers have no events."""
 
     def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
         effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         return replace(effects, events=tuple(event for event in effects.events if event.kind != "trigger"))
 
 
-class Repeating(Coordinator):
-    """Generations begin anew when a group is empty."""
+class ReusesGenerations(Coordinator):
+    """Generations restart when a group is empty."""
 
     def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
         effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
-        for group in self.registry.groups.values():
+        for group in self.state.groups.values():
             if group.state is GroupState.EMPTY:
                 group.generation = 0
         return effects
 
 
-class Amnesiac(Coordinator):
-    """A restart passes over some records."""
+class SkipsRecordsAtRestart(Coordinator):
+    """A restart skips some records."""
 
     def replay(self, record: GroupRecord) -> None:
         loading = self.status is CoordinatorStatus.LOADING
@@ -142,7 +142,7 @@ class Amnesiac(Coordinator):
             super().replay(record)
 
 
-class Deaf(Coordinator):
+class DropsHeartbeatReplies(Coordinator):
     """Heartbeats are never answered."""
 
     def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
@@ -150,32 +150,32 @@ class Deaf(Coordinator):
         return replace(effects, replies=tuple(reply for reply in effects.replies if not isinstance(reply.result, HeartbeatResult)))
 
 
-class Talkative(Coordinator):
-    """Everybody is answered twice."""
+class RepliesTwice(Coordinator):
+    """Every request is answered twice."""
 
     def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
         effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         return replace(effects, replies=effects.replies + effects.replies)
 
 
-class Hasty(Coordinator):
-    """Its clock is ahead when it looks for old offsets."""
+class ExpiresTooEarly(Coordinator):
+    """Its clock is ahead in expiry passes."""
 
     def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
         return super().handle(command, now_ms=now_ms + (3_000 if isinstance(command, ExpireOffsets) else 0), timer_ms=timer_ms)
 
 
-class Heedless(Coordinator):
-    """Offsets go whether or not somebody consumes their topics."""
+class ExpiresSubscribedTopics(Coordinator):
+    """Offsets of subscribed topics expire."""
 
     def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
         if isinstance(command, ExpireOffsets):
-            for group in self.registry.groups.values():
+            for group in self.state.groups.values():
                 group.subscribed_topics = frozenset()
         return super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
 
 
-class Unsteady(Coordinator):
+class RunsTimersByTimeOfDay(Coordinator):
     """Its timers run by the time of day."""
 
     def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
@@ -183,48 +183,48 @@ class Unsteady(Coordinator):
 
 
 BROKEN: list[tuple[Callable[..., Coordinator], str]] = [
-    (Forgetful, "what the coordinator knows is not what its log says"),
-    (Careless, "is acknowledged and not in the log"),
-    (Overwriting, "is acknowledged and not in the log"),
-    (Generous, "belongs to"),
-    (Patient, "may stay for ever"),
-    (Silent, "rounds began, 0 triggers were told"),
-    (Repeating, "is written after"),
-    (Amnesiac, "was acknowledged, None is left"),
-    (Deaf, "does not come to rest"),
-    (Talkative, "is answered, and nobody asked"),
-    (Hasty, "ms old and expires"),
-    (Heedless, "consumes it"),
-    (Unsteady, "may be silent until"),
+    (LosesOffsets, "the coordinator's state differs from its log"),
+    (AcknowledgesWithoutStoring, "is acknowledged and not in the log"),
+    (StoresInTheWrongPartition, "is acknowledged and not in the log"),
+    (SharesAssignments, "belongs to"),
+    (NeverEndsTheJoinPhase, "has no timer"),
+    (PublishesNoTriggers, "rebalances started, 0 triggers were published"),
+    (ReusesGenerations, "is written after"),
+    (SkipsRecordsAtRestart, "was acknowledged, None is left"),
+    (DropsHeartbeatReplies, "does not recover"),
+    (RepliesTwice, "is answered without a request"),
+    (ExpiresTooEarly, "ms old and expires"),
+    (ExpiresSubscribedTopics, "consumes it"),
+    (RunsTimersByTimeOfDay, "may be silent until"),
 ]
 
 
 def first_failure(broken: Callable[..., Coordinator]) -> tuple[int, str]:
-    """The first seed under which a broken coordinator is found out, and what is said of it."""
+    """The first seed under which a broken coordinator violates an invariant, and the message."""
     for seed in range(SEEDS_UNTIL_FOUND_MAX):
         try:
             simulate(seed, make=broken)
         except SimulationFailed as failure:
             return seed, str(failure)
-    pytest.fail(f"{broken.__name__} lived through {SEEDS_UNTIL_FOUND_MAX} seeds unnoticed")
+    pytest.fail(f"{broken.__name__} ran {SEEDS_UNTIL_FOUND_MAX} seeds without a violation")
 
 
 @pytest.mark.parametrize(("broken", "text"), BROKEN, ids=lambda value: getattr(value, "__name__", None))
 def test_each_invariant_can_fail(broken: Callable[..., Coordinator], text: str) -> None:
-    seed, said = first_failure(broken)
-    assert text in said
-    assert f"make sim SEED={seed}" in said, "a failure says how to run it again"
+    seed, message = first_failure(broken)
+    assert text in message
+    assert f"make sim SEED={seed}" in message, "a failure says how to run it again"
 
 
-def test_one_seed_is_told_step_by_step(capsys: Any) -> None:
+def test_one_seed_is_reported_step_by_step(capsys: Any) -> None:
     assert main(["5"]) == 0
-    story = capsys.readouterr().out
-    assert "JoinGroup(" in story
-    assert "event  join_completed" in story
-    assert story.splitlines()[-1] == str(simulate(5))
+    output = capsys.readouterr().out
+    assert "JoinGroup(" in output
+    assert "event  join_completed" in output
+    assert output.splitlines()[-1] == str(simulate(5))
 
 
-def test_several_seeds_are_told_by_their_outcome(capsys: Any) -> None:
+def test_several_seeds_are_reported_by_their_outcome(capsys: Any) -> None:
     assert main(["5", "6"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
     assert main([]) == 0

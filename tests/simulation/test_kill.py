@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from ottla.storage.files import OsFiles
-from ottla.storage.partition_log import LogSettings, PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.settings import LogSettings
 
 KILLS = 200
 SETTINGS = LogSettings(segment_bytes=200_000, retention_bytes=1_000_000, retention_ms=-1)
@@ -32,7 +33,8 @@ from threading import Thread
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
 from ottla.storage.files import OsFiles
-from ottla.storage.partition_log import LogSettings, PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.settings import LogSettings
 
 SETTINGS = LogSettings(segment_bytes=200_000, retention_bytes=1_000_000, retention_ms=-1)
 
@@ -103,13 +105,13 @@ def test_acknowledged_records_survive_two_hundred_kills(writers: "subprocess.Pop
         assert log.log_end_offset > acknowledged
         start = max(checked, log.log_start_offset)
         offset = start
-        for record in log.scan(start):
+        for record in log.read_records(start):
             assert (record.offset, record.value) == (offset, b"%020d" % offset * 10), "no offset twice, none left out"
             offset += 1
         assert offset == log.log_end_offset
         checked = offset
         log.close(clean=False)
-    whole = [record.offset for record in log.scan(log.log_start_offset)]
+    whole = [record.offset for record in log.read_records(log.log_start_offset)]
     assert whole == list(range(log.log_start_offset, log.log_end_offset))
     assert acknowledged > 10_000
     assert log.log_start_offset > 0, "old segments went, too"

@@ -15,9 +15,11 @@ from ottla.core.model import Record
 from ottla.core.records.batch import decode_batch, encode_batch, read_header, split_batches
 from ottla.core.records.control import ControlType
 from ottla.core.records.end_marker import EndMarker, encode_end_marker
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.settings import LogSettings
+from ottla.storage.log.validation import Appended
 from ottla.storage.memory_files import MemoryFiles
-from ottla.storage.partition_log import Appended, LogSettings, PartitionLog
-from ottla.testing.faulty_files import FaultyFiles, overwrite
+from ottla.testing.kit.faulty_files import FaultyFiles, overwrite
 
 NOW_MS = 1_000_000
 SETTINGS = LogSettings(segment_bytes=3000, index_interval_bytes=400, retention_ms=-1, retention_bytes=9000)
@@ -172,7 +174,7 @@ class Life:
     def open_again(self) -> None:
         self.open()
         if self.log.log_start_offset > max(self.start, self.checkpoint[0] if self.checkpoint else 0):
-            # The first segment's name was lost and a later one's was not. No flush ever promised anything: begin anew.
+            # The first segment's name was lost and a later one's was not. No flush ever promised anything: begin again.
             assert self.flushed <= self.start
             self.log.move_away("t-0.gone-delete")
             self.files.remove_directory("t-0.gone-delete")
@@ -197,7 +199,7 @@ class Life:
         start = max(self.start, self.log.log_start_offset)
         records = [record for batch in self.batches.values() for record in decode_batch(batch) if record.offset >= start]
         assert [record.offset for record in records] == list(range(start, self.log.log_end_offset)), "no offset twice, none left out"
-        assert list(self.log.scan(start)) == records
+        assert list(self.log.read_records(start)) == records
         if start == self.log.log_start_offset and self.times_are_known:
             for timestamp_ms in range(NOW_MS, NOW_MS + 1000, 250):
                 late = [(record.timestamp_ms, record.offset) for record in records if record.timestamp_ms >= timestamp_ms]
@@ -219,8 +221,8 @@ class Life:
 
     def run(self) -> None:
         for _ in range(STEPS):
-            dice = self.random.random()
-            act = next(act for limit, act in self.ACTS if dice < limit)
+            rng = self.random.random()
+            act = next(act for limit, act in self.ACTS if rng < limit)
             act(self)
             self.trace.append((act.__name__, self.log.log_start_offset, self.log.log_end_offset, self.flushed))
         self.crash()
@@ -267,7 +269,7 @@ def test_flushed_batches_survive_every_crash(chunk: int) -> None:
 
 
 def flip_in_batch(life: Life, base_offset: int) -> int:
-    """Flip a bit of a batch in its log file, but for base offset and leader epoch, of which no checksum tells; where the file ends.
+    """Flip a bit of a batch in its log file, but for base offset and leader epoch, which no checksum covers; where the file ends.
 
     Lengths and offsets in a header lead from batch to batch: where they are damaged, what follows in the same file may be out of reach:
     it is refused, or, as in Kafka, the next file is read instead.
@@ -285,7 +287,7 @@ def flip_in_batch(life: Life, base_offset: int) -> int:
     raise AssertionError(f"no batch begins at {base_offset}")
 
 
-def test_a_bit_that_flips_in_a_log_is_cut_or_told_and_never_served() -> None:
+def test_a_bit_that_flips_in_a_log_is_cut_or_reported_and_never_served() -> None:
     seen = set()
     for seed in range(600):
         life = Life(seed)
@@ -302,11 +304,11 @@ def test_a_bit_that_flips_in_a_log_is_cut_or_told_and_never_served() -> None:
             assert (log.log_end_offset, opened.bytes_cut > 0) == (base_offset, True), "cut there"
             seen.add("cut")
         elif log.log_end_offset < end_offset:
-            # The segment that is being written to is read anew from its beginning on, what is durable of it, too.
-            assert (log.log_end_offset, opened.bytes_cut > 0) == (base_offset, True), "cut there, and told"
+            # The segment that is being written to is read again from its beginning on, what is durable of it, too.
+            assert (log.log_end_offset, opened.bytes_cut > 0) == (base_offset, True), "cut there, and reported"
             seen.add("cut below")
         else:
-            seen.add("told")
+            seen.add("reported")
         for batch in batches:
             header = read_header(batch)
             if header.base_offset >= log.log_end_offset:
@@ -320,11 +322,11 @@ def test_a_bit_that_flips_in_a_log_is_cut_or_told_and_never_served() -> None:
             else:
                 is_next = header.base_offset in out_of_reach and bytes(data) in batches
                 assert bytes(data) == batch or is_next, "nothing is invented"
-    assert {"cut", "cut below", "told"} <= seen
+    assert {"cut", "cut below", "reported"} <= seen
 
 
 def test_a_bit_that_flips_in_a_transaction_index_loses_no_record() -> None:
-    """Its numbers have no checksum: which transactions were aborted may be told wrong, or be found again in the log."""
+    """Its numbers have no checksum: which transactions were aborted may be reported wrong, or be found again in the log."""
 
     def written() -> tuple[MemoryFiles, list[Record]]:
         files = MemoryFiles()
@@ -340,7 +342,7 @@ def test_a_bit_that_flips_in_a_transaction_index_loses_no_record() -> None:
             ):
                 assert isinstance(log.append(batch, now_ms=NOW_MS, from_client=False), Appended)
         log.flush()
-        records = list(log.scan(0))
+        records = list(log.read_records(0))
         log.close()
         return files, records
 
@@ -353,7 +355,7 @@ def test_a_bit_that_flips_in_a_transaction_index_loses_no_record() -> None:
             overwrite(files, f"t-0/{name}", bit // 8, bytes([byte ^ 1 << bit % 8]))
             log = PartitionLog(files, "t-0", SETTINGS)
             opened = log.open(NOW_MS)
-            assert (list(log.scan(0)), log.log_end_offset, log.last_stable_offset, opened.bytes_cut) == (records, 24, 24, 0)
+            assert (list(log.read_records(0)), log.log_end_offset, log.last_stable_offset, opened.bytes_cut) == (records, 24, 24, 0)
             found_again += [each.first_offset for each in log.aborted_transactions(0, 24)] == [*range(0, 24, 2)]
     assert len(names) > 1
     assert found_again > 100

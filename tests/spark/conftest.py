@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from ottla.testing.java import ToolMissing, find_java
-from ottla.testing.spark_connector import fetch_connector
+from ottla.testing.processes.java import QUICK_START_OPTIONS, ToolMissing, find_java_home
+from ottla.testing.reference.class_archives import archive_options, spark_archive
+from ottla.testing.reference.spark_connector import fetch_connector
 
 HERE = Path(__file__).parent
 CHECKOUT = HERE.parent.parent
@@ -27,19 +28,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class Connector:
     """The JVM connector's jars, or why there are none."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, report: Callable[[str], None]) -> None:
         self.jars: list[Path] = []
         self.missing: str | None = None
         try:
-            self.jars = fetch_connector(CHECKOUT / ".cache", tell=tell)
+            self.jars = fetch_connector(CHECKOUT / ".cache", report=report)
         except ToolMissing as missing:
             self.missing = str(missing)
 
 
 @pytest.fixture(scope="session")
-def connector(tell: Callable[[str], None]) -> Connector:
+def connector(report: Callable[[str], None]) -> Connector:
     """The JVM connector as far as it can be had here."""
-    return Connector(tell)
+    return Connector(report)
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def jvm_format(connector: Connector) -> str:
 def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector) -> Iterator[object]:
     """The session of ottla.spark.session(), made small."""
     try:
-        java = find_java()
+        java_home = find_java_home()
     except ToolMissing as missing:
         pytest.skip(f"Spark {missing}")
     import ottla.spark
@@ -67,12 +68,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector) -> Ite
         # The tests' tables are tiny; the rest of the machine belongs to brokers and other tests.
         "spark.driver.memory": "1g",
         # Half the work of Spark's own start, and of every query's: nothing here runs long enough for the better compiler.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+        "spark.driver.extraJavaOptions": " ".join((*QUICK_START_OPTIONS, *archive_options(spark_archive(CHECKOUT / ".cache")))),
         "spark.jars": ",".join(str(jar) for jar in connector.jars),
     }
     with pytest.MonkeyPatch.context() as environment:
         # Spark's own scripts look in fewer places than we do.
-        environment.setenv("JAVA_HOME", str(java.resolve().parent.parent))
+        environment.setenv("JAVA_HOME", str(java_home))
         # Where Spark looks for formats by itself it asks the environment for its Python.
         environment.setenv("PYSPARK_PYTHON", sys.executable)
         # One attempt a task: what fails here is meant to.

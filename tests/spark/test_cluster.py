@@ -1,11 +1,10 @@
-"""A standalone cluster of two workers on this machine: the line that `ottla spark-submit-args` prints is all that a job needs."""
+"""A standalone cluster of two workers on this machine: a job needs only the line that `ottla spark-submit-args` prints."""
 
 import json
 import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,12 +13,14 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.broker import Broker
-from ottla.testing.java import ToolMissing, find_java
-from ottla.testing.process import ServerProcess
+from ottla.testing.kit.waiting import wait_until
+from ottla.testing.processes.java import QUICK_START_OPTIONS, ToolMissing, find_java_home
+from ottla.testing.processes.process import ServerProcess
+from ottla.testing.reference.class_archives import archive_options, spark_archive
 
 SECONDS_MAX = 60
 ROWS = 400
-QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
+CHECKOUT = Path(__file__).parent.parent.parent
 
 JOB = """
 import json, sys
@@ -37,9 +38,8 @@ assert sink.trigger(availableNow=True).start().awaitTermination(60)
 
 def executor(_):
     # A worker's parent is Spark's Python daemon, whose parent is the executor.
-    import os
-    from ottla.testing.process_tree import parent
-    yield parent(os.getppid())
+    import psutil
+    yield psutil.Process().parent().ppid()
 
 found = spark.read.format("ottla").options(subscribe="target", **kafka).load()
 print("RESULT", json.dumps({
@@ -52,9 +52,9 @@ spark.stop()
 
 
 class Cluster:
-    """Master and workers; whatever happens to the tests, they end with them."""
+    """Master and workers, which end with the tests."""
 
-    def __init__(self, directory: Path, java_home: Path) -> None:
+    def __init__(self, directory: Path, java_home: Path, java_options: str) -> None:
         spec = find_spec("pyspark")
         assert spec is not None
         assert spec.origin is not None
@@ -67,13 +67,14 @@ class Cluster:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_DIRS": str(directory / "local"),
             "SPARK_DAEMON_MEMORY": "128m",
-            "SPARK_DAEMON_JAVA_OPTS": QUICK,
+            "SPARK_DAEMON_JAVA_OPTS": java_options,
         }
+        self.java_options = java_options
         self._directory = directory
         self._processes: list[ServerProcess] = []
 
     def start(self, workers: int) -> str:
-        """The master's address, once that many workers have come to it."""
+        """The master's address, once that many workers are registered."""
         master = self._run("master", "org.apache.spark.deploy.master.Master", "--port", "0")
         url = wait_for(master, r"Starting Spark master at (spark://\S+)")
         limits = ["--cores", "1", "--memory", "600m"]
@@ -96,21 +97,20 @@ class Cluster:
 
 
 def wait_for(process: ServerProcess, pattern: str) -> str:
-    until = time.monotonic() + SECONDS_MAX
-    while (found := re.search(pattern, process.log_path.read_text())) is None:
+    def find() -> "re.Match[str] | None":
         assert process.is_running, process.log_path.read_text()[-2000:]
-        assert time.monotonic() < until, process.log_path.read_text()[-2000:]
-        time.sleep(0.05)
-    return found[1]
+        return re.search(pattern, process.log_path.read_text())
+
+    return str(wait_until(find, lambda: f"{pattern} in {process.log_path.read_text()[-2000:]}", seconds=SECONDS_MAX)[1])
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     try:
-        java = find_java()
+        java_home = find_java_home()
     except ToolMissing as missing:
         pytest.skip(f"Spark {missing}")
-    made = Cluster(tmp_path, java.resolve().parent.parent)
+    made = Cluster(tmp_path, java_home, " ".join((*QUICK_START_OPTIONS, *archive_options(spark_archive(CHECKOUT / ".cache")))))
     yield made
     made.stop()
 
@@ -121,9 +121,9 @@ def test_a_job_reads_writes_and_streams_on_two_workers_with_the_printed_argument
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         for made in admin.create_topics([NewTopic("source", 3, 1), NewTopic("target", 2, 1)]).values():
             made.result(10)
-        small = ["--driver-memory", "512m", "--executor-memory", "512m", "--driver-java-options", QUICK]
+        small = ["--driver-memory", "512m", "--executor-memory", "512m", "--driver-java-options", cluster.java_options]
         settings = {
-            "spark.executor.extraJavaOptions": QUICK,
+            "spark.executor.extraJavaOptions": cluster.java_options,
             "spark.ui.enabled": "false",
             # Nothing is run before both executors are there.
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",

@@ -1,4 +1,4 @@
-"""S0.3: a topic's messages into one with fewer partitions: each key's order kept, and every group goes on without missing anything."""
+"""A topic's messages into one with fewer partitions: each key's order kept, and no group misses a message."""
 
 import random
 import time
@@ -15,8 +15,8 @@ from kafka.partitioner.default import murmur2
 
 from ottla.broker import Broker
 from ottla.cli.main import main
-from ottla.spark.copy_topic import TopicCopy
-from ottla.spark.copy_writer import CopyError
+from ottla.spark.copy.job import TopicCopy
+from ottla.spark.copy.writer import CopyError
 
 RECORDS, SOURCE_PARTITIONS, TARGET_PARTITIONS = 2_000, 8, 3
 
@@ -63,13 +63,13 @@ def servers() -> Iterator[str]:
         make(broker.bootstrap_servers, "wide", SOURCE_PARTITIONS)
         make(broker.bootstrap_servers, "narrow", TARGET_PARTITIONS)
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "partitioner": "murmur2_random"})
-        dice = random.Random(7)
+        rng = random.Random(7)
         began_ms = int(time.time() * 1000)  # records of long ago would be retention's, if Spark took its time
         for number in range(RECORDS):
-            key = None if number % 10 == 0 else b"key-%d" % dice.randrange(60)
-            where = {"partition": dice.randrange(SOURCE_PARTITIONS)} if key is None else {}
+            key = None if number % 10 == 0 else b"key-%d" % rng.randrange(60)
+            where = {"partition": rng.randrange(SOURCE_PARTITIONS)} if key is None else {}
             value = None if number % 50 == 0 else b"%d" % number
-            stamp = began_ms + number - dice.randrange(20)  # times run backwards now and then
+            stamp = began_ms + number - rng.randrange(20)  # times run backwards now and then
             producer.produce("wide", value, key, timestamp=stamp, headers=[("number", b"%d" % number)], **where)
         assert producer.flush(20) == 0
         yield broker.bootstrap_servers
@@ -80,13 +80,13 @@ def number(message: Any) -> int:
 
 
 @pytest.mark.parametrize("partitioner", ["murmur2", "crc32"])
-def test_s0_3_a_copy_keeps_each_keys_order_and_every_group_goes_on(spark, servers: str, tmp_path: Path, partitioner: str) -> None:
+def test_a_copy_keeps_the_order_of_keys_and_translates_offsets(spark, servers: str, tmp_path: Path, partitioner: str) -> None:
     source = read(servers, "wide", SOURCE_PARTITIONS)
-    dice = random.Random(3)
+    rng = random.Random(3)
     ends = dict.fromkeys(range(SOURCE_PARTITIONS), 0)
     for message in source:
         ends[message.partition()] = message.offset() + 1
-    half = {number: dice.randrange(end + 1) for number, end in ends.items()}
+    half = {number: rng.randrange(end + 1) for number, end in ends.items()}
     commit(servers, "half", "wide", half)
     commit(servers, "done", "wide", ends)
     commit(servers, "one-partition", "wide", {2: ends[2]})
@@ -116,7 +116,7 @@ def test_s0_3_a_copy_keeps_each_keys_order_and_every_group_goes_on(spark, server
         for place in range(TARGET_PARTITIONS):
             left = [message for message in target if message.partition() == place and message.offset() >= goes_on[place]]
             assert {number(message) for message in target if message.partition() == place} & unread <= set(map(number, left))
-            assert not left or number(left[0]) in unread, "it goes on at the first record that it has not read"
+            assert not left or number(left[0]) in unread, "it continues at the first record that it has not read"
     assert committed(servers, "done", "narrow", TARGET_PARTITIONS) == {
         place: sum(message.partition() == place for message in target) for place in range(TARGET_PARTITIONS)
     }
@@ -132,8 +132,8 @@ def orders(messages: list[Any]) -> dict[bytes, list[int]]:
     return found
 
 
-def test_what_is_in_the_way_is_said_before_anything_is_written(spark, servers: str, tmp_path: Path) -> None:
-    with pytest.raises(CopyError, match="there is no topic nowhere: make it first"):
+def test_obstacles_are_reported_before_anything_is_written(spark, servers: str, tmp_path: Path) -> None:
+    with pytest.raises(CopyError, match="there is no topic nowhere: create it first"):
         TopicCopy(bootstrap_servers=servers, source="wide", target="nowhere", directory=str(tmp_path)).run(spark)
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "busy", "auto.offset.reset": "earliest", "session.timeout.ms": 6000})
     consumer.subscribe(["wide"])
@@ -147,7 +147,7 @@ def test_what_is_in_the_way_is_said_before_anything_is_written(spark, servers: s
 
 
 @pytest.mark.usefixtures("session_of_commands")
-def test_the_command_copies_and_says_where_groups_go_on(servers: str) -> None:
+def test_the_command_copies_and_prints_the_offsets_of_groups(servers: str) -> None:
     commit(servers, "mine", "wide", {0: 0})
     arguments = ["copy-topic", "wide", "narrow", "--bootstrap-server", servers, "--group", "mine"]
     done = CliRunner().invoke(main, arguments)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.testing.java import ToolMissing, find_java
+from ottla.testing.processes.java import ToolMissing, find_java
 
 FLIGHTS = 6_000
 # A process of its own: it has its own Spark session, and ends it.
@@ -15,8 +15,8 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from rich.console import Console
-from ottla.cli.flights.run import run
-from ottla.cli.flights.timing import Timing
+from ottla.cli.demo.demo_run import run
+from ottla.cli.demo.timing import Timing
 
 timing = Timing(
     session_timeout_ms=2_000, heartbeat_interval_ms=200, max_poll_interval_ms=4_000, slow_batch_ms=6_000, metadata_refresh_ms=500,
@@ -57,6 +57,10 @@ def test_every_incident_leaves_its_rebalance_and_no_flight_is_lost(tmp_path: Pat
     assert [(row["trigger"], row["partitions_new"], row["planned"]) for row in grown] == [("LEADER_REJOIN", 4, True)]
     assert summary["rebalances"][-1]["outcome"] == "emptied"
     assert summary["lag"]["greatest_lag"] > 0
+    assert lines[-1] == "  demo-results/report.html"
+    page = (results / "report.html").read_text()
+    assert "consumer-2 sent no heartbeat for" in page
+    assert 'data-group="flight-desk"' in page
     assert "How far behind the group was (Spark, pipeline lag: messages between its commits and the ends)" in lines
     assert all((results / table / "_SUCCESS").exists() for table in ("lag", "lag_history", "lag_commits", "end_offset_history"))
     assert (results / "broker" / "flights-15" / "00000000000000000000.log").stat().st_size > 0

@@ -1,4 +1,4 @@
-"""From real clients in a real group on our broker to the table of its rebalances."""
+"""From real clients in a real group on Ottla's broker to the table of its rebalances."""
 
 import time
 from pathlib import Path
@@ -11,7 +11,7 @@ from ottla.broker import Broker
 from ottla.core.diagnosis.rebalances import rebalances
 from ottla.core.model import GroupEvent
 from ottla.spark.pipelines import pipelines
-from ottla.spark.runner import run_on_cluster
+from ottla.spark.runner.pipeline_run import run_on_cluster
 
 SECONDS_MAX = 20
 

@@ -1,4 +1,4 @@
-"""The pipelines `group_generations` and `offset_commits` on records that are written out here: what changed from one to the next."""
+"""The pipelines `group_generations` and `offset_commits` on records that are written out here: the changes from one to the next."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -7,7 +7,7 @@ from typing import Any
 from chispa.schema_comparer import assert_schema_equality
 
 from ottla.spark.pipelines import group_generations, offset_commits
-from ottla.spark.runner import run
+from ottla.spark.runner.pipeline_run import run
 from ottla.spark.schemas import GROUP_EPOCHS, GROUP_GENERATIONS, GROUP_RECORD_COUNTS, GROUP_RECORDS, OFFSET_COMMITS
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -24,6 +24,7 @@ def member(name: str, partitions: list[int] | None, *, instance: str | None = No
         "rebalance_timeout": 300_000,
         "session_timeout": 45_000,
         "subscribed_topics": list(topics),
+        "owned_partitions": None,
         "assignment": None if partitions is None else {"t": partitions},
     }
 
@@ -46,7 +47,7 @@ def modern(offset: int, record_type: int, key: dict[str, Any], value: dict[str, 
     return record(offset, record_type=record_type, group="m", record=json.dumps(text), is_tombstone=value is None)
 
 
-def test_generations_say_what_changed(spark: Any) -> None:
+def test_generations_with_their_changes(spark: Any) -> None:
     a, b = member("a", [0, 1]), member("b", [2, 3])
     both = (member("a", [0, 1]), member("s-1", [2, 3], instance="s"))
     records = [

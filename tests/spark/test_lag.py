@@ -1,13 +1,25 @@
-"""The pipeline `lag` on commits and ends that are written out here, with every case that a picture of lag must not get wrong."""
+"""The pipeline `lag` on commits and end offsets that are written out here, with all special cases; its times against the plain rules."""
 
+import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from chispa.schema_comparer import assert_schema_equality
 
+from ottla.core.diagnosis.time_lag import (
+    LogEnd,
+    Position,
+    RecordTime,
+    RecordTimes,
+    drain_time,
+    freshness,
+    next_record_age,
+    rate,
+    since_truncation,
+)
 from ottla.spark.pipelines.lag import PIPELINE, TOPIC_RECORDS
-from ottla.spark.runner import run
+from ottla.spark.runner.pipeline_run import run
 from ottla.spark.schemas import END_OFFSETS, LAG, LAG_HISTORY, OFFSET_COMMITS
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -18,7 +30,7 @@ def at(ms: int) -> datetime:
 
 
 def plain(ms: int) -> datetime:
-    """As PySpark hands it out: without a zone."""
+    """A time as PySpark returns it, without a zone."""
     return at(ms).replace(tzinfo=None)
 
 
@@ -30,7 +42,7 @@ def commit(offset: int, partition: int, committed: int | None, ms: int, *, topic
 
 @pytest.fixture
 def in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PySpark hands out times without a zone, in the zone of the process."""
+    """PySpark returns times without a zone, in the zone of the process."""
     monkeypatch.setenv("TZ", "UTC")
 
 
@@ -54,12 +66,13 @@ def test_lag_now_and_over_time(spark: Any) -> None:
         {
             "lag_commits": spark.createDataFrame(commits, OFFSET_COMMITS),
             "end_offsets": spark.createDataFrame(ends, END_OFFSETS),
+            "past_end_offsets": spark.createDataFrame([], END_OFFSETS),
             "topic_records": spark.createDataFrame(records, TOPIC_RECORDS),
         },
     )
     assert_schema_equality(frames["lag"].schema, LAG, ignore_nullable=True)
     assert_schema_equality(frames["lag_history"].schema, LAG_HISTORY, ignore_nullable=True)
-    assert sorted(map(tuple, frames["lag"].collect())) == [
+    assert sorted(tuple(row)[:11] for row in frames["lag"].collect()) == [
         ("g", "t", 0, 40, 0, 50, 10, False, False, plain(2_000), plain(3_000)),
         ("g", "t", 2, 9, 0, 8, 0, True, False, plain(1_000), plain(3_000)),
         ("g", "t", 3, 1, 4, 6, 5, False, True, plain(1_000), plain(3_000)),
@@ -99,5 +112,98 @@ def test_lag_now_and_over_time(spark: Any) -> None:
         "lag": 15,
         "worst": "0: 10",
         "beyond": 1,
+        "age s": 1,
         "last commit": "01-01 00:00:02",
     }
+
+
+EMPTY = ("lag_commits", OFFSET_COMMITS), ("end_offsets", END_OFFSETS), ("past_end_offsets", END_OFFSETS), ("topic_records", TOPIC_RECORDS)
+NOW_MS = 1_200_000
+
+
+class Partition:
+    """One partition that groups read: idle, empty, compacted, truncated, re-created, or with a start beyond their commits."""
+
+    def __init__(self, rng: random.Random, number: int) -> None:
+        self.number = number
+        self.commits: list[tuple[int, int]] = []
+        size = rng.choice([0, 1, 5, 40])
+        self.start = rng.choice([0, 0, 3, size])
+        times = sorted(rng.randrange(NOW_MS) for _ in range(size))
+        # Every record, or those that compaction left, or none of which the timestamps are read; some clocks go wrong.
+        kept = rng.choice([0.0, 0.0, 0.3, 1.0])
+        self.records = [
+            RecordTime(offset, ms + rng.choice([0, 0, 0, 90_000]))
+            for offset, ms in enumerate(times)
+            if offset >= self.start and rng.random() < kept
+        ]
+        self.end = max(size, self.start)
+        asked = sorted(rng.randrange(NOW_MS) for _ in range(rng.choice([0, 1, 3, 20])))
+        self.history = [LogEnd(ms, sum(each <= ms for each in times)) for ms in asked]
+        if rng.random() < 0.3 and asked:  # as it was before the topic was re-created
+            self.history += [LogEnd(rng.randrange(asked[0] + 1), 500), LogEnd(rng.randrange(asked[0] + 1), 400)]
+        ages = rng.choice([(), (10, 60, 900)])
+        self.past = [LogEnd(NOW_MS - age * 1_000, sum(each < NOW_MS - age * 1_000 for each in times)) for age in ages]
+        for _ in range(rng.randrange(1, 5)):
+            committed = rng.choice([0, self.end, self.end, self.end + 7, rng.randrange(self.end + 1), rng.randrange(self.end + 1)])
+            self.commits.append((rng.choice([100, 700_000, NOW_MS - 1, NOW_MS + 5, rng.randrange(NOW_MS)]), committed))
+
+    def expected(self) -> tuple[Any, ...]:
+        """The lags of the last commit."""
+        measured = since_truncation([*self.history, LogEnd(NOW_MS, self.end)])
+        ends = [*measured, *self.past, *self.topic_ends()]
+        at_end = Position(self.commits[-1][1], self.start, self.end, NOW_MS)
+        times = RecordTimes(self.records, ends)
+        rates = rate(self.commits, NOW_MS), rate(ends, NOW_MS)
+        return (*next_record_age(at_end, times), *freshness(at_end, times), *rates, *drain_time(at_end, *rates))
+
+    def topic_ends(self) -> list[LogEnd]:
+        """By the timestamps of the records; the test above has the rule in detail."""
+        steps: dict[int, list[RecordTime]] = {}
+        for each in self.records:
+            steps.setdefault(each.at_ms // 100, []).append(each)
+        found, in_order = [], sorted(steps)
+        for at_step, step in enumerate(in_order):
+            last = max(each.offset for before in in_order[: at_step + 1] for each in steps[before])
+            later = [each.offset for after in in_order[at_step + 1 :] for each in steps[after]]
+            found.append(LogEnd(max(each.at_ms for each in steps[step]), min([last + 1, *later])))
+        return found
+
+
+@pytest.mark.usefixtures("in_utc")
+def test_lags_in_time_are_those_of_the_plain_rules(spark: Any) -> None:
+    rng = random.Random(20260103)
+    partitions = [Partition(rng, number) for number in range(400)]
+    offset = 0
+    schemas = {**dict(EMPTY), "end_offset_history": END_OFFSETS}
+    rows: dict[str, list[Any]] = {name: [] for name in schemas}
+    for each in partitions:
+        for ms, committed in each.commits:
+            rows["lag_commits"].append(commit(offset, each.number, committed, ms))
+            offset += 1
+        rows["end_offsets"].append(("t", each.number, each.start, each.end, at(NOW_MS)))
+        rows["end_offset_history"] += [("t", each.number, 0, point.end, at(point.at_ms)) for point in each.history]
+        rows["past_end_offsets"] += [("t", each.number, None, point.end, at(point.at_ms)) for point in each.past]
+        rows["topic_records"] += [("t", each.number, record.offset, at(record.at_ms)) for record in each.records]
+    found = run(PIPELINE, {name: spark.createDataFrame(each, schemas[name]) for name, each in rows.items()})["lag"].collect()
+    assert len(found) == len(partitions)
+    seen = set()
+    for row in found:
+        each = partitions[row["partition"]]
+        # What kafka-consumer-groups prints as LAG: LOG-END-OFFSET - CURRENT-OFFSET, here without negative ones.
+        assert row["lag"] == max(0, each.end - each.commits[-1][1])
+        names = ("next_record_age_ms", "next_record_age_quality", "freshness_ms", "freshness_quality")
+        lags = tuple(row[name] for name in (*names, "consumed_per_s", "produced_per_s", "drain_ms", "drain_quality"))
+        assert lags == each.expected(), vars(each)
+        seen |= {lags[at] for at in (1, 3, 7)}
+    assert seen == {"exact", "interpolated", "extrapolated-capped", "unknown"}
+
+
+def test_without_commits_ends_or_records_there_are_no_rows(spark: Any) -> None:
+    empty = {name: spark.createDataFrame([], schema) for name, schema in EMPTY}
+    assert [frame.collect() for frame in run(PIPELINE, empty).values()] == [[], []]
+    absurd = [commit(0, 0, -(2**63), 1), commit(1, 1, 2**63 - 1, 1)]
+    ends = [("t", 0, 0, 5, at(9)), ("t", 1, 0, 5, at(9))]
+    given = {"lag_commits": spark.createDataFrame(absurd, OFFSET_COMMITS), "end_offsets": spark.createDataFrame(ends, END_OFFSETS)}
+    found = run(PIPELINE, empty | given)["lag"].orderBy("partition").collect()
+    assert [(row["lag"], row["is_beyond_end"], row["is_before_start"]) for row in found] == [(None, False, True), (0, True, False)]

@@ -13,18 +13,19 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ottla.consumer.admin.client import AdminClient
+from ottla.client.admin.client import AdminClient
+from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
+from ottla.core.wire.api_keys import ApiKey
 from ottla.spark.pipelines import group_generations, offset_commits
-from ottla.spark.runner import run
+from ottla.spark.runner.pipeline_run import run
 from ottla.spark.schemas import OFFSETS_TOPIC
-from ottla.testing.ottla_process import OttlaProcess
-from ottla.testing.raw_client import RawClient
+from ottla.testing.clients.raw_client import RawClient
+from ottla.testing.processes.ottla_process import OttlaProcess
 
 WAIT_S = 60
 PARTITIONS = 2
 METADATA = "where we were: Žižkov 🚉"
-SHARE_GROUP_HEARTBEAT = 76
 LINE = re.compile(r"\| offset: (\d+) \w+Time: (\d+) .*? key: (\{.*\}) payload: (.*)")
 
 
@@ -102,8 +103,8 @@ def join_a_share_group(place: Place, topic: str, group: str) -> None:
     """By one heartbeat, which writes the group's first records."""
     with RawClient(place.servers) as client:
         values = {"group_id": group, "member_id": "AAAAAAAAAAAAAAAAAAAAAQ", "member_epoch": 0, "subscribed_topic_names": [topic]}
-        answer = client.call(SHARE_GROUP_HEARTBEAT, 1, **values)
-        assert answer.error_code == 0, answer
+        answer = client.call(ApiKey.SHARE_GROUP_HEARTBEAT, 1, **values)
+        assert answer.error_code == ErrorCode.NONE, answer
 
 
 def fill(place: Place, topic: str, group: Callable[[str], str]) -> None:
@@ -207,6 +208,9 @@ def of_member(member: dict[str, Any]) -> dict[str, Any]:
         "rebalance_timeout": member["rebalanceTimeout"],
         "session_timeout": member["sessionTimeout"],
         "subscribed_topics": member["subscription"]["topics"] if is_consumer else None,
+        "owned_partitions": {each["topic"]: each["partitions"] for each in member["subscription"].get("ownedPartitions") or ()}
+        if is_consumer
+        else None,
         "assignment": {each["topic"]: each["partitions"] for each in member["assignment"]["assignedPartitions"]} if is_consumer else None,
     }
 
@@ -221,7 +225,7 @@ def rows(frame: Any) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: (row["partition"], row["offset"]))
 
 
-def test_s2_commits_and_generations_are_what_kafka_s_dump_tool_prints(spark: Any, place: Place, reference: Any) -> None:
+def test_commits_and_generations_are_what_kafka_s_dump_tool_prints(spark: Any, place: Place, reference: Any) -> None:
     stamp = f"{time.time_ns()}"
     fill(place, f"topic-{stamp}", lambda name: f"{name}-{stamp}")
     options = {"kafka.bootstrap.servers": place.servers, "subscribe": OFFSETS_TOPIC, "decode": "group_records"}

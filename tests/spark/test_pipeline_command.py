@@ -1,4 +1,4 @@
-"""`ottla pipeline run` on a broker with groups: a batch that replaces, a stream that goes on, the same tables from both."""
+"""`ottla pipeline run` on a broker with groups: a batch that replaces, a stream that continues, the same tables from both."""
 
 import json
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 from ottla.broker import Broker
 from ottla.cli.main import main
-from ottla.consumer.admin.client import AdminClient
+from ottla.client.admin.client import AdminClient
 from ottla.core.model import TopicPartition
+from ottla.spark.runner.tables import Tables
 from ottla.spark.schemas import LAG, LAG_HISTORY, OFFSET_COMMITS
-from ottla.spark.tables import Tables
 
 RECORDS = 30
 
@@ -42,7 +42,7 @@ def invoke(servers: str, name: str, output: Path, *more: str) -> Any:
     return CliRunner().invoke(main, ["pipeline", "run", name, "--bootstrap-server", servers, "--output", str(output), *more])
 
 
-def test_a_batch_replaces_and_a_stream_goes_on_where_it_was(spark: Any, servers: str, tmp_path: Path) -> None:
+def test_a_batch_replaces_and_a_stream_continues(spark: Any, servers: str, tmp_path: Path) -> None:
     missing = invoke(servers, "lag", tmp_path / "x")
     assert (missing.exit_code, missing.output) == (
         1,
@@ -75,7 +75,7 @@ def test_a_batch_replaces_and_a_stream_goes_on_where_it_was(spark: Any, servers:
     assert done.exit_code == 0, done.output
     assert lags(batch) == {("a", 25, 5)}
     lines = done.output.splitlines()
-    assert lines[0].split() == ["group", "topic", "partitions", "lag", "worst", "beyond", "last", "commit"]
+    assert lines[0].split() == ["group", "topic", "partitions", "lag", "worst", "beyond", "age", "s", "last", "commit"]
     assert lines[2].split()[:6] == ["a", "t", "1", "5", "0:", "5"]
     assert max(map(len, lines[:3])) <= 80
     history = Tables(spark, str(batch)).read("lag_history", LAG_HISTORY)

@@ -1,4 +1,4 @@
-"""The pipeline `rebalances` against the plain reference, on event streams that no coordinator would dare to publish."""
+"""The pipeline `rebalances` against the plain reference, on random event streams, also impossible ones."""
 
 import dataclasses
 import datetime
@@ -9,65 +9,65 @@ from typing import Any
 import pytest
 from chispa.schema_comparer import assert_schema_equality
 
-from ottla.core.diagnosis.causes import VERDICTS
+from ottla.core.diagnosis.causes import JOIN, LEAVE, LOST, RETURN_WITHIN_MS, VERDICTS
 from ottla.core.diagnosis.rebalances import PHASES, Rebalance, rebalances
 from ottla.core.model import EventMember, GroupEvent
 from ottla.spark.pipelines.rebalances import PIPELINE
-from ottla.spark.runner import run
+from ottla.spark.runner.pipeline_run import run
+from ottla.spark.runner.text_table import table_text
 from ottla.spark.schemas import GROUP_EVENTS_TOPIC, KAFKA, REBALANCES
-from ottla.spark.text import table_text
 
 CODES = [*VERDICTS, "LEAVE", "JOIN_NEW", "JOIN_NEW", "MOON_PHASE"]
 ORDER = ["trigger", "join_completed", "sync_completed"]
 
 
-def _member(dice: random.Random, partitions: list[int]) -> EventMember:
-    client = dice.choice("abc")
+def _member(rng: random.Random, partitions: list[int]) -> EventMember:
+    client = rng.choice("abc")
     return EventMember(
-        member_id=f"{client}-{dice.randrange(4)}",
-        instance_id=dice.choice([None, None, None, "i-1", "i-2"]),
+        member_id=f"{client}-{rng.randrange(4)}",
+        instance_id=rng.choice([None, None, None, "i-1", "i-2"]),
         client_id=client,
-        client_host=dice.choice(["/h1", "/h1", "/h2"]),
+        client_host=rng.choice(["/h1", "/h1", "/h2"]),
         session_timeout_ms=6_000,
         rebalance_timeout_ms=300_000,
-        assignment={topic: [p for p in partitions if dice.random() < 0.7] for topic in ("t", "u") if partitions and dice.random() < 0.7},
+        assignment={topic: [p for p in partitions if rng.random() < 0.7] for topic in ("t", "u") if partitions and rng.random() < 0.7},
     )
 
 
-def _members(dice: random.Random, kind: str) -> tuple[EventMember, ...]:
+def _members(rng: random.Random, kind: str) -> tuple[EventMember, ...]:
     if kind in ("trigger", "emptied", "deleted", "static_replaced"):
         return ()
-    shares: list[list[int]] = [[] for _ in range(dice.randrange(4))]
-    for partition in range(dice.choice([6, 6, 9])):
-        if shares and dice.random() < 0.9:
-            dice.choice(shares).append(partition)
-    return tuple(_member(dice, share if kind != "join_completed" else []) for share in shares)
+    shares: list[list[int]] = [[] for _ in range(rng.randrange(4))]
+    for partition in range(rng.choice([6, 6, 9])):
+        if shares and rng.random() < 0.9:
+            rng.choice(shares).append(partition)
+    return tuple(_member(rng, share if kind != "join_completed" else []) for share in shares)
 
 
-def _stream(dice: random.Random, group: str) -> list[GroupEvent]:
-    """Events of one group: often in a sensible order, sometimes in none."""
-    events, at_ms, kind = [], dice.randrange(10**6), "deleted"
-    for generation in range(dice.randrange(1, 25)):
+def _stream(rng: random.Random, group: str) -> list[GroupEvent]:
+    """Events of one group: often in a possible order, sometimes not."""
+    events, at_ms, kind = [], rng.randrange(10**6), "deleted"
+    for generation in range(rng.randrange(1, 25)):
         sensible = ORDER[(ORDER.index(kind) + 1) % 3] if kind in ORDER else "trigger"
-        kind = sensible if dice.random() < 0.7 else dice.choice([*PHASES, "trigger", "static_replaced"])
-        at_ms += dice.choice([0, 1, 5, 1_000, 200_000])
+        kind = sensible if rng.random() < 0.7 else rng.choice([*PHASES, "trigger", "static_replaced"])
+        at_ms += rng.choice([0, 1, 5, 1_000, 200_000])
         is_trigger = kind == "trigger"
-        is_known = is_trigger and dice.random() < 0.9
+        is_known = is_trigger and rng.random() < 0.9
         events.append(
             GroupEvent(
                 at_ms=at_ms,
                 group=group,
                 kind=kind,
                 generation=generation,
-                state_from=dice.choice(["Stable", "Empty", "PreparingRebalance"]),
+                state_from=rng.choice(["Stable", "Empty", "PreparingRebalance"]),
                 state_to="",
-                trigger=dice.choice(CODES) if is_trigger else None,
-                coalesced=dice.random() < 0.5,
-                reason=dice.choice([None, "why", "wherefore"]) if is_trigger else None,
-                client_id=dice.choice("abc") if is_known else None,
-                client_host=dice.choice(["/h1", "/h2"]) if is_known else None,
-                client_reason=dice.choice([None, None, "", "the consumer is being closed"]) if is_trigger else None,
-                members=_members(dice, kind),
+                trigger=rng.choice(CODES) if is_trigger else None,
+                coalesced=rng.random() < 0.5,
+                reason=rng.choice([None, "why", "wherefore"]) if is_trigger else None,
+                client_id=rng.choice("abc") if is_known else None,
+                client_host=rng.choice(["/h1", "/h2"]) if is_known else None,
+                client_reason=rng.choice([None, None, "", "the consumer is being closed"]) if is_trigger else None,
+                members=_members(rng, kind),
                 evidence={"last_heartbeat_age_ms": 3} if is_trigger else {},
             )
         )
@@ -102,14 +102,14 @@ def _spark_rows(frame: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PySpark hands out times without a zone, in the zone of the process."""
+    """PySpark returns times without a zone, in the zone of the process."""
     monkeypatch.setenv("TZ", "UTC")
 
 
 @pytest.mark.usefixtures("in_utc")
 def test_equal_to_the_plain_reference_on_two_hundred_groups(spark: Any):
-    dice = random.Random(20260101)
-    streams = [_stream(dice, f"group-{number}") for number in range(200)]
+    rng = random.Random(20260101)
+    streams = [_stream(rng, f"group-{number}") for number in range(200)]
     # Groups share one topic: their events are mixed, each group's stay in order.
     mixed = sorted((event for stream in streams for event in stream), key=lambda event: event.generation)
     expected = _plain_rows(rebalances(mixed))
@@ -120,6 +120,32 @@ def test_equal_to_the_plain_reference_on_two_hundred_groups(spark: Any):
     frame = run(PIPELINE, {"group_event_records": _records(spark, _encoded(mixed))})["rebalances"]
     assert_schema_equality(frame.schema, REBALANCES, ignore_nullable=True)
     assert _spark_rows(frame) == expected
+
+
+def _event(at_ms: int, group: str, kind: str, trigger: str | None = None) -> GroupEvent:
+    client = {"client_id": "c", "client_host": "/h1"} if trigger else {}
+    return GroupEvent(at_ms=at_ms, group=group, kind=kind, generation=1, state_from="Stable", state_to="", trigger=trigger, **client)
+
+
+@pytest.mark.usefixtures("in_utc")
+def test_a_client_is_back_within_the_limit_to_the_millisecond(spark: Any):
+    assert RETURN_WITHIN_MS == 300_000
+    events = []
+    for code in sorted(LOST):
+        for away_ms in (RETURN_WITHIN_MS, RETURN_WITHIN_MS + 1):
+            group = f"{code} {away_ms}"
+            events += [
+                _event(0, group, "trigger", code),
+                _event(1, group, "join_completed"),
+                _event(2, group, "sync_completed"),
+                _event(away_ms, group, "trigger", JOIN),
+            ]
+    rows = _spark_rows(run(PIPELINE, {"group_event_records": _records(spark, _encoded(events))})["rebalances"])
+    assert rows == _plain_rows(rebalances(events))
+    planned = {(row["group"], row["trigger"]): row["planned"] for row in rows}
+    assert [planned[f"{LEAVE} {ms}", LEAVE] for ms in (RETURN_WITHIN_MS, RETURN_WITHIN_MS + 1)] == [False, True]
+    for code in LOST:
+        assert [planned[f"{code} {ms}", JOIN] for ms in (RETURN_WITHIN_MS, RETURN_WITHIN_MS + 1)] == [False, True]
 
 
 def test_records_that_are_no_events_are_left_out(spark: Any):

@@ -1,4 +1,4 @@
-"""`write` and `writeStream` to the format "ottla" against both brokers: what a consumer reads back, where keys lie, and what goes wrong."""
+"""`write` and `writeStream` to the format "ottla" on both brokers: records as a consumer reads them, partitions of keys, and failures."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +12,8 @@ from pyspark.errors import AnalysisException
 
 from ottla.broker import Broker
 from ottla.columnar.partitioning import murmur2_partitions
-from ottla.spark.producing import DeliveryError, KeptSenders
-from ottla.spark.sink import parse_sink_options, send
+from ottla.spark.sink.senders import DeliveryError, SenderPool
+from ottla.spark.sink.writers import parse_sink_options, send
 
 PARTITIONS = 3
 HEADERS = "array<struct<key:string,value:binary>>"
@@ -42,7 +42,7 @@ def read(servers: str, topic: str) -> list[Any]:
     return messages
 
 
-def told(message: Any) -> tuple[Any, ...]:
+def fields(message: Any) -> tuple[Any, ...]:
     return message.key(), message.value(), tuple(message.headers() or ())
 
 
@@ -57,7 +57,7 @@ def rows(first: str, second: str) -> list[tuple[Any, ...]]:
     return found
 
 
-def test_rows_come_back_as_they_were_written_and_keys_lie_where_java_puts_them(
+def test_rows_are_read_as_they_were_written_with_java_s_partitions(
     spark: Any, kafka_broker: Any, unique_name: Callable[[str], str], tmp_path: Path
 ):
     servers, first, second, copied = kafka_broker.bootstrap_servers, *(unique_name("sink") for _ in range(3))
@@ -69,7 +69,7 @@ def test_rows_come_back_as_they_were_written_and_keys_lie_where_java_puts_them(
     messages = {topic: read(servers, topic) for topic in (first, second)}
     for topic, found in messages.items():
         expected = [(key, value, tuple(headers or ())) for key, value, headers, to, _ in written if to == topic]
-        assert sorted(map(repr, map(told, found))) == sorted(map(repr, expected))
+        assert sorted(map(repr, map(fields, found))) == sorted(map(repr, expected))
         keyed = [message for message in found if message.key() is not None and by_partitioner(written, message)]
         places = murmur2_partitions(pa.array([message.key() for message in keyed], pa.binary()), PARTITIONS)
         assert [message.partition() for message in keyed] == list(places)
@@ -83,16 +83,16 @@ def test_rows_come_back_as_they_were_written_and_keys_lie_where_java_puts_them(
     query = sink.option("topic", copied).option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
     assert query.awaitTermination(60)
     assert query.lastProgress["batchId"] >= 1
-    assert sorted(map(repr, map(told, read(servers, copied)))) == sorted(map(repr, map(told, messages[first])))
+    assert sorted(map(repr, map(fields, read(servers, copied)))) == sorted(map(repr, map(fields, messages[first])))
 
 
 def by_partitioner(written: list[tuple[Any, ...]], message: Any) -> bool:
     return not any(value == message.value() and partition is not None for _, value, _, _, partition in written)
 
 
-def test_a_task_that_cannot_write_says_why_and_ends(kafka_broker: Any, unique_name: Callable[[str], str]):
-    """Without a session: what librdkafka and the brokers themselves say."""
-    servers, topic, kept = kafka_broker.bootstrap_servers, unique_name("sink"), KeptSenders()
+def test_a_task_that_cannot_write_fails_with_the_reason(kafka_broker: Any, unique_name: Callable[[str], str]):
+    """Errors of librdkafka and the brokers themselves, without a session."""
+    servers, topic, kept = kafka_broker.bootstrap_servers, unique_name("sink"), SenderPool()
     make(servers, topic)
 
     def write(topic: str, value: bytes, partition: int | None, **options: str) -> int:
@@ -126,7 +126,7 @@ def test_a_task_that_cannot_write_says_why_and_ends(kafka_broker: Any, unique_na
     assert [message.value() for message in read(servers, topic)] == [b"v"]
 
 
-def test_what_is_no_topic_and_who_does_not_answer_end_in_time():
+def test_a_missing_topic_and_a_silent_broker_end_in_time():
     batch = pa.record_batch({"value": [b"v"]})
     with Broker(config={"auto.create.topics.enable": "false"}) as broker:
         servers = broker.bootstrap_servers
@@ -136,7 +136,7 @@ def test_what_is_no_topic_and_who_does_not_answer_end_in_time():
         send(parse_sink_options({"kafka.bootstrap.servers": servers, "topic": "gone", "kafka.max.block.ms": "200"}), iter([batch]))
 
 
-def test_a_query_fails_with_what_the_sink_says(spark: Any):
+def test_a_query_fails_with_the_message_of_the_sink(spark: Any):
     with Broker() as broker:
         make(broker.bootstrap_servers, "t")
         frame = spark.range(1).selectExpr("'v' value", "7 partition").coalesce(1).write.format("ottla").option("topic", "t")

@@ -1,4 +1,4 @@
-"""What only format("ottla") has, in sessions, on both brokers: it is found by itself, filters and few tasks, records kept between batches.
+"""What only format("ottla") has, in sessions, on both brokers: discovery, filters and few tasks, records buffered between batches.
 
 What it shares with the JVM connector (rows, offsets, failures) is in tests/spark/contract.
 """
@@ -47,7 +47,7 @@ def _places(frame: Any) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("kafka_broker", ["ottla"], indirect=True)
 def test_any_session_finds_it(spark: Any, kafka_broker: Any, topic: str):
-    # As others start it: nobody registered anything or knows the cores, and it pushes no filters down (Spark's default).
+    # Any session: the format is not registered, the cores are not known, and filters are not pushed down (Spark's default).
     plain = spark.newSession()
     plain.conf.set("spark.sql.python.filterPushdown.enabled", "false")
     frame = _reader(plain, kafka_broker.bootstrap_servers, topic).load()
@@ -83,7 +83,7 @@ def test_micro_batches_that_are_smaller_than_an_answer(spark: Any, kafka_broker:
     ]
 
 
-def test_nobody_there(spark: Any):
+def test_no_broker_is_reachable(spark: Any):
     with pytest.raises(AnalysisException, match=r"127\.0\.0\.1:1"):
         spark.read.format("ottla").options(
             **{"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t", "kafka.default.api.timeout.ms": "1000"}

@@ -1,7 +1,7 @@
-"""`spark.readStream.format("ottla")` in a session: what a checkpoint says after each run, and what is made of it.
+"""`spark.readStream.format("ottla")` in a session: checkpoints after each run, and their use.
 
 On our broker alone: tests/spark/contract holds streams beside the JVM connector on both. The rules are tested without Spark
-(tests/unit/spark/test_stream_reader.py); here Spark calls, in its own order.
+(tests/unit/spark/source/test_stream_reader.py); here Spark calls, in its own order.
 """
 
 import json
@@ -19,7 +19,7 @@ Batches = list[dict[int, tuple[int, int]]]
 
 
 class Topic:
-    """A topic of two partitions, made, filled, and made anew."""
+    """A topic of two partitions, created, filled, and re-created."""
 
     def __init__(self, servers: str, name: str) -> None:
         self.servers = servers
@@ -34,7 +34,7 @@ class Topic:
         self._admin.delete_topics([self.name])[self.name].result(10)
 
     def produce(self, *records: int) -> None:
-        """So many records in each partition."""
+        """Write so many records to each partition."""
         producer = Producer({"bootstrap.servers": self.servers, "log_level": 0})
         for partition, count in enumerate(records):
             for number in range(count):
@@ -79,7 +79,7 @@ def _last_offsets(checkpoint: Path) -> Any:
     return json.loads(newest.read_text().splitlines()[-1])
 
 
-def test_a_checkpoint_of_the_jvm_connector_goes_on_and_a_topic_made_anew_is_found(
+def test_a_checkpoint_of_the_jvm_connector_continues_and_a_re_created_topic_is_detected(
     spark: Any, jvm_format: str, topic: Topic, tmp_path: Path
 ):
     topic.produce(10, 20)
@@ -92,7 +92,7 @@ def test_a_checkpoint_of_the_jvm_connector_goes_on_and_a_topic_made_anew_is_foun
     topic.delete()
     topic.create()
     topic.produce(3, 40)
-    with pytest.raises(StreamingQueryException, match=f"Topic {topic.name} was deleted and created anew"):
+    with pytest.raises(StreamingQueryException, match=f"Topic {topic.name} was deleted and re-created"):
         _run(spark, topic, tmp_path)
     assert _run(spark, topic, tmp_path, failOnDataLoss="false") == [{0: (0, 2), 1: (0, 39)}]
     assert _last_offsets(tmp_path)["#topic_ids"] != offsets["#topic_ids"]

@@ -1,4 +1,4 @@
-"""One embedded broker, as people start it from Python; the thread around it is in `embedded`, what it does in `task`."""
+"""One embedded broker, started from Python; the thread around it is in `embedded`, what it does in `running_brokers`."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The broker's clock: the one place in the room that asks what time it is."""
+"""The clocks that components are given: the time of day, and a monotonic one."""
 
 import time
 

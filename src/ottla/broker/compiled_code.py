@@ -1,7 +1,7 @@
-"""Whether the compiled code of a columnar lane is there: on this machine, kept on the disk, where the extra `arrow` is installed.
+"""Whether a compiled backend can be used: the extra `arrow` is installed and the machine code is in the cache on the disk.
 
-Compiling would make the whole broker wait for the interpreter's lock, so that another process does it, once on a machine; until it is done,
-and where the machine code cannot be kept, callers take their plain lane.
+Compiling holds the interpreter's lock, so another process does it, once on a machine. Until it is done, and where the cache cannot be
+written, callers use their reference backend.
 """
 
 import logging
@@ -13,25 +13,25 @@ from threading import Lock
 
 from ottla.core.extras import missing_packages
 
-log = logging.getLogger("ottla.broker")
+log = logging.getLogger(__name__)
 
 Start = Callable[[Sequence[str]], "subprocess.Popen[bytes]"]
 
-_WARM_UP = """\
+_COMPILE = """\
 import os
 os.nice(10)
-from {module} import warm_up
-warm_up()
+from {module} import load_kernels
+load_kernels()
 """
 
 
 def start_process(command: Sequence[str]) -> "subprocess.Popen[bytes]":
-    """A child process that nobody talks to."""
+    """Start a child process without input or output."""
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 class CompiledCode:
-    """The code of one module with a `warm_up`; its kernels lie in the module `kernels`. Any thread may ask; who asks waits for imports."""
+    """The kernels of one module with a `load_kernels` function; they are defined in the module `kernels`. For any thread."""
 
     def __init__(self, module: str, kernels: str, start: Start = start_process) -> None:
         self._module = module
@@ -39,40 +39,40 @@ class CompiledCode:
         self._start = start
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._is_there: bool | None = False if missing_packages("arrow") else None
+        self._is_compiled: bool | None = False if missing_packages("arrow") else None
 
-    def is_there(self) -> bool:
-        """Whether it can be used at once; where it can not, it is being compiled."""
+    def is_compiled(self) -> bool:
+        """Whether the kernels can be used at once. If not, compiles them in another process. The first call waits for imports."""
         with self._lock:
-            if self._is_there is None:
-                self._look()
-            return self._is_there is True
+            if self._is_compiled is None:
+                self._check()
+            return self._is_compiled is True
 
     def close(self) -> None:
-        """Ends the process that compiles, if there is one; nothing is compiled any more."""
+        """Stop the process that compiles, if there is one, and start no other."""
         with self._lock:
             if self._process is not None:
                 self._process.kill()
                 self._process.wait()
                 self._process = None
-            if self._is_there is None:
-                self._is_there = False
+            if self._is_compiled is None:
+                self._is_compiled = False
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._process is not None and self._process.poll() is None:
             return
-        from ottla.columnar.kept import is_kept
+        from ottla.columnar.compile_cache import is_cached
 
-        if is_kept(import_module(self._kernels)):
-            self._is_there = True
+        if is_cached(import_module(self._kernels)):
+            self._is_compiled = True
         elif self._process is not None:
-            self._give_up(f"the process that compiles ended with status {self._process.returncode}, and nothing is kept")
+            self._give_up(f"the process that compiles ended with status {self._process.returncode}, and the cache is empty")
         else:
             try:
-                self._process = self._start([sys.executable, "-c", _WARM_UP.format(module=self._module)])
+                self._process = self._start([sys.executable, "-c", _COMPILE.format(module=self._module)])
             except OSError as error:
                 self._give_up(str(error))
 
     def _give_up(self, reason: str) -> None:
-        self._is_there = False
-        log.info("compiled code of %s is not to be had here (%s); the plain lane does its work", self._module, reason)
+        self._is_compiled = False
+        log.info("compiled code of %s is not available (%s); the reference backend is used", self._module, reason)

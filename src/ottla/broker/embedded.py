@@ -1,6 +1,6 @@
-"""Brokers inside this Python process, with a thread and a loop of their own: what `Broker` and `Cluster` have in common.
+"""Brokers inside this Python process, with a thread and a loop of their own: the base of `Broker` and `Cluster`.
 
-It hands work to that loop and waits for it; it decides nothing.
+It runs work in that loop and waits for it; it makes no decisions.
 """
 
 import asyncio
@@ -11,13 +11,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from ottla.broker.descriptors import check_limit, descriptor_limit
-from ottla.broker.health import HealthView
-from ottla.broker.task import BrokerTask, check_count, check_data_dir, new_event_loop, parse_listen
-from ottla.broker.threads import is_no_thread, no_thread
+from ottla.broker.monitoring.health import HealthSnapshot
+from ottla.broker.network.descriptors import check_limit, descriptor_limit
+from ottla.broker.running_brokers import BrokerTask, check_count, check_data_dir, new_event_loop, parse_listen
+from ottla.broker.thread_errors import is_no_thread, no_thread
 from ottla.core.config import BrokerConfig, GivenValue
 from ottla.core.model import GroupEvent
-from ottla.storage.files import Files
+from ottla.storage.file_system import Files
 from ottla.storage.memory_files import MemoryFiles
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class Embedded:
         self._task: BrokerTask | None = None
         self._starting: BrokerTask | None = None
         self._failure: BaseException | None = None
-        # Memory is the brokers', not the run's: stop() and start() again find what was written.
+        # Memory lives as long as the object: after stop() and start(), the data is still there.
         self._files: Files | None = MemoryFiles() if data_dir is None else None
 
     def _running(self) -> BrokerTask:
@@ -63,7 +63,7 @@ class Embedded:
         return self._task
 
     def _in_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs `work` in the brokers' loop and waits for it; what it raises is raised here."""
+        """Run `work` in the brokers' loop and wait for it; its exceptions are raised here."""
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
@@ -78,12 +78,12 @@ class Embedded:
         return self._running().metrics_url
 
     @property
-    def health(self) -> HealthView:
+    def health(self) -> HealthSnapshot:
         """The health as of a few seconds ago. Raises RuntimeError before the start."""
-        return self._running().cluster.health.view
+        return self._running().cluster.health.snapshot
 
     def start(self) -> Self:
-        """Starts the thread and returns when clients can connect. Raises ConfigError, StorageError or OSError when it cannot start."""
+        """Start the thread and return when clients can connect. Raises ConfigError, StorageError or OSError when it cannot start."""
         if self._thread is not None:
             raise RuntimeError("the broker is running already")
         check_limit(descriptor_limit())
@@ -110,9 +110,9 @@ class Embedded:
             raise failure
 
     def stop(self) -> None:
-        """Stops and waits for the thread; data on disk is closed cleanly. Does nothing when it is not running.
+        """Stop and wait for the thread; data on disk is closed cleanly. Does nothing when it is not running.
 
-        Raises what made the broker end before, or kept it from a clean end (StorageError): then the next start recovers.
+        Raises the error that ended the broker before, or that prevented a clean stop (StorageError): then the next start recovers.
         """
         if self._thread is None or self._loop is None:
             return

@@ -1,6 +1,7 @@
-"""What `ottla doctor` does: gets a report from a broker's /health or from a directory's files, and prints it as sentences and a table.
+"""The report of `ottla doctor`, from a broker's /health or from a directory's files, printed as sentences and a table.
 
-A report is the JSON of `HealthView.to_json`, whichever way it came. What is ill is decided below (core/cleaning/health.py), never here.
+A report is the JSON of `HealthSnapshot.to_json` in both cases. core/diagnosis/cleaner_health.py decides
+what is unhealthy.
 """
 
 import json
@@ -17,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ottla.core.cleaning.health import CleanerFacts, CleanerState, findings, size_text
+from ottla.core.diagnosis.cleaner_health import CleanerFacts, CleanerState, findings, size_text
 from ottla.core.errors import StorageError
 
 TIMEOUT_S: Final = 10
@@ -29,8 +30,8 @@ _FIGURES_WIDTH: Final = 58
 """What the other columns take at most."""
 
 
-class CannotTellError(Exception):
-    """There was nothing to look at; the sentence says why, and what to do."""
+class HealthUnknownError(Exception):
+    """There is nothing to inspect; the text says why, and what to do."""
 
 
 def ask_broker(address: str) -> dict[str, Any]:
@@ -41,21 +42,23 @@ def ask_broker(address: str) -> dict[str, Any]:
         with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
             body = answer.read(ANSWER_BYTES_MAX)
     except urllib.error.HTTPError as error:
-        if error.code != 503:  # what an ill broker answers
-            raise CannotTellError(f"{url} answers {error.code}: is this a broker that was started with --metrics?") from error
+        if error.code != 503:  # the response of an unhealthy broker
+            raise HealthUnknownError(f"{url} answers {error.code}: is this a broker that was started with --metrics?") from error
         body = error.read(ANSWER_BYTES_MAX)
     except (InvalidURL, ValueError) as error:
-        raise CannotTellError(f"{address} is no address: write HOST:PORT, as the broker was given with --metrics") from error
+        raise HealthUnknownError(f"{address} is no address: write HOST:PORT, as the broker was given with --metrics") from error
     except (OSError, HTTPException) as error:
-        raise CannotTellError(
+        raise HealthUnknownError(
             f"{url} does not answer: {_reason(error)}. Is the broker running? Start it with --metrics HOST:PORT, and name the same here."
         ) from error
     try:
         report = json.loads(body)
     except ValueError as error:
-        raise CannotTellError(f"{url} answers with something else than JSON: is this a broker that was started with --metrics?") from error
+        raise HealthUnknownError(
+            f"{url} answers with something else than JSON: is this a broker that was started with --metrics?"
+        ) from error
     if not isinstance(report, dict) or not {"healthy", "findings", "topics"} <= report.keys():
-        raise CannotTellError(f"{url} answers with another report than a broker's")
+        raise HealthUnknownError(f"{url} answers with another report than a broker's")
     return report
 
 
@@ -65,17 +68,17 @@ def _reason(error: Exception) -> str:
     return (reason.strerror if isinstance(reason, OSError) else None) or str(reason) or type(reason).__name__
 
 
-def look_at_directory(directory: Path) -> dict[str, Any]:
+def inspect_directory(directory: Path) -> dict[str, Any]:
     """The report of a data directory's files."""
+    from ottla.storage.dump.inspection import inspect_directory
     from ottla.storage.files import OsFiles
-    from ottla.storage.inspection import inspect_directory
 
     try:
         seen = inspect_directory(OsFiles(directory), time.time_ns() // 1_000_000)
     except StorageError as error:
-        raise CannotTellError(str(error)) from error
+        raise HealthUnknownError(str(error)) from error
     if not seen.is_data_directory:
-        raise CannotTellError(f"{directory} is no data directory of Kafka or Ottla: it holds neither meta.properties nor partitions")
+        raise HealthUnknownError(f"{directory} is no data directory of Kafka or Ottla: it holds neither meta.properties nor partitions")
     found = sorted(
         (*seen.findings, *findings(CleanerFacts(state=CleanerState.UNKNOWN), seen.topics)), key=lambda finding: not finding.is_ill
     )
@@ -102,9 +105,9 @@ def look_at_directory(directory: Path) -> dict[str, Any]:
 
 
 def show(report: Mapping[str, Any], console: Console, *, show_all: bool) -> None:
-    """Prints a report for people: what is ill, what else was found, and the topics."""
+    """Print a report: what is unhealthy, other findings, and the topics."""
     is_healthy = bool(report["healthy"])
-    console.print(Text("All is well." if is_healthy else "Something is ill.", style="green" if is_healthy else "bold red"))
+    console.print(Text("Healthy." if is_healthy else "Unhealthy.", style="green" if is_healthy else "bold red"))
     for finding in report["findings"]:
         # What a topic's row says need not be said twice.
         if finding["is_ill"] or not finding["subject"].startswith("topic "):
@@ -144,7 +147,7 @@ def _table(topics: Sequence[Mapping[str, Any]], name_width: int) -> Table:
 
 
 def _state(topic: Mapping[str, Any]) -> Text:
-    from ottla.core.cleaning.health import OVERDUE_MS_MAX, duration_text
+    from ottla.core.diagnosis.cleaner_health import OVERDUE_MS_MAX, duration_text
 
     if not topic["is_compacted"]:
         return Text("not compacted", style="dim")

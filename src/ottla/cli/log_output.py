@@ -46,7 +46,7 @@ class QueuedHandler(logging.Handler):
             self._changed.notify()
 
     def close(self) -> None:
-        """Writes what waits, as far as it is taken in time."""
+        """Write what waits, as far as it is taken in time."""
         with self._changed:
             self._is_closing = True
             self._changed.notify()

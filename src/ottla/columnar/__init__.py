@@ -1,4 +1,4 @@
-"""Record batches to Arrow by Numba: the fast lane for Spark, and for reading logs and topics by the million.
+"""Record batches to Arrow by Numba: the compiled backend for Spark, and for reading logs and topics by the million.
 
 It needs the extra `arrow`, and loads none of it by itself: NumPy, Numba and Arrow come with the first use of a name below.
 """
@@ -11,13 +11,13 @@ from ottla.core.extras import require
 require("arrow")
 
 _HOMES = {
-    "COLUMNS": "decoder",
-    "COLUMN_TYPES": "decoder",
-    "RecordBatchDecoder": "decoder",
-    "GROUP_RECORD_TYPES": "group_records",
-    "GroupRecordDecoder": "group_records",
-    "Batches": "batches",
-    "scan": "batches",
+    "COLUMNS": "decoding.record_batch_decoder",
+    "COLUMN_TYPES": "decoding.record_batch_decoder",
+    "RecordBatchDecoder": "decoding.record_batch_decoder",
+    "GROUP_RECORD_TYPES": "group_records.decoder",
+    "GroupRecordDecoder": "group_records.decoder",
+    "Batches": "decoding.batches",
+    "scan": "decoding.batches",
 }
 
 

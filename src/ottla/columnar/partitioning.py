@@ -1,4 +1,4 @@
-"""Which partition a key belongs to, as Kafka's Java producer decides it (murmur2), for whole Arrow columns at once.
+"""The partition of a key, as Kafka's Java producer chooses it (murmur2), for an Arrow column at once.
 
 A key that is null has no partition of its own. Importing it loads NumPy and Numba (the extra `arrow`).
 """
@@ -6,7 +6,7 @@ A key that is null has no partition of its own. Importing it loads NumPy and Num
 import numpy as np
 import pyarrow as pa
 
-from ottla.columnar.kernels import Array, Int, _jit
+from ottla.columnar.primitives.compilation import Array, Int, jit
 
 NO_PARTITION = -1
 _WORD = 0xFFFFFFFF
@@ -25,7 +25,7 @@ def murmur2_partitions(keys: "pa.BinaryArray", count: int) -> "np.ndarray[tuple[
     return found
 
 
-@_jit
+@jit
 def _fill(data: Array, starts: Array, valid: Array, count: Int, found: Array) -> None:
     for row in range(len(found)):
         if valid[row]:
@@ -33,7 +33,7 @@ def _fill(data: Array, starts: Array, valid: Array, count: Int, found: Array) ->
             found[row] = (_murmur2(data, starts[row], starts[row + 1]) & 0x7FFFFFFF) % count
 
 
-@_jit
+@jit
 def _murmur2(data: Array, start: Int, end: Int) -> Int:
     length = end - start
     value = (_SEED ^ length) & _WORD
@@ -56,7 +56,7 @@ def _murmur2(data: Array, start: Int, end: Int) -> Int:
     return value ^ (value >> 15)
 
 
-@_jit
+@jit
 def _times(value: Int) -> Int:
     """The product's low 32 bits: the factor has 31, so in two halves nothing runs over 64."""
     low = (value & 0xFFFF) * _FACTOR

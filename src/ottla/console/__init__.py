@@ -1,1 +1,1 @@
-"""The web console: pages over views; there are none yet (docs/skipped.md)."""
+"""The web console: for now the report of a group as one page (docs/report.md); the live pages are not there yet (docs/skipped.md)."""

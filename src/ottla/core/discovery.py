@@ -1,4 +1,4 @@
-"""One thing, one file, found by its name (law 6): turns a drop-in folder into a mapping, so that adding a file touches no list.
+"""Imports a drop-in folder as a mapping from file names: adding a file touches no list (law 6).
 
 A drop-in module holds one constant (API, COMMAND, PIPELINE, ASSIGNOR). Modules whose name begins with an underscore are helpers.
 """
@@ -15,7 +15,7 @@ def drop_ins(package: ModuleType, constant: str, kind: type[T]) -> dict[str, T]:
     """Every module of `package` by its file name, as the `kind` that its `constant` holds.
 
     Raises TypeError, naming the file, when the constant is missing or of another kind, and LookupError when there is no module at all (a
-    directory that cannot be read looks like that): a drop-in that is silently left out would be found by a user.
+    directory that cannot be read looks like that): a drop-in must not be left out silently.
     """
     found: dict[str, T] = {}
     for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):

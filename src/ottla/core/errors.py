@@ -3,6 +3,7 @@
 `PeerError` closes the connection it came from; an `ErrorCode` is a value in a reply and is never raised; `assert` marks our own bug.
 """
 
+from dataclasses import dataclass
 from enum import IntEnum
 
 
@@ -11,15 +12,15 @@ class PeerError(Exception):
 
 
 class StorageError(Exception):
-    """A file could not be read or written; `code` is what a client is told."""
+    """A file could not be read or written; `code` is the error in the response."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
-class NotTried(StorageError):
-    """A file could not even be opened, since too many are open: nothing is wrong with it, and later it may go well."""
+class TooManyOpenFiles(StorageError):
+    """A file could not be opened, since too many are open: it is not damaged, and a later attempt may succeed."""
 
 
 class BatchTooLarge(StorageError):
@@ -168,3 +169,12 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
+
+
+@dataclass(frozen=True, slots=True)
+class ApiError:
+    """A refusal as a value: the error code and the sentence for the client (Kafka's `ApiError`). `unknown`: the name of no setting."""
+
+    error: ErrorCode
+    message: str
+    unknown: str | None = None

@@ -1,4 +1,4 @@
-"""The optional packages: which extra of Ottla installs them, and the error where one is missing. It imports none of them."""
+"""The optional packages: which extra of Ottla installs them, and the error where one is missing. None of them is imported here."""
 
 from collections.abc import Mapping
 from importlib.util import find_spec

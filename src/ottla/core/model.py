@@ -1,7 +1,4 @@
-"""Small values that every room shares: records, and the events a group coordinator publishes.
-
-Nothing here decides; it only names things.
-"""
+"""Small values that all packages share: records, and the events a group coordinator publishes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -26,13 +23,26 @@ class Header(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record as people see it: `offset` is absolute, `timestamp_ms` is milliseconds since 1970 (-1: none)."""
+    """One record: `offset` is absolute, `timestamp_ms` is milliseconds since 1970 (-1: none)."""
 
     offset: int
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...] = ()
+
+
+class OffsetCommit(NamedTuple):
+    """An offset that a group committed, as a record of the offsets topic has it; `offset` None: it was deleted or expired.
+
+    `topic_id`: 22 letters of base64, "" where the record has none.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    offset: int | None
+    topic_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +62,12 @@ class EventMember:
 class GroupEvent:
     """One thing that happened to one group, as published to `__ottla_group_events` and to callbacks.
 
-    kind: `trigger` (something asked for a rebalance; `coalesced` says that a round was already under way), `join_completed` (a new
-    generation is formed; `members` are all of them, without assignments), `sync_completed` (the plan is stored, the group is Stable;
-    `members` carry their assignments), `emptied` (the last member is gone), `static_replaced` (a static member came back: no
-    rebalance), `static_fenced` (a second process used its instance id), `loaded` (read back from the log), `offsets_expired` (offsets
-    became too old: evidence `offset_count`, Kafka's `offset-expiration`), `offsets_deleted` (by OffsetDelete or with their topic, as
-    `reason` says: evidence `offset_count`), `deleted` (by DeleteGroups, with `offset_count` offsets, or because nothing was left of it).
+    kind: `trigger` (something asked for a rebalance; `coalesced`: one had already begun), `join_completed` (a new generation is formed;
+    `members` are all of them, without assignments), `sync_completed` (the assignment is stored, the group is Stable; `members` carry their
+    assignments), `emptied` (the last member is gone), `static_replaced` (a static member came back: no rebalance), `static_fenced` (a
+    second process used its instance id), `loaded` (read back from the log), `offsets_expired` (offsets became too old: evidence
+    `offset_count`, Kafka's `offset-expiration`), `offsets_deleted` (by OffsetDelete or with their topic, as `reason` says: evidence
+    `offset_count`), `deleted` (by DeleteGroups, with `offset_count` offsets, or because neither members nor offsets were left).
     trigger: a cause code (docs/rebalances.md), e.g. JOIN_NEW, LEAVE, EXPIRE_HEARTBEAT, JOIN_TIMEOUT, SYNC_TIMEOUT, LEADER_REJOIN,
     METADATA_UPDATE, ASSIGNOR_CHANGE, STORE_ERROR, CAPACITY; only on `trigger` events. `reason` is the text that Apache Kafka logs.
     evidence: numbers behind the trigger, units in the names, e.g. `last_heartbeat_age_ms`.

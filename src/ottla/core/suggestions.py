@@ -12,7 +12,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """ "; did you mean 'num.partitions'?", or nothing when no name is like it. Case, and "_" or "-" for ".", make no difference."""
     if len(name) > _NAME_CHARS_MAX:
         return ""
-    # Loaded here, since most programs mistype nothing.
+    # Loaded here, since most programs do not need it.
     from difflib import get_close_matches
 
     plain = {each.lower().replace("_", ".").replace("-", "."): each for each in known}

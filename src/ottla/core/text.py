@@ -1,4 +1,4 @@
-"""Text from clients as it may be shown: on one line, without characters that control a terminal or reorder the text beside them."""
+"""Makes text from clients safe to show: on one line, without characters that control a terminal or reorder the text beside them."""
 
 
 def printable(text: str) -> str:

@@ -1,6 +1,6 @@
 """Kafka topics in Spark: a source and a sink called "ottla", group offsets, and pipelines.
 
-`ottla.spark.session()` starts a session. It needs the extra `spark`; nothing is loaded by importing this package.
+`ottla.spark.session()` starts a session. It needs the extra `spark`. Importing this package loads nothing.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,20 +1,20 @@
-"""Spark's Python daemon with the fetch client and the decoder's kernels loaded before it forks: workers have them from the first task on.
+"""Spark's Python daemon, which loads the fetch client and the decoder's kernels before it forks workers.
 
-Arrow is not loaded here: it starts threads, and a process with threads must not fork. Started by Spark, see `sessions`.
+It does not load Arrow: Arrow starts threads, and a process with threads must not fork. Spark starts the daemon, see `sessions`.
 """
 
 import gc
 
 from pyspark import daemon
 
-import ottla.spark.task_reading  # noqa: F401 - loaded for the workers that are forked
-from ottla.columnar.warm import warm_up
+import ottla.spark.source.task_reading  # noqa: F401 - loaded for the workers that are forked
+from ottla.columnar.preloading import load_kernels
 
 
 def main() -> None:
-    """Load everything, then do what pyspark.daemon does."""
-    warm_up()
-    # Workers collect garbage after every task. What is loaded here is none: to look through it took 80 ms, after 4 ms of work.
+    """Load the kernels, then run pyspark.daemon."""
+    load_kernels()
+    # Workers collect garbage after every task. To scan what is loaded here took 80 ms, after 4 ms of work: exempt it.
     gc.freeze()
     daemon.manager()
 

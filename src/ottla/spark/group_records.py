@@ -1,6 +1,6 @@
-"""Steps on decoded group records that several pipelines share, and which columns they need: a source builds only what is asked for.
+"""Steps on decoded group records that several pipelines share, and the columns that they need: sources build only those.
 
-From DataFrame to DataFrame, row by row; it never opens a source. Schemas and the meaning of columns: ottla.spark.schemas.
+From DataFrame to DataFrame, row by row; it never opens a source. `schemas` explains the columns.
 """
 
 from typing import Final
@@ -23,10 +23,10 @@ def columns(*names: str) -> StructType:
 
 
 COMMIT_RECORDS: Final = columns(*OFFSET_COMMITS.fieldNames(), "is_known")
-"""What `offset_commits` needs of group records."""
+"""The columns that `offset_commits` needs."""
 
 
 def offset_commits(group_records: DataFrame) -> DataFrame:
-    """One row a commit, and one a tombstone of a commit. Values of a version that is not known are left out; somebody else counts them."""
+    """One row per commit, and one per tombstone of a commit, without values of unknown versions (the pipelines count them)."""
     is_commit = F.col("record_type").isin(*OFFSET_COMMIT_TYPES) & F.col("is_known")
     return group_records.where(is_commit).select(*OFFSET_COMMITS.fieldNames())

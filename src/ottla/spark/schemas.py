@@ -1,7 +1,6 @@
-"""The tables that Spark sees here, with their types written out: what comes from Kafka, group events, group records, and what the pipelines
-make of them.
+"""Schemas of all tables: Kafka records, group events, group records, and the outputs of pipelines.
 
-Only names and types; how a table is read or computed is said elsewhere. Times are UTC; units are last in the names.
+Names and types only. Times are UTC; names end in their units.
 """
 
 from typing import Final
@@ -11,6 +10,7 @@ from pyspark.sql.types import (
     BinaryType,
     BooleanType,
     DataType,
+    DoubleType,
     IntegerType,
     LongType,
     MapType,
@@ -37,7 +37,7 @@ KAFKA: Final = _columns(
     timestamp=TimestampType(),
     timestampType=IntegerType(),
 )
-"""Spark's own Kafka source has these columns. timestampType: 0 CreateTime, 1 LogAppendTime."""
+"""The columns of Spark's own Kafka source. timestampType: 0 CreateTime, 1 LogAppendTime."""
 
 HEADERS: Final = StructField("headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])))
 """With includeHeaders; null for a record without headers."""
@@ -100,12 +100,12 @@ REBALANCES: Final = _columns(
     planned=BooleanType(),
     confidence=StringType(),
 )
-"""One row a rebalance; ottla.core.diagnosis.rebalances.Rebalance says what each column means (there the start is in ms)."""
+"""One row per rebalance; ottla.core.diagnosis.rebalances.Rebalance explains the columns (its start is in ms)."""
 
 
 _TEXTS: Final = ArrayType(StringType())
 _PLACE: Final = {"partition": IntegerType(), "offset": LongType(), "timestamp": TimestampType()}
-"""Of a record in the offsets topic; the timestamp is the broker's, when it wrote the record."""
+"""The position of a record in the offsets topic; the timestamp is the broker's, at the append."""
 
 GROUP_MEMBER: Final = _columns(
     member_id=StringType(),
@@ -115,9 +115,10 @@ GROUP_MEMBER: Final = _columns(
     rebalance_timeout=IntegerType(),
     session_timeout=IntegerType(),
     subscribed_topics=_TEXTS,
+    owned_partitions=MapType(StringType(), ArrayType(IntegerType())),
     assignment=MapType(StringType(), ArrayType(IntegerType())),
 )
-"""A member in a classic group's record. Timeouts in ms; what a client embedded is null where it is not what a consumer sends."""
+"""A member in a classic group's record. Timeouts in ms; subscription and assignment are null where they are not a consumer's."""
 
 GROUP_RECORDS: Final = _columns(
     **_PLACE,
@@ -142,10 +143,10 @@ GROUP_RECORDS: Final = _columns(
     members=ArrayType(GROUP_MEMBER),
     record=StringType(),
 )
-"""One row a record of the offsets topic, decoded by the source (`decode=group_records`); what a record does not have is null.
+"""One row per record of the offsets topic, decoded by the source (`decode=group_records`); missing fields are null.
 
 record_type: the version in the key (0, 1 offset commit; 2 group metadata; 3 and more: KIP-848, share and streams groups, in `record` as
-JSON); is_known: its type and the version of its value are known here. ottla.columnar.group_records has the same columns as Arrow types.
+JSON); is_known: whether its type and its value's version are supported. ottla.columnar.group_records has the same columns as Arrow types.
 """
 
 OFFSET_COMMITS: Final = _columns(
@@ -163,7 +164,7 @@ OFFSET_COMMITS: Final = _columns(
     record_type=IntegerType(),
     value_version=IntegerType(),
 )
-"""One row a commit, and one a tombstone (an offset was deleted, or expired), where committed_offset to topic_id are null."""
+"""One row per commit, and one per tombstone (an offset was deleted or expired), where committed_offset to topic_id are null."""
 
 GROUP_RECORD_COUNTS: Final = _columns(
     partition=IntegerType(),
@@ -175,7 +176,7 @@ GROUP_RECORD_COUNTS: Final = _columns(
     first_offset=LongType(),
     last_offset=LongType(),
 )
-"""How many records of each kind were read, known or not; a stream adds rows with each micro-batch: sum them up."""
+"""How many records of each kind were read, supported or not. A stream adds rows with each micro-batch: sum them up."""
 
 GROUP_GENERATIONS: Final = _columns(
     **_PLACE,
@@ -198,7 +199,7 @@ GROUP_GENERATIONS: Final = _columns(
     members=ArrayType(GROUP_MEMBER),
     value_version=IntegerType(),
 )
-"""One row a record of a classic group: its state at one generation, and what differs from the one before. docs/pipelines.md says more."""
+"""One row per record of a classic group: its state at one generation, and the changes since the one before. See docs/pipelines.md."""
 
 GROUP_EPOCHS: Final = _columns(
     **_PLACE,
@@ -211,7 +212,7 @@ GROUP_EPOCHS: Final = _columns(
     state=IntegerType(),
     metadata_hash=LongType(),
 )
-"""One row a record that carries an epoch (KIP-848, share and streams groups): the group's, its target assignment's, a member's."""
+"""One row per record that carries an epoch (KIP-848, share and streams groups): the group's, its target assignment's, a member's."""
 
 END_OFFSETS: Final = _columns(
     topic=StringType(),
@@ -220,7 +221,7 @@ END_OFFSETS: Final = _columns(
     end_offset=LongType(),
     measured_at=TimestampType(),
 )
-"""Where a topic's partition began (null: not asked) and ended (the offset of its next record) at a time; any number of rows a partition."""
+"""Start (null: not read) and end (the offset of the next record) of a partition at a time; any number of rows per partition."""
 
 LAG: Final = _columns(
     group=StringType(),
@@ -234,8 +235,19 @@ LAG: Final = _columns(
     is_before_start=BooleanType(),
     committed_at=TimestampType(),
     measured_at=TimestampType(),
+    next_record_age_ms=LongType(),
+    next_record_age_quality=StringType(),
+    freshness_ms=LongType(),
+    freshness_quality=StringType(),
+    consumed_per_s=DoubleType(),
+    produced_per_s=DoubleType(),
+    drain_ms=LongType(),
+    drain_quality=StringType(),
 )
-"""The lag of each group in each partition by the latest commits and end offsets; lag in messages (offsets), never below 0."""
+"""The lag of each group in each partition by the latest commits and end offsets; lag in messages (offsets), never below 0.
+
+The lags in time and their qualities: ottla.core.diagnosis.time_lag.
+"""
 
 LAG_HISTORY: Final = _columns(
     group=StringType(),
@@ -249,3 +261,163 @@ LAG_HISTORY: Final = _columns(
     is_beyond_end=BooleanType(),
 )
 """The lag at each commit (`event` "commit") and at each measured end offset ("end"), null before the first of the other kind."""
+
+COMMITTED: Final = _columns(
+    group=StringType(),
+    topic=StringType(),
+    partition=IntegerType(),
+    offset=LongType(),
+    is_tombstone=BooleanType(),
+    committed_offset=LongType(),
+    committed_at=TimestampType(),
+)
+"""What a group's status needs of each commit; `partition` is the topic's, `offset` the record's in the offsets topic (for the order)."""
+
+_STATUS_COMMIT: Final = _columns(offset=LongType(), at=TimestampType(), lag=LongType())
+
+PARTITION_STATUS: Final = _columns(
+    topic=StringType(),
+    partition=IntegerType(),
+    status=StringType(),
+    current_lag=LongType(),
+    complete=DoubleType(),
+    start=_STATUS_COMMIT,
+    end=_STATUS_COMMIT,
+)
+
+GROUP_STATUS: Final = _columns(
+    group=StringType(),
+    status=StringType(),
+    complete=DoubleType(),
+    total_lag=LongType(),
+    partition_count=IntegerType(),
+    maxlag=PARTITION_STATUS,
+    partitions=ArrayType(PARTITION_STATUS),
+    evaluated_at=TimestampType(),
+)
+"""Burrow's status of each group, with that of its partitions; ottla.core.diagnosis.burrow explains the columns."""
+
+MEMBER_COMMITS: Final = _columns(
+    group=StringType(),
+    topic=StringType(),
+    topic_id=StringType(),
+    partition=IntegerType(),
+    offset=LongType(),
+    committed_at=TimestampType(),
+)
+"""When a group committed a partition; `offset` is the record's in the offsets topic."""
+
+MEMBERS: Final = _columns(
+    group=StringType(),
+    group_type=StringType(),
+    member_id=StringType(),
+    group_instance_id=StringType(),
+    client_id=StringType(),
+    client_host=StringType(),
+    session_timeout=IntegerType(),
+    rebalance_timeout=IntegerType(),
+    assignor=StringType(),
+    subscribed_topics=_TEXTS,
+    subscribed_regex=StringType(),
+    first_generation=IntegerType(),
+    last_generation=IntegerType(),
+    joined_at=TimestampType(),
+    last_seen_at=TimestampType(),
+    left_at=TimestampType(),
+)
+"""One row per member id, from its first record to the record without it. Timeouts in ms. See docs/pipelines.md."""
+
+OWNERSHIP: Final = _columns(
+    group=StringType(),
+    group_type=StringType(),
+    topic=StringType(),
+    topic_id=StringType(),
+    partition=IntegerType(),
+    member_id=StringType(),
+    group_instance_id=StringType(),
+    client_id=StringType(),
+    client_host=StringType(),
+    first_generation=IntegerType(),
+    last_generation=IntegerType(),
+    from_at=TimestampType(),
+    to_at=TimestampType(),
+)
+"""One row per partition, member and interval [from_at, to_at) in which the member owned the partition."""
+
+MEMBER_CHURN: Final = _columns(
+    group=StringType(),
+    group_instance_id=StringType(),
+    client_id=StringType(),
+    client_host=StringType(),
+    hour=TimestampType(),
+    joins=LongType(),
+    leaves=LongType(),
+    returns=LongType(),
+    expiries=LongType(),
+    shortest_stay_ms=LongType(),
+    shortest_absence_ms=LongType(),
+    flapping_score=IntegerType(),
+)
+"""One row per client and hour in which it joined or left."""
+
+VERDICT_RECORDS: Final = _columns(
+    partition=IntegerType(),
+    offset=LongType(),
+    at_ms=LongType(),
+    group=StringType(),
+    record_type=IntegerType(),
+    is_tombstone=BooleanType(),
+    generation=IntegerType(),
+    protocol=StringType(),
+    leader=StringType(),
+    state_ms=LongType(),
+    members=ArrayType(GROUP_MEMBER),
+    record=StringType(),
+)
+"""The records of groups themselves, as verdicts need them; times are ms since 1970."""
+
+VERDICT_COMMITS: Final = _columns(
+    partition=IntegerType(),
+    offset=LongType(),
+    at_ms=LongType(),
+    group=StringType(),
+    topic=StringType(),
+    topic_id=StringType(),
+    topic_partition=IntegerType(),
+    committed_offset=LongType(),
+)
+"""Commits, as verdicts need them."""
+
+VERDICTS: Final = _columns(
+    group=StringType(),
+    generation=IntegerType(),
+    generations=ArrayType(IntegerType()),
+    started_at=TimestampType(),
+    ended_at=TimestampType(),
+    kind=StringType(),
+    outcome=StringType(),
+    cause=StringType(),
+    candidates=_TEXTS,
+    confidence=StringType(),
+    planned=BooleanType(),
+    avoidable=BooleanType(),
+    **{"class": IntegerType()},
+    members_before=IntegerType(),
+    members_after=IntegerType(),
+    who=_columns(member_id=StringType(), instance_id=StringType(), client_id=StringType(), client_host=StringType()),
+    contributing=_TEXTS,
+    evidence=MapType(StringType(), LongType()),
+    cost=_columns(
+        stopped_partitions=LongType(),
+        stopped_partition_seconds=DoubleType(),
+        moved_partitions=LongType(),
+        waiting_messages=LongType(),
+        reread_messages=LongType(),
+    ),
+    advice=ArrayType(_columns(setting=StringType(), value=StringType(), sentence=StringType(), warning=StringType())),
+    sharper=StringType(),
+    sources=_TEXTS,
+    rules=_TEXTS,
+    clock=StringType(),
+)
+"""One row per rebalance, or per rebalance that was avoided; ottla.core.diagnosis.verdicts.verdict.Verdict explains the columns."""

@@ -1,7 +1,7 @@
-"""A Spark session with the settings that suit our source and pipelines; a reason beside each.
+"""Spark sessions with settings for the source and the pipelines; a reason beside each setting.
 
-It starts Spark (or joins what `spark-submit` started) and makes the format "ottla" known, and decides nothing about queries. What whoever
-starts it set already stays. Whoever has a session of their own needs none of this: Spark finds the format by itself (`pyspark_ottla`).
+It starts Spark (or uses what `spark-submit` started) and registers the format "ottla". Settings that the user has made are kept. Any other
+session can use the format as well: Spark finds it by itself (`pyspark_ottla`).
 """
 
 import re
@@ -13,7 +13,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from ottla.spark.source import OttlaDataSource
+from ottla.spark.data_source import OttlaDataSource
 
 SETTINGS: Final[Mapping[str, str]] = {
     # Kafka's times are UTC; with the machine's zone the same query would print different hours elsewhere.
@@ -21,17 +21,17 @@ SETTINGS: Final[Mapping[str, str]] = {
     # Workers are forked with the decoder's kernels loaded: saves a second or two at the first read, and again after an idle minute, when
     # Spark ends its workers.
     "spark.python.daemon.module": "ottla.spark.daemon",
-    # Filters on partition, offset and timestamp decide what is fetched; Spark's default is to fetch everything and look afterwards.
+    # Filters on partition, offset and timestamp decide what is fetched; Spark's default is to fetch everything and filter afterwards.
     "spark.sql.python.filterPushdown.enabled": "true",
 }
 
 UNIX_SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
 
 LOCAL: Final[Mapping[str, str]] = {
-    # One machine: other machines have no business with the driver, and a host name that resolves oddly must not stop it.
+    # One machine: no other machine needs to reach the driver, and a host name that does not resolve must not stop it.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # Through TCP, what JVM and Python worker say to each other waits for the kernel's delayed acknowledgements: 40 ms in every micro-batch.
+    # Through TCP, messages between JVM and Python worker wait for the kernel's delayed acknowledgements: 40 ms in every micro-batch.
     # Not on clusters: the path must be short, and YARN's temporary folders are not.
     UNIX_SOCKETS: "true",
     # No web server, no port, for a job that ends by itself.
@@ -57,10 +57,10 @@ SOCKET_FOLDER_BYTES_MAX: Final = 60
 """Longest path of a folder for Unix sockets: with Spark's name for a socket, 43 bytes, as much as every system takes (103)."""
 
 _LAUNCHERS: Final = ("spark.ui.showConsoleProgress",)
-"""What PySpark's launcher sets by itself; nobody has asked for it."""
+"""Settings that PySpark's launcher makes by itself: the user has not chosen them."""
 
 LOCAL_ATTEMPTS_MAX: Final = 4
-"""Times that a task is tried on this machine, as on a cluster; Spark's own number for local masters is 1, and a lost worker the end."""
+"""Attempts per task on this machine, as on a cluster; Spark's own number for local masters is 1, where a lost worker ends the query."""
 
 
 class JavaMissingError(Exception):
@@ -68,10 +68,10 @@ class JavaMissingError(Exception):
 
 
 def session(app_name: str = "ottla", *, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A session that knows the format "ottla". `master` None: what spark-submit says, and all cores of this machine where it says nothing.
+    """A session with the format "ottla". `master` None: that of spark-submit, else all cores of this machine.
 
-    `settings` come on top of ours; what spark-submit or spark-defaults.conf set already is not overwritten. Raises JavaMissingError
-    where there is no Java 17 or later.
+    `settings` override the defaults of this module; those defaults do not override spark-submit or spark-defaults.conf. Raises
+    JavaMissingError without Java 17 or later.
     """
     wanted = {**({"spark.master": master} if master else {}), **(settings or {}), "spark.app.name": app_name}
     given = _start_java(wanted)
@@ -85,25 +85,25 @@ def session(app_name: str = "ottla", *, master: str | None = None, settings: Map
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     if where.startswith("local"):
-        # The workers must be the interpreter that has our packages; Spark itself asks only the environment, which is not ours to change.
+        # Workers must run this interpreter, which has the packages. Spark reads it from the environment only, which stays unchanged.
         spark.sparkContext.pythonExec = sys.executable
     register(spark, tasks_max=_cores(spark, where))
     return spark
 
 
 def register(spark: SparkSession, *, tasks_max: int | None = None) -> None:
-    """Make the format "ottla" known to a session, with at most `tasks_max` tasks a query (None: one for each range of offsets).
+    """Register the format "ottla" in a session, with at most `tasks_max` tasks per query (None: one for each range of offsets).
 
     Its workers must be Python interpreters that have ottla installed.
     """
-    # A class of its own travels to the workers by value, and takes the number with it: they see neither the session nor its settings.
+    # A class made here is pickled by value, with its number: workers see neither the session nor its settings.
     spark.dataSource.register(type("OttlaDataSource", (OttlaDataSource,), {"tasks_max": tasks_max}))
 
 
 def _start_java(settings: Mapping[str, str]) -> dict[str, str]:
-    """Spark's JVM as spark-submit started it, or a new one; the settings that it knows."""
+    """Start Spark's JVM unless spark-submit has; the settings of the JVM."""
     try:
-        # As SparkSession does it, only earlier: what the JVM was started with decides what else is set.
+        # As SparkSession does it, only earlier: the settings of the JVM decide about the others.
         SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(settings.items())))
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
@@ -113,7 +113,7 @@ def _start_java(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _temporary_folder() -> str:
-    """Where Java puts sockets unless it is told otherwise."""
+    """The folder in which Java puts sockets by default."""
     return str(SparkContext._jvm.System.getProperty("java.io.tmpdir"))  # type: ignore[union-attr]
 
 

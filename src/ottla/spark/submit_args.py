@@ -1,6 +1,6 @@
-"""What `spark-submit` has to be told so that a job with the format "ottla" runs on a cluster: settings, the interpreter, what is shipped.
+"""Arguments of `spark-submit` for a job with the format "ottla" on a cluster: settings, the interpreter, a shipped environment.
 
-The settings are those of `sessions`; here is only how they reach other machines. It starts nothing and looks at no machine.
+The settings are those of `sessions`. It starts nothing and connects to no machine.
 """
 
 import re
@@ -18,15 +18,15 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+=#~-]+")
 
 
 class NotPlainError(ValueError):
-    """A value that a shell would take apart: the message says which."""
+    """A value that a shell would split or expand: the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitArguments:
     """`conf` for --conf, `archives` for --archives (None: nothing is shipped), `environment` for the shell that submits.
 
-    The environment is only for jobs that find the format by Spark's own discovery, which asks nothing else for its interpreter; a job that
-    begins with `ottla.spark.session()` needs none.
+    The environment is only for jobs that find the format by Spark's own discovery, which takes its interpreter from nowhere else. A job
+    that begins with `ottla.spark.session()` needs none.
     """
 
     conf: Mapping[str, str]
@@ -34,12 +34,12 @@ class SubmitArguments:
     environment: Mapping[str, str]
 
     def words(self) -> list[str]:
-        """As spark-submit takes them."""
+        """The arguments as a list."""
         shipped = ["--archives", self.archives] if self.archives else []
         return [*shipped, *(word for name, value in sorted(self.conf.items()) for word in ("--conf", f"{name}={value}"))]
 
     def line(self) -> str:
-        """The words in one line that a shell takes apart at its spaces and nowhere else: $(...) removes no quotes. Raises NotPlainError."""
+        """The arguments as one line that a shell splits at its spaces only, since $(...) removes no quotes. Raises NotPlainError."""
         for word in self.words():
             if not _PLAIN.fullmatch(word):
                 raise NotPlainError(f"{word!r} has characters that a shell would not leave alone: use paths without them, or --json")

@@ -1,7 +1,7 @@
 """Kafka's small text files, text <-> values: `leader-epoch-checkpoint` and `partition.metadata` of a partition, and the checkpoints of
 a data directory, which hold one offset a partition.
 
-No file is touched here. Text that is not exactly such a file gives None, and the log makes it anew.
+No file is touched here. Text that is not exactly such a file gives None, and the log rewrites it.
 """
 
 import re
@@ -68,7 +68,7 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def decode_offsets(data: bytes) -> dict[TopicPartition, int] | None:
-    """The offsets of a directory's checkpoint; None when the text is damaged. Kafka leaves a file empty until it has something to say."""
+    """The offsets of a directory's checkpoint; None when the text is damaged. Kafka leaves a file empty until there is an offset."""
     if not data:
         return {}
     try:

@@ -1,8 +1,4 @@
-"""Files as the storage needs them: append, read a range, sync, rename; here on the disk (`OsFiles`), next door in memory.
-
-The only file in the package that touches the disk. It knows nothing of what the bytes mean. Paths are relative, with `/`. Whatever the
-operating system refuses becomes a StorageError whose sentence says what to do about it.
-"""
+"""Files on the disk (protocols: file_system.py), and pipes. The only file in the package that touches the disk."""
 
 import errno
 import fcntl
@@ -12,128 +8,36 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from io import FileIO
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, TypeVar
 
-from ottla.core.errors import NotTried, StorageError
+from ottla.core.errors import StorageError
+from ottla.storage.file_system import TOO_MANY, Buffer, ColdRead, Identity, storage_error
 
-Buffer = bytes | bytearray | memoryview
-Identity = tuple[int, int]
-"""Of a file: its device and its number there."""
+Writer = TypeVar("Writer")
 
 # Linux reads what is in the page cache and refuses to wait for more; elsewhere (0) a read may wait.
 _NO_WAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 _WARM_BYTES: Final = 1024 * 1024
 _LOCK_FILE: Final = ".lock"
-_TOO_MANY: Final = (errno.EMFILE, errno.ENFILE)
-_ADVICE: Final = {
-    errno.ENOSPC: "the disk is full; free some space or move the data directory",
-    errno.EDQUOT: "the disk quota is used up; free some space or raise the quota",
-    errno.EROFS: "the file system is read-only; mount it for writing or choose another data directory",
-    errno.EACCES: "permission denied; give this user access to the data directory",
-    errno.EPERM: "not permitted; give this user access to the data directory",
-    errno.ENOENT: "it is not there any more; was the data directory changed by somebody else?",
-    errno.EMFILE: "too many files are open; raise the limit (ulimit -n)",
-    errno.ENFILE: "too many files are open on this machine",
-    errno.EIO: "the disk reports an error; check the device",
-}
 
 
-class ColdRead(Exception):
-    """Bytes that were asked for without waiting are not in memory: the disk would have to be asked first.
-
-    `warm` asks it, and may run on any thread; then the same read is likely to succeed.
-    """
-
-    def __init__(self, warm: Callable[[], None]) -> None:
-        super().__init__("the bytes are not in memory")
-        self.warm = warm
-
-
-class File(Protocol):
-    """One open file. `size` is its length in bytes as written by this handle; there is one writer of a file."""
-
-    @property
-    def size(self) -> int: ...
-    def append(self, *buffers: Buffer) -> int:
-        """Write the buffers at the end in one call; the position where they begin. After a StorageError the size is what it was."""
-        ...
-
-    def read(self, position: int, length: int, *, wait: bool = True) -> bytes | bytearray:
-        """At most `length` bytes from `position` on; fewer only at the end of the file. Unless `wait`, ColdRead may be raised."""
-        ...
-
-    def truncate(self, size: int) -> None: ...
-    def sync(self) -> None:
-        """Return when all that was written would survive a power failure."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class Files(Protocol):
-    """A tree of files under one root."""
-
-    def open(self, path: str) -> File:
-        """Open for appending and reading; an empty file is made where there is none (its directory must exist)."""
-        ...
-
-    def exists(self, path: str) -> bool: ...
-    def size(self, path: str) -> int: ...
-    def list(self, directory: str) -> list[str]:
-        """Names in a directory, sorted; empty when there is no such directory. The root is the empty string."""
-        ...
-
-    def make_directory(self, directory: str) -> None:
-        """Make a directory in the root, if it is not there; StorageError when the root is gone."""
-        ...
-
-    def check_root(self) -> None:
-        """StorageError when the root is gone, or another directory is in its place; from then on nothing is made there. Any thread."""
-        ...
-
-    def identity(self, path: str) -> Identity | None:
-        """Differs between this file and another one of the same name; None when no file is there. Any thread."""
-        ...
-
-    def names_state(self, directory: str) -> object:
-        """Equal as long as no name in the directory has come or gone. Any thread."""
-        ...
-
-    def rename(self, old: str, new: str) -> None: ...
-    def rename_directory(self, old: str, new: str) -> None: ...
-    def remove(self, path: str) -> None: ...
-    def remove_directory(self, directory: str) -> None:
-        """With all files in it."""
-        ...
-
-    def read_all(self, path: str) -> bytes: ...
-    def read_range(self, path: str, position: int, length: int) -> bytes:
-        """At most `length` bytes of a file without a handle on it, from any thread; StorageError when it is not there."""
-        ...
-
-    def replace(self, path: str, data: Buffer, *, sync: bool = True) -> None:
-        """The file holds either what it held or all of `data`, also after a crash; with `sync` it is durable on return."""
-        ...
-
-    def sync(self, path: str) -> None:
-        """Make a file's bytes durable without a handle on it; may be called from another thread."""
-        ...
-
-    def sync_directory(self, directory: str) -> None:
-        """Make durable which names the directory holds."""
-        ...
-
-
-def storage_error(action: str, path: str, error: OSError) -> StorageError:
-    """What could not be done, to which file, and what to do about it."""
-    advice = _ADVICE.get(error.errno or 0, error.strerror or str(error))
-    kind = NotTried if error.errno in _TOO_MANY else StorageError
-    return kind(f"cannot {action} {path}: {advice}")
+def pipe(open_writer: Callable[[str], Writer]) -> tuple[FileIO, Writer]:
+    """A pipe: the end to read from, and the result of `open_writer` for the path of the other end. Raises OSError."""
+    reading, writing = os.pipe()
+    try:
+        writer = open_writer(f"/dev/fd/{writing}")
+    except BaseException:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    return FileIO(reading), writer
 
 
 @contextmanager
-def _told(action: str, path: str) -> Iterator[None]:
+def _storage_errors(action: str, path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -150,7 +54,7 @@ class OsFile:
         self._files = files
         self._path = path
         self._descriptor = -1
-        with _told("open", path):
+        with _storage_errors("open", path):
             self.size = os.fstat(self._reopen(os.O_CREAT)).st_size
 
     def _reopen(self, flags: int = 0) -> int:
@@ -160,8 +64,8 @@ class OsFile:
         try:
             self._descriptor = os.open(path, flags, 0o644)
         except OSError as error:
-            # Others of the process took what was meant for files: those of this thread make room for one another.
-            if error.errno not in _TOO_MANY or not self._opened:
+            # Other threads took the descriptors meant for files: this thread closes one of its own files for each that it opens.
+            if error.errno not in TOO_MANY or not self._opened:
                 raise
             for other in list(self._opened):
                 other.close()
@@ -207,34 +111,34 @@ class OsFile:
         except BlockingIOError:
             got = 0
         except OSError as error:
-            if error.errno != errno.EOPNOTSUPP:  # some file systems cannot tell
+            if error.errno != errno.EOPNOTSUPP:  # some file systems cannot say
                 raise
             return os.pread(descriptor, length, position)
         if got < length:
-            raise ColdRead(partial(self._files.warm, self._path, position, length))
+            raise ColdRead(partial(self._files.fill_cache, self._path, position, length))
         return data
 
     def truncate(self, size: int) -> None:
-        with _told("shorten", self._path):
+        with _storage_errors("shorten", self._path):
             os.ftruncate(self._descriptor if self._descriptor >= 0 else self._reopen(), size)
         self.size = size
 
     def sync(self) -> None:
-        with _told("sync", self._path):
+        with _storage_errors("sync", self._path):
             os.fsync(self._descriptor if self._descriptor >= 0 else self._reopen())
 
     def close(self) -> None:
-        """Give the descriptor back; a later call opens it again."""
+        """Close the descriptor; a later call opens it again."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             self._opened.pop(self, None)
-            with _told("close", self._path):
+            with _storage_errors("close", self._path):
                 os.close(descriptor)
 
 
 class OsFiles:
     """Files on the disk under `root`, which is made when missing. A thread holds at most `open_files_max` descriptors (a quarter of the
-    process's limit unless told), its longest open being closed first and opened again when needed."""
+    process's limit unless given), its longest open being closed first and opened again when needed."""
 
     def __init__(self, root: str | Path, *, open_files_max: int | None = None) -> None:
         self._root = os.fspath(root)
@@ -244,14 +148,14 @@ class OsFiles:
             soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
             open_files_max = 4096 if soft == resource.RLIM_INFINITY else max(16, soft // 4)
         self.open_files_max = open_files_max
-        with _told("make", self._root):
+        with _storage_errors("make", self._root):
             os.makedirs(self._root, exist_ok=True)
         self._root_identity = self.identity("")
         self._lost: str | None = None
 
     @property
     def opened(self) -> dict[OsFile, None]:
-        """The files that this thread opened: nobody else closes them while they are in use."""
+        """The files that this thread opened: no other thread closes them while they are in use."""
         opened: dict[OsFile, None] | None = getattr(self._threads, "opened", None)
         if opened is None:
             opened = self._threads.opened = {}
@@ -262,19 +166,19 @@ class OsFiles:
 
     def volume(self) -> tuple[str, int, int]:
         """The root's absolute path, and the bytes of the disk under it: all, and those that may still be filled. Any thread."""
-        with _told("look at", self._root):
+        with _storage_errors("look at", self._root):
             found = os.statvfs(self._root)
         return os.path.abspath(self._root), found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
-    def warm(self, path: str, position: int, length: int) -> None:
-        """Have the kernel read a range into its cache. A file that is not there any more has nothing to warm: the next read will tell."""
+    def fill_cache(self, path: str, position: int, length: int) -> None:
+        """Have the kernel read a range into its cache. A missing file is no error here: the next read reports it."""
         try:
             descriptor = os.open(self.absolute(path), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return
         except OSError as error:
             raise storage_error("open", path, error) from error
-        with _told("read", path):
+        with _storage_errors("read", path):
             try:
                 for at in range(position, position + length, _WARM_BYTES):
                     os.pread(descriptor, min(_WARM_BYTES, position + length - at), at)
@@ -286,15 +190,17 @@ class OsFiles:
         while len(opened) >= self.open_files_max:
             next(iter(opened)).close()
 
-    def lock(self) -> None:
-        """Keep other processes out of the root until `unlock` (or the end of this process); StorageError when another one is in."""
-        with _told("open", _LOCK_FILE):
+    def lock(self, user: str = "broker") -> None:
+        """Keep other processes out of the root until `unlock` (or the end of this process); StorageError when another one is in.
+
+        `user`: what uses such a directory, for the error."""
+        with _storage_errors("open", _LOCK_FILE):
             descriptor = os.open(self.absolute(_LOCK_FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(descriptor)
-            raise StorageError(f"{self._root} is used by another broker; stop that one or choose another directory") from error
+            raise StorageError(f"{self._root} is used by another {user}; stop that one or choose another directory") from error
         self._lock = descriptor
 
     def unlock(self) -> None:
@@ -309,7 +215,7 @@ class OsFiles:
         return os.path.exists(self.absolute(path))
 
     def size(self, path: str) -> int:
-        with _told("look at", path):
+        with _storage_errors("look at", path):
             return os.stat(self.absolute(path)).st_size
 
     def list(self, directory: str) -> list[str]:
@@ -322,7 +228,7 @@ class OsFiles:
 
     def make_directory(self, directory: str) -> None:
         self._refuse_when_lost()
-        with _told("make", directory), suppress(FileExistsError):
+        with _storage_errors("make", directory), suppress(FileExistsError):
             os.mkdir(self.absolute(directory))
 
     def check_root(self) -> None:
@@ -347,38 +253,38 @@ class OsFiles:
         return found.st_dev, found.st_ino
 
     def names_state(self, directory: str) -> object:
-        with _told("look at", directory or self._root):
+        with _storage_errors("look at", directory or self._root):
             return os.stat(self.absolute(directory)).st_mtime_ns
 
     def rename(self, old: str, new: str) -> None:
-        with _told("rename", old):
+        with _storage_errors("rename", old):
             os.rename(self.absolute(old), self.absolute(new))
 
     rename_directory = rename
 
     def remove(self, path: str) -> None:
-        with _told("remove", path):
+        with _storage_errors("remove", path):
             os.remove(self.absolute(path))
 
     def remove_directory(self, directory: str) -> None:
-        with _told("remove", directory):
+        with _storage_errors("remove", directory):
             for name in os.listdir(self.absolute(directory)):
                 os.remove(self.absolute(f"{directory}/{name}"))
             os.rmdir(self.absolute(directory))
 
     def read_all(self, path: str) -> bytes:
-        with _told("read", path):
+        with _storage_errors("read", path):
             return Path(self.absolute(path)).read_bytes()
 
     def read_range(self, path: str, position: int, length: int) -> bytes:
         """At most `length` bytes of a file that may belong to another program: it is opened for reading only, and never made."""
-        with _told("read", path), open(self.absolute(path), "rb", buffering=0) as file:
+        with _storage_errors("read", path), open(self.absolute(path), "rb", buffering=0) as file:
             return os.pread(file.fileno(), length, position)
 
     def replace(self, path: str, data: Buffer, *, sync: bool = True) -> None:
         self._refuse_when_lost()
         temporary = self.absolute(path + ".tmp")
-        with _told("write", path):
+        with _storage_errors("write", path):
             with open(temporary, "wb") as file:
                 file.write(data)
                 file.flush()
@@ -395,7 +301,7 @@ class OsFiles:
         self._sync(directory, os.O_RDONLY | os.O_DIRECTORY)
 
     def _sync(self, path: str, flags: int) -> None:
-        with _told("sync", path or self._root):
+        with _storage_errors("sync", path or self._root):
             descriptor = os.open(self.absolute(path), flags | os.O_CLOEXEC)
             try:
                 os.fsync(descriptor)

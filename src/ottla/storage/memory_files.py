@@ -1,16 +1,16 @@
-"""Files in memory, for brokers without a directory and for tests: the same face as `OsFiles`, and nothing of it touches the disk."""
+"""Files in memory, for brokers without a directory and for tests: the same methods as `OsFiles`, without a disk."""
 
 import errno
 from typing import Final
 
 from ottla.core.errors import StorageError
-from ottla.storage.files import Buffer, Identity, storage_error
+from ottla.storage.file_system import Buffer, Identity, storage_error
 
 _MEMORY_CHUNK_BYTES: Final = 256 * 1024
 
 
 class MemoryFile:
-    """A file in memory, in chunks: appending costs what is appended, reading what is read."""
+    """A file in memory, in chunks: the cost of an append or read depends on its own size alone."""
 
     __slots__ = ("_chunks", "size")
 
@@ -25,14 +25,14 @@ class MemoryFile:
         return position
 
     def _append(self, buffer: Buffer) -> None:
-        room = -self.size % _MEMORY_CHUNK_BYTES
-        if 0 < len(buffer) <= room:
+        space = -self.size % _MEMORY_CHUNK_BYTES
+        if 0 < len(buffer) <= space:
             self._chunks[-1] += buffer
         else:
             with memoryview(buffer) as view:
-                if room:
-                    self._chunks[-1] += view[:room]
-                for start in range(room, len(view), _MEMORY_CHUNK_BYTES):
+                if space:
+                    self._chunks[-1] += view[:space]
+                for start in range(space, len(view), _MEMORY_CHUNK_BYTES):
                     self._chunks.append(bytearray(view[start : start + _MEMORY_CHUNK_BYTES]))
         self.size += len(buffer)
 
@@ -60,14 +60,14 @@ class MemoryFile:
         self.size = size
 
     def sync(self) -> None:
-        """Nothing to do: memory is as durable as it gets."""
+        """No effect: memory has nothing to sync."""
 
     def close(self) -> None:
-        """Nothing to give back: the bytes belong to the tree."""
+        """No effect: there is no descriptor to close."""
 
 
 class MemoryFiles:
-    """Files in memory. A log made anew over the same object finds what the old one wrote, so tests can restart."""
+    """Files in memory. A new log over the same object finds the data of the old one, so tests can restart."""
 
     def __init__(self) -> None:
         self._directories: dict[str, dict[str, MemoryFile]] = {"": {}}
@@ -156,7 +156,7 @@ class MemoryFiles:
         self._file("sync", path)
 
     def sync_directory(self, directory: str) -> None:
-        """Nothing to do: see `MemoryFile.sync`."""
+        """No effect: see `MemoryFile.sync`."""
 
 
 def _missing(action: str, path: str) -> StorageError:

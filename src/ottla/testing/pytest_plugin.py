@@ -1,4 +1,4 @@
-"""pytest fixtures for everybody who installs Ottla: a broker for one test, and one for the whole session.
+"""pytest fixtures for users of Ottla: a broker for one test, and one for the whole session.
 
 def test_it(ottla_broker):
     Producer({"bootstrap.servers": ottla_broker.bootstrap_servers})

@@ -1,9 +1,8 @@
-"""What the contract suite runs on: each case is written once and runs with the JVM connector and with ours, on our broker and on Kafka.
+"""What the contract suite runs on: each case runs with the JVM connector and with Ottla's, on Ottla's broker and on Kafka.
 
 The JVM connector on Apache Kafka is the reference: what a case states holds for it. `contract` is one of the four.
 """
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,8 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
+
+from ottla.testing.kit.waiting import wait_until
 
 FORMATS = ["kafka", "ottla"]
 BROKERS = ["ottla", pytest.param("apache-kafka", marks=pytest.mark.kafka)]
@@ -43,18 +44,18 @@ class Place:
         return topic
 
     def grow(self, topic: str, partitions: int) -> None:
-        """The topic gets more partitions."""
+        """Add partitions to the topic."""
         self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(WAIT_S_MAX)
         self._wait_for_partitions(topic, partitions)
         self._producers.clear()  # they would learn of it in minutes only
 
     def delete(self, topic: str) -> None:
-        """The topic goes."""
+        """Delete the topic."""
         self.admin.delete_topics([topic])[topic].result(WAIT_S_MAX)
         self.wait_until(lambda: topic not in self.admin.list_topics(timeout=10).topics)
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
-        """Records below the offset `before` vanish."""
+        """Delete the records below the offset `before`."""
         (deleted,) = self.admin.delete_records([TopicPartition(topic, partition, before)]).values()
         deleted.result(WAIT_S_MAX)
 
@@ -75,7 +76,7 @@ class Place:
         self.wait_until(lambda: self.admin.list_offsets({wanted: OffsetSpec.latest()})[wanted].result(WAIT_S_MAX).offset == end)
 
     def offsets_there(self, topic: str, end: int) -> list[int]:
-        """The offsets below `end` of what a consumer finds in partition 0; there is a record at `end`."""
+        """The offsets below `end` that a consumer reads in partition 0; there is a record at `end`."""
         settings = {"bootstrap.servers": self.servers, "group.id": "unused", "enable.auto.commit": False, "log_level": 0}
         consumer, offsets = Consumer(settings), []
         try:
@@ -90,17 +91,14 @@ class Place:
             consumer.close()
 
     def set_broker(self, name: str, value: str) -> None:
-        """A broker's setting, while it runs."""
+        """Change a setting of the running broker."""
         entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
         self.admin.incremental_alter_configs([resource])[resource].result(WAIT_S_MAX)
 
     def wait_until(self, is_so: Callable[[], bool]) -> None:
-        """Looks again and again."""
-        deadline = time.monotonic() + WAIT_S_MAX
-        while not is_so():
-            assert time.monotonic() < deadline, "waited too long"
-            time.sleep(0.02)
+        """Wait until the condition holds."""
+        wait_until(is_so, "what the test expects", seconds=WAIT_S_MAX)
 
     def _wait_for_partitions(self, topic: str, partitions: int) -> None:
         def has_leaders() -> bool:
@@ -184,7 +182,7 @@ class Contract:
         self.directory = directory
 
     def name(self, what: str = "t") -> str:
-        """A topic's name that nobody else has."""
+        """A unique topic name."""
         return self._unique_name(what)
 
     def topic(self, partitions: int = 1, **config: str) -> str:
@@ -207,12 +205,12 @@ class Contract:
         on_batch: Callable[[], None] | None = None,
         **options: Any,
     ) -> Stream:
-        """A running stream of COLUMNS; `checkpoint` names a checkpoint to begin or to go on with, `on_batch` is called after each batch."""
+        """A running stream of COLUMNS; `checkpoint` names a checkpoint to start or continue, `on_batch` is called after each batch."""
         frame = self.spark.readStream.format(self.format).options(**self.options(options)).load()
         return Stream(frame, self.directory / (checkpoint or self.name("checkpoint")), trigger or {}, COLUMNS, on_batch)
 
     def drain(self, **options: Any) -> Stream:
-        """A stream that has processed what was available, and has ended; arguments as for `stream`."""
+        """A stream that has processed the available records and ended; arguments as for `stream`."""
         with self.stream(trigger={"availableNow": True}, **options) as stream:
             stream.finish()
         return stream
@@ -227,7 +225,7 @@ class Contract:
         return options
 
     def failure_of(self, work: Callable[[], Any]) -> str:
-        """What a query says when it fails; that it fails is part of the contract."""
+        """The error of a query that has to fail."""
         with pytest.raises(Exception) as caught:  # Spark has many kinds, and a query's own differ by where it fails
             work()
         return str(caught.value)
@@ -235,7 +233,7 @@ class Contract:
 
 @pytest.fixture(scope="session")
 def our_place() -> Iterator[Place]:
-    """Our broker, for all cases."""
+    """Ottla's broker, for all cases."""
     from ottla.broker import Broker
 
     with Broker(config={"log.cleaner.backoff.ms": "200"}) as broker:
@@ -244,7 +242,7 @@ def our_place() -> Iterator[Place]:
 
 @pytest.fixture(scope="session", params=BROKERS)
 def place(request: pytest.FixtureRequest) -> Place:
-    """Each of the brokers, for all cases in turn."""
+    """Each of the brokers, for all cases."""
     if request.param == "ottla":
         ours: Place = request.getfixturevalue("our_place")
         return ours
@@ -265,5 +263,5 @@ def contract(format_name: str, spark: Any, place: Place, unique_name: Callable[[
 
 @pytest.fixture
 def anywhere(format_name: str, spark: Any, our_place: Place, unique_name: Callable[[str], str], tmp_path: Path) -> Contract:
-    """Each of the formats, for what no broker has a say in."""
+    """Each of the formats, for cases that do not depend on the broker."""
     return Contract(spark, format_name, our_place, unique_name, tmp_path)

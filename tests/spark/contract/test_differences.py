@@ -1,4 +1,4 @@
-"""Where ours is not the JVM connector: each case shows what both do. First what is on purpose, then what Python sources cannot do."""
+"""Differences from the JVM connector: each case shows both formats. First intended ones, then limits of Python sources."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer
 
 
-def test_an_option_that_is_not_known_or_has_no_meaning_is_not_ignored(anywhere: Any):
+def test_unknown_and_unsupported_options_are_not_ignored(anywhere: Any):
     topic = anywhere.topic()
     anywhere.place.produce(topic, ["a"])
     typo, meaningless = {"startingOffset": "latest"}, {"endingTimestamp": "1", "startingOffsets": "earliest"}
@@ -39,7 +39,7 @@ def test_internal_topics_can_be_read(contract: Any):
     assert (len(contract.rows("key", subscribe="__consumer_offsets")) > 0) == contract.is_ours
 
 
-def test_a_topic_made_again_is_found_out(contract: Any):
+def test_a_re_created_topic_is_detected(contract: Any):
     topic = contract.topic()
     contract.place.produce(topic, ["a", "b"])
     options = {"subscribe": topic, "startingOffsets": "earliest", "checkpoint": "c"}
@@ -51,7 +51,7 @@ def test_a_topic_made_again_is_found_out(contract: Any):
         assert topic in contract.failure_of(lambda: contract.drain(**options))
         assert contract.drain(**options, failOnDataLoss=False).rows == [(0, 0, "new a"), (0, 1, "new b"), (0, 2, "new c")]
     else:
-        assert contract.drain(**options).rows == [(0, 2, "new c")], "two records are lost, and nobody is told"
+        assert contract.drain(**options).rows == [(0, 2, "new c")], "two records are lost without an error"
 
 
 def test_batches_are_split_by_records_alone(anywhere: Any):
@@ -61,7 +61,7 @@ def test_batches_are_split_by_records_alone(anywhere: Any):
     assert frame.rdd.getNumPartitions() == (2 if anywhere.is_ours else 1), "the JVM connector does it in streams only"
 
 
-def test_what_spark_gives_to_its_own_sources_only(anywhere: Any):
+def test_features_of_spark_s_own_sources_only(anywhere: Any):
     topic, sink = anywhere.topic(), anywhere.topic()
     anywhere.place.produce(topic, ["a"])
     # The mode that is Spark's default, errorifexists, is for tables that can be made.
@@ -78,7 +78,7 @@ def test_what_spark_gives_to_its_own_sources_only(anywhere: Any):
     assert ("avgOffsetsBehindLatest" in source.get("metrics", {})) == (not anywhere.is_ours)
 
 
-def test_a_query_changes_its_format_and_goes_on(contract: Any, jvm_format: str):
+def test_a_query_changes_its_format_and_continues(contract: Any, jvm_format: str):
     topic = contract.topic()
     contract.place.produce(topic, ["a"])
     options = {"subscribe": topic, "startingOffsets": "earliest", "checkpoint": "c"}

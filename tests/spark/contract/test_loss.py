@@ -1,11 +1,11 @@
-"""What a stream does when records, partitions or topics that it was to read are gone: it fails, or goes on if it was told to."""
+"""Streams whose records, partitions or topics are gone: they fail, or continue with failOnDataLoss=false."""
 
 from typing import Any
 
-TOLD = {"failOnDataLoss": False}
+TOLERANT = {"failOnDataLoss": False}
 
 
-def test_records_that_vanished_while_it_was_down(contract: Any):
+def test_records_that_were_deleted_between_two_runs(contract: Any):
     topic = contract.topic()
     contract.place.produce(topic, ["a", "b"])
     options = {"subscribe": topic, "startingOffsets": "earliest", "checkpoint": "c"}
@@ -14,10 +14,10 @@ def test_records_that_vanished_while_it_was_down(contract: Any):
     contract.place.delete_records(topic, 0, 4)
     failure = contract.failure_of(lambda: contract.drain(**options))
     assert "failOnDataLoss" in failure, "says what to do"
-    assert contract.drain(**options, **TOLD).rows == [(0, 4, "e")]
+    assert contract.drain(**options, **TOLERANT).rows == [(0, 4, "e")]
 
 
-def test_a_topic_that_went(contract: Any):
+def test_a_topic_that_was_deleted(contract: Any):
     prefix = contract.name("loss")
     stays, goes = (contract.place.create(f"{prefix}-{what}") for what in ("stays", "goes"))
     options = {"subscribePattern": f"^{prefix}", "startingOffsets": "earliest", "checkpoint": "c"}
@@ -27,13 +27,13 @@ def test_a_topic_that_went(contract: Any):
     contract.place.delete(goes)
     contract.place.produce(stays, ["b"])
     contract.failure_of(lambda: contract.drain(**options))
-    assert contract.drain(**options, **TOLD).rows == [(0, 1, "b")]
+    assert contract.drain(**options, **TOLERANT).rows == [(0, 1, "b")]
 
 
-def test_a_topic_that_went_while_the_stream_runs(contract: Any):
+def test_a_topic_that_is_deleted_during_a_stream(contract: Any):
     prefix = contract.name("loss")
     stays, goes = (contract.place.create(f"{prefix}-{what}") for what in ("stays", "goes"))
-    with contract.stream(subscribePattern=f"^{prefix}", startingOffsets="earliest", **TOLD) as stream:
+    with contract.stream(subscribePattern=f"^{prefix}", startingOffsets="earliest", **TOLERANT) as stream:
         contract.place.produce(goes, ["a"])
         assert stream.catch_up() == [(0, 0, "a")]
         contract.place.delete(goes)
@@ -41,7 +41,7 @@ def test_a_topic_that_went_while_the_stream_runs(contract: Any):
         assert stream.catch_up() == [(0, 0, "a"), (0, 0, "b")]
 
 
-def test_a_topic_made_again_with_fewer_records(contract: Any):
+def test_a_topic_re_created_with_fewer_records(contract: Any):
     topic = contract.topic()
     contract.place.produce(topic, range(2))
     options = {"subscribe": topic, "startingOffsets": "earliest", "checkpoint": "c"}

@@ -1,4 +1,4 @@
-"""Where a batch begins and ends: words, offsets for each partition, -2 and -1; partitions left out or too many; what has vanished."""
+"""Start and end of a batch: earliest and latest, offsets by partition, -2 and -1; missing or extra partitions; deleted records."""
 
 import json
 from typing import Any
@@ -43,7 +43,7 @@ def test_offsets_name_every_partition_and_no_other(contract: Any, topic: str):
         assert not contract.is_ours or name in failure
 
 
-def test_offsets_that_are_not_there(contract: Any, topic: str):
+def test_offsets_that_do_not_exist(contract: Any, topic: str):
     def read(**options: Any) -> Any:
         return contract.rows("partition", "offset", subscribe=topic, **options)
 

@@ -1,4 +1,4 @@
-"""Options that are accepted, and options that are refused, by both formats; ours says which option."""
+"""Options that are accepted, and options that are refused, by both formats; Ottla's names the option."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ WRONG: list[tuple[str, dict[str, Any], tuple[bool, bool]]] = [
 ]
 
 
-# With a meaning or without one in a batch: a query that has them goes on when its format changes.
+# With a meaning or without one in a batch: a query with them continues when its format changes.
 ACCEPTED = {
     "groupIdPrefix": "mine",
     "kafkaConsumer.pollTimeoutMs": "60000",
@@ -50,7 +50,7 @@ ACCEPTED = {
     "maxTriggerDelay": "10s",
     "minPartitions": "1",
     "maxRecordsPerPartition": "5",
-    "kafka.client.id": "somebody",
+    "kafka.client.id": "a-client",
     "kafka.max.poll.records": "100",
     "kafka.session.timeout.ms": "30000",
     "kafka.heartbeat.interval.ms": "3000",
@@ -95,7 +95,7 @@ def test_what_is_refused(anywhere: Any):
 
 
 def _use(anywhere: Any, options: dict[str, str], is_stream: bool) -> None:
-    """As far as it takes until every option has been looked at."""
+    """Plan the query until every option has been checked."""
     if not is_stream:
         anywhere.spark.read.format(anywhere.format).options(**options).load().collect()
         return

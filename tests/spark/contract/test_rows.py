@@ -1,4 +1,4 @@
-"""Rows: columns and their types, nulls, headers, times, codecs; whatever was produced comes back, in a batch and in a stream."""
+"""Rows: columns and their types, nulls, headers, times, codecs, in a batch and in a stream."""
 
 import time
 from typing import Any

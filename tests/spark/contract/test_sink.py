@@ -1,4 +1,4 @@
-"""Writing: which columns there are and what they may be, where a row goes, and what is refused; in a batch and in a stream."""
+"""Writing: columns and their types, topics and partitions of rows, and refusals, in a batch and in a stream."""
 
 import time
 from typing import Any

@@ -1,10 +1,10 @@
-"""How many Spark partitions read a topic: one a partition with records; more by minPartitions and maxRecordsPerPartition."""
+"""Spark partitions that read a topic: one per partition with records; more by minPartitions and maxRecordsPerPartition."""
 
 from typing import Any
 
 
 def _sizes(frame: Any) -> list[int]:
-    """How many rows each Spark partition has, the empty ones left out."""
+    """The number of rows of each Spark partition that is not empty."""
     counts = frame.selectExpr("spark_partition_id() as id").groupBy("id").count().collect()
     return sorted(row["count"] for row in counts)
 

@@ -1,10 +1,10 @@
-"""How a stream goes on: where it begins, how much a trigger takes, AvailableNow, the checkpoint."""
+"""Streams: starting offsets, limits of a trigger, AvailableNow, the checkpoint."""
 
 import json
 from typing import Any
 
 
-def test_begin_and_go_on_from_the_checkpoint(contract: Any):
+def test_begin_and_continue_from_the_checkpoint(contract: Any):
     topic = contract.topic(partitions=2)
     contract.place.produce(topic, ["a", "b", "c"])
     starting = json.dumps({topic: {"0": 1, "1": -1}})
@@ -23,7 +23,7 @@ def test_begin_and_go_on_from_the_checkpoint(contract: Any):
     contract.failure_of(lambda: contract.drain(subscribe=topic, startingOffsets=missing))
 
 
-def test_available_now_takes_what_was_there(anywhere: Any):
+def test_available_now_reads_what_exists(anywhere: Any):
     topic = anywhere.topic(partitions=3)
     for partition, count in enumerate((40, 4, 1)):
         anywhere.place.produce(topic, range(count), partition=partition)
@@ -60,7 +60,7 @@ def test_a_trigger_waits_for_enough(anywhere: Any):
         anywhere.place.wait_until(lambda: len(stream.rows) == 9)
 
 
-def test_progress_tells_offsets(anywhere: Any):
+def test_progress_has_offsets(anywhere: Any):
     topic = anywhere.topic(partitions=2)
     anywhere.place.produce(topic, range(5))
     stream = anywhere.drain(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=3)
@@ -71,6 +71,6 @@ def test_progress_tells_offsets(anywhere: Any):
 
 
 def _offsets(offset: Any) -> Any:
-    """The offsets in it; ours knows the topic's id as well."""
+    """The offsets in it, without the topic id of Ottla's format."""
     parsed = json.loads(offset) if isinstance(offset, str) else offset
     return {name: partitions for name, partitions in parsed.items() if not name.startswith("#")}

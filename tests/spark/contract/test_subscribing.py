@@ -1,4 +1,4 @@
-"""Which topics and partitions a query reads: subscribe, assign, subscribePattern; in a stream, also those that come later."""
+"""Topics and partitions of a query: subscribe, assign, subscribePattern; in a stream, also those that are added later."""
 
 import json
 from typing import Any
@@ -30,7 +30,7 @@ def test_by_name_number_and_pattern(contract: Any, topics: tuple[str, str]):
     assert contract.rows(*where, subscribePattern="nothing-is-called-so") == []
 
 
-def test_a_topic_that_is_not_there(contract: Any):
+def test_a_topic_that_does_not_exist(contract: Any):
     missing = contract.name("missing")
     contract.failure_of(lambda: contract.rows(assign=json.dumps({missing: [0]})))
     # A partition that is not there is left out.
@@ -46,7 +46,7 @@ def test_an_empty_topic(contract: Any):
     assert contract.drain(subscribe=topic, startingOffsets="earliest").rows == []
 
 
-def test_what_comes_while_a_stream_runs(contract: Any):
+def test_topics_and_partitions_that_are_added_during_a_stream(contract: Any):
     prefix = contract.name("grows")
     first, second = contract.place.create(f"{prefix}-1"), f"{prefix}-2"
     contract.place.produce(first, ["old"])

@@ -1,4 +1,4 @@
-"""Beginning and ending by time: one time for all partitions, one for each; what holds where no record is that late."""
+"""Start and end by timestamp: one for all partitions, or one for each; partitions without a record that late."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Records that are gone or must not be seen: compacted topics, aborted and open transactions; offsets then have gaps."""
+"""Deleted and invisible records: compacted topics, aborted and open transactions; offsets then have gaps."""
 
 import time
 from typing import Any

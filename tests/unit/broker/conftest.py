@@ -10,14 +10,20 @@ from typing import Any
 import pytest
 from kio.schema.index import api_key_map
 from kio.serial import entity_reader, entity_writer
-from kio.static.constants import EntityType
 
-from ottla.broker import messages
-from ottla.broker.cluster_state import ClusterState
-from ottla.broker.dispatch import dispatch, read_request
+from ottla.broker.composition import Components
+from ottla.broker.coordination.group_router import GroupRouter
+from ottla.broker.network.dispatch import Dispatcher
+from ottla.broker.network.request_scheduler import RequestScheduler
+from ottla.broker.protocol import api as protocol_api
 from ottla.core.config import BrokerConfig
+from ottla.core.errors import ErrorCode
+from ottla.core.model import Record
+from ottla.core.records.batch import encode_batch
+from ottla.core.wire import messages
+from ottla.core.wire.api_keys import ApiKey
 from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.held_executor import HeldExecutor
+from ottla.testing.kit.held_executor import HeldExecutor
 
 
 class WaitingExecutor(Executor):
@@ -45,64 +51,16 @@ class WaitingExecutor(Executor):
             future.cancel()
 
 
-class Api:
+class Asking:
     """`ask(key, version, **fields)` → the decoded answer, or None when there is none; `parked` requests are awaited."""
 
-    def __init__(
-        self,
-        config: dict[str, str] | None = None,
-        files: MemoryFiles | None = None,
-        brokers: int = 1,
-        opening_executor: Executor | None = None,
-    ) -> None:
-        self.runner = asyncio.Runner()
-        self.now_ms = 1_700_000_000_000
-        self.time_of_day_offset_ms = 0
-        self.files = files or MemoryFiles()
-        self.cluster = ClusterState(
-            self.files,
-            BrokerConfig(config, brokers=brokers),
-            brokers=brokers,
-            clock=self.time_of_day_ms,
-            timer_clock=lambda: self.now_ms,
-            opening_executor=opening_executor,
-        )
-        self.node = self.cluster.nodes[1]
-        self.node.host, self.node.port = "127.0.0.1", 9092
-        self.runner.run(self._open())
-
-    def time_of_day_ms(self) -> int:
-        return self.now_ms + self.time_of_day_offset_ms
-
-    async def _open(self) -> None:
-        self.cluster.open()
-        await self.cluster.loaded(5)
-
-    def on(self, broker: int) -> "Api":
-        """The same, asking another broker from now on."""
-        self.node = self.cluster.nodes[broker]
-        return self
-
-    def settle(self) -> None:
-        """Waits until every coordinator has read its log."""
-
-        self.runner.run(self.cluster.loaded(5))
-
-    def opened(self, topic: str, number: int) -> Any:
-        """The partition, opened if need be."""
-        return self.runner.run(self.cluster.partitions.open(self.cluster.topics.get(topic), number))
-
-    def close(self) -> None:
-        async def close() -> None:
-            self.cluster.close()
-
-        self.runner.run(close())
-        self.runner.close()
+    runner: asyncio.Runner
+    dispatcher: Dispatcher
 
     @staticmethod
     def encode(key: int, version: int, fields: dict[str, Any], client_id: str | None = "test") -> bytearray:
         """A request's frame, without its size."""
-        entity = messages.entity_of(key, version, EntityType.request)
+        entity = messages.request_class(key, version)
         header = key.to_bytes(2, "big") + version.to_bytes(2, "big") + (7).to_bytes(4, "big")
         header += b"\xff\xff" if client_id is None else len(client_id).to_bytes(2, "big") + client_id.encode()
         if messages.is_flexible(key, version):
@@ -116,9 +74,9 @@ class Api:
 
         async def send() -> "asyncio.Future[bytes]":
             answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-            api, request = read_request(memoryview(self.encode(key, version, fields)), "/127.0.0.1")
+            api, request = self.dispatcher.read_request(memoryview(self.encode(key, version, fields)), "/127.0.0.1")
             request.send = lambda parts: answer.set_result(b"".join(parts))
-            dispatch(self.node, api, request)
+            self.dispatcher.dispatch(api, request)
             return answer
 
         return self.runner.run(send())
@@ -132,8 +90,8 @@ class Api:
             return None
         assert int.from_bytes(data[:4], "big") == len(data) - 4
         assert int.from_bytes(data[4:8], "big") == 7
-        at = 9 if key != messages.API_VERSIONS and messages.is_flexible(key, version) else 8
-        body, size = entity_reader(messages.entity_of(key, version, EntityType.response))(data, at)
+        at = 9 if key != ApiKey.API_VERSIONS and messages.is_flexible(key, version) else 8
+        body, size = entity_reader(messages.response_class(key, version))(data, at)
         assert at + size == len(data), f"{api_key_map[key]} v{version}: bytes left over"
         again = io.BytesIO()
         entity_writer(type(body))(again, body)
@@ -151,6 +109,87 @@ class Api:
 
     def ask(self, key: int, version: int, /, **fields: Any) -> Any:
         return self.finish(key, version, self.start(key, version, **fields))
+
+
+class OneApi(Asking):
+    """One API with the collaborators that a test gives it, and nothing else of a broker."""
+
+    def __init__(self, api: protocol_api.Api, **collaborators: object) -> None:
+        self.runner = asyncio.Runner()
+        scheduler = RequestScheduler()
+        self.dispatcher = Dispatcher({api.key: api.bind({"scheduler": scheduler, **collaborators})}, scheduler)
+
+
+class Api(Asking):
+    """A whole broker, or several, in memory."""
+
+    def __init__(
+        self,
+        config: dict[str, str] | None = None,
+        files: MemoryFiles | None = None,
+        brokers: int = 1,
+        opening_executor: Executor | None = None,
+    ) -> None:
+        self.runner = asyncio.Runner()
+        self.now_ms = 1_700_000_000_000
+        self.time_of_day_offset_ms = 0
+        self.files = files or MemoryFiles()
+        self.cluster = Components(
+            self.files,
+            BrokerConfig(config, brokers=brokers),
+            brokers=brokers,
+            clock=self.time_of_day_ms,
+            timer_clock=lambda: self.now_ms,
+            opening_executor=opening_executor,
+        )
+        self.node = self.cluster.brokers.nodes[1]
+        self.node.host, self.node.port = "127.0.0.1", 9092
+        self.runner.run(self._open())
+
+    def time_of_day_ms(self) -> int:
+        return self.now_ms + self.time_of_day_offset_ms
+
+    async def _open(self) -> None:
+        self.cluster.open()
+        self.use()
+        await self.cluster.loaded(5)
+
+    @property
+    def groups(self) -> GroupRouter:
+        """The groups of the broker that is asked."""
+        return self.cluster.groups[self.node.id]
+
+    @property
+    def dispatcher(self) -> Dispatcher:  # type: ignore[override]
+        """The requests of the broker that is asked."""
+        return self.dispatchers[self.node.id]
+
+    def use(self, **components: Any) -> None:
+        """Replaces components by name; the handlers of every broker use them from now on."""
+        for name, component in components.items():
+            setattr(self.cluster, name, component)
+        self.dispatchers = {node.id: self.cluster.dispatcher(node) for node in self.cluster.brokers.nodes.values()}
+
+    def on(self, broker: int) -> "Api":
+        """The same, asking another broker from now on."""
+        self.node = self.cluster.brokers.nodes[broker]
+        return self
+
+    def settle(self) -> None:
+        """Waits until every coordinator has read its log."""
+
+        self.runner.run(self.cluster.loaded(5))
+
+    def opened(self, topic: str, number: int) -> Any:
+        """The partition, opened if need be."""
+        return self.runner.run(self.cluster.partitions.open(self.cluster.topics.get(topic), number))
+
+    def close(self) -> None:
+        async def close() -> None:
+            self.cluster.close()
+
+        self.runner.run(close())
+        self.runner.close()
 
 
 @pytest.fixture
@@ -188,3 +227,48 @@ def api(make_api) -> Api:
 def waiting_executor() -> WaitingExecutor:
     """An executor that the test runs."""
     return WaitingExecutor()
+
+
+@pytest.fixture
+def one_api() -> Iterator[type[OneApi]]:
+    """Makes an API with collaborators of one's own."""
+    made: list[OneApi] = []
+
+    def make(api: protocol_api.Api, **collaborators: object) -> OneApi:
+        made.append(OneApi(api, **collaborators))
+        return made[-1]
+
+    yield make  # type: ignore[misc]
+    for api in made:
+        api.runner.close()
+
+
+@pytest.fixture
+def make_topic(api) -> Callable[..., Any]:
+    """Creates a topic through CreateTopics and returns it from the cluster metadata."""
+
+    def make(name: str = "t", partitions: int = 1, configs: dict[str, str] | None = None, of: Any = None) -> Any:
+        broker = of or api
+        topic = {
+            "name": name,
+            "num_partitions": partitions,
+            "replication_factor": -1,
+            "assignments": [],
+            "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
+        }
+        answer = broker.ask(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout=1000, validate_only=False)
+        assert answer.topics[0].error_code == ErrorCode.NONE, answer
+        return broker.cluster.cluster_metadata.topics[name]
+
+    return make
+
+
+@pytest.fixture
+def batch() -> Callable[..., bytes]:
+    """A record batch of values, first timestamp 1000, one millisecond apart."""
+
+    def make(*values: bytes, timestamp_ms: int = 1000, **options: Any) -> bytes:
+        records = [Record(number, timestamp_ms + number, None, value) for number, value in enumerate(values)]
+        return bytes(encode_batch(records, **options))
+
+    return make

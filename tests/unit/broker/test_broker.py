@@ -10,12 +10,15 @@ import pytest
 
 from ottla.broker import Broker
 from ottla.core.config import ConfigError
-from ottla.core.errors import StorageError
+from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
+from ottla.core.wire.api_keys import ApiKey
 from ottla.storage.files import OsFiles
-from ottla.storage.partition_log import PartitionLog
-from ottla.testing.raw_client import Disconnected, RawClient
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.testing.clients.raw_client import Disconnected, RawClient
+from ottla.testing.clients.topics import create_topic
+from ottla.testing.kit.waiting import wait_until
 
 
 def test_it_answers_between_start_and_stop() -> None:
@@ -104,23 +107,21 @@ def test_it_stops_while_producers_go_on_that_wait_for_syncs(tmp_path: Path, monk
     records = bytes(encode_batch([Record(0, 5, None, b"x")]))
     topic = {"name": "t", "partition_data": [{"index": 0, "records": records}]}
     acknowledged, is_over = [0] * 4, threading.Event()
-    with RawClient(broker.bootstrap_servers) as client:
-        client.call(19, 4, topics=[{"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}])
+    create_topic(broker.bootstrap_servers, "t")
 
     def produce(number: int) -> None:
         with RawClient(broker.bootstrap_servers) as client:
             while not is_over.is_set():
                 try:
-                    answer = client.call(0, 8, acks=-1, timeout=1000, topic_data=[topic])
+                    answer = client.call(ApiKey.PRODUCE, 8, acks=-1, timeout=1000, topic_data=[topic])
                 except (Disconnected, OSError):
                     return
-                acknowledged[number] += answer.responses[0].partition_responses[0].error_code == 0
+                acknowledged[number] += answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
     producers = [threading.Thread(target=produce, args=(number,)) for number in range(len(acknowledged))]
     for thread in producers:
         thread.start()
-    while not all(acknowledged):
-        time.sleep(0.001)
+    wait_until(lambda: all(acknowledged), "a record of each producer")
     stopping = threading.Thread(target=broker.stop)
     stopping.start()
     stopping.join(5)
@@ -132,7 +133,7 @@ def test_it_stops_while_producers_go_on_that_wait_for_syncs(tmp_path: Path, monk
     assert (tmp_path / ".kafka_cleanshutdown").exists()
     with Broker(tmp_path) as again, RawClient(again.bootstrap_servers) as client:
         asked = [{"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}]
-        answer = client.call(2, 5, replica_id=-1, isolation_level=0, topics=[{"name": "t", "partitions": asked}])
+        answer = client.call(ApiKey.LIST_OFFSETS, 5, replica_id=-1, isolation_level=0, topics=[{"name": "t", "partitions": asked}])
         assert answer.topics[0].partitions[0].offset >= sum(acknowledged)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker import compiled_code as room
+from ottla.broker import compiled_code
 from ottla.broker.compiled_code import CompiledCode, start_process
-from ottla.columnar import kept
+from ottla.columnar import compile_cache
 
 
 class Process:
@@ -37,7 +37,7 @@ class Compiling:
 
     def __call__(self, command: Sequence[str]) -> Any:
         assert command[0] == sys.executable
-        assert "from ottla.columnar.cleaning import warm_up" in command[2]
+        assert "from ottla.columnar.cleaning.backend import load_kernels" in command[2]
         self.started.append(Process())
         return self.started[-1]
 
@@ -48,72 +48,72 @@ def compiling() -> Compiling:
 
 
 @pytest.fixture
-def is_kept(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+def is_cached(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """What the disk says; the test changes it."""
     answer = [False]
-    monkeypatch.setattr(kept, "is_kept", lambda _module: answer[0])
+    monkeypatch.setattr(compile_cache, "is_cached", lambda _module: answer[0])
     return answer
 
 
 def make(start: Any) -> CompiledCode:
-    return CompiledCode("ottla.columnar.cleaning", "ottla.columnar.cleaning_kernels", start)
+    return CompiledCode("ottla.columnar.cleaning.backend", "ottla.columnar.cleaning.kernels", start)
 
 
-def test_what_is_kept_is_there_at_once(compiling: Compiling, is_kept: list[bool]) -> None:
-    is_kept[0] = True
-    assert make(compiling).is_there()
+def test_what_is_kept_is_there_at_once(compiling: Compiling, is_cached: list[bool]) -> None:
+    is_cached[0] = True
+    assert make(compiling).is_compiled()
     assert compiling.started == []
 
 
-def test_what_is_not_is_compiled_by_another_process_and_then_there(compiling: Compiling, is_kept: list[bool]) -> None:
+def test_what_is_not_is_compiled_by_another_process_and_then_there(compiling: Compiling, is_cached: list[bool]) -> None:
     code = make(compiling)
-    assert [code.is_there(), code.is_there()] == [False, False]
+    assert [code.is_compiled(), code.is_compiled()] == [False, False]
     (process,) = compiling.started
-    is_kept[0] = True
-    assert not code.is_there(), "the process is not done"
+    is_cached[0] = True
+    assert not code.is_compiled(), "the process is not done"
     process.returncode = 0
-    assert code.is_there()
+    assert code.is_compiled()
     assert len(compiling.started) == 1
 
 
 @pytest.mark.parametrize("status", [0, 1])
-def test_code_that_cannot_be_kept_is_given_up(compiling: Compiling, is_kept: list[bool], caplog: Any, status: int) -> None:
+def test_code_that_cannot_be_kept_is_given_up(compiling: Compiling, is_cached: list[bool], caplog: Any, status: int) -> None:
     code = make(compiling)
-    assert not code.is_there()
+    assert not code.is_compiled()
     compiling.started[0].returncode = status
     with caplog.at_level("INFO"):
-        assert [code.is_there(), code.is_there()] == [False, False]
+        assert [code.is_compiled(), code.is_compiled()] == [False, False]
     assert len(compiling.started) == 1
-    assert f"ended with status {status}, and nothing is kept" in caplog.text
+    assert f"ended with status {status}, and the cache is empty" in caplog.text
 
 
-def test_no_process_can_be_started(is_kept: list[bool], caplog: Any) -> None:
+def test_no_process_can_be_started(is_cached: list[bool], caplog: Any) -> None:
     def refuse(_: Sequence[str]) -> "subprocess.Popen[bytes]":
         raise OSError("too many processes")
 
     code = make(refuse)
     with caplog.at_level("INFO"):
-        assert [code.is_there(), code.is_there()] == [False, False]
+        assert [code.is_compiled(), code.is_compiled()] == [False, False]
     assert "too many processes" in caplog.text
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, compiling: Compiling) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
-    assert not make(compiling).is_there()
+    assert not make(compiling).is_compiled()
     assert compiling.started == []
 
 
-def test_the_end_of_the_broker_ends_the_process(compiling: Compiling, is_kept: list[bool]) -> None:
+def test_the_end_of_the_broker_ends_the_process(compiling: Compiling, is_cached: list[bool]) -> None:
     code = make(compiling)
-    code.is_there()
+    code.is_compiled()
     code.close()
     assert compiling.started[0].is_killed
-    assert not code.is_there()
+    assert not code.is_compiled()
     assert len(compiling.started) == 1
     code.close()
 
 
-@pytest.mark.parametrize("module", ["ottla.columnar.cleaning", "ottla.columnar.group_loading"])
-def test_the_real_process_loads_the_lane(module: str) -> None:
-    process = start_process([sys.executable, "-c", room._WARM_UP.format(module=module)])
+@pytest.mark.parametrize("module", ["ottla.columnar.cleaning.backend", "ottla.columnar.group_loading.reducer"])
+def test_the_real_process_loads_the_backend(module: str) -> None:
+    process = start_process([sys.executable, "-c", compiled_code._COMPILE.format(module=module)])
     assert process.wait(timeout=120) == 0

@@ -8,7 +8,7 @@ from ottla.broker import Broker, Cluster, embedded
 from ottla.core.config import ConfigError
 
 
-def test_who_asks_before_the_start_is_told_how_to_start() -> None:
+def test_who_asks_before_the_start_learns_how_to_start() -> None:
     with pytest.raises(RuntimeError, match=r"use `with Broker\(\) as broker:`"):
         _ = Broker().bootstrap_servers
     with pytest.raises(RuntimeError, match=r"use `with Cluster\(\) as cluster:`"):

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ottla.broker.metrics_server import Answer, MetricsServer
-from ottla.cli.doctor import TOPICS_MAX, CannotTellError, ask_broker, look_at_directory, show
+from ottla.broker.monitoring.metrics_server import HttpResponse, MetricsServer
+from ottla.cli.doctor import TOPICS_MAX, HealthUnknownError, ask_broker, inspect_directory, show
 from ottla.core.model import Record, TopicPartition
 from ottla.core.records.batch import encode_batch
 from ottla.storage.checkpoints import encode_offsets
@@ -45,41 +45,41 @@ def printed(seen: dict[str, Any], *, show_all: bool = False, width: int = 80) ->
 
 
 @pytest.fixture
-def served() -> Iterator[tuple[str, list[Answer]]]:
-    answers = [Answer(200, "application/json", json.dumps(report(topic("a"))).encode())]
+def served() -> Iterator[tuple[str, list[HttpResponse]]]:
+    answers = [HttpResponse(200, "application/json", json.dumps(report(topic("a"))).encode())]
     server = MetricsServer("127.0.0.1", 0, {"/health": lambda: answers[-1]})
     yield f"127.0.0.1:{server.port}", answers
     server.close()
 
 
-def test_a_running_broker_is_asked(served: tuple[str, list[Answer]]) -> None:
+def test_a_running_broker_is_asked(served: tuple[str, list[HttpResponse]]) -> None:
     address, answers = served
     for form in (address, f"http://{address}", f"http://{address}/metrics", f"http://{address}/health/"):
         assert ask_broker(form)["topics"][0]["name"] == "a"
-    answers.append(Answer(503, "application/json", json.dumps(report(healthy=False)).encode()))
+    answers.append(HttpResponse(503, "application/json", json.dumps(report(healthy=False)).encode()))
     assert ask_broker(address)["healthy"] is False
 
 
 @pytest.mark.parametrize("body", [b"hello", b"[]", b"{}", b"\xff"])
-def test_what_is_no_broker_is_said(served: tuple[str, list[Answer]], body: bytes) -> None:
+def test_what_is_no_broker_is_said(served: tuple[str, list[HttpResponse]], body: bytes) -> None:
     address, answers = served
-    answers.append(Answer(200, "text/plain", body))
-    with pytest.raises(CannotTellError, match="answers with"):
+    answers.append(HttpResponse(200, "text/plain", body))
+    with pytest.raises(HealthUnknownError, match="answers with"):
         ask_broker(address)
 
 
-def test_nobody_there() -> None:
-    with pytest.raises(CannotTellError, match=r"does not answer: Connection refused\. Is the broker running\? .*--metrics HOST:PORT"):
+def test_no_broker_there() -> None:
+    with pytest.raises(HealthUnknownError, match=r"does not answer: Connection refused\. Is the broker running\? .*--metrics HOST:PORT"):
         ask_broker("127.0.0.1:1")
     for address in ("what is this", "127.0.0.1:port"):
-        with pytest.raises(CannotTellError, match=f"^{address} is no address: write HOST:PORT"):
+        with pytest.raises(HealthUnknownError, match=f"^{address} is no address: write HOST:PORT"):
             ask_broker(address)
 
 
-def test_another_http_server(served: tuple[str, list[Answer]]) -> None:
+def test_another_http_server(served: tuple[str, list[HttpResponse]]) -> None:
     address, answers = served
-    answers.append(Answer(500, "text/plain", b""))
-    with pytest.raises(CannotTellError, match="500"):
+    answers.append(HttpResponse(500, "text/plain", b""))
+    with pytest.raises(HealthUnknownError, match="500"):
         ask_broker(address)
 
 
@@ -94,14 +94,14 @@ def test_a_directory_where_the_cleaner_is_missing(tmp_path: Path) -> None:
     for base, time_ms in ((0, T0), (2, T0 + HOUR), (4, T0 + 3 * HOUR)):
         write_segment(tmp_path / "__consumer_offsets-7", base, time_ms, time_ms + 1000)
     (tmp_path / "cleaner-offset-checkpoint").write_bytes(encode_offsets({TopicPartition("__consumer_offsets", 7): 2}))
-    seen = look_at_directory(tmp_path)
+    seen = inspect_directory(tmp_path)
     assert seen["healthy"] is True, "half of it is dirty: not more than min.cleanable.dirty.ratio"
     (tmp_path / "cleaner-offset-checkpoint").unlink()
-    seen = look_at_directory(tmp_path)
+    seen = inspect_directory(tmp_path)
     assert seen["healthy"] is False
-    (ill,) = [finding for finding in seen["findings"] if finding["is_ill"]]
-    assert ill["subject"] == "topic __consumer_offsets"
-    assert "nothing of it was cleaned for 2 h" in ill["sentence"]
+    (unhealthy,) = [finding for finding in seen["findings"] if finding["is_ill"]]
+    assert unhealthy["subject"] == "topic __consumer_offsets"
+    assert "was not cleaned for 2 h" in unhealthy["sentence"]
     (partition,) = seen["partitions"]
     assert (partition["topic"], partition["partition"], partition["segments"], partition["cleaned_to"]) == (
         "__consumer_offsets",
@@ -113,23 +113,23 @@ def test_a_directory_where_the_cleaner_is_missing(tmp_path: Path) -> None:
 
 
 def test_no_data_directory(tmp_path: Path) -> None:
-    with pytest.raises(CannotTellError, match="no data directory"):
-        look_at_directory(tmp_path)
+    with pytest.raises(HealthUnknownError, match="no data directory"):
+        inspect_directory(tmp_path)
 
 
 def test_a_table_that_fits_a_terminal() -> None:
-    text = printed(report(topic("__consumer_offsets"), topic("a.very.long.name.of.a.topic.that.somebody.gave" * 3)))
+    text = printed(report(topic("__consumer_offsets"), topic("a.very.long.name.of.a.topic.that.is.too.long" * 3)))
     assert max(map(len, text.splitlines())) <= 80
     row = next(line for line in text.splitlines() if line.startswith("__consumer_offsets"))
     assert row.split() == ["__consumer_offsets", "1", "200", "MB", "150", "MB", "0.70", "+120", "MB", "clean", "enough"]
-    assert text.startswith("All is well.")
+    assert text.startswith("Healthy.")
 
 
-def test_ill_things_come_with_what_to_do() -> None:
-    ill = {"subject": "topic t", "is_ill": True, "sentence": "t holds too much.", "advice": "Look at [bold]the disk."}
+def test_unhealthy_things_come_with_what_to_do() -> None:
+    unhealthy = {"subject": "topic t", "is_ill": True, "sentence": "t holds too much.", "advice": "Look at [bold]the disk."}
     well = {"subject": "topic u", "is_ill": False, "sentence": "u is fine.", "advice": ""}
-    text = printed(report(topic("t", overdue_ms=2 * HOUR), healthy=False, findings=(ill, well)), width=200)
-    assert text.splitlines()[:3] == ["Something is ill.", "✗ t holds too much.", "  → Look at [bold]the disk."]
+    text = printed(report(topic("t", overdue_ms=2 * HOUR), healthy=False, findings=(unhealthy, well)), width=200)
+    assert text.splitlines()[:3] == ["Unhealthy.", "✗ t holds too much.", "  → Look at [bold]the disk."]
     assert "u is fine" not in text, "its row says so"
     assert "behind for 2 h" in text
 

@@ -1,4 +1,4 @@
-"""A cluster that is only a script, for what the driver asks: topics, where they begin and end, times, commits; and so a producer."""
+"""A scripted cluster for the driver: topics, first and latest offsets, times, commits; and a scripted producer."""
 
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
@@ -7,14 +7,14 @@ from typing import Any, Self
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from ottla.consumer.admin.values import EARLIEST, LATEST, CommittedOffset, DescribedTopic, Failure, ListedOffset
-from ottla.consumer.settings import ClientSettings
+from ottla.client.admin.values import EARLIEST, LATEST, CommittedOffset, DescribedTopic, Failure, ListedOffset
+from ottla.client.settings import ClientSettings
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
 
 
 class ScriptedCluster:
-    """`limits` are where partitions begin and end; `times` the offset of a partition at a time; `failures` are raised, one a question."""
+    """`limits` are first and latest offsets; `times` the offset of a partition at a time; `failures` are raised, one per call."""
 
     def __init__(self) -> None:
         self.limits: dict[TopicPartition, tuple[int, int]] = {}
@@ -28,7 +28,7 @@ class ScriptedCluster:
         self.is_open = False
 
     def topic(self, name: str, *limits: tuple[int, int], topic_id: str | None = None) -> Self:
-        """Makes a topic, or makes it anew, with a partition for each of `limits`."""
+        """Create or re-create a topic with a partition for each of `limits`."""
         self.delete(name)
         self.limits.update({TopicPartition(name, number): each for number, each in enumerate(limits)})
         self.ids[name] = f"id-of-{name}" if topic_id is None else topic_id
@@ -83,12 +83,12 @@ class ScriptedCluster:
 
 @pytest.fixture
 def cluster() -> ScriptedCluster:
-    """Nothing in it yet; `cluster.connect` stands in for AdminClient."""
+    """An empty cluster; `cluster.connect` stands in for AdminClient."""
     return ScriptedCluster()
 
 
 class ScriptedMessage:
-    """What a delivery report tells of a record; the script puts every record of a partition after the other, from 0."""
+    """A delivered record; offsets of a partition count from 0."""
 
     def __init__(self, topic: str, partition: int, key: bytes | None, value: bytes | None, offset: int) -> None:
         self.topic, self.partition, self.offset = (lambda: topic), (lambda: partition), (lambda: offset)
@@ -96,7 +96,7 @@ class ScriptedMessage:
 
 
 class ProducerScript:
-    """What every producer of a test does. Times pass only while somebody waits."""
+    """The behaviour of every producer of a test. Time passes only during waits."""
 
     def __init__(self) -> None:
         self.topics: dict[str, int | KafkaError] = {"t": 3}
@@ -113,7 +113,7 @@ class ProducerScript:
 
 
 class ScriptedProducer:
-    """As much of confluent_kafka.Producer as we use, with its order of arguments."""
+    """The part of confluent_kafka.Producer that the sink uses, with its order of arguments."""
 
     def __init__(self, script: ProducerScript, settings: dict[str, Any]) -> None:
         self.script, self.settings = script, settings
@@ -169,5 +169,5 @@ class ScriptedProducer:
 def producers(monkeypatch: pytest.MonkeyPatch) -> ProducerScript:
     """confluent-kafka's producers, replaced by a script."""
     script = ProducerScript()
-    monkeypatch.setattr("ottla.spark.producing.Producer", script.make)
+    monkeypatch.setattr("ottla.spark.sink.senders.Producer", script.make)
     return script

@@ -1,4 +1,4 @@
-"""Which columns of group records pipelines ask for."""
+"""Columns of group records that pipelines read."""
 
 import pytest
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ottla.columnar import COLUMNS
-from ottla.columnar.group_records import GROUP_RECORD_TYPES
+from ottla.columnar.group_records.decoder import GROUP_RECORD_TYPES
 from ottla.core.diagnosis.rebalances import Rebalance
 from ottla.core.model import EventMember, GroupEvent
 from ottla.spark.schemas import EVENT_MEMBER, GROUP_EVENT, GROUP_EVENTS, GROUP_RECORDS, KAFKA, KAFKA_WITH_HEADERS, REBALANCES

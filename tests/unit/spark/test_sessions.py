@@ -1,4 +1,4 @@
-"""What a session is started with, and what is said where it cannot start; Spark itself is started in tests/spark."""
+"""Settings of a session, and errors where it cannot start. With Spark: tests/spark."""
 
 import sys
 from types import SimpleNamespace
@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 
 import ottla.spark
 from ottla.spark import sessions
-from ottla.spark.source import OttlaDataSource
+from ottla.spark.data_source import OttlaDataSource
 
 
 class Builder:
-    """Collects what a SparkSession would be built with."""
+    """Collects the settings of a SparkSession builder."""
 
     def __init__(self, session: Any) -> None:
         self.settings: dict[str, str] = {}
@@ -35,7 +35,7 @@ class Builder:
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Starts a session in which Spark knows `given`; hands back the settings that it was built with and the session."""
+    """Starts a session where Spark has the settings `given`; returns the builder's settings and the session."""
 
     def start(given: dict[str, str], folder: str = "/tmp", **arguments: Any) -> tuple[dict[str, str], Any]:
         context = SimpleNamespace(setLogLevel=lambda level: None, pythonExec="python3", defaultParallelism=3)
@@ -68,7 +68,7 @@ def test_on_this_machine_the_workers_are_this_interpreter_and_tasks_as_many_as_c
 
 
 @pytest.mark.parametrize(("master", "ours"), [("local", "local[1,4]"), ("local[2]", "local[2,4]"), ("local[2,1]", "local[2,1]")])
-def test_a_task_on_this_machine_is_tried_again(started: Any, master: str, ours: str):
+def test_a_task_on_this_machine_is_retried(started: Any, master: str, ours: str):
     assert started({}, master=master)[0]["spark.master"] == ours
 
 
@@ -79,7 +79,7 @@ def test_unix_sockets_where_their_path_is_short_on_this_machine_alone(started: A
         assert sessions.UNIX_SOCKETS not in started(given, folder=folder)[0]
 
 
-def test_what_spark_submit_set_stays(started: Any):
+def test_settings_of_spark_submit_stay(started: Any):
     given = {"spark.master": "spark://host:7077", "spark.sql.session.timeZone": "Asia/Tokyo"}
     settings, spark = started(given)
     assert settings["spark.master"] == "spark://host:7077"
@@ -93,7 +93,7 @@ def test_the_cores_of_a_cluster_where_they_are_given(started: Any, cores: dict[s
     assert _tasks_max(started({"spark.master": "yarn", **cores})[1]) == 6
 
 
-def test_what_the_launcher_of_pyspark_sets_is_nobody_s_wish(monkeypatch: pytest.MonkeyPatch):
+def test_settings_of_pyspark_s_launcher_do_not_count(monkeypatch: pytest.MonkeyPatch):
     launched: list[Any] = []
     monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda conf: launched.extend(conf.getAll()))
     known = [("spark.master", "local[*]"), ("spark.ui.showConsoleProgress", "true"), ("spark.ui.enabled", "true")]

@@ -1,4 +1,4 @@
-"""What spark-submit is told, for an installed environment and a shipped one, with the driver here or there."""
+"""Arguments of spark-submit, for an installed and a shipped environment, with the driver on the client or on the cluster."""
 
 import shlex
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ottla.core.errors import ErrorCode, StorageError
-from ottla.storage.files import Files, OsFiles, storage_error
+from ottla.storage.file_system import Files
+from ottla.storage.files import OsFiles, pipe
 from ottla.storage.memory_files import MemoryFiles
 
 CHUNK = 256 * 1024
@@ -159,18 +160,13 @@ def test_a_full_disk_says_so_and_counts_nothing(tmp_path: Path, monkeypatch: pyt
     assert file.size == 2
 
 
-def test_every_refusal_has_a_sentence() -> None:
-    assert "read-only" in str(storage_error("open", "a", OSError(errno.EROFS, "")))
-    assert str(storage_error("open", "a", OSError(errno.ELOOP, "too many links"))) == "cannot open a: too many links"
-
-
 def test_descriptors_are_given_back_when_many_files_are_open(tmp_path: Path) -> None:
     files = OsFiles(tmp_path, open_files_max=3)
     opened = [files.open(f"f{number}") for number in range(10)]
-    for turn in range(2):
+    for number in range(2):
         for number, file in enumerate(opened):
             file.append(b"%d" % number)
-            assert len(files.opened) <= 3, turn
+            assert len(files.opened) <= 3, number
     for number, file in enumerate(opened):
         assert file.read(0, 10) == b"%d%d" % (number, number)
         file.close()
@@ -187,7 +183,7 @@ def test_two_brokers_do_not_share_a_directory(tmp_path: Path) -> None:
     second.unlock()
 
 
-def test_a_range_of_somebody_elses_file_is_only_read(files: OsFiles | MemoryFiles) -> None:
+def test_a_range_of_another_ones_file_is_only_read(files: OsFiles | MemoryFiles) -> None:
     files.open("t-0/a.log").append(b"abcdef")
     if isinstance(files, OsFiles):
         Path(files.absolute("t-0/a.log")).chmod(0o400)
@@ -270,3 +266,21 @@ def test_nothing_is_made_in_a_root_that_is_gone(tmp_path: Path, is_made_again: b
         files.replace("checkpoint", b"x")
     assert (tmp_path / "data").exists() is is_made_again
     assert not is_made_again or list((tmp_path / "data").iterdir()) == []
+
+
+def test_a_pipe_ends_when_its_writer_does() -> None:
+    reader, writer = pipe(lambda path: open(path, "wb", buffering=0))  # noqa: SIM115
+    with reader:
+        with writer:
+            writer.write(b"abc")
+        assert (reader.read(10), reader.read(10)) == (b"abc", b"")
+
+
+def test_a_pipe_whose_writer_cannot_be_opened_leaves_no_descriptor() -> None:
+    def refuse(_path: str) -> None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    before = set(os.listdir("/dev/fd"))
+    with pytest.raises(OSError, match="too many"):
+        pipe(refuse)
+    assert set(os.listdir("/dev/fd")) == before

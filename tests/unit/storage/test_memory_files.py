@@ -33,6 +33,6 @@ def test_a_directory_gets_another_name_with_all_that_is_in_it() -> None:
         files.rename_directory("t-0", "u-0")
 
 
-def test_what_is_not_there_is_told_with_advice() -> None:
+def test_what_is_not_there_is_reported_with_advice() -> None:
     with pytest.raises(StorageError, match="cannot read t-0/a"):
         MemoryFiles().read_all("t-0/a")

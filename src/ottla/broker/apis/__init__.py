@@ -1,1 +1,1 @@
-"""One Kafka API a file, found by its name: message ↔ command, nothing more. Adding a file here adds the API to ApiVersions."""
+"""One file for each Kafka API: messages to commands, results to messages. Adding a file here adds the API to ApiVersions."""

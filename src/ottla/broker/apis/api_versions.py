@@ -1,25 +1,26 @@
-"""ApiVersions (18), v0-4: which APIs and versions this broker serves.
+"""ApiVersions (18), v0-4: the APIs and versions that this broker serves.
 
-Version notes: an unsupported version is answered in v0 with UNSUPPORTED_VERSION and the whole list (KIP-511), so that a client can come
-down; v3+ names the client's software, which must look like a name. No features are finalised: none of ours depends on one.
+Version notes: an unsupported version is answered in v0 with UNSUPPORTED_VERSION and the whole list (KIP-511), so that a client can fall
+back; v3+ carries the client's software name and version, which are validated. No features are finalised: no API here depends on one.
 """
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING
 
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.broker.messages import response_encoder
+from ottla.broker.protocol.api import Api
+from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
+from ottla.broker.protocol.request import Request
 from ottla.core.errors import ErrorCode
+from ottla.core.wire.api_keys import ApiKey
+from ottla.core.wire.messages import response_encoder
 
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
-
+ServedVersions = tuple[int, int, int]
+"""Key, lowest and highest version of an API."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(node: "Node", request: Request) -> None:
-    """Answers with the versions of every API file."""
+def handle(request: Request, *, served_versions: tuple[ServedVersions, ...]) -> None:
+    """Answer with the versions of every API file."""
     error = ErrorCode.NONE
     if request.version not in API.versions:
         error = ErrorCode.UNSUPPORTED_VERSION
@@ -28,18 +29,13 @@ def handle(node: "Node", request: Request) -> None:
         _SOFTWARE.fullmatch(request.message.client_software_name) and _SOFTWARE.fullmatch(request.message.client_software_version)
     ):
         error = ErrorCode.INVALID_REQUEST
-    request.reply_body([_body(request.version, error)])
+    request.reply_body([_body(request.version, error, served_versions)])
 
 
 @cache
-def _body(version: int, error: ErrorCode) -> bytes:
-    """The answer: the same for every client, and each of them asks for it first."""
-    from ottla.broker.dispatch import SERVED_APIS  # the list of all files, this one among them
-
-    keys = [
-        {"api_key": api.key, "min_version": api.versions.start, "max_version": api.versions.stop - 1}
-        for api in sorted(SERVED_APIS.values(), key=lambda api: api.key)
-    ]
+def _body(version: int, error: ErrorCode, served_versions: tuple[ServedVersions, ...]) -> bytes:
+    """The response: the same for every client, and each of them asks for it first."""
+    keys = [{"api_key": key, "min_version": lowest, "max_version": highest} for key, lowest, highest in served_versions]
     return response_encoder(API.key, version)(
         {
             "error_code": error,
@@ -51,4 +47,4 @@ def _body(version: int, error: ErrorCode) -> bytes:
     )
 
 
-API = Api(key=18, versions=range(5), handle=handle)
+API = Api(key=ApiKey.API_VERSIONS, versions=range(5), handle=handle)

@@ -1,22 +1,20 @@
 """ConsumerGroupHeartbeat (68), v0-1: refused, since there are no groups of the consumer protocol (KIP-848) yet.
 
-It is advertised all the same, as by Apache Kafka where that protocol is switched off: librdkafka waits without an error as long as no
-broker lists the API.
+It is advertised nevertheless, as by Apache Kafka with that protocol disabled: librdkafka waits without an error while no broker
+advertises the API.
 """
 
-from typing import TYPE_CHECKING
-
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.broker.missing_features import CONSUMER_PROTOCOL
+from ottla.broker.network.missing_features import CONSUMER_PROTOCOL, MissingFeatures
+from ottla.broker.protocol.api import Api
+from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
+from ottla.broker.protocol.request import Request
 from ottla.core.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.core.wire.api_keys import ApiKey
 
 
-def handle(node: "Node", request: Request) -> None:
-    """Answers UNSUPPORTED_VERSION."""
-    node.cluster.missing_features.report(CONSUMER_PROTOCOL, request)
+def handle(request: Request, *, missing_features: MissingFeatures) -> None:
+    """Answer UNSUPPORTED_VERSION."""
+    missing_features.report(CONSUMER_PROTOCOL, request)
     request.reply(
         {
             "throttle_time": NO_THROTTLE_MS,
@@ -30,4 +28,4 @@ def handle(node: "Node", request: Request) -> None:
     )
 
 
-API = Api(key=68, versions=range(2), handle=handle)
+API = Api(key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=range(2), handle=handle)

@@ -1,48 +1,52 @@
-"""CreatePartitions (37), v0-3: raises partition counts; a smaller or equal count is refused with INVALID_PARTITIONS."""
+"""CreatePartitions (37), v0-3: increases partition counts; a smaller or equal count is refused with INVALID_PARTITIONS."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.broker.request_scheduler import Work
-from ottla.core.catalogue.catalogue import PARTITIONS_PER_REQUEST_MAX
+from ottla.broker.cluster.topics import Topics
+from ottla.broker.network.request_scheduler import RequestScheduler, Work
+from ottla.broker.protocol.api import Api
+from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
+from ottla.broker.protocol.request import Request
 from ottla.core.errors import ErrorCode, StorageError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
-
-
-def handle(node: "Node", request: Request) -> None:
-    """Answers with one result a topic; a name that is given twice is refused, once. New partitions of all topics are bounded together."""
-    node.cluster.scheduler.run(request, _answer(node, request))
+from ottla.core.metadata.cluster_metadata import ClusterMetadata
+from ottla.core.metadata.topic_changes import PARTITIONS_PER_REQUEST_MAX
+from ottla.core.wire.api_keys import ApiKey
 
 
-def _answer(node: "Node", request: Request) -> Work:
+def handle(request: Request, *, cluster_metadata: ClusterMetadata, cluster_topics: Topics, scheduler: RequestScheduler) -> None:
+    """Answer with one result a topic; a name that is given twice is refused, once. New partitions of all topics are bounded together."""
+    scheduler.run(request, _answer(cluster_metadata, cluster_topics, request))
+
+
+def _answer(cluster_metadata: ClusterMetadata, cluster_topics: Topics, request: Request) -> Work:
     times = Counter(topic.name for topic in request.message.topics)
     refused = (_result(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name, count in times.items() if count > 1)
     once = [asked for asked in request.message.topics if times[asked.name] == 1]
-    results = chain(refused, _create_all(node, once, request.message.validate_only))
+    results = chain(refused, _create_all(cluster_metadata, cluster_topics, once, request.message.validate_only))
     yield from request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "results": results})
 
 
-def _create_all(node: "Node", topics: Sequence[Any], validate_only: bool) -> Iterator[dict[str, Any] | None]:
+def _create_all(
+    cluster_metadata: ClusterMetadata, cluster_topics: Topics, topics: Sequence[Any], validate_only: bool
+) -> Iterator[dict[str, Any] | None]:
     added = 0
     for asked in topics:
-        known = node.cluster.catalogue.topics.get(asked.name)
+        known = cluster_metadata.topics.get(asked.name)
         added += max(asked.count - len(known.leaders), 0) if known else 0
         if added > PARTITIONS_PER_REQUEST_MAX:
             yield _result(asked.name, ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
         else:
-            yield _create(node, asked, validate_only)
+            yield _create(cluster_topics, asked, validate_only)
             yield None
 
 
-def _create(node: "Node", asked: Any, validate_only: bool) -> dict[str, Any]:
+def _create(cluster_topics: Topics, asked: Any, validate_only: bool) -> dict[str, Any]:
     assignments = None if asked.assignments is None else [list(part.broker_ids) for part in asked.assignments]
     try:
-        refused = node.cluster.topics.add_partitions(asked.name, asked.count, assignments, validate_only=validate_only)
+        refused = cluster_topics.add_partitions(asked.name, asked.count, assignments, validate_only=validate_only)
     except StorageError as error:
         return _result(asked.name, error.code, str(error))
     return _result(asked.name, refused.error, refused.message) if refused else _result(asked.name, ErrorCode.NONE, None)
@@ -52,4 +56,4 @@ def _result(name: str, error: ErrorCode, message: str | None) -> dict[str, Any]:
     return {"name": name, "error_code": error, "error_message": message}
 
 
-API = Api(key=37, versions=range(4), handle=handle)
+API = Api(key=ApiKey.CREATE_PARTITIONS, versions=range(4), handle=handle)

@@ -1,59 +1,63 @@
-"""CreateTopics (19), v2-7: makes topics, each with its own result.
+"""CreateTopics (19), v2-7: creates topics, each with its own result.
 
-Version notes: v5+ answers with the partition count, the replicas and the settings in force (KIP-525); v7+ with the topic's id.
+Version notes: v5+ returns the partition count, the replication factor and the effective settings (KIP-525); v7+ the topic's id.
 """
 
 import uuid
 from collections import Counter
 from collections.abc import Generator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.broker.request_scheduler import Work
-from ottla.core.catalogue.catalogue import PARTITIONS_PER_REQUEST_MAX, NewTopic, Topic
-from ottla.core.catalogue.resource_configs import SUGGESTIONS_MAX, TOPIC_RESOURCE, Refused, suggestion
+from ottla.broker.cluster.topics import Topics
+from ottla.broker.network.request_scheduler import RequestScheduler, Work
+from ottla.broker.protocol.api import Api
+from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
+from ottla.broker.protocol.request import Request
 from ottla.core.config import TOPIC_SETTINGS
-from ottla.core.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.core.errors import ApiError, ErrorCode
+from ottla.core.metadata.cluster_metadata import ClusterMetadata
+from ottla.core.metadata.config_changes import SUGGESTIONS_MAX, suggestion
+from ottla.core.metadata.resource_configs import TOPIC_RESOURCE
+from ottla.core.metadata.topic_changes import PARTITIONS_PER_REQUEST_MAX, requested_partitions
+from ottla.core.metadata.topics import NewTopic, Topic
+from ottla.core.wire.api_keys import ApiKey
 
 _FIRST_VERSION_WITH_CONFIGS: Final = 5
-_TOO_MANY: Final = Refused(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+_TOO_MANY: Final = ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
-def handle(node: "Node", request: Request) -> None:
-    """Answers with one result a topic; a name that is given twice is refused, once. All topics together are bounded, as in Kafka."""
-    node.cluster.scheduler.run(request, _answer(node, request))
+def handle(request: Request, *, cluster_metadata: ClusterMetadata, cluster_topics: Topics, scheduler: RequestScheduler) -> None:
+    """Answer with one result a topic; a name that is given twice is refused, once. All topics together are bounded, as in Kafka."""
+    scheduler.run(request, _answer(cluster_metadata, cluster_topics, request))
 
 
-def _answer(node: "Node", request: Request) -> Work:
+def _answer(cluster_metadata: ClusterMetadata, cluster_topics: Topics, request: Request) -> Work:
     times = Counter(topic.name for topic in request.message.topics)
     twice = [name for name, count in times.items() if count > 1]
     news = [_new(asked) for asked in request.message.topics if times[asked.name] == 1]
-    if sum(map(node.cluster.catalogue.partitions_asked_for, news)) > PARTITIONS_PER_REQUEST_MAX:
-        made: list[Topic | Refused] = [_TOO_MANY] * len(news)
+    if sum(requested_partitions(cluster_metadata, new) for new in news) > PARTITIONS_PER_REQUEST_MAX:
+        made: list[Topic | ApiError] = [_TOO_MANY] * len(news)
     elif request.message.validate_only:
-        made = yield from _validate(node, news)
+        made = yield from _validate(cluster_topics, news)
     else:
-        made = yield from node.cluster.topics.create_in_pieces(news)
+        made = yield from cluster_topics.create_in_pieces(news)
     with_configs = request.version >= _FIRST_VERSION_WITH_CONFIGS
     refused = (_refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name in twice)
     with_hints = len(request.message.topics) <= SUGGESTIONS_MAX
     results = (
         _refused(new.name, result.error, result.message + (suggestion(TOPIC_RESOURCE, result) if with_hints else ""))
-        if isinstance(result, Refused)
-        else _made(node, result, with_configs)
+        if isinstance(result, ApiError)
+        else _made(cluster_metadata, result, with_configs)
         for new, result in zip(news, made)
     )
     yield from request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "topics": chain(refused, results)})
 
 
-def _validate(node: "Node", news: Sequence[NewTopic]) -> Generator[None, None, list[Topic | Refused]]:
+def _validate(cluster_topics: Topics, news: Sequence[NewTopic]) -> Generator[None, None, list[Topic | ApiError]]:
     results = []
     for new in news:
-        results.append(node.cluster.topics.create(new, validate_only=True))
+        results.append(cluster_topics.create(new, validate_only=True))
         yield
     return results
 
@@ -68,10 +72,10 @@ def _new(asked: Any) -> NewTopic:
     )
 
 
-def _made(node: "Node", made: Topic, with_configs: bool) -> dict[str, Any]:
+def _made(cluster_metadata: ClusterMetadata, made: Topic, with_configs: bool) -> dict[str, Any]:
     configs = []
     for name in TOPIC_SETTINGS if with_configs else ():
-        value, source = node.cluster.catalogue.value_in_force(made, name)
+        value, source = cluster_metadata.value_in_force(made, name)
         configs.append({"name": name, "value": value, "read_only": False, "config_source": source, "is_sensitive": False})
     return {
         "name": made.name,
@@ -79,7 +83,7 @@ def _made(node: "Node", made: Topic, with_configs: bool) -> dict[str, Any]:
         "error_code": ErrorCode.NONE,
         "error_message": None,
         "num_partitions": len(made.leaders),
-        "replication_factor": len(made.homes[0].replicas),
+        "replication_factor": len(made.replica_assignments[0].replicas),
         "configs": configs,
     }
 
@@ -96,4 +100,4 @@ def _refused(name: str, error: ErrorCode, message: str) -> dict[str, Any]:
     }
 
 
-API = Api(key=19, versions=range(2, 8), handle=handle)
+API = Api(key=ApiKey.CREATE_TOPICS, versions=range(2, 8), handle=handle)

@@ -1,28 +1,28 @@
-"""DeleteGroups (42), v0-2: removes groups that have no members, with their offsets."""
+"""DeleteGroups (42), v0-2: deletes groups that have no members, with their offsets."""
 
 from functools import partial
-from typing import TYPE_CHECKING
 
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.broker.request_scheduler import Work
+from ottla.broker.coordination.group_router import GroupRouter
+from ottla.broker.network.request_scheduler import RequestScheduler, Work
+from ottla.broker.protocol.api import Api
+from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
+from ottla.broker.protocol.request import Request
 from ottla.core.errors import ErrorCode
 from ottla.core.groups.commands import DeleteGroup
 from ottla.core.groups.effects import DeleteResult, Result
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.core.wire.api_keys import ApiKey
 
 
-def handle(node: "Node", request: Request) -> None:
-    """Asks each group's coordinator, in pieces, and answers when the last one has; a group that is named twice counts once, as in Kafka."""
+def handle(request: Request, *, groups: GroupRouter, scheduler: RequestScheduler) -> None:
+    """Ask each group's coordinator, in pieces and answer when the last one has; a group that is named twice counts once, as in Kafka."""
     group_ids = tuple(dict.fromkeys(request.message.groups_names))
     if group_ids:
-        node.cluster.scheduler.run(request, _ask(node, request, group_ids))
+        scheduler.run(request, _ask(groups, scheduler, request, group_ids))
     else:
         request.reply({"throttle_time": NO_THROTTLE_MS, "results": []})
 
 
-def _ask(node: "Node", request: Request, group_ids: tuple[str, ...]) -> Work:
+def _ask(groups: GroupRouter, scheduler: RequestScheduler, request: Request, group_ids: tuple[str, ...]) -> Work:
     errors: dict[str, ErrorCode] = {}
 
     def take(group_id: str, result: Result) -> None:
@@ -30,12 +30,12 @@ def _ask(node: "Node", request: Request, group_ids: tuple[str, ...]) -> Work:
         errors[group_id] = result.error
         if len(errors) == len(group_ids):
             results = ({"group_id": group_id, "error_code": errors[group_id]} for group_id in group_ids)
-            node.cluster.scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "results": results}))
+            scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "results": results}))
 
     for group_id in group_ids:
-        reply_to = node.groups.wait_for(partial(take, group_id), request)
-        node.groups.ask(group_id, DeleteGroup(reply_to=reply_to, group_id=group_id))
+        reply_to = groups.expect_reply(partial(take, group_id), request)
+        groups.run(group_id, DeleteGroup(reply_to=reply_to, group_id=group_id))
         yield
 
 
-API = Api(key=42, versions=range(3), handle=handle)
+API = Api(key=ApiKey.DELETE_GROUPS, versions=range(3), handle=handle)

@@ -1,32 +1,33 @@
-"""DeleteRecords (21), v0-2: moves the start of logs up (KIP-107). Readers see it at once; whole segments below go with the next retention.
+"""DeleteRecords (21), v0-2: increases log start offsets (KIP-107). Consumers see it at once; retention deletes the segments below later.
 
-Version notes: v2+ is flexible. The offset -1 means all that may be read. A topic that is only compacted keeps its records, and internal
-topics are the broker's own.
+Version notes: v2+ is flexible. The offset -1 means the high watermark. A topic with only `compact` as its policy keeps its records, and
+so do internal topics.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ottla.broker.after_opening import after_opening
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.broker.request_scheduler import Work
-from ottla.core.catalogue.catalogue import INTERNAL_TOPICS
+from ottla.broker.cluster.node import Node
+from ottla.broker.cluster.partition_opening import PartitionOpening
+from ottla.broker.network.request_scheduler import Work
+from ottla.broker.protocol.api import Api
+from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
+from ottla.broker.protocol.request import Request
 from ottla.core.errors import ErrorCode, StorageError
-from ottla.storage.partition_log import Refused
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.core.metadata.topics import INTERNAL_TOPICS
+from ottla.core.wire.api_keys import ApiKey
+from ottla.storage.log.validation import LogRefusal
 
 _NO_LOW_WATERMARK = -1
 
 
-def handle(node: "Node", request: Request) -> None:
-    """Answers with the new start of each log, in pieces. A partition that is named twice counts once, as it is named last."""
+def handle(request: Request, *, node: Node, partition_opening: PartitionOpening) -> None:
+    """Answer with the new start of each log, in pieces. A partition that is named twice counts once, as it is named last."""
     named = ((topic.name, part.partition_index) for topic in request.message.topics for part in topic.partitions)
-    after_opening(node, request, named, lambda: _answer(node, request))
+    partition_opening.then(request, named, lambda: _answer(node, request))
 
 
-def _answer(node: "Node", request: Request) -> Work:
+def _answer(node: Node, request: Request) -> Work:
     asked: dict[str, dict[int, int]] = {}
     for topic in request.message.topics:
         asked.setdefault(topic.name, {}).update((part.partition_index, part.offset) for part in topic.partitions)
@@ -34,13 +35,13 @@ def _answer(node: "Node", request: Request) -> Work:
     return request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "topics": topics})
 
 
-def _partitions(node: "Node", topic: str, offsets: dict[int, int]) -> Iterator[dict[str, Any] | None]:
+def _partitions(node: Node, topic: str, offsets: dict[int, int]) -> Iterator[dict[str, Any] | None]:
     for number, before_offset in offsets.items():
         yield _partition(node, topic, number, before_offset)
         yield None
 
 
-def _partition(node: "Node", topic: str, number: int, before_offset: int) -> dict[str, Any]:
+def _partition(node: Node, topic: str, number: int, before_offset: int) -> dict[str, Any]:
     try:
         outcome = _delete(node, topic, number, before_offset)
     except StorageError as failed:
@@ -53,7 +54,7 @@ def _partition(node: "Node", topic: str, number: int, before_offset: int) -> dic
     }
 
 
-def _delete(node: "Node", topic: str, number: int, before_offset: int) -> int | ErrorCode:
+def _delete(node: Node, topic: str, number: int, before_offset: int) -> int | ErrorCode:
     partition = node.led(topic, number)
     if isinstance(partition, ErrorCode):
         return partition
@@ -62,7 +63,7 @@ def _delete(node: "Node", topic: str, number: int, before_offset: int) -> int | 
     if "delete" not in partition.log.settings.cleanup_policy:
         return ErrorCode.POLICY_VIOLATION
     start = partition.log.delete_records(before_offset)
-    return start.error if isinstance(start, Refused) else start
+    return start.error if isinstance(start, LogRefusal) else start
 
 
-API = Api(key=21, versions=range(3), handle=handle)
+API = Api(key=ApiKey.DELETE_RECORDS, versions=range(3), handle=handle)

@@ -1,36 +1,38 @@
 """DescribeGroups (15), v0-6: state, protocol and members of classic groups.
 
-Version notes: v3+ carries authorized operations when asked; v4+ instance ids; v6+ answers GROUP_ID_NOT_FOUND for an unknown group, which
-before was one in state Dead (KIP-1043).
+Version notes: v3+ returns authorized operations on request; v4+ instance ids; v6+ answers GROUP_ID_NOT_FOUND for an unknown group, which
+earlier versions describe as Dead (KIP-1043).
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ottla.broker.api import NO_THROTTLE_MS, OPERATIONS_NOT_ASKED_FOR, Api, Request
+from ottla.broker.coordination.group_router import GroupRouter
+from ottla.broker.network.request_scheduler import RequestScheduler
+from ottla.broker.protocol.api import Api
+from ottla.broker.protocol.common_fields import NO_THROTTLE_MS, OPERATIONS_NOT_ASKED_FOR
+from ottla.broker.protocol.request import Request
 from ottla.core.errors import ErrorCode
 from ottla.core.groups.commands import DescribeGroup
 from ottla.core.groups.effects import DescribeResult, Result
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.core.wire.api_keys import ApiKey
 
 GROUP_OPERATIONS = sum(1 << code for code in (3, 6, 8, 10, 11))
 
 
-def handle(node: "Node", request: Request) -> None:
-    """Asks each group's coordinator, in pieces; reads never wait. A group that is named twice is described once."""
-    groups = _described(node, request, dict.fromkeys(request.message.groups))
-    node.cluster.scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "groups": groups}))
+def handle(request: Request, *, groups: GroupRouter, scheduler: RequestScheduler) -> None:
+    """Ask each group's coordinator, in pieces; reads never wait. A group that is named twice is described once."""
+    described = _described(groups, request, dict.fromkeys(request.message.groups))
+    scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "groups": described}))
 
 
-def _described(node: "Node", request: Request, group_ids: Iterable[str]) -> Iterator[dict[str, Any]]:
+def _described(groups: GroupRouter, request: Request, group_ids: Iterable[str]) -> Iterator[dict[str, Any]]:
     asked = bool(getattr(request.message, "include_authorized_operations", False))
     operations = GROUP_OPERATIONS if asked else OPERATIONS_NOT_ASKED_FOR
     results: list[Result] = []
     for group_id in group_ids:
-        reply_to = node.groups.wait_for(results.append, request)
-        node.groups.ask(group_id, DescribeGroup(reply_to=reply_to, group_id=group_id, unknown_is_error=request.version >= 6))
+        reply_to = groups.expect_reply(results.append, request)
+        groups.run(group_id, DescribeGroup(reply_to=reply_to, group_id=group_id, unknown_is_error=request.version >= 6))
         result = results.pop()
         assert isinstance(result, DescribeResult)
         yield _group(result, operations)
@@ -59,4 +61,4 @@ def _group(result: DescribeResult, operations: int) -> dict[str, Any]:
     }
 
 
-API = Api(key=15, versions=range(7), handle=handle)
+API = Api(key=ApiKey.DESCRIBE_GROUPS, versions=range(7), handle=handle)

@@ -1,84 +1,92 @@
-"""DescribeLogDirs (35), v1-5: where this broker keeps its partitions, how large each is, and how full the disk is.
+"""DescribeLogDirs (35), v1-5: the broker's log directory, the size of each partition, and the free space of the disk.
 
-Version notes: v3+ has an error for the whole; v4+ the disk's size and what is free (KIP-827); v5+ says whether a directory takes new
-partitions (KIP-1066), which ours always does. Null topics ask for all. There is one directory, or the memory of the process. A partition
-that nobody uses is measured by its files, in another thread, and not opened.
+Version notes: v3+ has a top-level error; v4+ the size of the disk and its free space (KIP-827); v5+ whether a directory accepts new
+partitions (KIP-1066), always true here. Null topics request all. There is one directory, or the memory of the process. The size of a
+partition that is not open is that of its files, read in another thread; the partition is not opened.
 """
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.broker.request_scheduler import Work
+from ottla.broker.cluster.node import Node
+from ottla.broker.logs.partitions import Partitions
+from ottla.broker.network.request_scheduler import RequestScheduler, Work
+from ottla.broker.protocol.api import Api
+from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
+from ottla.broker.protocol.request import Request
 from ottla.core.errors import ErrorCode, StorageError
+from ottla.core.metadata.cluster_metadata import ClusterMetadata
 from ottla.core.model import TopicPartition
-from ottla.storage.files import Files, OsFiles
-from ottla.storage.segment import LOG_SUFFIX
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.core.wire.api_keys import ApiKey
+from ottla.storage.file_system import Files
+from ottla.storage.files import OsFiles
+from ottla.storage.log.file_names import LOG_SUFFIX
 
 Volume = tuple[str, int, int]
 """A directory's absolute path, the bytes of its disk, and those that are free."""
 MEMORY: Volume = ("memory", -1, -1)
-"""How a broker without a data directory is named; -1: Kafka's word for a size that is not known."""
+"""How a broker without a data directory is named; -1: a size that is not known, as in Kafka."""
 
 PIECE: Final = 512
 """So many partitions are read before other requests continue: some tenths of a millisecond."""
 
 
-def handle(node: "Node", request: Request) -> None:
-    """Answers when the files have been measured."""
-    node.cluster.scheduler.run(request, _measure(node, request))
+def handle(
+    request: Request, *, cluster_metadata: ClusterMetadata, files: Files, node: Node, partitions: Partitions, scheduler: RequestScheduler
+) -> None:
+    """Answer when the files have been measured."""
+    scheduler.run(request, _measure(cluster_metadata, files, node, partitions, scheduler, request))
 
 
-def _measure(node: "Node", request: Request) -> Work:
+def _measure(
+    cluster_metadata: ClusterMetadata, files: Files, node: Node, partitions: Partitions, scheduler: RequestScheduler, request: Request
+) -> Work:
     names: dict[TopicPartition, None] = {}
-    for name in _all(node) if request.message.topics is None else _asked(node, request.message.topics):
+    for name in _all(cluster_metadata, node) if request.message.topics is None else _asked(cluster_metadata, node, request.message.topics):
         names[name] = None
         if len(names) % PIECE == 0:
             yield
     sizes_bytes: dict[TopicPartition, int] = {}
-    for partition in tuple(node.cluster.partitions.opened()):
+    for partition in tuple(partitions.opened()):
         sizes_bytes[partition.name] = partition.log.size_bytes
         if len(sizes_bytes) % PIECE == 0:
             yield
     unmeasured = set()
-    for count, (topic, number) in enumerate(node.cluster.partitions.all()):
+    for count, (topic, number) in enumerate(partitions.all()):
         if (name := TopicPartition(topic.name, number)) in names and name not in sizes_bytes:
             unmeasured.add(name)
         if count % PIECE == 0:
             yield
-    looking = asyncio.get_running_loop().run_in_executor(None, _look, node.cluster.files, unmeasured)
+    looking = asyncio.get_running_loop().run_in_executor(None, _look, files, unmeasured)
 
     def answer(done: "asyncio.Future[tuple[Volume, dict[TopicPartition, int]]]") -> None:
         try:
             volume, measured = done.result()
         except StorageError as error:
-            path = node.cluster.files.absolute("").rstrip("/") if isinstance(node.cluster.files, OsFiles) else MEMORY[0]
+            path = files.absolute("").rstrip("/") if isinstance(files, OsFiles) else MEMORY[0]
             result = {"error_code": error.code, "topics": []} | _volume((path, -1, -1))
         else:
             result = {"error_code": ErrorCode.NONE, "topics": _topics(names, sizes_bytes, measured)} | _volume(volume)
         values = {"throttle_time": NO_THROTTLE_MS, "error_code": ErrorCode.NONE, "results": [result]}
-        node.cluster.scheduler.run(request, request.reply_in_pieces(values))
+        scheduler.run(request, request.reply_in_pieces(values))
 
     looking.add_done_callback(request.guarded(answer))
 
 
-def _all(node: "Node") -> Iterator[TopicPartition]:
-    for topic in tuple(node.cluster.catalogue.topics.values()):
-        for number, home in enumerate(topic.homes):
+def _all(cluster_metadata: ClusterMetadata, node: Node) -> Iterator[TopicPartition]:
+    for topic in tuple(cluster_metadata.topics.values()):
+        for number, home in enumerate(topic.replica_assignments):
             if node.id in home.replicas:
                 yield TopicPartition(topic.name, number)
 
 
-def _asked(node: "Node", topics: Iterable[Any]) -> Iterator[TopicPartition]:
+def _asked(cluster_metadata: ClusterMetadata, node: Node, topics: Iterable[Any]) -> Iterator[TopicPartition]:
     for asked in topics:
-        topic = node.cluster.catalogue.topics.get(asked.topic)
+        topic = cluster_metadata.topics.get(asked.topic)
         for number in asked.partitions if topic else ():
-            if topic and number in range(len(topic.homes)) and node.id in topic.homes[number].replicas:
+            if topic and number in range(len(topic.replica_assignments)) and node.id in topic.replica_assignments[number].replicas:
                 yield TopicPartition(topic.name, number)
 
 
@@ -127,4 +135,4 @@ def _topics(
         }
 
 
-API = Api(key=35, versions=range(1, 6), handle=handle)
+API = Api(key=ApiKey.DESCRIBE_LOG_DIRS, versions=range(1, 6), handle=handle)

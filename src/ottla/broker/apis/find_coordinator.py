@@ -1,47 +1,52 @@
-"""FindCoordinator (10), v0-6: which broker serves a group: the leader of its partition of `__consumer_offsets`.
+"""FindCoordinator (10), v0-6: the broker that serves a group: the leader of its partition of `__consumer_offsets`.
 
-Version notes: v0-3 ask for one key, v4+ for many (KIP-699); v1+ says what kind of key it is. Only groups (type 0) have a coordinator
-here. For a transactional id (type 1) the answer is TRANSACTIONAL_ID_AUTHORIZATION_FAILED: the one error that every client takes as final.
+Version notes: v0-3 request one key, v4+ many (KIP-699); v1+ carries the key's type. Only groups (type 0) have a coordinator here. For a
+transactional id (type 1) the response is TRANSACTIONAL_ID_AUTHORIZATION_FAILED: the one error that every client treats as fatal.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.broker.missing_features import TRANSACTIONS
+from ottla.broker.cluster.brokers import Brokers
+from ottla.broker.cluster.leadership import Leadership
+from ottla.broker.network.missing_features import TRANSACTIONS, MissingFeatures
+from ottla.broker.network.request_scheduler import RequestScheduler
+from ottla.broker.protocol.api import Api
+from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
+from ottla.broker.protocol.request import Request
 from ottla.core.errors import ErrorCode, StorageError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.core.wire.api_keys import ApiKey
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 
-def handle(node: "Node", request: Request) -> None:
-    """Answers with the broker that coordinates each group; the offsets topic is made at the first question."""
+def handle(
+    request: Request, *, brokers: Brokers, leadership: Leadership, missing_features: MissingFeatures, scheduler: RequestScheduler
+) -> None:
+    """Answer with the broker that coordinates each group; the first request creates the offsets topic."""
     message = request.message
     key_type = getattr(message, "key_type", GROUP)
     if key_type == TRANSACTION:
-        node.cluster.missing_features.report(TRANSACTIONS, request)
+        missing_features.report(TRANSACTIONS, request)
     if request.version < 4:
-        request.reply({"throttle_time": NO_THROTTLE_MS, **_find(node, message.key, key_type, no_error="NONE")})
+        request.reply({"throttle_time": NO_THROTTLE_MS, **_find(brokers, leadership, message.key, key_type, no_error="NONE")})
         return
-    found = (_find(node, key, key_type, no_error="") for key in message.coordinator_keys)
-    node.cluster.scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "coordinators": found}))
+    found = (_find(brokers, leadership, key, key_type, no_error="") for key in message.coordinator_keys)
+    scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "coordinators": found}))
 
 
-def _find(node: "Node", key: str, key_type: int, *, no_error: str) -> dict[str, Any]:
+def _find(brokers: Brokers, leadership: Leadership, key: str, key_type: int, *, no_error: str) -> dict[str, Any]:
     """`no_error` is Kafka's message where there is none: the constant's name, and nothing since there are many answers in one."""
     if key_type == TRANSACTION:
         return _none(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Ottla does not support transactions yet.")
     if key_type != GROUP:
         return _none(key, ErrorCode.INVALID_REQUEST, f"Ottla has no {'share' if key_type == SHARE else 'unknown'} coordinator.")
     try:
-        place = node.cluster.leadership.coordinator(key)
+        place = leadership.coordinator(key)
     except StorageError as error:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
     if place.broker_id is None:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
-    endpoint = node.cluster.nodes[place.broker_id].endpoint
+    endpoint = brokers.nodes[place.broker_id].endpoint
     return {
         "key": key,
         "error_code": ErrorCode.NONE,
@@ -54,4 +59,4 @@ def _none(key: str, error: ErrorCode, message: str) -> dict[str, Any]:
     return {"key": key, "error_code": error, "error_message": message, "node_id": -1, "host": "", "port": -1}
 
 
-API = Api(key=10, versions=range(7), handle=handle)
+API = Api(key=ApiKey.FIND_COORDINATOR, versions=range(7), handle=handle)

@@ -2,30 +2,34 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.core.catalogue.resource_configs import BROKER_RESOURCE, SUGGESTIONS_MAX, TOPIC_RESOURCE, suggestion
+from ottla.broker.cluster.node import Node
+from ottla.broker.cluster.topics import Topics
+from ottla.broker.network.request_scheduler import RequestScheduler
+from ottla.broker.protocol.api import Api
+from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
+from ottla.broker.protocol.request import Request
 from ottla.core.errors import ErrorCode, StorageError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.core.metadata.config_changes import SUGGESTIONS_MAX, suggestion
+from ottla.core.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE
+from ottla.core.wire.api_keys import ApiKey
 
 _OPERATIONS = range(4)
 DELETE = 1
 
 
-def handle(node: "Node", request: Request) -> None:
-    """Answers with one result a resource: all of its changes are made, or none. A resource that is named twice is refused, as in Kafka."""
-    responses = _responses(node, request.message)
-    node.cluster.scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "responses": responses}))
+def handle(request: Request, *, cluster_topics: Topics, node: Node, scheduler: RequestScheduler) -> None:
+    """Answer with one result a resource: all of its changes are made, or none. A resource that is named twice is refused, as in Kafka."""
+    responses = _responses(cluster_topics, node, request.message)
+    scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "responses": responses}))
 
 
-def _responses(node: "Node", asked: Any) -> Iterator[dict[str, Any] | None]:
+def _responses(cluster_topics: Topics, node: Node, asked: Any) -> Iterator[dict[str, Any] | None]:
     times = Counter((resource.resource_type, resource.resource_name) for resource in asked.resources)
     for resource in asked.resources:
         if times[resource.resource_type, resource.resource_name] == 1:
-            error, message = _alter(node, resource, asked)
+            error, message = _alter(cluster_topics, node, resource, asked)
             yield None
         else:
             error, message = ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
@@ -37,7 +41,7 @@ def _responses(node: "Node", asked: Any) -> Iterator[dict[str, Any] | None]:
         }
 
 
-def _alter(node: "Node", resource: Any, message: Any) -> tuple[ErrorCode, str | None]:
+def _alter(cluster_topics: Topics, node: Node, resource: Any, message: Any) -> tuple[ErrorCode, str | None]:
     kind, name = resource.resource_type, resource.resource_name
     if kind not in (TOPIC_RESOURCE, BROKER_RESOURCE):
         return ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}"
@@ -51,7 +55,7 @@ def _alter(node: "Node", resource: Any, message: Any) -> tuple[ErrorCode, str | 
     if any(value is None and operation != DELETE for _, operation, value in changes):
         return ErrorCode.INVALID_REQUEST, "Null value not supported; to go back to the default, delete the setting"
     try:
-        refused = node.cluster.topics.alter_config(kind, name, changes, validate_only=message.validate_only)
+        refused = cluster_topics.alter_config(kind, name, changes, validate_only=message.validate_only)
     except StorageError as error:
         return error.code, str(error)
     if refused is None:
@@ -60,4 +64,4 @@ def _alter(node: "Node", resource: Any, message: Any) -> tuple[ErrorCode, str | 
     return refused.error, refused.message + hint
 
 
-API = Api(key=44, versions=range(2), handle=handle)
+API = Api(key=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=range(2), handle=handle)

@@ -1,36 +1,37 @@
-"""JoinGroup (11), v0-9: enters a group, or takes part in its next round; the answer may wait for the others.
+"""JoinGroup (11), v0-9: joins a group or its next rebalance; the request may be parked until the other members join.
 
-Version notes: v0 has no rebalance timeout (the session's is used); v4+ tells a new member its id first (KIP-394); v5+ static members
+Version notes: v0 has no rebalance timeout (the session's is used); v4+ returns a new member's id first (KIP-394); v5+ static members
 (KIP-345); v7+ the protocol type, and a null protocol name (KIP-559); v8+ the client's reason (KIP-800); v9+ skip-assignment (KIP-814).
 """
 
 import uuid
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.broker.messages import is_flexible
-from ottla.broker.pack import Packer
-from ottla.broker.requests.join_group import read_join_group
+from ottla.broker.coordination.group_router import GroupRouter
+from ottla.broker.protocol.api import Api
+from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
+from ottla.broker.protocol.request import Request
+from ottla.broker.protocol.requests.join_group import read_join_group
 from ottla.core.groups.commands import JoinGroup
 from ottla.core.groups.effects import JoinResult, Result
+from ottla.core.wire.api_keys import ApiKey
+from ottla.core.wire.messages import is_flexible
+from ottla.core.wire.writer import Writer
 
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
-
-def handle(node: "Node", request: Request) -> None:
-    """Asks the group's coordinator."""
+def handle(request: Request, *, groups: GroupRouter) -> None:
+    """Ask the group's coordinator."""
     version = request.version
     asked = read_join_group(request.data, request.body_at, version)
     client_id = request.client_id or ""
     command = JoinGroup(
-        reply_to=node.groups.wait_for(partial(_answer, request), request),
+        reply_to=groups.expect_reply(partial(_answer, request), request),
         group_id=asked.group_id,
         member_id=asked.member_id,
         instance_id=asked.instance_id,
         client_id=client_id,
         client_host=request.client_host,
+        client_port=request.client_port,
         session_timeout_ms=asked.session_timeout_ms,
         rebalance_timeout_ms=asked.rebalance_timeout_ms,
         protocol_type=asked.protocol_type,
@@ -40,14 +41,14 @@ def handle(node: "Node", request: Request) -> None:
         supports_skip_assignment=version >= 9,
         new_member_id="" if asked.member_id else f"{client_id if asked.instance_id is None else asked.instance_id}-{uuid.uuid4()}",
     )
-    node.groups.ask(asked.group_id, command)
+    groups.run(asked.group_id, command)
 
 
 def _answer(request: Request, result: Result) -> None:
     assert isinstance(result, JoinResult)
     version = request.version
     names = result.protocol_type, result.protocol_name, result.leader
-    out = Packer(is_flexible(request.key, version))
+    out = Writer(is_flexible(request.key, version))
     out.raw(_head(version, result.error, result.generation, *names, result.skip_assignment))
     out.string(result.member_id).array(len(result.members))
     for member in result.members:
@@ -62,8 +63,8 @@ def _answer(request: Request, result: Result) -> None:
 def _head(
     version: int, error: int, generation: int, protocol_type: str | None, protocol_name: str | None, leader: str, skips: bool
 ) -> bytes:
-    """What all members of a generation are told alike."""
-    out = Packer(is_flexible(11, version))
+    """The part of the response that all members of a generation share."""
+    out = Writer(is_flexible(ApiKey.JOIN_GROUP, version))
     if version >= 2:
         out.int32(NO_THROTTLE_MS)
     out.int16(error).int32(generation)
@@ -77,4 +78,4 @@ def _head(
     return bytes(out.data)
 
 
-API = Api(key=11, versions=range(10), handle=handle, decodes_itself=True)
+API = Api(key=ApiKey.JOIN_GROUP, versions=range(10), handle=handle, decodes_itself=True)

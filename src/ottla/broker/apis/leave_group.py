@@ -1,30 +1,34 @@
-"""LeaveGroup (13), v0-5: members go, on their own or by an admin's hand.
+"""LeaveGroup (13), v0-5: removes members, which leave on their own or are removed by an administrator.
 
-Version notes: v0-2 name one member, whose result is the top-level error; v3+ a batch (KIP-345); v5+ carries reasons (KIP-800).
+Version notes: v0-2 remove one member, whose result is the top-level error; v3+ a batch (KIP-345); v5+ carries reasons (KIP-800).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.broker.coordination.group_router import GroupRouter
+from ottla.broker.protocol.api import Api
+from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
+from ottla.broker.protocol.request import Request
 from ottla.core.errors import ErrorCode
 from ottla.core.groups.commands import LeaveGroup, LeavingMember
 from ottla.core.groups.effects import LeaveResult, Result
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.core.wire.api_keys import ApiKey
 
 
-def handle(node: "Node", request: Request) -> None:
-    """Asks the group's coordinator."""
+def handle(request: Request, *, groups: GroupRouter) -> None:
+    """Ask the group's coordinator."""
     message = request.message
     if request.version >= 3:
         members = tuple(_leaving(member) for member in message.members)
     else:
         members = (LeavingMember(member_id=message.member_id, instance_id=None, reason=None),)
     command = LeaveGroup(
-        reply_to=node.groups.wait_for(lambda result: _answer(request, result), request), group_id=message.group_id, members=members
+        reply_to=groups.expect_reply(lambda result: _answer(request, result), request),
+        group_id=message.group_id,
+        members=members,
+        client_port=request.client_port,
     )
-    node.groups.ask(message.group_id, command)
+    groups.run(message.group_id, command)
 
 
 def _leaving(member: Any) -> LeavingMember:
@@ -40,4 +44,4 @@ def _answer(request: Request, result: Result) -> None:
     request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": error, "members": members})
 
 
-API = Api(key=13, versions=range(6), handle=handle, elements_max=10_000)
+API = Api(key=ApiKey.LEAVE_GROUP, versions=range(6), handle=handle, elements_max=10_000)

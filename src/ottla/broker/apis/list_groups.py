@@ -3,19 +3,21 @@
 Version notes: v4+ filters by and shows states (KIP-518), v5+ types (KIP-848).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.broker.coordination.group_router import GroupRouter
+from ottla.broker.network.request_scheduler import RequestScheduler
+from ottla.broker.protocol.api import Api
+from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
+from ottla.broker.protocol.request import Request
 from ottla.core.errors import ErrorCode
 from ottla.core.groups.commands import ListGroups
 from ottla.core.groups.effects import ListedGroup, ListResult, Result
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.core.wire.api_keys import ApiKey
 
 
-def handle(node: "Node", request: Request) -> None:
-    """Asks every coordinator, and answers with what they have between them, in pieces."""
+def handle(request: Request, *, groups: GroupRouter, scheduler: RequestScheduler) -> None:
+    """Ask every coordinator and answer with what they have between them, in pieces."""
     message = request.message
     results: list[ListResult] = []
 
@@ -25,11 +27,11 @@ def handle(node: "Node", request: Request) -> None:
 
     states = tuple(dict.fromkeys(getattr(message, "states_filter", ())))
     types = tuple(dict.fromkeys(getattr(message, "types_filter", ())))
-    for loop in node.groups.loops():
-        loop.run(ListGroups(reply_to=node.groups.wait_for(take, request), states=states, types=types))
+    for loop in groups.coordinators.all():
+        loop.run(ListGroups(reply_to=groups.expect_reply(take, request), states=states, types=types))
     error = next((result.error for result in results if result.error is not ErrorCode.NONE), ErrorCode.NONE)
-    groups = (_group(group) for result in results for group in result.groups)
-    node.cluster.scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "error_code": error, "groups": groups}))
+    listed = (_group(group) for result in results for group in result.groups)
+    scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "error_code": error, "groups": listed}))
 
 
 def _group(group: ListedGroup) -> dict[str, Any]:
@@ -41,4 +43,4 @@ def _group(group: ListedGroup) -> dict[str, Any]:
     }
 
 
-API = Api(key=16, versions=range(6), handle=handle)
+API = Api(key=ApiKey.LIST_GROUPS, versions=range(6), handle=handle)

@@ -1,48 +1,51 @@
-"""OffsetCommit (8), v2-10: a group's offsets are kept, if the member's generation still counts.
+"""OffsetCommit (8), v2-10: stores a group's offsets if the member's generation is current.
 
-Version notes: v2-4 may carry a retention of their own; v6+ the leader epoch; v7+ static members; v9+ knows group errors (KIP-848);
-v10+ names topics by id (KIP-516).
+Version notes: v2-4 may carry a retention time; v6+ the leader epoch; v7+ static members; v9+ has group errors (KIP-848); v10+ takes
+topics by id (KIP-516).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import compress
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.broker.pack import Packer
-from ottla.broker.requests.offset_commit import (
+from ottla.broker.coordination.group_router import GroupRouter
+from ottla.broker.protocol.api import Api
+from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
+from ottla.broker.protocol.request import Request
+from ottla.broker.protocol.requests.offset_commit import (
     FIRST_FLEXIBLE_VERSION,
     FIRST_VERSION_WITH_TOPIC_IDS,
     AskedTopic,
     read_offset_commit,
 )
-from ottla.core.catalogue.catalogue import Topic
 from ottla.core.errors import ErrorCode
 from ottla.core.groups.commands import OffsetCommit, OffsetsToCommit
-from ottla.core.groups.committed import TopicOffsets
 from ottla.core.groups.effects import CommitResult, Result
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.core.groups.log.committed_offsets import TopicOffsets
+from ottla.core.metadata.cluster_metadata import ClusterMetadata
+from ottla.core.metadata.topics import Topic
+from ottla.core.wire.api_keys import ApiKey
+from ottla.core.wire.writer import Writer
 
 _KNOWS_GROUP_ERRORS: Final = 9
 _PARTITION: Final = Struct(">ih")
 _FLEXIBLE_PARTITION: Final = Struct(">ihx")
+_NO_TAGS: Final = b"\0"
 _AT_ONCE_MAX: Final = 1024
 """So many partitions without an error are packed by one call."""
 
 _Errors = Sequence[ErrorCode | None] | None
-"""By partition of a topic: an error that was found here, None for the coordinator to say; all are the coordinator's if None itself."""
+"""By partition of a topic: an error that was found here, None where the coordinator decides; just None where it decides all."""
 
 
-def handle(node: "Node", request: Request) -> None:
-    """Answers for partitions that do not exist itself, and asks the group's coordinator for the rest."""
+def handle(request: Request, *, cluster_metadata: ClusterMetadata, groups: GroupRouter) -> None:
+    """Answer for partitions that do not exist itself and ask the group's coordinator for the rest."""
     version = request.version
     asked = read_offset_commit(request.data, request.body_at, version)
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
-    topics: Mapping[str, Topic] | Mapping[bytes, Topic] = node.cluster.catalogue.topics_by_id if by_id else node.cluster.catalogue.topics
+    topics: Mapping[str, Topic] | Mapping[bytes, Topic] = cluster_metadata.topics_by_id if by_id else cluster_metadata.topics
     missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     taken: list[tuple[AskedTopic, _Errors]] = []
     wanted: list[TopicOffsets] = []
@@ -53,7 +56,7 @@ def handle(node: "Node", request: Request) -> None:
         _answer(request, taken, CommitResult(errors=()))
         return
     command = OffsetCommit(
-        reply_to=node.groups.wait_for(partial(_answer, request, taken), request),
+        reply_to=groups.expect_reply(partial(_answer, request, taken), request),
         group_id=asked.group_id,
         generation=asked.generation,
         member_id=asked.member_id,
@@ -62,11 +65,11 @@ def handle(node: "Node", request: Request) -> None:
         knows_group_errors=version >= _KNOWS_GROUP_ERRORS,
         offsets=OffsetsToCommit(tuple(wanted)),
     )
-    node.groups.ask(asked.group_id, command)
+    groups.run(asked.group_id, command)
 
 
 def _take(asked: AskedTopic, topic: Topic | None, missing: ErrorCode, wanted: list[TopicOffsets]) -> _Errors:
-    """Adds what exists to `wanted`, and says what does not."""
+    """Add what exists to `wanted`. Returns the errors of what does not."""
     _, partitions, offsets, epochs, metadata = asked
     if topic is None:
         return [missing] * len(partitions)
@@ -88,41 +91,52 @@ def _answer(request: Request, taken: list[tuple[AskedTopic, _Errors]], result: R
     assert isinstance(result, CommitResult)
     flexible = request.version >= FIRST_FLEXIBLE_VERSION
     decided = None if result.errors.count(ErrorCode.NONE) == len(result.errors) else iter(result.errors)
-    out = Packer(flexible)
-    if request.version >= 3:
-        out.int32(NO_THROTTLE_MS)
-    out.array(len(taken))
-    for asked, errors in taken:
-        if isinstance(asked.key, bytes):
-            out.raw(asked.key)
+    parts = [_begin(len(taken), request.version)]
+    for (key, partitions, *_), errors in taken:
+        count = len(partitions)
+        if errors is None and decided is None and count <= _AT_ONCE_MAX:
+            parts += _head_of_known(key, count, flexible), _without_errors(count, flexible)(*partitions)
         else:
-            out.string(asked.key)
-        out.array(len(asked.partitions))
-        if errors is None and decided is None:
-            out.raw(_all_well(asked.partitions, flexible))
-        else:
-            out.raw(_each(asked.partitions, errors, decided, flexible))
-        out.end()
-    request.reply_bytes(out.end().data)
-
-
-def _all_well(partitions: Sequence[int], flexible: bool) -> bytes:
-    if len(partitions) <= _AT_ONCE_MAX:
-        return _without_errors(len(partitions), flexible).pack(*partitions)
-    return _each(partitions, None, None, flexible)
+            parts += _head(key, count, flexible), _each(partitions, errors, decided, flexible)
+    if flexible:
+        parts.append(_NO_TAGS)
+    request.reply_bytes(b"".join(parts))
 
 
 @lru_cache(maxsize=256)
-def _without_errors(count: int, flexible: bool) -> Struct:
-    """Numbers, each with two zero bytes of no error, and one of no tags."""
-    return Struct(">" + ("i3x" if flexible else "i2x") * count)
+def _begin(topics: int, version: int) -> bytes:
+    """An answer up to its first topic."""
+    out = Writer(version >= FIRST_FLEXIBLE_VERSION)
+    if version >= 3:
+        out.int32(NO_THROTTLE_MS)
+    return bytes(out.array(topics).data)
+
+
+def _head(key: str | bytes, count: int, flexible: bool) -> bytes:
+    """A topic up to its first partition."""
+    out = Writer(flexible)
+    if isinstance(key, bytes):
+        out.raw(key)
+    else:
+        out.string(key)
+    return bytes(out.array(count).data)
+
+
+_head_of_known: Final = lru_cache(maxsize=1024)(_head)
+"""For topics that exist: other names may be long, and many."""
+
+
+@lru_cache(maxsize=256)
+def _without_errors(count: int, flexible: bool) -> Callable[..., bytes]:
+    """What packs partitions: numbers, each with two zero bytes of no error, and one of no tags; and no tags of the topic."""
+    return Struct(">" + ("i3x" * count + "x" if flexible else "i2x" * count)).pack
 
 
 def _each(partitions: Sequence[int], errors: _Errors, decided: Iterator[ErrorCode] | None, flexible: bool) -> bytes:
     pack = (_FLEXIBLE_PARTITION if flexible else _PARTITION).pack
     own: Sequence[ErrorCode | None] = [None] * len(partitions) if errors is None else errors
     codes = [error if error is not None else ErrorCode.NONE if decided is None else next(decided) for error in own]
-    return b"".join(map(pack, partitions, codes))
+    return b"".join(map(pack, partitions, codes)) + (_NO_TAGS if flexible else b"")
 
 
-API = Api(key=8, versions=range(2, 11), handle=handle, decodes_itself=True)
+API = Api(key=ApiKey.OFFSET_COMMIT, versions=range(2, 11), handle=handle, decodes_itself=True)

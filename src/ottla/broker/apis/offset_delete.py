@@ -1,35 +1,37 @@
-"""OffsetDelete (47), v0: removes a group's offsets of topics that it is not subscribed to (KIP-496)."""
+"""OffsetDelete (47), v0: deletes a group's offsets of topics that it is not subscribed to (KIP-496)."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request
+from ottla.broker.coordination.group_router import GroupRouter
+from ottla.broker.protocol.api import Api
+from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
+from ottla.broker.protocol.request import Request
 from ottla.core.errors import ErrorCode
 from ottla.core.groups.commands import OffsetDelete
 from ottla.core.groups.effects import OffsetDeleteResult, Result
+from ottla.core.metadata.cluster_metadata import ClusterMetadata
+from ottla.core.wire.api_keys import ApiKey
 
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
-
-def handle(node: "Node", request: Request) -> None:
-    """Answers for partitions that do not exist itself, and asks the group's coordinator for the rest."""
+def handle(request: Request, *, cluster_metadata: ClusterMetadata, groups: GroupRouter) -> None:
+    """Answer for partitions that do not exist itself and ask the group's coordinator for the rest."""
     message = request.message
     known = [
         (topic.name, part.partition_index)
         for topic in message.topics
         for part in topic.partitions
-        if _exists(node, topic.name, part.partition_index)
+        if _exists(cluster_metadata, topic.name, part.partition_index)
     ]
     command = OffsetDelete(
-        reply_to=node.groups.wait_for(lambda result: _answer(request, known, result), request),
+        reply_to=groups.expect_reply(lambda result: _answer(request, known, result), request),
         group_id=message.group_id,
         partitions=tuple(known),
     )
-    node.groups.ask(message.group_id, command)
+    groups.run(message.group_id, command)
 
 
-def _exists(node: "Node", name: str, number: int) -> bool:
-    topic = node.cluster.catalogue.topics.get(name)
+def _exists(cluster_metadata: ClusterMetadata, name: str, number: int) -> bool:
+    topic = cluster_metadata.topics.get(name)
     return topic is not None and 0 <= number < len(topic.leaders)
 
 
@@ -49,4 +51,4 @@ def _answer(request: Request, known: list[tuple[str, int]], result: Result) -> N
     request.reply({"error_code": result.error, "throttle_time": NO_THROTTLE_MS, "topics": topics})
 
 
-API = Api(key=47, versions=range(1), handle=handle, elements_max=10_000)
+API = Api(key=ApiKey.OFFSET_DELETE, versions=range(1), handle=handle, elements_max=10_000)

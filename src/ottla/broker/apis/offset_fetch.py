@@ -1,22 +1,24 @@
-"""OffsetFetch (9), v1-10: the offsets that groups have committed.
+"""OffsetFetch (9), v1-10: the committed offsets of groups.
 
-Version notes: v1-7 ask for one group, v8+ for many (KIP-709); null topics (v2+) ask for all; v2+ has a group-level error, v1 repeats it in
-every partition; v7+ may require stable offsets (KIP-447); v10+ names topics by id, and so leaves out those that are no more.
+Version notes: v1-7 request one group, v8+ many (KIP-709); null topics (v2+) request all; v2+ has a group-level error, v1 repeats it in
+every partition; v7+ may require stable offsets (KIP-447); v10+ takes and returns topics by id, and so omits deleted ones.
 """
 
 import uuid
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.broker.request_scheduler import Work
+from ottla.broker.coordination.group_router import GroupRouter
+from ottla.broker.network.request_scheduler import RequestScheduler, Work
+from ottla.broker.protocol.api import Api
+from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
+from ottla.broker.protocol.request import Request
 from ottla.core.errors import ErrorCode
 from ottla.core.groups.commands import OffsetFetch
 from ottla.core.groups.effects import FetchedOffset, OffsetFetchResult, Result
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.core.metadata.cluster_metadata import ClusterMetadata
+from ottla.core.wire.api_keys import ApiKey
 
 T = TypeVar("T")
 PIECE: Final = 256
@@ -26,7 +28,7 @@ Wanted = tuple[tuple[str, tuple[int, ...]], ...] | None
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """One group of a request; `unknown` are topics asked for by an id that nobody has, with their partitions."""
+    """One group of a request; `unknown` are topics requested by an id that does not exist, with their partitions."""
 
     group_id: str
     topics: Wanted
@@ -34,30 +36,30 @@ class _Group:
     unknown: tuple[tuple[uuid.UUID, tuple[int, ...]], ...] = ()
 
 
-def handle(node: "Node", request: Request) -> None:
-    """Asks each group's coordinator, in pieces; reads never wait. What is asked for twice is answered once."""
-    node.cluster.scheduler.run(request, _answer(node, request))
+def handle(request: Request, *, cluster_metadata: ClusterMetadata, groups: GroupRouter, scheduler: RequestScheduler) -> None:
+    """Ask each group's coordinator, in pieces; reads never wait. What is requested twice is answered once."""
+    scheduler.run(request, _answer(cluster_metadata, groups, request))
 
 
-def _answer(node: "Node", request: Request) -> Work:
+def _answer(cluster_metadata: ClusterMetadata, groups: GroupRouter, request: Request) -> Work:
     if request.version >= 8:
-        yield from request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "groups": _groups(node, request)})
+        yield from request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "groups": _groups(cluster_metadata, groups, request)})
         return
     group = _Group(request.message.group_id, (yield from _names(request.message.topics)))
-    answer = _one_group(request.version, group, _group_answer(node, request, group))
+    answer = _one_group(request.version, group, _group_answer(cluster_metadata, groups, request, group))
     yield from request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, **answer})
 
 
-def _groups(node: "Node", request: Request) -> Iterator[dict[str, Any] | None]:
+def _groups(cluster_metadata: ClusterMetadata, groups: GroupRouter, request: Request) -> Iterator[dict[str, Any] | None]:
     answered = set()
     for asked in request.message.groups:
         if request.version < 10:
             group = _Group(asked.group_id, (yield from _names(asked.topics)))
         else:
-            group = yield from _by_id(node, asked)
+            group = yield from _by_id(cluster_metadata, asked)
         if group not in answered:
             answered.add(group)
-            yield _group_answer(node, request, group)
+            yield _group_answer(cluster_metadata, groups, request, group)
 
 
 def _names(topics: Any) -> Generator[None, None, Wanted]:
@@ -82,7 +84,7 @@ def _once(topics: Iterable[tuple[T, Sequence[int]]]) -> Generator[None, None, di
     return first | {topic: tuple(numbers) for topic, numbers in more.items()}
 
 
-def _by_id(node: "Node", group: Any) -> Generator[None, None, _Group]:
+def _by_id(cluster_metadata: ClusterMetadata, group: Any) -> Generator[None, None, _Group]:
     if group.topics is None:
         return _Group(group.group_id, None)
     known: dict[str, tuple[int, ...]] = {}
@@ -90,7 +92,7 @@ def _by_id(node: "Node", group: Any) -> Generator[None, None, _Group]:
     topic_ids: dict[str, bytes] = {}
     asked = yield from _once((topic.topic_id or uuid.UUID(int=0), topic.partition_indexes) for topic in group.topics)
     for topic_id, partitions in asked.items():
-        found = node.cluster.catalogue.topics_by_id.get(topic_id.bytes)
+        found = cluster_metadata.topics_by_id.get(topic_id.bytes)
         if found is None:
             unknown[topic_id] = partitions
         else:
@@ -99,24 +101,24 @@ def _by_id(node: "Node", group: Any) -> Generator[None, None, _Group]:
     return _Group(group.group_id, tuple(known.items()), tuple(topic_ids.items()), tuple(unknown.items()))
 
 
-def _group_answer(node: "Node", request: Request, group: _Group) -> dict[str, Any]:
+def _group_answer(cluster_metadata: ClusterMetadata, groups: GroupRouter, request: Request, group: _Group) -> dict[str, Any]:
     results: list[Result] = []
     command = OffsetFetch(
-        reply_to=node.groups.wait_for(results.append, request),
+        reply_to=groups.expect_reply(results.append, request),
         group_id=group.group_id,
         topics=group.topics,
         require_stable=bool(getattr(request.message, "require_stable", False)),
         topic_ids=dict(group.topic_ids),
     )
-    node.groups.ask(group.group_id, command)
+    groups.run(group.group_id, command)
     (result,) = results
     assert isinstance(result, OffsetFetchResult)
-    return {"group_id": group.group_id, "topics": _topics(node, request.version, group, result), "error_code": result.error}
+    return {"group_id": group.group_id, "topics": _topics(cluster_metadata, request.version, group, result), "error_code": result.error}
 
 
-def _topics(node: "Node", version: int, group: _Group, result: OffsetFetchResult) -> Iterator[dict[str, Any]]:
+def _topics(cluster_metadata: ClusterMetadata, version: int, group: _Group, result: OffsetFetchResult) -> Iterator[dict[str, Any]]:
     for name, offsets in result.topics:
-        topic = node.cluster.catalogue.topics.get(name)
+        topic = cluster_metadata.topics.get(name)
         if topic is not None or version < 10:
             topic_id = None if topic is None else uuid.UUID(bytes=topic.topic_id)
             yield {"name": name, "topic_id": topic_id, "partitions": map(_partition, offsets)}
@@ -150,4 +152,4 @@ def _one_group(version: int, group: _Group, answer: dict[str, Any]) -> dict[str,
     return {"topics": topics}
 
 
-API = Api(key=9, versions=range(1, 11), handle=handle, elements_max=40_000)
+API = Api(key=ApiKey.OFFSET_FETCH, versions=range(1, 11), handle=handle, elements_max=40_000)

@@ -1,27 +1,29 @@
-"""OffsetForLeaderEpoch (23), v2-4: where a leader epoch ended, so that a reader finds out whether what it read is still there (KIP-320).
+"""OffsetForLeaderEpoch (23), v2-4: the end offset of a leader epoch, from which a consumer detects a truncated log (KIP-320).
 
-Version notes: v3+ carries the replica's id, which only followers set. One replica truncates nothing: epochs end where the next one began.
+Version notes: v3+ carries the replica's id, which only followers set. A single replica is never truncated: epochs end where the next
+one starts.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ottla.broker.after_opening import after_opening
-from ottla.broker.api import NO_THROTTLE_MS, Api, Request
-from ottla.broker.fetch_reading import leader_epoch_error
-from ottla.broker.request_scheduler import Work
+from ottla.broker.cluster.node import Node
+from ottla.broker.cluster.partition_opening import PartitionOpening
+from ottla.broker.fetch.partition_reading import leader_epoch_error
+from ottla.broker.network.request_scheduler import Work
+from ottla.broker.protocol.api import Api
+from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
+from ottla.broker.protocol.request import Request
 from ottla.core.errors import ErrorCode, StorageError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.core.wire.api_keys import ApiKey
 
 
-def handle(node: "Node", request: Request) -> None:
-    """Answers with (epoch, end offset) a partition; -1 and -1 where the epoch says nothing here; in pieces."""
+def handle(request: Request, *, node: Node, partition_opening: PartitionOpening) -> None:
+    """Answer with (epoch, end offset) a partition; -1 and -1 where the epoch says nothing here; in pieces."""
     named = ((topic.topic, part.partition) for topic in request.message.topics for part in topic.partitions)
-    after_opening(node, request, named, lambda: _answer(node, request))
+    partition_opening.then(request, named, lambda: _answer(node, request))
 
 
-def _answer(node: "Node", request: Request) -> Work:
+def _answer(node: Node, request: Request) -> Work:
     topics = (
         {"topic": topic.topic, "partitions": (_partition(node, topic.topic, part) for part in topic.partitions)}
         for topic in request.message.topics
@@ -29,7 +31,7 @@ def _answer(node: "Node", request: Request) -> Work:
     return request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "topics": topics})
 
 
-def _partition(node: "Node", topic: str, part: Any) -> dict[str, Any]:
+def _partition(node: Node, topic: str, part: Any) -> dict[str, Any]:
     epoch, end_offset = -1, -1
     try:
         partition = node.led(topic, part.partition)
@@ -44,4 +46,4 @@ def _partition(node: "Node", topic: str, part: Any) -> dict[str, Any]:
     return {"error_code": error, "partition": part.partition, "leader_epoch": epoch, "end_offset": end_offset}
 
 
-API = Api(key=23, versions=range(2, 5), handle=handle)
+API = Api(key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(2, 5), handle=handle)

@@ -1,4 +1,4 @@
-"""`ottla advise`: whether a consumer's settings will make it leave its group, before they do (S0.6, S1.7)."""
+"""`ottla advise`: whether a consumer's settings will make it leave its group, before they do."""
 
 import json
 import re
@@ -35,17 +35,17 @@ def parse_duration(text: str) -> int:
 
 @click.command("advise")
 @click.option("--properties", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE", help="A consumer.properties.")
-@click.option("--set", "given", multiple=True, metavar="K=V", help="A consumer setting by its Kafka name; goes before the file's.")
-@click.option("--work-per-poll", type=parse_duration, metavar="TIME", help="How long the work on one poll takes at most: 6m, 90s, 250ms.")
-@click.option("--partitions", type=click.IntRange(1), metavar="N", help="Partitions that the group reads; with --members.")
+@click.option("--set", "given", multiple=True, metavar="K=V", help="A consumer setting by its Kafka name; overrides the file's.")
+@click.option("--work-per-poll", type=parse_duration, metavar="TIME", help="Longest processing time of one poll: 6m, 90s, 250ms.")
+@click.option("--partitions", type=click.IntRange(1), metavar="N", help="Partitions of the group's topics; with --members.")
 @click.option("--members", type=click.IntRange(1), metavar="N", help="Members of the group; with --partitions.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     properties: Path | None, given: tuple[str, ...], work_per_poll: int | None, partitions: int | None, members: int | None, as_json: bool
 ) -> None:
-    """Say whether a consumer's settings will make it leave its group, with the value to set.
+    """Check whether a consumer's settings will make it leave its group, and print the values to set.
 
-    What is not given has the default of Kafka's Java client. The exit status is 1 when a setting is to be changed, else 0.
+    Settings that are not given have the defaults of Kafka's Java client. The exit status is 1 if a setting should be changed, else 0.
     """
     if (partitions is None) != (members is None):
         raise click.UsageError("--partitions and --members go together")

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.broker_verbs import read_verbs
 from ottla.cli.log_output import QueuedHandler
+from ottla.cli.stdin_commands import read_verbs
 
 if TYPE_CHECKING:
-    from ottla.broker.task import BrokerTask
+    from ottla.broker.running_brokers import BrokerTask
 
 ALLOCATIONS_PER_COLLECTION = 50_000
 
@@ -25,22 +25,24 @@ SWITCH_INTERVAL_S = 0.0005
 
 @click.command("broker")
 @click.option(
-    "--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="Where clients connect; port 0 takes any free one."
+    "--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="Address for clients; port 0 takes any free one."
 )
 @click.option("--data", type=click.Path(file_okay=False), metavar="DIR", help="Keep the data here; without it, in memory.")
 @click.option("--config", "settings", multiple=True, metavar="K=V", help="A broker setting by its Kafka name; may be repeated.")
-@click.option("--brokers", default=1, show_default=True, metavar="N", help="Run so many, each on the next port, with their storage shared.")
+@click.option(
+    "--brokers", default=1, show_default=True, metavar="N", help="Number of brokers, each on the next port; all share the storage."
+)
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics (Prometheus) and /health there; port 0 takes any free one.")
-@click.option("-v", "--verbose", is_flag=True, help="Log what happens, not only what goes wrong.")
+@click.option("-v", "--verbose", is_flag=True, help="Log INFO messages, not only warnings and errors.")
 def command(listen: str, data: str | None, settings: tuple[str, ...], brokers: int, metrics: str | None, verbose: bool) -> None:
-    """Run a Kafka broker here, or several.
+    """Run one or several Kafka brokers in this process.
 
     When it is ready, it prints one line to stdout, `bootstrap.servers=HOST:PORT`, and with --metrics before it `metrics=URL`; logs go to
-    stderr; where that is not read, lines are dropped and counted. It stops cleanly on SIGTERM and SIGINT with exit status 0; 1 means
-    that it could not start.
+    stderr; if stderr is not read, lines are dropped and counted. The broker stops cleanly on SIGTERM and SIGINT with exit status 0; the
+    status is 1 if it cannot start.
 
-    With --brokers it takes commands from stdin, one a line: `stop 2`, `start 2`, `add`, `move-leader TOPIC PARTITION BROKER`,
-    `move-coordinator GROUP BROKER`, `coordinator GROUP`; each is answered by one line on stdout that begins with `ok` or `error`.
+    With --brokers it reads commands from stdin, one per line: `stop 2`, `start 2`, `add`, `move-leader TOPIC PARTITION BROKER`,
+    `move-coordinator GROUP BROKER`, `coordinator GROUP`; for each it prints one line to stdout that starts with `ok` or `error`.
     """
     config = dict(_setting(text) for text in settings)
     with _sentences():
@@ -57,7 +59,7 @@ def command(listen: str, data: str | None, settings: tuple[str, ...], brokers: i
 @contextmanager
 def _sentences() -> Iterator[None]:
     """What keeps a broker from starting, in one line and without a traceback."""
-    from ottla.broker.threads import is_no_thread, no_thread
+    from ottla.broker.thread_errors import is_no_thread, no_thread
     from ottla.core.config import ConfigError
     from ottla.core.errors import StorageError
 
@@ -81,8 +83,8 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _serve(listen: str, data: str | None, config: dict[str, str], brokers: int, metrics: str | None) -> None:
-    from ottla.broker.descriptors import raise_limit
-    from ottla.broker.task import BrokerTask, new_event_loop
+    from ottla.broker.network.descriptors import raise_limit
+    from ottla.broker.running_brokers import BrokerTask, new_event_loop
 
     raise_limit()
     task = BrokerTask(data, config, listen, metrics=metrics, brokers=brokers)
@@ -97,7 +99,7 @@ def _serve(listen: str, data: str | None, config: dict[str, str], brokers: int, 
 
 
 async def _until_signal(task: "BrokerTask", *, takes_verbs: bool) -> None:
-    """Starts, says so, and stops on a signal: all in one run of the loop, which hears no signal while it stands still."""
+    """Start, print the address, and stop on a signal: all in one run of the loop, since a loop that does not run handles no signal."""
     await task.start()
     _collect_rarely()
     stopped = asyncio.Event()
@@ -113,7 +115,7 @@ async def _until_signal(task: "BrokerTask", *, takes_verbs: bool) -> None:
 
 
 def _collect_rarely() -> None:
-    """What is loaded by now stays, and requests leave no cycles behind: a process that is a broker looks for garbage now and then.
+    """Collect garbage rarely: what is loaded by now stays, and requests leave no reference cycles.
 
     A group of a thousand that rejoins would otherwise spend a fifth of its time on that. An embedded broker leaves it to its process.
     """

@@ -1,4 +1,4 @@
-"""`ottla coordinator`: which broker serves a group, so that the right broker's log is read (S0.4, S2.6)."""
+"""`ottla coordinator`: which broker serves a group, so that the right broker's log is read."""
 
 import json
 import sys
@@ -8,29 +8,25 @@ import click
 
 @click.command("coordinator")
 @click.argument("group")
-@click.option(
-    "--bootstrap-server", metavar="HOST:PORT,...", help="Ask this cluster for the partition's leader, and how many partitions there are."
-)
+@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Get the partition's leader and the partition count from this cluster.")
 @click.option(
     "--partitions",
     type=click.IntRange(1, 2**31 - 1),
     metavar="N",
-    help="Of so many partitions (default: the cluster's own, 50 without one).",
+    help="Partition count (default: the cluster's; 50 without a cluster).",
 )
 @click.option("--command-config", metavar="FILE", help="Settings of the client as a properties file (`ottla docs clients`).")
-@click.option(
-    "--timeout", "timeout_ms", type=click.IntRange(min=1), default=30_000, metavar="MS", help="How long each question may take (30000)."
-)
+@click.option("--timeout", "timeout_ms", type=click.IntRange(min=1), default=30_000, metavar="MS", help="Timeout of each request (30000).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     group: str, bootstrap_server: str | None, partitions: int | None, command_config: str | None, timeout_ms: int, as_json: bool
 ) -> None:
-    """Say which partition of __consumer_offsets GROUP belongs to, and which broker leads it: that broker coordinates the group.
+    """Print the partition of __consumer_offsets that GROUP belongs to, and the broker that leads it: the group's coordinator.
 
-    The partition follows from the group's name and the number of partitions alone, so a group need not exist. Exit status: 1 when the
-    cluster does not answer, or does not know the partition.
+    The partition depends only on the group's name and the partition count, so the group need not exist. The exit status is 1 if the
+    cluster does not respond, or does not have the partition.
     """
-    from ottla.cli.groups.coordinating import find_place, lines_of
+    from ottla.cli.coordinator import find_place, lines_of
     from ottla.cli.groups.failures import CommandFailed
 
     try:

@@ -1,19 +1,23 @@
-"""`ottla copy-topic SOURCE TARGET`: the messages of a topic into one with fewer partitions or more, by Spark; groups go along."""
+"""`ottla copy-topic SOURCE TARGET`: copies a topic into one with another partition count, with Spark, and the groups' offsets."""
 
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ottla.core.text import printable
+
+if TYPE_CHECKING:
+    from ottla.spark.copy.job import Copied, TopicCopy
 
 
 @click.command("copy-topic")
 @click.argument("source")
 @click.argument("target")
 @click.option("--bootstrap-server", required=True, metavar="HOST:PORT", help="A broker, or several with commas; Ottla or Apache Kafka.")
-@click.option("--group", "groups", multiple=True, metavar="GROUP", help="Take only this group's offsets along; may be repeated.")
-@click.option("--no-groups", is_flag=True, help="Take no group's offsets along.")
+@click.option("--group", "groups", multiple=True, metavar="GROUP", help="Copy only this group's offsets; may be repeated.")
+@click.option("--no-groups", is_flag=True, help="Copy no offsets of groups.")
 @click.option(
     "--partitioner",
     type=click.Choice(["murmur2", "crc32"]),
@@ -25,7 +29,7 @@ from ottla.core.text import printable
     "--offset-map",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Keep the table of old and new offsets here, as Parquet; without it, it is thrown away.",
+    help="Write the table of old and new offsets here, as Parquet.",
 )
 @click.option("--cores", default="*", show_default=True, metavar="N", help="Cores of this machine to use.")
 def command(
@@ -40,23 +44,17 @@ def command(
 ) -> None:
     """Copy the messages of SOURCE into TARGET, which exists, is empty, and may have any number of partitions.
 
-    Messages with the same key keep their order; their times and headers stay. Each group that has committed offsets for SOURCE (or each
-    --group) gets offsets for TARGET from which it misses nothing; it may read a few messages again. Stop producers and consumers first.
-    The exit status is 1 when something is in the way; then it says what.
+    Messages keep their timestamps and headers, and those with the same key their order. Each group that has committed offsets for SOURCE
+    (or each --group) gets offsets for TARGET: it misses no message, and may read a few again. Stop producers and consumers first. The
+    exit status is 1 if the copy is not possible; the reason is printed.
     """
     if no_groups and groups:
         raise click.UsageError("write --group or --no-groups, not both")
     _check_addresses(bootstrap_server)
-    from rich.console import Console
-
-    from ottla.cli.spark_failures import own_sentence
-    from ottla.consumer.errors import ClientError
     from ottla.core.extras import require
 
     require("spark")
-    from ottla.spark.copy_topic import TopicCopy
-    from ottla.spark.copy_writer import CopyError
-    from ottla.spark.sessions import JavaMissingError, session
+    from ottla.spark.copy.job import TopicCopy
 
     with tempfile.TemporaryDirectory(prefix="ottla-copy-") as scratch:
         copy = TopicCopy(
@@ -67,28 +65,40 @@ def command(
             partitioner=partitioner,
             groups=() if no_groups else groups or None,
         )
-        try:
-            with Console(stderr=True).status(f"copying {source} to {target}"):
-                spark = session("ottla-copy-topic", master=f"local[{cores},1]")
-                try:
-                    copied = copy.run(spark)
-                finally:
-                    spark.stop()
-        except (ClientError, CopyError, JavaMissingError) as error:
-            raise click.ClickException(str(error)) from error
-        except Exception as error:
-            sentence = own_sentence(error)
-            if sentence is None:
-                raise
-            raise click.ClickException(sentence) from error
+        copied = _run(copy, f"copying {source} to {target}", cores)
     click.echo(f"{copied.records} messages copied from {source} to {target}")
     for group, offsets in sorted(copied.groups.items()):
         click.echo(f"{printable(group)}: " + ", ".join(f"{place.partition}:{offset}" for place, offset in sorted(offsets.items())))
 
 
+def _run(copy: "TopicCopy", what: str, cores: str) -> "Copied":
+    """Start Spark for the copy and stop it again. Raises click.ClickException with a sentence."""
+    from rich.console import Console
+
+    from ottla.cli.pipeline.spark_failures import own_sentence
+    from ottla.client.errors import ClientError
+    from ottla.spark.copy.writer import CopyError
+    from ottla.spark.sessions import JavaMissingError, session
+
+    try:
+        with Console(stderr=True).status(what):
+            spark = session("ottla-copy-topic", master=f"local[{cores},1]")
+            try:
+                return copy.run(spark)
+            finally:
+                spark.stop()
+    except (ClientError, CopyError, JavaMissingError) as error:
+        raise click.ClickException(str(error)) from error
+    except Exception as error:
+        sentence = own_sentence(error)
+        if sentence is None:
+            raise
+        raise click.ClickException(sentence) from error
+
+
 def _check_addresses(bootstrap_server: str) -> None:
     """Before Spark starts, which takes its time."""
-    from ottla.consumer.addresses import parse_addresses
+    from ottla.client.addresses import parse_addresses
 
     try:
         parse_addresses(bootstrap_server)

@@ -1,4 +1,4 @@
-"""`ottla demo`: the main job on real input, from the flights to the table of why the group rebalanced."""
+"""`ottla demo`: the whole path on real input, from the flights to the table of rebalances."""
 
 from pathlib import Path
 
@@ -12,27 +12,27 @@ import click
     default=Path("demo-results"),
     show_default=True,
     metavar="DIR",
-    help="Where the results go; an earlier demo's are replaced.",
+    help="Directory of the results; those of an earlier demo are replaced.",
 )
 @click.option(
     "--assignor",
     type=click.Choice(["range", "roundrobin", "cooperative-sticky"]),
     default="range",
     show_default=True,
-    help="How the group shares out its partitions.",
+    help="The group's assignor.",
 )
 def command(results: Path, assignor: str) -> None:
-    """Replay 336,776 real flights through a consumer group that has a bad day, and explain it.
+    """Replay 336,776 real flights through a consumer group with several incidents, and explain its rebalances.
 
-    A broker, a producer and up to three consumer processes run here: the group starts, grows, loses a frozen member and a slow one,
-    shrinks, and gets more partitions. Then Spark makes a table of why the group rebalanced, and counts the flights per airline from the
-    topic; the exit status is 1 when they are not those of the input. It takes a minute or two, and leaves nothing running.
+    It runs a broker, a producer and up to three consumer processes: the group starts, grows, loses a suspended member and a slow one,
+    shrinks, and gets more partitions. Then Spark computes a table of the rebalances, and counts the flights per airline in the topic; the
+    exit status is 1 if the counts differ from the input. It takes a minute or two, and leaves no process running.
     """
     from rich.console import Console
 
-    from ottla.cli.flights import DemoFailedError
-    from ottla.cli.flights.display import WIDTH_MAX
-    from ottla.cli.flights.run import run
+    from ottla.cli.demo import DemoFailedError
+    from ottla.cli.demo.demo_run import run
+    from ottla.cli.demo.display import WIDTH_MAX
 
     console = Console()
     console.width = min(console.width, WIDTH_MAX) if console.is_terminal else WIDTH_MAX

@@ -18,12 +18,13 @@ def directory() -> Path:
 @click.command("docs")
 @click.argument("page", required=False)
 def command(page: str | None) -> None:
-    """Print the PAGE of the documentation, such as `settings`; without one, list the pages and say where their files are."""
+    """Print the PAGE of the documentation, such as `settings`; without one, list the pages and the path of their files."""
     pages = {path.stem: path for path in sorted(directory().glob("*.md"))}
     if page is None:
         click.echo(f"Pages in {directory()}, each printed by `ottla docs PAGE`:")
+        width = max(map(len, pages)) + 2
         for name, path in pages.items():
-            click.echo(f"  {name:<16}{_title(path)}")
+            click.echo(f"  {name:<{width}}{_title(path)}")
         return
     name = page.removesuffix(".md")
     if name not in pages:

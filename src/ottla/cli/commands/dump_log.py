@@ -1,4 +1,4 @@
-"""`ottla dump-log`: what is in the files of a data directory, in the words and with the options of Kafka's kafka-dump-log."""
+"""`ottla dump-log`: prints the files of a data directory, with the output and the options of Kafka's kafka-dump-log."""
 
 import io
 import sys
@@ -9,23 +9,23 @@ import click
 
 @click.command("dump-log")
 @click.argument("files", nargs=-1, metavar="FILE...")
-@click.option("--files", "listed", metavar="FILE,FILE", default="", help="More files, as Kafka's tool takes them.")
-@click.option("--deep-iteration", is_flag=True, help="List records, too, not batches alone.")
+@click.option("--files", "listed", metavar="FILE,FILE", default="", help="More files, as for Kafka's tool.")
+@click.option("--deep-iteration", is_flag=True, help="List records, not only batches.")
 @click.option("--print-data-log", is_flag=True, help="List records with their keys and values.")
-@click.option("--offsets-decoder", is_flag=True, help="List records and say what they mean: those of __consumer_offsets.")
+@click.option("--offsets-decoder", is_flag=True, help="List records, decoded as those of __consumer_offsets.")
 @click.option("--transaction-log-decoder", is_flag=True, help="The same for __transaction_state.")
-@click.option("--skip-record-metadata", is_flag=True, help="Print keys and values of records alone.")
-@click.option("--index-sanity-check", is_flag=True, help="Say of indexes only whether a broker would take them as they are.")
-@click.option("--verify-index-only", is_flag=True, help="Say of indexes only what is wrong with them.")
-@click.option("--max-bytes", type=click.IntRange(min=1), metavar="N", help="Read only so many bytes of each log.")
-@click.option("--max-message-size", type=click.IntRange(min=1), metavar="N", help="An index entry may point to no larger batch.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+@click.option("--skip-record-metadata", is_flag=True, help="Print only keys and values of records.")
+@click.option("--index-sanity-check", is_flag=True, help="Of indexes, report only whether a broker would accept them unchanged.")
+@click.option("--verify-index-only", is_flag=True, help="Of indexes, report only problems.")
+@click.option("--max-bytes", type=click.IntRange(min=1), metavar="N", help="Read at most this many bytes of each log.")
+@click.option("--max-message-size", type=click.IntRange(min=1), metavar="N", help="Largest batch that an index entry may point to.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
 def command(files: tuple[str, ...], listed: str, as_json: bool, **options: Any) -> None:
-    """Show what is in the files of a log: Ottla's or Apache Kafka's, whole or damaged, also while a broker writes to them.
+    """Print the files of a log: Ottla's or Apache Kafka's, intact or damaged, even while a broker writes to them.
 
     FILE is a segment (.log), an index of it (.index, .timeindex, .txnindex; compared with the .log beside it), a producer snapshot, a
-    checkpoint, partition.metadata, meta.properties, or a directory with any of them. What is wrong goes to stderr, and makes the exit
-    status 1; nothing is ever changed.
+    checkpoint, partition.metadata, meta.properties, or a directory with any of them. Problems go to stderr, and the exit
+    status is then 1; nothing is changed.
     """
     names = [*files, *(name for name in listed.split(",") if name)]
     if not names:
@@ -36,8 +36,8 @@ def command(files: tuple[str, ...], listed: str, as_json: bool, **options: Any) 
         raise click.UsageError("--skip-record-metadata is for text: with --json, leave out the fields that you do not want.")
 
     from ottla.cli.dump.contents import Contents, reader_for
+    from ottla.cli.dump.dump_run import Printer, run
     from ottla.cli.dump.json_lines import JsonPrinter
-    from ottla.cli.dump.run import Printer, run
     from ottla.cli.dump.text import TextPrinter
     from ottla.storage.dump.items import DumpOptions
 

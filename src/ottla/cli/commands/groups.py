@@ -1,4 +1,4 @@
-"""`ottla groups`: Kafka's kafka-consumer-groups, with its options, columns, sentences and exit codes, for Ottla and Apache Kafka alike."""
+"""`ottla groups`: Kafka's kafka-consumer-groups, with its options, columns, messages and exit codes, for Ottla and Apache Kafka alike."""
 
 import io
 import sys
@@ -14,32 +14,32 @@ FLAGS = (
     ("list", "List all consumer groups."),
     ("describe", "Describe groups: the offset and the lag of each partition, unless --members or --state is given."),
     ("delete", "Delete whole groups. They must have no members."),
-    ("reset-offsets", "Set the offsets of groups that are not at work. Needs a scenario (--to-...) and a scope (--topic or --all-topics)."),
-    ("delete-offsets", "Delete what a group has committed for --topic."),
-    ("all-groups", "Do it with every group."),
+    ("reset-offsets", "Set the offsets of groups without members. Needs a scenario (--to-...) and a scope (--topic or --all-topics)."),
+    ("delete-offsets", "Delete the offsets that a group has committed for --topic."),
+    ("all-groups", "Apply the action to every group."),
     ("members", "Describe the members."),
     ("offsets", "Describe the offsets (the default)."),
     ("verbose", "Describe more: epochs and assignments."),
     ("all-topics", "Reset every topic that the group has committed offsets for."),
     ("to-earliest", "Reset to the first offset."),
     ("to-latest", "Reset to the end."),
-    ("to-current", "Reset to what is committed, or to the end where nothing is."),
-    ("dry-run", "Only show the plan (the default)."),
-    ("execute", "Carry the plan out."),
-    ("export", "Print the plan as CSV."),
+    ("to-current", "Reset to the committed offset, or to the end if there is none."),
+    ("dry-run", "Only print the new offsets (the default)."),
+    ("execute", "Reset the offsets."),
+    ("export", "Print the new offsets as CSV."),
 )
 VALUES = (
-    ("bootstrap-server", "HOST:PORT,...", "The brokers to ask first."),
+    ("bootstrap-server", "HOST:PORT,...", "The brokers to connect to first."),
     ("group", "GROUP", "A group; may be given several times."),
     ("topic", "TOPIC[:0,1,...]", "A topic or some of its partitions; may be given several times."),
     ("to-offset", "N", "Reset to this offset."),
     ("shift-by", "N", "Reset to the committed offset plus N, which may be negative."),
     ("to-datetime", "TIME", "Reset to the first record at or after 'YYYY-MM-DDThh:mm:ss.sss' (UTC, or with a zone as +02:00)."),
-    ("by-duration", "PnDTnHnMnS", "Reset to the first record of the last so many days, hours, minutes, seconds."),
-    ("from-file", "CSV", "Reset to what the file says: lines of [group,]topic,partition,offset, as --export prints them."),
-    ("timeout", "MS", "How long each question to the cluster may take (default: 30000)."),
-    ("command-config", "FILE", "Settings of the client as a properties file, security among them (`ottla docs clients`)."),
-    ("validate-regex", "REGEX", "Say whether a regular expression is one by the rules of RE2, which brokers go by; asks no broker."),
+    ("by-duration", "PnDTnHnMnS", "Reset to the first record since this duration before now."),
+    ("from-file", "CSV", "Reset to the offsets in the file: lines of [group,]topic,partition,offset, as --export prints them."),
+    ("timeout", "MS", "Timeout of each request to the cluster (default: 30000)."),
+    ("command-config", "FILE", "Client settings, including security, as a properties file (`ottla docs clients`)."),
+    ("validate-regex", "REGEX", "Check a regular expression by the rules of RE2, which brokers use; needs no broker."),
 )
 OPTIONAL = (
     (
@@ -60,7 +60,7 @@ class GroupsCommand(click.Command):
     """A command whose usage errors end with 1, as Kafka's do."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parses the command line."""
+        """Parse the command line."""
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
@@ -82,7 +82,7 @@ def _options() -> list[click.Parameter]:
         made[name] = click.Option(
             [f"--{name}", _parameter(name)], multiple=True, is_flag=False, flag_value="", metavar=f"[{metavar}]", help=text
         )
-    as_json = click.Option(["--json", "as_json"], is_flag=True, help="Print JSON; then a failure makes the exit status 1.")
+    as_json = click.Option(["--json", "as_json"], is_flag=True, help="Print JSON; a failure then exits with 1.")
     version = click.version_option(__version__, message="%(version)s")
     holder = version(lambda: None)
     return [*(made[name] for name in ORDER), as_json, *holder.__click_params__]  # type: ignore[attr-defined]
@@ -103,7 +103,7 @@ def command(as_json: bool, **given: Any) -> None:
     Works with Ottla and with Apache Kafka. Actions, options, columns, CSV, messages and exit codes are those of kafka-consumer-groups 4.3;
     --json is Ottla's own.
     """
-    from ottla.cli.groups.run import run
+    from ottla.cli.groups.groups_run import run
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

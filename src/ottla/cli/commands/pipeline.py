@@ -1,4 +1,4 @@
-"""`ottla pipeline`: the pipelines that Ottla has, and one of them run on a cluster by Spark, its tables kept as Parquet."""
+"""`ottla pipeline`: lists Ottla's pipelines, and runs one on a cluster with Spark, its tables written as Parquet."""
 
 from pathlib import Path
 
@@ -9,12 +9,12 @@ _SECONDS_DEFAULT = 10
 
 @click.group("pipeline")
 def command() -> None:
-    """Make tables of what a cluster's topics say about its groups, by Spark."""
+    """Compute tables about a cluster's groups from its topics, with Spark."""
 
 
 @command.command("list")
 def list_pipelines() -> None:
-    """The pipelines, with the tables that they make."""
+    """List the pipelines and their tables."""
     from ottla.spark.pipelines import pipelines
 
     for name, pipeline in pipelines().items():
@@ -24,8 +24,8 @@ def list_pipelines() -> None:
 @command.command("show")
 @click.argument("name")
 def show(name: str) -> None:
-    """The columns of a pipeline's tables; `ottla docs pipelines` says what they mean."""
-    from ottla.cli.pipeline_run import find
+    """Print the columns of a pipeline's tables; `ottla docs pipelines` describes them."""
+    from ottla.cli.pipeline.terminal_run import find
 
     for table, schema in find(name).outputs.items():
         click.echo(f"{table}\n" + "".join(f"  {field.name} {field.dataType.simpleString()}\n" for field in schema.fields))
@@ -35,48 +35,65 @@ def show(name: str) -> None:
 @click.argument("name")
 @click.option("--bootstrap-server", required=True, metavar="HOST:PORT", help="A broker, or several with commas; Ottla or Apache Kafka.")
 @click.option(
-    "--output", required=True, metavar="DIR", help="Where the tables go, a folder each: a path, or an address that Spark can write."
+    "--output", required=True, metavar="DIR", help="Directory of the tables, a folder each: a path, or a URL that Spark can write to."
 )
-@click.option("--stream", "mode", flag_value="stream", help="Go on with what comes, until Ctrl-C.")
-@click.option("--available-now", "mode", flag_value="available-now", help="Go on from the last such run up to what is there now.")
 @click.option(
-    "--every", default=_SECONDS_DEFAULT, show_default=True, metavar="SECONDS", type=click.IntRange(1), help="With --stream: how often."
+    "--format",
+    "table_format",
+    default="parquet",
+    show_default=True,
+    metavar="FORMAT",
+    help="Format of the tables: parquet, orc, or another that Spark has, such as delta.",
+)
+@click.option("--stream", "mode", flag_value="stream", help="Process new records as they arrive, until Ctrl-C.")
+@click.option("--available-now", "mode", flag_value="available-now", help="Continue from the last such run up to the current end.")
+@click.option(
+    "--every", default=_SECONDS_DEFAULT, show_default=True, metavar="SECONDS", type=click.IntRange(1), help="With --stream: interval."
 )
 @click.option("--group", "groups", multiple=True, metavar="GROUP", help="Only this group; may be repeated.")
 @click.option(
-    "--topic", "topics", multiple=True, metavar="TOPIC", help="For lag: this topic's timestamps tell its lag over time; may be repeated."
+    "--topic", "topics", multiple=True, metavar="TOPIC", help="For lag: this topic's timestamps show its lag over time; may be repeated."
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of the pipeline, such as intervals=15 of group_status; may be repeated.",
 )
 @click.option(
     "--command-config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="A client's settings, such as its security, as Kafka's tools take them.",
+    help="A properties file with client settings, such as security, as for Kafka's tools.",
 )
 @click.option("--cores", default="*", show_default=True, metavar="N", help="Cores of this machine to use.")
-@click.option("--json", "as_json", is_flag=True, help="For machines: what was written, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def run(
     name: str,
     bootstrap_server: str,
     output: str,
+    table_format: str,
     mode: str | None,
     every: int,
     groups: tuple[str, ...],
     topics: tuple[str, ...],
+    settings: tuple[str, ...],
     command_config: Path | None,
     cores: str,
     as_json: bool,
 ) -> None:
-    """Run the pipeline NAME on a cluster and keep its tables in DIR.
+    """Run the pipeline NAME on a cluster and write its tables to DIR.
 
-    Without --stream and --available-now it reads everything that is there, and replaces the tables; with them it goes on where the last
-    such run in DIR ended. The exit status is 1 when something is in the way; then it says what.
+    Without --stream and --available-now it reads all records, and replaces the tables; with them it continues where the last such run in
+    DIR ended. The exit status is 1 if the run is not possible; the reason is printed.
     """
     from ottla.cli.groups.client_config import client_properties
-    from ottla.cli.pipeline_run import Order, execute, find
+    from ottla.cli.pipeline.terminal_run import Order, configured, execute, find
     from ottla.core.extras import require
 
     require("spark")
-    pipeline = find(name)
+    pipeline = configured(find(name), name, settings)
     if topics and "topic_records" not in pipeline.inputs:
         raise click.UsageError(f"--topic means nothing to the pipeline {name}")
     properties = client_properties(command_config.read_text("latin-1"), "isolation.level") if command_config else {}
@@ -86,6 +103,7 @@ def run(
         bootstrap_servers=bootstrap_server,
         properties=properties,
         output=output,
+        table_format=table_format,
         mode=mode or "batch",
         every_s=every,
         groups=groups,

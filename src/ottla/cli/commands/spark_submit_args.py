@@ -1,4 +1,4 @@
-"""`ottla spark-submit-args`: what spark-submit has to be told for a job with the format "ottla", as one line to put into its command."""
+"""`ottla spark-submit-args`: the arguments of spark-submit for a job with the format "ottla", as one line to put into its command."""
 
 import json
 import sys
@@ -11,20 +11,20 @@ import click
     "--python",
     default=None,
     metavar="PATH",
-    help="The interpreter that has ottla, at this path on every machine. Default: the one that runs this command.",
+    help="The interpreter with ottla, at this path on every machine. Default: the one that runs this command.",
 )
 @click.option(
     "--archive",
     default=None,
     metavar="FILE",
-    help="Ship this packed environment (venv-pack, conda-pack) to the executors instead of using what is installed there.",
+    help="Send this packed environment (venv-pack, conda-pack) to the executors instead of using the installed packages.",
 )
 @click.option(
     "--deploy-mode",
     type=click.Choice(["client", "cluster"]),
     default="client",
     show_default=True,
-    help="Where the driver will run, as you tell spark-submit.",
+    help="Where the driver will run, as given to spark-submit.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print settings, archive and environment as JSON.")
 def command(python: str | None, archive: str | None, deploy_mode: str, as_json: bool) -> None:
@@ -33,8 +33,8 @@ def command(python: str | None, archive: str | None, deploy_mode: str, as_json: 
     \b
       spark-submit --master spark://host:7077 $(ottla spark-submit-args) job.py
 
-    The job begins with `spark = ottla.spark.session()` and is the same on one machine and on a cluster. `ottla docs spark-cluster` has
-    the details for each kind of cluster.
+    The job starts with `spark = ottla.spark.session()` and is the same on one machine and on a cluster. `ottla docs spark-cluster` has
+    the details for each cluster manager.
     """
     from ottla.spark.submit_args import NotPlainError, submit_arguments
 

@@ -57,7 +57,7 @@ class RecordReader:
 def reader_for(contents: Contents) -> RecordReader | None:
     """The reader of a coordinator's records; None where keys and values are shown as text or not at all."""
     if contents is Contents.OFFSETS:
-        from ottla.core.groups.record_schemas import describe
+        from ottla.core.groups.log.record_schemas import describe
 
         return RecordReader(describe)
     if contents is Contents.TRANSACTIONS:

@@ -1,4 +1,4 @@
-"""The lines of a dump as Kafka's own tool prints them, word for word, so that what people grep for is there.
+"""The lines of a dump, word for word as Kafka's own tool prints them, so that scripts that search for them work.
 
 Findings go to the second stream. A line per item; nothing is decided here but the words.
 """
@@ -12,7 +12,7 @@ from ottla.core.records.batch import CODEC_MASK, NO_SEQUENCE, BatchHeader
 from ottla.core.records.compression import Codec
 from ottla.core.records.schema import JsonValue
 from ottla.storage.dump.items import BatchItem, Entry, FindingItem, Item, Note, OldBatchItem, RecordItem
-from ottla.storage.producer_state import last_sequence
+from ottla.storage.log.producer_state import last_sequence
 
 # The words before what a control record says; the transaction markers have words of their own.
 _CONTROL_WORDS: Final = {

@@ -1,6 +1,6 @@
 """The file of `--command-config`: a client's settings as Kafka's tools take them.
 
-Security is taken as it is meant, or refused by its name, so that nobody believes in a protection that is not there. Names that are no
+A security setting is applied or refused by its name, never ignored. Names that are no
 setting of this client are passed over, as by Kafka's tools: one file often serves several of them.
 """
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from ottla.cli.groups.failures import CommandFailed
 from ottla.cli.properties import parse_properties
-from ottla.consumer.settings import NUMBER_NAMES, ClientSettings, parse_client_settings
+from ottla.client.settings import NUMBER_NAMES, ClientSettings, parse_client_settings
 
 _SECURITY: Final = ("security.", "sasl.", "ssl.")
 _TAKEN: Final = NUMBER_NAMES | {"client.id"}

@@ -1,4 +1,4 @@
-"""`ottla groups --delete` and `--delete-offsets`: away with groups, or with what they committed.
+"""`ottla groups --delete` and `--delete-offsets`: delete groups, or the offsets that they committed.
 
 Whether that may be is the coordinator's decision; here it is asked and its answers are said, sorted by name.
 """
@@ -7,11 +7,11 @@ from typing import Final
 
 from ottla.cli.groups.failures import message, named
 from ottla.cli.groups.options import GroupsOptions
-from ottla.cli.groups.plan import parse_topic
+from ottla.cli.groups.reset_arithmetic import parse_topic
 from ottla.cli.groups.tables import Column, table
 from ottla.cli.groups.transcript import Transcript
-from ottla.consumer.admin.client import AdminClient
-from ottla.consumer.admin.values import Failure
+from ottla.client.admin.client import AdminClient
+from ottla.client.admin.values import Failure
 from ottla.core.errors import ErrorCode
 from ottla.core.groups.placement import java_order
 from ottla.core.model import TopicPartition
@@ -26,12 +26,12 @@ OF_PARTITIONS: Final = frozenset(
 
 
 def delete_groups(admin: AdminClient, options: GroupsOptions, transcript: Transcript) -> None:
-    """Deletes the groups and says which are gone."""
+    """Delete the groups and say which are gone."""
     names = [group.group_id for group in admin.list_groups()] if options.has("all-groups") else list(options.groups)
     results = dict(sorted(admin.delete_groups(names).items(), key=lambda item: java_order(item[0])))
     failed = {name: failure for name, failure in results.items() if failure is not None}
     deleted = ", ".join(f"'{name}'" for name in results if name not in failed)
-    transcript.tell(groups=[{"group": name, "deleted": failure is None, "error": _text(failure)} for name, failure in results.items()])
+    transcript.add(groups=[{"group": name, "deleted": failure is None, "error": _text(failure)} for name, failure in results.items()])
     if not failed:
         transcript.say(f"Deletion of requested consumer groups ({deleted}) was successful.")
         return
@@ -42,7 +42,7 @@ def delete_groups(admin: AdminClient, options: GroupsOptions, transcript: Transc
 
 
 def delete_offsets(admin: AdminClient, options: GroupsOptions, transcript: Transcript) -> None:
-    """Deletes what one group committed for topics or partitions, and says how it went for each."""
+    """Delete what one group committed for topics or partitions, and say how it went for each."""
     group = options.one("group") or ""
     topics = options.all("topic")
     partitions = [partition for argument in topics if ":" in argument for partition in parse_topic(argument)]
@@ -82,7 +82,7 @@ def _say_results(group: str, results: dict[TopicPartition, Failure | None], tran
         for partition, failure in ordered
     ]
     transcript.say("", *table([Column("TOPIC", 15, True), Column("PARTITION", 10), Column("STATUS", 15)], rows))
-    transcript.tell(
+    transcript.add(
         group=group,
         partitions=[
             {"topic": topic, "partition": None if number == WHOLE_TOPIC else number, "deleted": failure is None, "error": _text(failure)}

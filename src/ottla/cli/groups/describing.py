@@ -11,10 +11,10 @@ from ottla.cli.groups.offset_rows import OffsetRow, assigned_partitions, offset_
 from ottla.cli.groups.options import GroupsOptions
 from ottla.cli.groups.tables import Column, table, text_of
 from ottla.cli.groups.transcript import Transcript
-from ottla.consumer.admin.client import AdminClient
-from ottla.consumer.admin.values import LATEST, CommittedOffset, DescribedGroup, DescribedMember, Failure
+from ottla.client.admin.client import AdminClient
+from ottla.client.admin.values import LATEST, CommittedOffset, DescribedGroup, DescribedMember, Failure
+from ottla.core.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from ottla.core.groups.placement import java_order
-from ottla.core.groups.subscription import CONSUMER_PROTOCOL_TYPE
 from ottla.core.model import TopicPartition
 
 REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
@@ -22,7 +22,7 @@ STATES: Final = REBALANCING | {"Stable", "Empty", "Dead"}
 
 
 def describe_groups(admin: AdminClient, options: GroupsOptions, transcript: Transcript) -> None:
-    """Says what was asked for of every group. Raises CommandFailed when one of them cannot be described: then none is."""
+    """Say what was asked for of every group. Raises CommandFailed when one of them cannot be described: then none is."""
     names = [group.group_id for group in admin.list_groups()] if options.has("all-groups") else list(options.groups)
     groups = describe(admin, names)
     verbose = options.has("verbose")
@@ -33,7 +33,7 @@ def describe_groups(admin: AdminClient, options: GroupsOptions, transcript: Tran
     else:
         ends, committed = _offsets(admin, groups)
         documents = [_offsets_of(group, committed[group.group_id], ends, transcript, verbose=verbose) for group in groups]
-    transcript.tell(groups=documents)
+    transcript.add(groups=documents)
 
 
 def describe(admin: AdminClient, names: Sequence[str]) -> list[DescribedGroup]:
@@ -168,7 +168,7 @@ def _state(group: DescribedGroup, transcript: Transcript, *, verbose: bool) -> d
 
 
 def _has_something_to_show(group: DescribedGroup, rows: int, transcript: Transcript) -> bool:
-    """Says what a group's state means for who looks at it; whether there is a table to print."""
+    """Print what a group's state means; return whether there is a table to print."""
     if group.state not in STATES:
         raise CommandFailed(f"Expected a valid consumer group state, but found '{group.state}'.")
     if group.state == "Dead":

@@ -1,13 +1,13 @@
-"""What went wrong, in the words of Kafka's own tools, so that what people grep for is there.
+"""Errors in the words of Kafka's own tools, so that scripts that search for them work.
 
 A refusal is named by the exception that Kafka's clients know it by, with the broker's sentence or else the one that Kafka gives the code.
 """
 
 from typing import Final
 
-from ottla.consumer.admin.values import Failure
-from ottla.consumer.errors import ClientError, RequestFailedError
-from ottla.consumer.retrying import OutOfTimeError
+from ottla.client.admin.values import Failure
+from ottla.client.deadlines import DeadlineExceededError
+from ottla.client.errors import ClientError, RequestFailedError
 from ottla.core.errors import ErrorCode, PeerError
 
 PACKAGE: Final = "org.apache.kafka.common.errors."
@@ -70,7 +70,7 @@ def named(failure: Failure) -> str:
 
 def of_error(error: ClientError | PeerError) -> str:
     """The same for what the client raises."""
-    if isinstance(error, OutOfTimeError):
+    if isinstance(error, DeadlineExceededError):
         return named(Failure(ErrorCode.REQUEST_TIMED_OUT, str(error)))
     if isinstance(error, RequestFailedError):
         return named(Failure(error.code))

@@ -9,8 +9,8 @@ from ottla.cli.groups.failures import UsageProblem
 from ottla.cli.groups.options import GroupsOptions
 from ottla.cli.groups.tables import Column, table
 from ottla.cli.groups.transcript import Transcript
-from ottla.consumer.admin.client import AdminClient
-from ottla.consumer.admin.values import ListedGroup
+from ottla.client.admin.client import AdminClient
+from ottla.client.admin.values import ListedGroup
 from ottla.core.groups.placement import java_order
 
 STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
@@ -41,12 +41,12 @@ def _parse(text: str, valid: tuple[str, ...], otherwise: str) -> list[str]:
 
 
 def list_groups(admin: AdminClient, options: GroupsOptions, transcript: Transcript) -> None:
-    """Says which groups of consumers there are."""
+    """Say which groups of consumers there are."""
     kinds = parse_types(options.one("type") or "")
     states = parse_states(options.one("state") or "")
     found = admin.list_groups(states=states, kinds=[kind.lower() for kind in kinds])
     groups = sorted(found, key=lambda group: java_order(group.group_id))
-    transcript.tell(groups=[{"group": group.group_id, "type": kind_of(group), "state": group.state or "Unknown"} for group in groups])
+    transcript.add(groups=[{"group": group.group_id, "type": kind_of(group), "state": group.state or "Unknown"} for group in groups])
     with_type, with_state = options.has("type"), options.has("state")
     if not with_type and not with_state:
         transcript.say(*(group.group_id for group in groups))

@@ -6,10 +6,10 @@ Pure: a described group, its commits and the ends of the logs go in, rows come o
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ottla.consumer.admin.values import CommittedOffset, DescribedGroup, DescribedMember
+from ottla.client.admin.values import CommittedOffset, DescribedGroup, DescribedMember
 from ottla.core.errors import PeerError
+from ottla.core.groups.consumer_protocol import parse_assignment
 from ottla.core.groups.placement import java_order
-from ottla.core.groups.subscription import parse_assignment
 from ottla.core.model import TopicPartition
 
 
@@ -45,7 +45,7 @@ def wanted_partitions(group: DescribedGroup, committed: Mapping[TopicPartition, 
 def offset_rows(
     group: DescribedGroup, committed: Mapping[TopicPartition, CommittedOffset], ends: Mapping[TopicPartition, int | None]
 ) -> list[OffsetRow]:
-    """Members with most partitions first, then what nobody reads; partitions in order within each."""
+    """Members with most partitions first, then partitions without a member; partitions in order within each."""
     rows: list[OffsetRow] = []
     assigned: set[TopicPartition] = set()
     for member in sorted(group.members, key=lambda member: -len(_partitions(member))):

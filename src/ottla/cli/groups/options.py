@@ -1,6 +1,6 @@
 """What was asked for on the command line of `ottla groups`, and whether it fits together: Kafka's rules in Kafka's order and words.
 
-It looks at options alone, never at a cluster.
+It reads options alone, never a cluster.
 """
 
 from collections.abc import Iterator, Sequence
@@ -85,7 +85,7 @@ def parse_number(text: str, option: str) -> int:
 
 
 def check(options: GroupsOptions) -> Iterator[str]:
-    """Gives the warnings that go before everything else; raises UsageProblem when options do not fit together."""
+    """Return the warnings that go before everything else; raises UsageProblem when options do not fit together."""
     _check_texts(options)
     _check_available(options)
     if not options.has("bootstrap-server") and not options.has("validate-regex"):

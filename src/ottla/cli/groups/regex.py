@@ -5,7 +5,7 @@ from ottla.cli.groups.transcript import Transcript
 
 
 def validate_regex(regex: str, transcript: Transcript) -> None:
-    """Says that it is valid, or what is wrong with it: neither is an error."""
+    """Say that it is valid, or what is wrong with it: neither is an error."""
     reason = None
     try:
         check_re2(regex)
@@ -13,4 +13,4 @@ def validate_regex(regex: str, transcript: Transcript) -> None:
     except Re2Error as error:
         reason = str(error)
         transcript.say(f"The regular expression `{regex}` is invalid: {reason}.")
-    transcript.tell(regex=regex, valid=reason is None, reason=reason)
+    transcript.add(regex=regex, valid=reason is None, reason=reason)

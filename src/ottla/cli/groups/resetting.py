@@ -1,4 +1,4 @@
-"""`ottla groups --reset-offsets`: plans new offsets for groups that are not at work, prints the plan, and carries it out if told so.
+"""`ottla groups --reset-offsets`: computes new offsets for inactive groups, prints them, and commits them with --execute.
 
 Plans come sorted by group, topic and partition, where Kafka's tool has no order. Files are read before anything is asked.
 """
@@ -10,13 +10,13 @@ from typing import Final
 
 from ottla.cli.groups.failures import CommandFailed, UsageProblem, message, named
 from ottla.cli.groups.options import SCENARIOS, GroupsOptions, parse_number
-from ottla.cli.groups.plan import Offsets, clamp, parse_topic, shift, shown
-from ottla.cli.groups.plan_file import read_plan, write_plan
+from ottla.cli.groups.reset_arithmetic import Offsets, clamp, parse_topic, shift, shown
+from ottla.cli.groups.reset_plan_file import read_plan, write_plan
 from ottla.cli.groups.tables import Column, table
 from ottla.cli.groups.times import parse_datetime_ms, parse_duration_ms
 from ottla.cli.groups.transcript import Transcript
-from ottla.consumer.admin.client import AdminClient
-from ottla.consumer.admin.values import EARLIEST, LATEST, CommittedOffset, Failure
+from ottla.client.admin.client import AdminClient
+from ottla.client.admin.values import EARLIEST, LATEST, CommittedOffset, Failure
 from ottla.core.errors import ErrorCode
 from ottla.core.groups.placement import java_order
 from ottla.core.model import TopicPartition
@@ -40,7 +40,7 @@ def reset_offsets(admin: AdminClient, options: GroupsOptions, transcript: Transc
         plans[name] = resetter.plan(name)
         if plans[name] and not options.is_dry_run:
             resetter.execute(name, plans[name])
-    transcript.tell(
+    transcript.add(
         executed=not options.is_dry_run,
         groups=[
             {"group": name, "offsets": [{**partition._asdict(), "new_offset": offset} for partition, offset in plan.items()]}
@@ -77,7 +77,7 @@ class Resetter:
         return {partition: plan[partition] for partition in sorted(plan, key=lambda each: (java_order(each.topic), each.partition))}
 
     def execute(self, group: str, plan: Offsets) -> None:
-        """Commits the plan. Raises CommandFailed with the first refusal."""
+        """Commit the plan. Raises CommandFailed with the first refusal."""
         answer = self._admin.commit(group, plan)
         failures = [answer] if isinstance(answer, Failure) else [failure for failure in answer.values() if failure is not None]
         if failures:

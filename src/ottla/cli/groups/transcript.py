@@ -1,6 +1,6 @@
-"""What a command says, in order: on standard output, on standard error, and as one JSON document.
+"""The output of a command, in order: standard output, standard error, and one JSON document.
 
-An action says all of it; only at the end is one of the two printed.
+An action adds to all of them; at the end either the text or the document is printed.
 """
 
 import json
@@ -20,24 +20,24 @@ class Transcript:
     problems: list[str] = field(default_factory=list)
 
     def say(self, *lines: str) -> None:
-        """Lines on standard output. Names in them may hold any character: those that are not printable are escaped."""
+        """Add lines to standard output. Names in them may hold any character: those that are not printable are escaped."""
         self.out += map(printable, lines)
 
     def export(self, text: str) -> None:
-        """Text for another program on standard output, as it is."""
+        """Add text for another program to standard output, as it is."""
         self.out.append(text)
 
     def warn(self, *lines: str) -> None:
-        """Lines on standard error, with escapes as in `say`."""
+        """Add lines to standard error, with escapes as in `say`."""
         self.err += map(printable, lines)
 
     def error(self, sentence: str) -> None:
-        """An error as Kafka's tool prints it: on standard output, behind an empty line."""
+        """Add an error as Kafka's tool prints it: on standard output, after an empty line."""
         self.problems.append(sentence)
         self.say("", f"Error: {sentence}")
 
-    def tell(self, **parts: Any) -> None:
-        """Parts of the JSON document."""
+    def add(self, **parts: Any) -> None:
+        """Add parts to the JSON document."""
         self.document |= parts
 
     def json_text(self) -> str:

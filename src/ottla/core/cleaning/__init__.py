@@ -1,0 +1,1 @@
+"""Which log is cleaned next, and which of its records stay; the reference backend."""

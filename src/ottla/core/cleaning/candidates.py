@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 
-class Segment(Protocol):
+class CleanableSegment(Protocol):
     """A segment that takes no more batches; the next one begins at `next_base_offset`."""
 
     @property
@@ -20,12 +20,12 @@ class Segment(Protocol):
     def largest_timestamp_ms(self) -> int: ...
 
 
-SegmentT = TypeVar("SegmentT", bound=Segment)
-SegmentT_co = TypeVar("SegmentT_co", bound=Segment, covariant=True)
+SegmentT = TypeVar("SegmentT", bound=CleanableSegment)
+SegmentT_co = TypeVar("SegmentT_co", bound=CleanableSegment, covariant=True)
 LogT = TypeVar("LogT")
 
 
-class Settings(Protocol):
+class CompactionSettings(Protocol):
     """The settings of one log that matter here."""
 
     @property
@@ -36,11 +36,11 @@ class Settings(Protocol):
     def max_compaction_lag_ms(self) -> int: ...
 
 
-class Log(Protocol, Generic[SegmentT_co]):
+class CompactedLog(Protocol, Generic[SegmentT_co]):
     """One log: `segments` are those that may be cleaned as far as the log goes, oldest first and without a hole between them."""
 
     @property
-    def settings(self) -> Settings: ...
+    def settings(self) -> CompactionSettings: ...
     @property
     def log_start_offset(self) -> int: ...
     @property
@@ -74,8 +74,8 @@ class Candidate(NamedTuple):
         return self.cleanable_bytes / total_bytes if total_bytes else 0.0
 
 
-def candidate(
-    log: Log[SegmentT], checkpoint: int | None, now_ms: int, *, first_timestamp_ms: Callable[[SegmentT], int | None]
+def assess(
+    log: CompactedLog[SegmentT], checkpoint: int | None, now_ms: int, *, first_timestamp_ms: Callable[[SegmentT], int | None]
 ) -> Candidate:
     """How the log stands. `checkpoint`: up to where it was cleaned, None when it never was.
 
@@ -106,7 +106,7 @@ def filthiest(candidates: Iterable[tuple[LogT, Candidate]]) -> tuple[LogT, Candi
     return max((each for each in candidates if each[1].is_due), key=lambda each: each[1].dirty_ratio, default=None)
 
 
-def _cleanable(dirty: Sequence[Segment], last_stable_offset: int, min_compaction_lag_ms: int, now_ms: int) -> int:
+def _cleanable(dirty: Sequence[CleanableSegment], last_stable_offset: int, min_compaction_lag_ms: int, now_ms: int) -> int:
     """How many of the dirty segments may be cleaned: none that reaches past the last stable offset or is too young, nor any behind it."""
     for number, segment in enumerate(dirty):
         is_young = min_compaction_lag_ms > 0 and segment.largest_timestamp_ms > now_ms - min_compaction_lag_ms

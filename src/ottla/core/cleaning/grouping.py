@@ -1,4 +1,4 @@
-"""Which neighbouring segments become one when they are cleaned, so that segments do not shrink for ever. Numbers in, groups out.
+"""Which neighbouring segments become one when they are cleaned, so that segments do not get ever smaller. Numbers in, groups out.
 
 Source: Kafka's `Cleaner.groupSegmentsBySize`.
 """
@@ -9,7 +9,7 @@ from typing import Final, Protocol, TypeVar
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 
 
-class Segment(Protocol):
+class SizedSegment(Protocol):
     """A segment that takes no more batches; the next one begins at `next_base_offset`."""
 
     @property
@@ -24,10 +24,10 @@ class Segment(Protocol):
     def time_index_bytes(self) -> int: ...
 
 
-SegmentT = TypeVar("SegmentT", bound=Segment)
+SegmentT = TypeVar("SegmentT", bound=SizedSegment)
 
 
-def groups(segments: Iterable[SegmentT], *, segment_bytes: int, segment_index_bytes: int) -> list[list[SegmentT]]:
+def group_segments(segments: Iterable[SegmentT], *, segment_bytes: int, segment_index_bytes: int) -> list[list[SegmentT]]:
     """The segments in order, each in one group: as many neighbours together as fit one segment in bytes, index bytes and offsets.
 
     A segment that alone is too large stands alone. An empty one always fits in offsets.

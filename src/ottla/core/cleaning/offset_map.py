@@ -1,7 +1,7 @@
 """The latest offset of each key, in fixed memory: open addressing over slots of 24 bytes, the key's MD5 and its offset.
 
-Two keys with the same MD5 would be one, as in Apache Kafka. It decides nothing about records. A compiled lane works on the same `memory`;
-what it must keep in step are the plain attributes. Source: Kafka's `SkimpyOffsetMap`.
+Two keys with the same MD5 would be one, as in Apache Kafka. It decides nothing about records. A compiled backend works on the same
+`memory`; what it must keep in step are the plain attributes. Source: Kafka's `SkimpyOffsetMap`.
 """
 
 import mmap

@@ -1,6 +1,6 @@
 """The settings of broker and topics: Kafka's names, types, defaults and messages, as tables that flags, DescribeConfigs and docs read.
 
-They check values and never act on them. This module names what other packages use.
+They check values and never act on them. Other packages import from this module.
 """
 
 from ottla.core.config.broker_config import BrokerConfig, GivenValue

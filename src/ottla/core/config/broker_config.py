@@ -7,11 +7,11 @@ from ottla.core.config.broker_settings import BROKER_SETTINGS, OTHER_UNITS
 from ottla.core.config.consistency import consistency_problem
 from ottla.core.config.setting import INT_MAX, ConfigError, Value, shown
 from ottla.core.config.topic_settings import TOPIC_SETTINGS
+from ottla.core.config.value_grammar import double_text
 from ottla.core.suggestions import did_you_mean
-from ottla.core.value_grammar import double_text
 
 GivenValue = str | int | float
-"""What a person may write in Python: text, a number, True or False."""
+"""What a caller may write in Python: text, a number, True or False."""
 
 OTHER_GROUP_PROTOCOLS = ("group.consumer.", "group.share.", "group.streams.", "group.coordinator.rebalance.protocols")
 """Kafka's settings of group protocols that are not served here."""
@@ -32,7 +32,7 @@ def value_text(name: str, value: object) -> str:
 
 
 class BrokerConfig:
-    """What `--config k=v` or Python's `config` gave, checked for so many `brokers` of a process, and Kafka's defaults for the rest.
+    """The settings of `--config k=v` or Python's `config`, checked for `brokers` brokers in the process; Kafka's defaults for the rest.
 
     Raises ConfigError when a name is unknown, a value is invalid, or values contradict each other.
     """
@@ -50,7 +50,7 @@ class BrokerConfig:
         replicas, last_id = self.number("default.replication.factor"), self.node_id + brokers - 1
         if replicas > brokers:
             return (
-                f"default.replication.factor ({replicas}) > the number of brokers ({brokers}): no topic could be made with it;"
+                f"default.replication.factor ({replicas}) > the number of brokers ({brokers}): no topic could be created with it;"
                 f" lower it to {brokers}, or run more brokers (--brokers, Cluster)"
             )
         if last_id > INT_MAX:
@@ -58,7 +58,7 @@ class BrokerConfig:
         return None
 
     def text(self, name: str) -> str:
-        """The value of a setting as it is written, or as a setting in another unit gives it; "" when it has none."""
+        """The value of a setting as text, its own or that of a setting in another unit; "" when it has none."""
         if name not in self.given:
             for other, factor in OTHER_UNITS.get(name, ()):
                 if self.text(other):
@@ -73,7 +73,7 @@ class BrokerConfig:
         return value
 
     def share(self, name: str) -> float:
-        """The value of a setting that is no whole number."""
+        """The value of a setting that is a number with a fraction."""
         value = self._value(name)
         assert isinstance(value, float)
         return value

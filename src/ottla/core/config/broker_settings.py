@@ -6,7 +6,7 @@ from ottla.core.config.setting import INT_MAX, LONG_MAX, ConfigType, Setting, fl
 from ottla.core.config.topic_settings import TOPIC_SETTINGS
 
 _LOAD_FACTOR_MIN = 0.0001
-"""Kafka has no bound. Of the smallest table, 1 MiB, this share is four keys; with a table for none a cleaning would never end."""
+"""Kafka has no bound. Of the smallest table, 1 MiB, this share is four keys; with room for no key a cleaning would never end."""
 
 PARTITIONS_PER_TOPIC_MAX = 10_000
 """A request for more is a mistake or an attack: refused with INVALID_PARTITIONS."""
@@ -14,12 +14,12 @@ _PARTITIONS_BOUND = ", the most partitions that a topic may have here"
 
 _OWN_BROKER_SETTINGS = (
     number_setting(ConfigType.INT, "node.id", 1, "The broker's number in the cluster.", 0),
-    flag_setting("auto.create.topics.enable", True, "Whether a topic is made when a client first asks for it."),
+    flag_setting("auto.create.topics.enable", True, "Whether a topic is created when a client first requests it."),
     number_setting(
         ConfigType.INT,
         "num.partitions",
         1,
-        "Partitions of a topic that is made without a count.",
+        "Partitions of a topic that is created without a count.",
         1,
         high=PARTITIONS_PER_TOPIC_MAX,
         because=_PARTITIONS_BOUND,
@@ -28,15 +28,15 @@ _OWN_BROKER_SETTINGS = (
         ConfigType.INT,
         "default.replication.factor",
         1,
-        "Replicas of a topic that is made without a factor, at most one a broker.",
+        "Replicas of a topic that is created without a factor, at most one per broker.",
         1,
         because=": a topic has at least one",
     ),
     flag_setting("delete.topic.enable", True, "Whether topics may be deleted."),
-    number_setting(ConfigType.INT, "fetch.max.bytes", 57671680, "Most bytes in one answer to Fetch.", 1024),
+    number_setting(ConfigType.INT, "fetch.max.bytes", 57671680, "Most bytes in one response to Fetch.", 1024),
     number_setting(ConfigType.INT, "socket.request.max.bytes", 104857600, "Largest request that is read, in bytes.", 1),
     number_setting(ConfigType.INT, "max.connections", INT_MAX, "Most connections at one time; the next one is closed.", 0),
-    number_setting(ConfigType.INT, "max.connections.per.ip", INT_MAX, "Most connections of one address; the next one is closed.", 0),
+    number_setting(ConfigType.INT, "max.connections.per.ip", INT_MAX, "Most connections from one address; the next one is closed.", 0),
     Setting(
         name="max.connections.per.ip.overrides",
         type=ConfigType.STRING,
@@ -47,13 +47,13 @@ _OWN_BROKER_SETTINGS = (
         ConfigType.LONG,
         "connections.max.idle.ms",
         600000,
-        "A connection on which no byte moves for so long is closed, unless one of its requests is under way, in ms; negative: never.",
+        "A connection that is idle for so long is closed, unless one of its requests is in progress, in ms; negative: never.",
     ),
     number_setting(
         ConfigType.LONG,
         "queued.max.request.bytes",
         -1,
-        "Bytes of requests, of all connections together, above which no more is read; -1 is 67108864 here (`ottla docs memory`).",
+        "Bytes of requests, of all connections together, above which the broker stops reading; -1 is 67108864 here (`ottla docs memory`).",
     ),
     number_setting(ConfigType.INT, "group.min.session.timeout.ms", 6000, "Shortest session timeout that a member may ask for, in ms."),
     number_setting(ConfigType.INT, "group.max.session.timeout.ms", 1800000, "Longest session timeout that a member may ask for, in ms."),
@@ -66,17 +66,17 @@ _OWN_BROKER_SETTINGS = (
         ConfigType.INT,
         "offsets.retention.minutes",
         10080,
-        "How long the offsets of a group that nobody is a member of are kept, in minutes.",
+        "How long the offsets of a group without members are kept, in minutes.",
         1,
     ),
     number_setting(
-        ConfigType.LONG, "offsets.retention.check.interval.ms", 600000, "Time between two looks for offsets that are too old, in ms.", 1
+        ConfigType.LONG, "offsets.retention.check.interval.ms", 600000, "Time between two checks for expired offsets, in ms.", 1
     ),
     number_setting(
         ConfigType.INT,
         "offsets.topic.compression.codec",
         0,
-        "Codec of what coordinators write: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        "Codec of the batches that coordinators write: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
         0,
         high=4,
     ),
@@ -84,50 +84,50 @@ _OWN_BROKER_SETTINGS = (
         ConfigType.INT,
         "offsets.commit.timeout.ms",
         5000,
-        "How long a commit may wait for replicas, in ms. Kept and shown only: there are none to wait for.",
+        "How long a commit may wait for replicas, in ms. No effect: there are none.",
         1,
     ),
     number_setting(
         ConfigType.INT,
         "offsets.load.buffer.size",
         5242880,
-        "How much of __consumer_offsets is read at a time when a coordinator loads, in bytes. Kept and shown only.",
+        "How much of __consumer_offsets is read at a time when a coordinator loads, in bytes. No effect.",
         1,
     ),
     number_setting(
-        ConfigType.INT, "group.coordinator.threads", 4, "Threads of coordinators. Kept and shown only: they share the broker's one.", 1
+        ConfigType.INT, "group.coordinator.threads", 4, "Threads of coordinators. No effect: they share the broker's thread.", 1
     ),
     number_setting(
         ConfigType.INT,
         "group.coordinator.background.threads",
         2,
-        "Threads for work beside requests. Kept and shown only: there is no such work.",
+        "Threads for background work. No effect: there is no such work.",
         1,
     ),
     number_setting(
         ConfigType.INT,
         "group.coordinator.append.linger.ms",
         -1,
-        "How long a coordinator gathers records before it writes. Kept and shown only: it is -1, what arrives together.",
+        "How long a coordinator collects records before it writes. No effect: always -1, records that arrive together.",
         -1,
     ),
     number_setting(
         ConfigType.INT,
         "group.coordinator.cached.buffer.max.bytes",
         1048588,
-        "Largest write buffer that a coordinator keeps, in bytes. Kept and shown only: none is kept.",
+        "Largest write buffer that a coordinator keeps, in bytes. No effect: none is kept.",
         524288,
     ),
     number_setting(
         ConfigType.INT,
         "offsets.topic.num.partitions",
         50,
-        "Partitions of __consumer_offsets when it is made.",
+        "Partitions of __consumer_offsets when it is created.",
         1,
         high=PARTITIONS_PER_TOPIC_MAX,
         because=_PARTITIONS_BOUND,
     ),
-    number_setting(ConfigType.SHORT, "offsets.topic.replication.factor", 3, "Replicas of __consumer_offsets, at most one a broker.", 1),
+    number_setting(ConfigType.SHORT, "offsets.topic.replication.factor", 3, "Replicas of __consumer_offsets, at most one per broker.", 1),
     number_setting(
         ConfigType.INT,
         "offsets.topic.segment.bytes",
@@ -138,7 +138,7 @@ _OWN_BROKER_SETTINGS = (
     ),
     flag_setting("log.cleaner.enable", True, "Whether compacted topics are cleaned; without it __consumer_offsets grows without bound."),
     number_setting(
-        ConfigType.INT, "log.cleaner.threads", 1, "Threads that clean.", 1, because="; log.cleaner.enable=false switches cleaning off"
+        ConfigType.INT, "log.cleaner.threads", 1, "Number of cleaner threads.", 1, because="; log.cleaner.enable=false disables cleaning"
     ),
     number_setting(
         ConfigType.LONG, "log.cleaner.dedupe.buffer.size", 134217728, "Memory for the cleaner's tables of keys, of all threads, in bytes."
@@ -150,7 +150,7 @@ _OWN_BROKER_SETTINGS = (
         ConfigType.DOUBLE,
         "log.cleaner.io.buffer.load.factor",
         0.9,
-        "How full a cleaner's table of keys may get, as a share of it.",
+        "Maximum load of a cleaner's table of keys, as a share of it.",
         _LOAD_FACTOR_MIN,
         high=1,
         because=", so that the smallest table holds some keys and none is overfull",
@@ -159,29 +159,33 @@ _OWN_BROKER_SETTINGS = (
         ConfigType.DOUBLE,
         "log.cleaner.io.max.bytes.per.second",
         "1.7976931348623157E308",
-        "Most bytes a second that cleaning reads and writes.",
+        "Most bytes per second that cleaning reads and writes.",
         1,
         because=", or cleaning would not end",
     ),
-    number_setting(ConfigType.LONG, "log.cleaner.backoff.ms", 15000, "How long a cleaner rests when there is nothing to clean, in ms.", 0),
-    number_setting(ConfigType.INT, "log.retention.hours", 168, "As log.retention.ms, in hours; read when neither ms nor minutes are set."),
-    number_setting(ConfigType.INT, "log.retention.minutes", None, "As log.retention.ms, in minutes; read when that is not set."),
+    number_setting(ConfigType.LONG, "log.cleaner.backoff.ms", 15000, "How long a cleaner waits when there is nothing to clean, in ms.", 0),
+    number_setting(ConfigType.INT, "log.retention.hours", 168, "As log.retention.ms, in hours; used when neither ms nor minutes are set."),
+    number_setting(ConfigType.INT, "log.retention.minutes", None, "As log.retention.ms, in minutes; used when that is not set."),
     number_setting(
-        ConfigType.LONG, "log.retention.check.interval.ms", 300000, "Time between two looks for segments that retention deletes, in ms.", 1
+        ConfigType.LONG, "log.retention.check.interval.ms", 300000, "Time between two checks for segments that retention deletes, in ms.", 1
     ),
-    number_setting(ConfigType.INT, "log.roll.hours", 168, "As log.roll.ms, in hours; read when that is not set.", 1),
-    number_setting(ConfigType.INT, "log.roll.jitter.hours", 0, "As log.roll.jitter.ms, in hours; read when that is not set.", 0),
+    number_setting(ConfigType.INT, "log.roll.hours", 168, "As log.roll.ms, in hours; used when that is not set.", 1),
+    number_setting(ConfigType.INT, "log.roll.jitter.hours", 0, "As log.roll.jitter.ms, in hours; used when that is not set.", 0),
     number_setting(
         ConfigType.LONG,
         "log.flush.scheduler.interval.ms",
         LONG_MAX,
-        "Default of log.flush.interval.ms, in ms. Nothing looks at logs so often: each is synced when its flush.ms is over.",
+        "Default of log.flush.interval.ms, in ms. Logs are not checked at intervals: each is synced when its flush.ms is over.",
     ),
     number_setting(
         ConfigType.INT, "log.flush.offset.checkpoint.interval.ms", 60000, "Time between two writes of the recovery points, in ms.", 0
     ),
     number_setting(
-        ConfigType.INT, "log.flush.start.offset.checkpoint.interval.ms", 60000, "Time between two writes of the log starts, in ms.", 0
+        ConfigType.INT,
+        "log.flush.start.offset.checkpoint.interval.ms",
+        60000,
+        "Time between two writes of log start offsets, in ms.",
+        0,
     ),
     number_setting(
         ConfigType.LONG, "log.initial.task.delay.ms", 30000, "Time from the start to the first periodic work, in ms.", 0, is_internal=True
@@ -200,7 +204,7 @@ _OWN_BROKER_SETTINGS = (
         ConfigType.INT,
         "producer.id.expiration.check.interval.ms",
         600000,
-        "Time between two looks for producers that have expired, in ms.",
+        "Time between two checks for producers that have expired, in ms.",
         1,
         is_internal=True,
     ),
@@ -214,7 +218,7 @@ _TOPIC_DEFAULTS = tuple(
         type=s.type,
         default=s.default,
         doc=f"Default of {s.name}: {s.doc}",
-        low=None if s.broker_name == "log.retention.ms" else s.low,  # any negative time is none at all, and 0 is refused at the start
+        low=None if s.broker_name == "log.retention.ms" else s.low,  # any negative time means none, and 0 is refused at the start
         high=s.high,
         also=s.also,
         choices=s.choices,
@@ -232,8 +236,8 @@ DYNAMIC_BROKER_SETTINGS = frozenset(s.name for s in _TOPIC_DEFAULTS) - {"min.ins
     "producer.id.expiration.ms",
 }
 
-# Where a setting that is not given gets its value from: the first of these that is set or has a default, times so many ms. A negative
-# time is none at all.
+# The settings from which one that is not given takes its value: the first that is set or has a default, times its factor. A negative time
+# means none.
 OTHER_UNITS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "log.retention.ms": (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
     "log.roll.ms": (("log.roll.hours", 3_600_000),),

@@ -1,10 +1,10 @@
-"""Settings that contradict each other, as Kafka checks them before it starts or takes a change; and checks that this broker needs."""
+"""Finds settings that contradict each other, as Kafka checks them at start and at a change, and some checks of this broker's own."""
 
 from collections.abc import Callable
 from typing import Final
 
 from ottla.core.config.connection_overrides import connection_overrides
-from ottla.core.value_grammar import parse_whole
+from ottla.core.config.value_grammar import parse_whole
 
 _CLEANER_TABLE_BYTES_MIN: Final = 1024 * 1024
 _MIN_SESSION, _MAX_SESSION = "group.min.session.timeout.ms", "group.max.session.timeout.ms"

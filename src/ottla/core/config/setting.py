@@ -1,17 +1,17 @@
-"""One setting: its name, type, default and meaning, and which values are valid, with Kafka's messages. It never acts on a value."""
+"""One setting: its name, type, default and meaning, and its valid values, with Kafka's messages."""
 
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from ottla.core.config.value_grammar import double_text, parse_boolean, parse_double, parse_list, parse_whole, trim
 from ottla.core.text import printable
-from ottla.core.value_grammar import double_text, parse_boolean, parse_double, parse_list, parse_whole, trim
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
 Value = bool | int | float | str | tuple[str, ...]
-"""What a value is once it is read."""
+"""A value after parsing."""
 
 
 class ConfigError(ValueError):
@@ -31,7 +31,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, as DescribeConfigs v1+ says it."""
+    """Where a value comes from, as DescribeConfigs v1+ encodes it."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -54,8 +54,8 @@ def shown(value: str) -> str:
 class Setting:
     """One setting: `low`/`high` bound a number, which may be `also` instead; `choices` a string or the items of a list.
 
-    A `default` of "" is none at all (Kafka's null). An `is_internal` setting can be given but is not described, as in Kafka. `because` says
-    why a bound is narrower than Kafka's.
+    A `default` of "" means none (Kafka's null). An `is_internal` setting can be given but is not described, as in Kafka. `because` is the
+    reason for a bound that is narrower than Kafka's.
     """
 
     name: str
@@ -183,7 +183,7 @@ def number_setting(
     is_internal: bool = False,
     because: str = "",
 ) -> Setting:
-    """A setting that is a number; a `default` of None is none at all."""
+    """A setting that is a number; a `default` of None means none."""
     return Setting(
         name=name,
         type=kind,

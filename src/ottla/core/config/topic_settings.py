@@ -13,7 +13,7 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
             name="cleanup.policy",
             type=ConfigType.LIST,
             default="delete",
-            doc="What becomes of old segments: delete, compact, or both.",
+            doc="What happens to old segments: delete, compact, or both.",
             choices=("compact", "delete"),
             broker_name="log.cleanup.policy",
         ),
@@ -21,20 +21,20 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
             ConfigType.INT,
             "compression.gzip.level",
             -1,
-            "The level of gzip where the broker compresses; -1 is zlib's own choice.",
+            "The level of gzip when the broker compresses; -1 is zlib's own choice.",
             1,
             "compression.gzip.level",
             9,
             also=-1,
         ),
         number_setting(
-            ConfigType.INT, "compression.lz4.level", 9, "The level of lz4 where the broker compresses.", 1, "compression.lz4.level", 17
+            ConfigType.INT, "compression.lz4.level", 9, "The level of lz4 when the broker compresses.", 1, "compression.lz4.level", 17
         ),
         Setting(
             name="compression.type",
             type=ConfigType.STRING,
             default="producer",
-            doc="The codec of what is stored; producer keeps what the producer chose.",
+            doc="The codec of stored batches; producer keeps the producer's.",
             choices=_CODECS,
             broker_name="compression.type",
         ),
@@ -42,7 +42,7 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
             ConfigType.INT,
             "compression.zstd.level",
             3,
-            "The level of zstd where the broker compresses.",
+            "The level of zstd when the broker compresses.",
             -131072,
             "compression.zstd.level",
             22,
@@ -103,7 +103,7 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
             name="message.timestamp.type",
             type=ConfigType.STRING,
             default="CreateTime",
-            doc="Whose time a record carries: its producer's, or the broker's at append.",
+            doc="The timestamp of a record: its producer's, or the broker's at append.",
             choices=("CreateTime", "LogAppendTime"),
             broker_name="log.message.timestamp.type",
         ),
@@ -111,7 +111,7 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
             ConfigType.DOUBLE,
             "min.cleanable.dirty.ratio",
             0.5,
-            "Share of dirty bytes from which on a log is compacted.",
+            "Share of dirty bytes above which a log is compacted.",
             0,
             "log.cleaner.min.cleanable.ratio",
             1,
@@ -130,12 +130,17 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
         flag_setting(
             "preallocate",
             False,
-            "Whether a new segment's file is made at full size. Kept and shown only: files grow as they fill.",
+            "Whether a new segment's file is created at full size. No effect: files grow as they fill.",
             "log.preallocate",
         ),
         number_setting(ConfigType.LONG, "retention.bytes", -1, "Bytes a partition keeps; -1 keeps all.", None, "log.retention.bytes"),
         number_setting(
-            ConfigType.LONG, "retention.ms", 604800000, "How long records are kept, in ms; -1 keeps them for ever.", -1, "log.retention.ms"
+            ConfigType.LONG,
+            "retention.ms",
+            604800000,
+            "How long records are kept, in ms; -1: without limit.",
+            -1,
+            "log.retention.ms",
         ),
         number_setting(
             ConfigType.INT, "segment.bytes", 1073741824, "Size at which a new segment begins, in bytes.", 1048576, "log.segment.bytes"
@@ -143,7 +148,7 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
         number_setting(
             ConfigType.INT, "segment.index.bytes", 10485760, "Largest size of a segment's index, in bytes.", 4, "log.index.size.max.bytes"
         ),
-        number_setting(ConfigType.LONG, "segment.jitter.ms", 0, "Random time taken off segment.ms, in ms.", 0, "log.roll.jitter.ms"),
+        number_setting(ConfigType.LONG, "segment.jitter.ms", 0, "Random time subtracted from segment.ms, in ms.", 0, "log.roll.jitter.ms"),
         number_setting(ConfigType.LONG, "segment.ms", 604800000, "Age at which a new segment begins, in ms.", 1, "log.roll.ms"),
         flag_setting(
             "unclean.leader.election.enable",

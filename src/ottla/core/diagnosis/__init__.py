@@ -1,1 +1,1 @@
-"""Group events to rebalances: what happened, why, and whether somebody meant it to. Pure: events in, values out."""
+"""Turns group events into rebalances: what happened, why, and whether it was planned; judges the cleaner and consumer settings."""

@@ -1,13 +1,13 @@
-"""Settings that will make members leave, found before they do: with the arithmetic, and the value to set (S0.6, S1.7, S2.8).
+"""Finds settings that will make members leave, before they do: with the arithmetic, and the value to set.
 
-It judges what a consumer is set to and how long its work takes; what happened to a group is not looked at.
+The input is a consumer's settings and how long its work takes, not the events of a group.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 HEARTBEATS_PER_SESSION: Final = 3
-"""So many heartbeats should fit into a session: one may be late and one lost."""
+"""Heartbeats that should fit into a session: one may be late and one lost."""
 
 _MINUTE_MS: Final = 60_000
 
@@ -33,7 +33,7 @@ class Advice:
 
 
 def advise(settings: ConsumerSettings, *, work_per_poll_ms: int | None = None) -> tuple[Advice, ...]:
-    """What is set so that members will leave. `work_per_poll_ms`: the longest that what one poll brought was worked on, if known."""
+    """Settings with which members will leave. `work_per_poll_ms`: the longest time between two polls, if known."""
     found = [_heartbeats(settings)]
     if work_per_poll_ms is not None:
         found.append(_poll_interval(settings, work_per_poll_ms))
@@ -46,7 +46,7 @@ def record_budget_ms(settings: ConsumerSettings) -> int:
 
 
 def idle_or_uneven(partitions: int, members: int) -> str | None:
-    """What is uneven about dividing so many partitions; None where each member gets as many as any other."""
+    """Why partitions are not divided evenly, as a sentence; None where each member gets the same number."""
     if partitions % members == 0:
         return None
     if partitions < members:

@@ -1,6 +1,6 @@
-"""Which triggers somebody planned, and how sure the events make us (S0.6): a rebalance is unplanned when a member was lost or fell out.
+"""Judges whether triggers and rebalances were planned, with a confidence: a rebalance is unplanned when a member was lost or timed out.
 
-It judges single triggers by the group's other triggers, and a round by its triggers. It never looks at members or assignments.
+A trigger is judged by the group's other triggers, a rebalance by its triggers. Members and assignments are not considered.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,41 +26,42 @@ UNKNOWN = Verdict(None, LOW)
 
 VERDICTS: Mapping[str, Verdict] = {
     "JOIN_NEW": Verdict(True, HIGH),
-    # Close, unsubscribe and, for every client but Java's, the poll timeout look the same from here.
+    # Close, unsubscribe and, for every client but Java's, the poll timeout are the same request.
     "LEAVE": Verdict(True, MEDIUM),
     "POLL_TIMEOUT": Verdict(False, HIGH),
     "ADMIN_REMOVE": Verdict(True, HIGH),
     "EXPIRE_HEARTBEAT": Verdict(False, HIGH),
     "JOIN_TIMEOUT": Verdict(False, HIGH),
     "SYNC_TIMEOUT": Verdict(False, HIGH),
-    # A changed topic, a changed subscription, a needless rejoin and the second half of a cooperative round: see `GROWS`.
+    # A changed topic, a changed subscription, a needless rejoin or the second half of a cooperative rebalance: see
+    # `EXPLAINED_BY_NEW_PARTITIONS`.
     "LEADER_REJOIN": Verdict(True, LOW),
     "METADATA_UPDATE": Verdict(True, LOW),
     "ASSIGNOR_CHANGE": Verdict(True, HIGH),
     "STORE_ERROR": Verdict(False, HIGH),
     "CAPACITY": Verdict(False, HIGH),
-    # Static members start a round only where they come back in the middle of one: after a restart, or as a second process.
+    # Static members trigger a rebalance only if they come back during one: after a restart, or as a second process.
     "STATIC_REJOIN": Verdict(False, LOW),
     "STATIC_FENCED": Verdict(False, HIGH),
 }
 
-GROWS = frozenset({"LEADER_REJOIN", "METADATA_UPDATE"})
-"""Triggers that new partitions in the plan explain: somebody added partitions or made a topic, and the confidence is HIGH."""
+EXPLAINED_BY_NEW_PARTITIONS = frozenset({"LEADER_REJOIN", "METADATA_UPDATE"})
+"""Triggers that new partitions in the assignment explain: partitions were added or a topic was created. The confidence is HIGH then."""
 
 LOST = frozenset({"LEAVE", "POLL_TIMEOUT", "EXPIRE_HEARTBEAT", "JOIN_TIMEOUT", "SYNC_TIMEOUT"})
-"""Triggers of a member that is gone. If it comes back, neither its going (for LEAVE) nor its coming was planned."""
+"""Triggers of a member that is gone. If it comes back, neither its leaving (for LEAVE) nor its return was planned."""
 
 JOIN = "JOIN_NEW"
 LEAVE = "LEAVE"
-SAID = Verdict(True, HIGH)
-"""A member that left and gave a reason (only Java's do): had it been the poll timeout, the code would say so."""
+LEFT_WITH_REASON = Verdict(True, HIGH)
+"""A member that left and gave a reason (only Java's do): the poll timeout has a code of its own."""
 
 RETURNED = Verdict(False, LOW)
-"""A client of the same id and host came back: perhaps the same process (a restart, a poll timeout), perhaps another one."""
+"""A client of the same id and host came back: the same process (after a restart, a poll timeout) or another one."""
 
 
 def judge_triggers(triggers: Sequence[GroupEvent]) -> list[Verdict]:
-    """A verdict for each trigger of one group, given in the order in which they happened."""
+    """Judge each trigger of one group, in the order in which they happened."""
     lost_ms = _last_before(triggers, LOST)
     joined_ms = _first_after(triggers, JOIN)
     verdicts = []
@@ -69,7 +70,7 @@ def judge_triggers(triggers: Sequence[GroupEvent]) -> list[Verdict]:
         came_back = trigger.trigger == JOIN and lost_at_ms is not None and trigger.at_ms - lost_at_ms <= RETURN_WITHIN_MS
         will_be_back = trigger.trigger == LEAVE and joined_at_ms is not None and joined_at_ms - trigger.at_ms <= RETURN_WITHIN_MS
         if trigger.trigger == LEAVE and trigger.client_reason:
-            verdict = SAID
+            verdict = LEFT_WITH_REASON
         verdicts.append(RETURNED if came_back or will_be_back else verdict)
     return verdicts
 
@@ -99,9 +100,12 @@ def _first_after(triggers: Sequence[GroupEvent], code: str) -> list[int | None]:
     return found[::-1]
 
 
-def judge_round(triggers: Sequence[tuple[str, Verdict]], *, has_new_partitions: bool) -> Verdict:
-    """A round's verdict from its triggers (code, verdict): one that was not planned decides, then one that cannot be judged."""
-    verdicts = [Verdict(verdict.planned, HIGH) if has_new_partitions and code in GROWS else verdict for code, verdict in triggers]
+def judge_rebalance(triggers: Sequence[tuple[str, Verdict]], *, has_new_partitions: bool) -> Verdict:
+    """Judge a rebalance by its triggers (code, verdict): an unplanned one decides, then one that cannot be judged."""
+    verdicts = [
+        Verdict(verdict.planned, HIGH) if has_new_partitions and code in EXPLAINED_BY_NEW_PARTITIONS else verdict
+        for code, verdict in triggers
+    ]
     unplanned = [verdict.confidence for verdict in verdicts if verdict.planned is False]
     if unplanned:
         return Verdict(False, max(unplanned))

@@ -1,7 +1,7 @@
-"""Who owned which partition before and who owns it now: how much of a plan really moved.
+"""Compares the owners of partitions before and after a rebalance: how many partitions moved.
 
-A partition's last known owner is remembered through plans that leave it out, because a cooperative rebalance gives a partition up in one
-round and hands it on in the next. It never decides whether a move was needed.
+A partition's last known owner is kept through assignments without the partition, because a cooperative rebalance revokes a partition and
+the next one assigns it again. Whether a move was needed is not decided here.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from ottla.core.model import EventMember
 
 
 class Owner(NamedTuple):
-    """A member as an owner; `is_alone` says that nobody else in its plan has the same client id and host."""
+    """A member as an owner. `is_alone`: no other member of its assignment has the same client id and host."""
 
     member_id: str
     instance_id: str | None
@@ -21,9 +21,9 @@ class Owner(NamedTuple):
     is_alone: bool
 
     def is_same(self, other: "Owner") -> bool:
-        """The same process, as far as can be told: by member id, by instance id, or by a client id and host that are unambiguous.
+        """Whether it is the same process, as far as is known: by member id, by instance id, or by an unambiguous client id and host.
 
-        Members that were evicted and came back have a new member id and would otherwise seem to take partitions from themselves.
+        Members that were removed and came back have a new member id; without this rule their partitions would count as moved.
         """
         if self.member_id == other.member_id:
             return True
@@ -33,8 +33,8 @@ class Owner(NamedTuple):
         return is_clear and (self.client_id, self.client_host) == (other.client_id, other.client_host)
 
 
-class Plan(NamedTuple):
-    """A plan compared with what was known before: partitions in it, those with another owner than before, those never owned before."""
+class AssignmentChange(NamedTuple):
+    """An assignment compared with the one before: its partitions, those with another owner than before, those never owned before."""
 
     assigned: int
     moved: int
@@ -47,8 +47,8 @@ class Owners:
     def __init__(self) -> None:
         self._owners: dict[tuple[str, int], Owner] = {}
 
-    def take(self, members: Sequence[EventMember]) -> Plan:
-        """Compare a plan with the owners known so far, then remember it."""
+    def update(self, members: Sequence[EventMember]) -> AssignmentChange:
+        """Compare an assignment with the owners known so far, then make its owners the known ones."""
         clients = Counter((member.client_id, member.client_host) for member in members)
         assigned = moved = new = 0
         for member in members:
@@ -61,4 +61,4 @@ class Owners:
                     new += before is None
                     moved += before is not None and not before.is_same(owner)
                     self._owners[topic, partition] = owner
-        return Plan(assigned, moved, new)
+        return AssignmentChange(assigned, moved, new)

@@ -1,36 +1,36 @@
-"""Group events to one row a rebalance: the plain reference that the Spark pipeline `rebalances` is held equal to.
+"""Turns group events into one row for each rebalance: the reference implementation of the Spark pipeline `rebalances`.
 
-A round starts with its first trigger, forms a generation (join), and ends with a stored plan (sync). Every round gives a row, also one that
-was overtaken by the next or never ended. It reads events only, in the order in which they were published.
+A rebalance starts with its first trigger, forms a generation (join), and ends with a stored assignment (sync). Each has a row, also one
+that was superseded by the next or never ended. Events are read in the order in which they were published.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ottla.core.diagnosis.causes import CONFIDENCES, Verdict, judge_round, judge_triggers
-from ottla.core.diagnosis.ownership import Owners, Plan
+from ottla.core.diagnosis.causes import CONFIDENCES, Verdict, judge_rebalance, judge_triggers
+from ottla.core.diagnosis.ownership import AssignmentChange, Owners
 from ottla.core.model import EventMember, GroupEvent
 
 TRIGGER, JOINED, SYNCED, EMPTIED, LOADED, DELETED = "trigger", "join_completed", "sync_completed", "emptied", "loaded", "deleted"
 
 STARTS_UNLESS_AFTER = {TRIGGER: TRIGGER, JOINED: TRIGGER, SYNCED: JOINED, EMPTIED: TRIGGER}
-"""An event of this kind starts a round unless the event before it was of that kind: a trigger after a trigger is coalesced, a trigger
-after a join overtakes a round that never synced, and a join without a trigger began before the events do."""
+"""An event of this kind starts a rebalance unless the event before it was of that kind: a trigger after a trigger is coalesced, a trigger
+after a join supersedes a rebalance that never synced, and a join without a trigger belongs to a rebalance that began before the events."""
 
 INTERRUPTS = (LOADED, DELETED)
 PHASES = (TRIGGER, JOINED, SYNCED, EMPTIED, LOADED, DELETED)
 MEMBERSHIP = (JOINED, SYNCED, EMPTIED, LOADED, DELETED)
-PLANS = (SYNCED, LOADED)
+ASSIGNMENTS = (SYNCED, LOADED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance:
-    """One rebalance of one group. None stands for what the events do not say.
+    """One rebalance of one group. None: the events do not say.
 
-    `outcome`: completed (synced), emptied (the last member is gone), superseded (the next round began before the plan was stored),
-    interrupted (the coordinator was loaded anew, or the group deleted), open (under way when the events end).
-    `trigger` and `reason` are the first trigger's; `coalesced` are the codes of those that came while the round was under way.
-    `joined`, `left` name members by instance id, or else by member id. `partitions_moved` counts the plan's partitions whose last known
+    `outcome`: completed (synced), emptied (the last member is gone), superseded (the next rebalance began before the assignment was
+    stored), interrupted (the coordinator was loaded again, or the group deleted), open (not ended when the events end).
+    `trigger` and `reason` are the first trigger's; `coalesced` are the codes of those that came during the rebalance.
+    `joined`, `left` name members by instance id, or else by member id. `partitions_moved` counts the assigned partitions whose last known
     owner was another (see ownership), `partitions_new` those without one.
     """
 
@@ -67,41 +67,43 @@ def rebalances(events: Iterable[GroupEvent]) -> list[Rebalance]:
 def _of_group(events: list[GroupEvent]) -> list[Rebalance]:
     triggers = [event for event in events if event.kind == TRIGGER]
     verdicts = dict(zip(map(id, triggers), judge_triggers(triggers), strict=True))
-    owners, has_plan = Owners(), False
+    owners, is_assigned = Owners(), False
     members: frozenset[str] | None = None
     found: list[Rebalance] = []
-    prologue, rounds = _split(events)
-    for at, of_round in enumerate([prologue, *rounds]):
-        before, plan, had_plan = members, None, has_plan
-        for event in of_round:
+    prologue, parts = _split(events)
+    for at, part in enumerate([prologue, *parts]):
+        before, change, was_assigned = members, None, is_assigned
+        for event in part:
             if event.kind in MEMBERSHIP:
                 members = _names(event.members)
-            if event.kind in PLANS:
-                taken = owners.take(event.members)
-                plan = taken if event.kind == SYNCED else plan
-                has_plan = True
+            if event.kind in ASSIGNMENTS:
+                update = owners.update(event.members)
+                change = update if event.kind == SYNCED else change
+                is_assigned = True
         if at > 0:
-            is_last = at == len(rounds)
-            judged = [(event.trigger or "", verdicts[id(event)]) for event in of_round if event.kind == TRIGGER]
-            verdict = judge_round(judged, has_new_partitions=plan is not None and plan.new > 0 and had_plan)
-            found.append(_rebalance(of_round, before, plan, verdict, is_last=is_last))
+            is_last = at == len(parts)
+            judged = [(event.trigger or "", verdicts[id(event)]) for event in part if event.kind == TRIGGER]
+            verdict = judge_rebalance(judged, has_new_partitions=change is not None and change.new > 0 and was_assigned)
+            found.append(_rebalance(part, before, change, verdict, is_last=is_last))
     return found
 
 
 def _split(events: list[GroupEvent]) -> tuple[list[GroupEvent], list[list[GroupEvent]]]:
-    """What comes before the first round, and the events of each round."""
+    """The events before the first rebalance, and those of each rebalance."""
     prologue: list[GroupEvent] = []
-    rounds: list[list[GroupEvent]] = []
+    parts: list[list[GroupEvent]] = []
     last_kind: str | None = None
     for event in events:
         if event.kind in STARTS_UNLESS_AFTER and STARTS_UNLESS_AFTER[event.kind] != last_kind:
-            rounds.append([])
-        (rounds[-1] if rounds else prologue).append(event)
+            parts.append([])
+        (parts[-1] if parts else prologue).append(event)
         last_kind = event.kind
-    return prologue, rounds
+    return prologue, parts
 
 
-def _rebalance(events: list[GroupEvent], before: frozenset[str] | None, plan: Plan | None, verdict: Verdict, *, is_last: bool) -> Rebalance:
+def _rebalance(
+    events: list[GroupEvent], before: frozenset[str] | None, change: AssignmentChange | None, verdict: Verdict, *, is_last: bool
+) -> Rebalance:
     triggers = [event for event in events if event.kind == TRIGGER]
     joined, synced, emptied = (_first(events, kind) for kind in (JOINED, SYNCED, EMPTIED))
     first = triggers[0] if triggers else None
@@ -125,9 +127,9 @@ def _rebalance(events: list[GroupEvent], before: frozenset[str] | None, plan: Pl
         members_after=None if after is None else len(after),
         joined=None if before is None or after is None else tuple(sorted(after - before)),
         left=None if before is None or after is None else tuple(sorted(before - after)),
-        partitions_assigned=plan and plan.assigned,
-        partitions_moved=plan and plan.moved,
-        partitions_new=plan and plan.new,
+        partitions_assigned=change and change.assigned,
+        partitions_moved=change and change.moved,
+        partitions_new=change and change.new,
         planned=verdict.planned,
         confidence=CONFIDENCES[verdict.confidence],
     )

@@ -1,6 +1,6 @@
-"""What a group coordinator can be asked, free of API versions: a version's quirk is a named field (law 4).
+"""The commands of a group coordinator, free of API versions: a difference between versions is a named field.
 
-`reply_to` is opaque to the coordinator: it comes back in the `Reply`, at once or, for a parked member, later.
+`reply_to` is opaque to the coordinator: it comes back in the `Reply`, at once or, for a parked request, later.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from ottla.core.errors import ErrorCode
-from ottla.core.groups.committed import TopicOffsets
 from ottla.core.groups.effects import Effects
-from ottla.core.groups.on_demand import OnDemand
+from ottla.core.groups.lazy_sequence import LazySequence
+from ottla.core.groups.log.committed_offsets import TopicOffsets, partition_count
 
-# What is made for each request of the hot path is not frozen: that would take several times as long to make. Nobody changes it.
+# Commands of the hot path are not frozen, since that makes their creation several times slower. They are not changed nevertheless.
 
 
 @dataclass(slots=True, kw_only=True)
 class JoinGroup:
-    """JoinGroup (11). `new_member_id` is the id the member gets if it has none: the door rolls the dice, not the machine."""
+    """JoinGroup (11). `new_member_id` is the id for a member without one: randomness comes from the API boundary."""
 
     reply_to: int
     group_id: str
@@ -31,10 +31,12 @@ class JoinGroup:
     protocols: tuple[tuple[str, bytes], ...]
     reason: str | None
     require_known_member_id: bool
-    """KIP-394 (v4+): a dynamic member without an id is told one and joins again with it."""
+    """KIP-394 (v4+): a dynamic member without an id gets one and must join again with it."""
     supports_skip_assignment: bool
-    """KIP-814 (v9+): a returning static leader is told that it leads, and to skip the assignment."""
+    """KIP-814 (v9+): the response can tell a returning static leader to skip the assignment."""
     new_member_id: str
+    client_port: int = 0
+    """The port that the connection comes from; 0: none. Events have it, so that a process that returns is known by its connection."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,6 +80,7 @@ class LeaveGroup:
     reply_to: int
     group_id: str
     members: tuple[LeavingMember, ...]
+    client_port: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,17 +95,18 @@ class OffsetToCommit:
     topic_id: bytes = bytes(16)
 
 
-class OffsetsToCommit(OnDemand[OffsetToCommit]):
-    """The partitions of an OffsetCommit in columns (TopicOffsets), as the door reads them; to whoever looks, a tuple."""
+class OffsetsToCommit(LazySequence[OffsetToCommit]):
+    """The partitions of an OffsetCommit in columns (TopicOffsets), as they are decoded; equal to a tuple of OffsetToCommit."""
 
-    __slots__ = ("topics",)
+    __slots__ = ("_count", "topics")
 
     def __init__(self, topics: tuple[TopicOffsets, ...]) -> None:
         self.topics = topics
+        self._count = partition_count(topics)
 
     @classmethod
     def of(cls, offsets: Iterable[OffsetToCommit]) -> "OffsetsToCommit":
-        """The same in columns; neighbours of one topic go together."""
+        """The same partitions in columns; consecutive ones of one topic share a TopicOffsets."""
         if isinstance(offsets, OffsetsToCommit):
             return offsets
         topics = []
@@ -114,7 +118,7 @@ class OffsetsToCommit(OnDemand[OffsetToCommit]):
         return cls(tuple(topics))
 
     def __len__(self) -> int:
-        return sum([len(topic.partitions) for topic in self.topics])
+        return self._count
 
     def _make(self) -> tuple[OffsetToCommit, ...]:
         return tuple(
@@ -130,7 +134,7 @@ class OffsetsToCommit(OnDemand[OffsetToCommit]):
 
 @dataclass(slots=True, kw_only=True)
 class OffsetCommit:
-    """OffsetCommit (8). Partitions that do not exist have been taken out by the door, which answers them itself."""
+    """OffsetCommit (8). The API handler has removed unknown partitions and answers them itself."""
 
     reply_to: int
     group_id: str
@@ -146,9 +150,9 @@ class OffsetCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetch:
-    """OffsetFetch (9), one group. `topics` None asks for every committed offset.
+    """OffsetFetch (9), one group. `topics` None requests every committed offset.
 
-    `topic_ids` (v10+) are the ids by which topics were asked for: what was committed for an earlier topic of the name is not theirs.
+    `topic_ids` (v10+) are the requested topic ids by name: an offset of an earlier topic with the name is not returned.
     """
 
     reply_to: int
@@ -195,19 +199,19 @@ class DeleteGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetTopics:
-    """The named topics were deleted: their offsets go, with tombstones. Nobody waits for an answer."""
+    """Topics were deleted: delete their offsets."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireOffsets:
-    """Time for a look at what is too old. One step of a pass: while `Coordinator.is_expiring`, the shell sends it again, soon."""
+    """Do one step of an expiry pass. While `Coordinator.is_expiring`, the shell sends it again soon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendFailed:
-    """The records of `effects` could not be appended: nothing of them is durable, their replies were not sent."""
+    """The records of `effects` could not be appended: none of them is durable, and the replies were not sent."""
 
     effects: Effects
     error: ErrorCode
@@ -220,15 +224,15 @@ class FinishLoading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resign:
-    """Another broker takes this partition: parked members are told NOT_COORDINATOR, and nothing more is served."""
+    """Another broker takes the partition: answer parked requests with NOT_COORDINATOR and serve nothing more."""
 
 
 Request = (
     JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetCommit | OffsetFetch | OffsetDelete | DescribeGroup | ListGroups | DeleteGroup
 )
-"""What a client sends, and waits to have answered."""
+"""The commands that clients send and that get a reply."""
 
 Notice = ForgetTopics | ExpireOffsets | AppendFailed | FinishLoading | Resign
-"""What the broker itself tells a coordinator; nobody waits for an answer."""
+"""The commands that the broker itself sends, without a reply."""
 
 Command = Request | Notice

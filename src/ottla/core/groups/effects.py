@@ -1,6 +1,6 @@
-"""What a coordinator answers to a command: records to append, replies to send once they are kept, events to publish.
+"""The effects of a command or timer: records to append, then replies to send and events to publish.
 
-`timers` only tells what this step armed, for traces and scenario files: the coordinator keeps its own timers
+`timers` are those that the command armed, for traces and scenario files: the coordinator runs its own timers
 (`next_deadline_ms`, `fire_timers`).
 """
 
@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ottla.core.errors import ErrorCode
-from ottla.core.groups.on_demand import OnDemand
-from ottla.core.groups.records import GroupRecord
+from ottla.core.groups.lazy_sequence import LazySequence
+from ottla.core.groups.log.records import GroupRecord
 from ottla.core.groups.timers import Timer
 from ottla.core.model import GroupEvent
 
-# What is made for each request of the hot path is not frozen: that would take several times as long to make. Nobody changes it.
+# Results of the hot path are not frozen, since that makes their creation several times slower. They are not changed nevertheless.
 
 
 @dataclass(slots=True, kw_only=True)
 class JoinMember:
-    """A member as its leader sees it."""
+    """A member in the leader's JoinGroup response."""
 
     member_id: str
     instance_id: str | None
@@ -27,7 +27,7 @@ class JoinMember:
 
 @dataclass(slots=True, kw_only=True)
 class JoinResult:
-    """Answer to JoinGroup; the defaults are Kafka's for an error. `protocol_name` None is written as "" before v7."""
+    """Response to JoinGroup; the defaults are Kafka's for an error. `protocol_name` None is written as "" before v7."""
 
     error: ErrorCode
     member_id: str
@@ -41,7 +41,7 @@ class JoinResult:
 
 @dataclass(slots=True, kw_only=True)
 class SyncResult:
-    """Answer to SyncGroup: the member's own part of the plan."""
+    """Response to SyncGroup: the member's assignment."""
 
     error: ErrorCode
     protocol_type: str | None = None
@@ -51,14 +51,14 @@ class SyncResult:
 
 @dataclass(slots=True, kw_only=True)
 class HeartbeatResult:
-    """Answer to Heartbeat."""
+    """Response to Heartbeat."""
 
     error: ErrorCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftMember:
-    """One line of a LeaveGroup answer."""
+    """One member of a LeaveGroup response."""
 
     member_id: str
     instance_id: str | None
@@ -67,7 +67,7 @@ class LeftMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveResult:
-    """Answer to LeaveGroup; with a top-level error `members` is empty."""
+    """Response to LeaveGroup; with a top-level error `members` is empty."""
 
     error: ErrorCode
     members: tuple[LeftMember, ...] = ()
@@ -75,7 +75,7 @@ class LeaveResult:
 
 @dataclass(slots=True, kw_only=True)
 class CommitResult:
-    """Answer to OffsetCommit: one error code per partition, in the order of the command's offsets."""
+    """Response to OffsetCommit: one error code per partition, in the order of the command's offsets."""
 
     errors: tuple[ErrorCode, ...]
 
@@ -93,7 +93,7 @@ class FetchedOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchResult:
-    """Answer to OffsetFetch for one group."""
+    """Response to OffsetFetch for one group."""
 
     error: ErrorCode
     topics: tuple[tuple[str, Sequence[FetchedOffset]], ...] = ()
@@ -101,7 +101,7 @@ class OffsetFetchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetDeleteResult:
-    """Answer to OffsetDelete: a group error, or one error code per partition in the command's order."""
+    """Response to OffsetDelete: a group error, or one error code per partition in the command's order."""
 
     error: ErrorCode
     errors: tuple[ErrorCode, ...] = ()
@@ -121,7 +121,7 @@ class DescribedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeResult:
-    """Answer to DescribeGroups for one group."""
+    """Response to DescribeGroups for one group."""
 
     error: ErrorCode
     group_id: str
@@ -134,7 +134,7 @@ class DescribeResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedGroup:
-    """One line of ListGroups; `group_type` is `classic` or `consumer`."""
+    """One group of ListGroups; `group_type` is `classic` or `consumer`."""
 
     group_id: str
     protocol_type: str
@@ -144,7 +144,7 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListResult:
-    """Answer to ListGroups of one coordinator."""
+    """Response to ListGroups of one coordinator."""
 
     error: ErrorCode
     groups: Sequence[ListedGroup] = ()
@@ -152,7 +152,7 @@ class ListResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteResult:
-    """Answer to DeleteGroups for one group."""
+    """Response to DeleteGroups for one group."""
 
     error: ErrorCode
 
@@ -173,7 +173,7 @@ Result = (
 
 @dataclass(slots=True, kw_only=True)
 class Reply:
-    """The answer for whoever sent the command with this `reply_to`."""
+    """The response to the command whose `reply_to` is `to`."""
 
     to: int
     result: Result
@@ -181,14 +181,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimerSet:
-    """A timer armed in this step: what it is for, and when it is due."""
+    """A timer that a command armed: its purpose, and when it is due."""
 
     key: str
     at_ms: int
 
 
-class ArmedTimers(OnDemand[TimerSet]):
-    """Timers with the time that they were armed for; only traces and scenario files look."""
+class ArmedTimers(LazySequence[TimerSet]):
+    """Timers with the times that they were armed for; only traces and scenario files read them."""
 
     __slots__ = ("_armed",)
 
@@ -204,10 +204,10 @@ class ArmedTimers(OnDemand[TimerSet]):
 
 @dataclass(slots=True, kw_only=True)
 class Effects:
-    """Everything one step asks of the shell: append `records` in one batch, replay them, send `replies`, publish `events`.
+    """What the shell does for one command: append `records` in one batch, replay them, send `replies`, publish `events`.
 
-    `records` and `timers` may be made only when they are looked at (OnDemand): what a commit stores is `CommittedOffsets`.
-    `log_lines` are Kafka's own, so that people's greps work; the shell puts `Coordinator.log_prefix` before each.
+    `records` and `timers` may be LazySequences: the records of a commit are `CommittedOffsets`.
+    `log_lines` are Kafka's own, as people search for them; the shell puts `Coordinator.log_prefix` before each.
     """
 
     records: Sequence[GroupRecord] = ()

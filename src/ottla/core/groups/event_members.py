@@ -1,38 +1,38 @@
-"""The members that a group event tells of, made when somebody looks: a group of thousands forms generations without making them.
+"""The members that a group event lists, created on demand: a large group completes a rebalance without creating them.
 
-It holds what the members were when it was told, and reads a plan's bytes only as far as they can be read.
+They are the members at the time of the event. An assignment that cannot be decoded is shown as empty.
 """
 
 from collections.abc import Mapping, Sequence
 
 from ottla.core.errors import PeerError
-from ottla.core.groups.on_demand import OnDemand
-from ottla.core.groups.subscription import CONSUMER_PROTOCOL_TYPE, parse_assignment
+from ottla.core.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_assignment
+from ottla.core.groups.lazy_sequence import LazySequence
 from ottla.core.model import EventMember
 
-Row = tuple[str, str | None, str, str, int, int, bytes]
-"""Member id, instance id, client id and host, session and rebalance timeout in ms, the bytes of the assignment (none: no plan yet)."""
+MemberRow = tuple[str, str | None, str, str, int, int, bytes]
+"""Member id, instance id, client id and host, session and rebalance timeout in ms, assignment bytes (empty before SyncGroup)."""
 
 
-class EventMembers(OnDemand[EventMember]):
-    """Members as rows, each made once; assignments of another protocol than the consumers' show nothing."""
+class EventMembers(LazySequence[EventMember]):
+    """Members from rows, created at most once; assignments of other protocols than the consumer protocol are empty."""
 
-    __slots__ = ("_made", "protocol_type", "rows")
+    __slots__ = ("_items", "protocol_type", "rows")
 
-    def __init__(self, protocol_type: str | None, rows: Sequence[Row]) -> None:
+    def __init__(self, protocol_type: str | None, rows: Sequence[MemberRow]) -> None:
         self.protocol_type = protocol_type
         self.rows = rows
-        self._made: tuple[EventMember, ...] | None = None
+        self._items: tuple[EventMember, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def _make(self) -> tuple[EventMember, ...]:
-        if self._made is None:
-            self._made = self._all()
-        return self._made
+        if self._items is None:
+            self._items = self._create()
+        return self._items
 
-    def _all(self) -> tuple[EventMember, ...]:
+    def _create(self) -> tuple[EventMember, ...]:
         return tuple(
             EventMember(
                 member_id=member_id,
@@ -48,7 +48,7 @@ class EventMembers(OnDemand[EventMember]):
 
 
 def readable_assignment(protocol_type: str | None, assignment: bytes) -> Mapping[str, tuple[int, ...]]:
-    """Partitions by topic; empty where the bytes belong to another protocol or to none."""
+    """Partitions by topic; empty where the bytes are not a consumer's assignment."""
     if protocol_type != CONSUMER_PROTOCOL_TYPE:
         return {}
     try:

@@ -1,6 +1,6 @@
-"""Which coordinator serves a group: arithmetic on the group's name, and nothing else (S0.4, S2.6).
+"""Which partition of the offsets topic a group belongs to, from the hash of its id.
 
-It never knows how many partitions the offsets topic has: callers pass the topic's actual count (S2.2: no hard-coded 50).
+Callers pass the actual partition count of the offsets topic: `offsets.topic.num.partitions` may differ from it.
 """
 
 from functools import lru_cache
@@ -24,9 +24,9 @@ def java_order(text: str) -> bytes:
 
 @lru_cache(maxsize=16_384)
 def coordinator_partition(group_id: str, partitions: int) -> int:
-    """The partition of the offsets topic whose leader coordinates `group_id`; `partitions` is that topic's own count.
+    """The partition of the offsets topic whose leader coordinates `group_id`; `partitions` is that topic's partition count.
 
-    Kafka's `Utils.abs` turns the smallest integer into 0, so this is not the mask that producers use.
+    Kafka's `Utils.abs` maps the smallest integer to 0, so this is not the mask that producers use.
     """
     assert partitions > 0, "the offsets topic has at least one partition"
     value = java_hash(group_id)

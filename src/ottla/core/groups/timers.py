@@ -1,7 +1,7 @@
-"""Deadlines of a coordinator: when to wake up, and for what. It never acts, and never reads a clock.
+"""The timers of a coordinator. They run no code and read no clock: the coordinator asks which timer is due.
 
-Re-arming is the hot path (every heartbeat does it) and costs no heap work: a timer that moves later keeps its place in the heap and
-is put right when that place comes up (lazy deletion).
+Every heartbeat arms a timer again, without work on the heap: a timer that moves later keeps its place in the heap and is queued again when
+that place is reached (lazy deletion).
 """
 
 from heapq import heappop, heappush
@@ -9,9 +9,9 @@ from heapq import heappop, heappush
 JOIN = "join"
 """The join phase of a group ends."""
 SYNC = "sync"
-"""The members that have not sent SyncGroup are given up."""
+"""Members that have not sent SyncGroup are removed."""
 SESSION = "session"
-"""A member, or an id that was handed out and not used yet, is given up."""
+"""A member, or an id that was handed out and has not joined, is removed."""
 
 
 class Timer:
@@ -28,7 +28,7 @@ class Timer:
 
     @property
     def key(self) -> str:
-        """What it is for, in words."""
+        """The purpose, for traces and messages."""
         return f"{self.kind} {self.group_id} {self.member_id}".rstrip()
 
 
@@ -42,14 +42,14 @@ class Timers:
         self._sequence = 0
 
     def arm(self, timer: Timer, at_ms: int) -> None:
-        """Let `timer` fire at `at_ms`, in place of whatever it was armed for."""
+        """Make `timer` fire at `at_ms`, and no longer at the time it was armed for."""
         timer.at_ms = at_ms
         queued_at_ms = timer._queued_at_ms
         if queued_at_ms is None or queued_at_ms > at_ms:
             self._queue(timer, at_ms)
 
     def cancel(self, timer: Timer) -> None:
-        """Let `timer` not fire."""
+        """Disarm `timer`."""
         timer.at_ms = None
 
     def next_deadline_ms(self) -> int | None:

@@ -1,4 +1,4 @@
-"""The record batch, magic 2: header, checksum, and records <-> bytes. The plain reference codec of the house.
+"""The record batch, magic 2: header, checksum, and records <-> bytes. The reference codec.
 
 Every other reader and writer of batches is held equal to this one. It judges whether bytes can be a batch at all (PeerError if not);
 whether a client may append that batch is decided in storage. Source: KIP-98.
@@ -38,7 +38,7 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 
-# What one batch may inflate to: a hundred times the default largest batch, so no honest producer meets it.
+# What one batch may inflate to: a hundred times the default largest batch, so no honest producer reaches it.
 DECOMPRESSED_BYTES_MAX: Final = 128 * 1024 * 1024
 
 
@@ -117,7 +117,7 @@ def crc_is_valid(buffer: bytes | bytearray | memoryview, at: int, size: int) -> 
 
 
 def split_batches(buffer: bytes | bytearray | memoryview) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each whole batch, in order. A partial last batch is dropped, as fetch answers may end in one."""
+    """Position and header of each whole batch, in order. A partial last batch is dropped, as Fetch responses may end in one."""
     at = 0
     while len(buffer) - at >= HEADER_BYTES:
         header = read_header(buffer, at)
@@ -202,7 +202,7 @@ def join_batch(header: BatchHeader, section: bytes | bytearray) -> bytearray:
 
 
 def empty_batch(header: BatchHeader) -> bytearray:
-    """What a cleaning leaves of a batch whose header alone matters: its offsets, its producer and the largest timestamp that it had."""
+    """An empty batch, of which a cleaning keeps only the header: its offsets, its producer and its largest timestamp."""
     attributes = header.attributes & (LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT)
     return join_batch(header._replace(attributes=attributes, base_timestamp_ms=NO_TIMESTAMP, record_count=0), b"")
 
@@ -220,7 +220,7 @@ def decode_batch(
     verify_crc: bool = True,
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
 ) -> list[Record]:
-    """The records of the batch at `at`, control records too; PeerError on anything that is not a whole, sound batch."""
+    """The records of the batch at `at`, control records too; PeerError on anything that is not a complete, sound batch."""
     return list(iter_batch(buffer, at, verify_crc=verify_crc, decompressed_bytes_max=decompressed_bytes_max))
 
 
@@ -247,7 +247,7 @@ def iter_batch(
 
 
 def stored_section(buffer: bytes | bytearray | memoryview, at: int = 0, *, verify_crc: bool = True) -> tuple[BatchHeader, memoryview]:
-    """The header of the batch at `at`, and its records as they lie there, perhaps compressed; PeerError when it is not whole or sound."""
+    """The header and the records as stored, perhaps compressed, of the batch at `at`; PeerError unless it is complete and sound."""
     header = read_header(buffer, at)
     size = header.size_bytes
     if size > len(buffer) - at:

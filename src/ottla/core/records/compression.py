@@ -4,9 +4,10 @@ It decides nothing about batches. Snappy is read both raw and in Kafka's "xerial
 frames of independent blocks, because Kafka's Java reader refuses linked ones.
 """
 
+import mmap
 import struct
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import cramjam
 
@@ -17,14 +18,15 @@ _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _BLOCK_LENGTH: Final = struct.Struct(">i")
 
-# First guess of what a frame inflates to, and by how much the guess grows while it is too small.
+# First guess of a frame's inflated size.
 _GUESS_BYTES_MIN: Final = 64 * 1024
 _GUESS_RATIO: Final = 4
-_GUESS_GROWTH: Final = 2
+# More than this is inflated into a mapping.
+_HEAP_BYTES_MAX: Final = 2 * 1024 * 1024
 _TOO_SMALL: Final = "failed to write whole buffer"
 
 
-# What the frames of Kafka's own client and of librdkafka begin with: independent blocks of at most 64 kB, no other checksum than that of
+# The start of the frames of Kafka's own client and of librdkafka: independent blocks of at most 64 kB, no other checksum than that of
 # these bytes. Their blocks can be inflated one by one, in half the time that reading the frame takes.
 _LZ4_COMMON: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK_BYTES_MAX: Final = 64 * 1024
@@ -51,6 +53,27 @@ LZ4: Final = Codec.LZ4
 ZSTD: Final = Codec.ZSTD
 
 
+STREAMED: Final = (GZIP, LZ4, ZSTD)
+"""What can be inflated into a file; a block of snappy is inflated as a whole."""
+
+Inflated = bytearray | memoryview
+"""Bytes that were decompressed: a few in a bytearray, many in a mapping of their own."""
+
+
+class Compressed(NamedTuple):
+    """The records of a batch as they are stored: bytes of a codec, which may be none."""
+
+    codec: Codec
+    data: memoryview
+
+    def inflate(self, output_bytes_max: int) -> Inflated:
+        """All of them; PeerError when they are damaged or inflate to more than `output_bytes_max` bytes."""
+        output = inflate(self.codec, self.data, output_bytes_max=output_bytes_max)
+        if output is None:
+            raise too_much(self.codec, output_bytes_max)
+        return output
+
+
 def compress(codec: Codec, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
     """`data` compressed as Kafka's own clients write and read it.
 
@@ -66,38 +89,54 @@ def compress(codec: Codec, data: bytes | bytearray | memoryview, level: int | No
         case Codec.LZ4:
             frame = cramjam.lz4.Compressor(level=level, block_linked=False, content_checksum=False)
             for start in range(0, len(data), _LZ4_PIECE_BYTES):
-                frame.compress(bytes(data[start : start + _LZ4_PIECE_BYTES]))  # it takes nothing else
+                frame.compress(bytes(data[start : start + _LZ4_PIECE_BYTES]))  # it accepts no other type
             return bytes(frame.finish())
         case Codec.ZSTD:
             return bytes(cramjam.zstd.compress(data, level))
 
 
 def decompress(codec: Codec, data: bytes | bytearray | memoryview, *, output_bytes_max: int) -> bytes:
-    """`data` inflated; PeerError when it is no such frame or would give more than `output_bytes_max` bytes."""
+    """`data` inflated; PeerError when it is no such frame or would inflate to more than `output_bytes_max` bytes."""
     output = inflate(codec, data, output_bytes_max=output_bytes_max)
     if output is None:
         raise too_much(codec, output_bytes_max)
     return bytes(output)
 
 
-def inflate(codec: Codec, data: bytes | bytearray | memoryview, *, output_bytes_max: int) -> bytearray | None:
-    """As `decompress`, in memory that is taken once; None when it would give more than `output_bytes_max` bytes."""
-    size = min(output_bytes_max, max(_GUESS_BYTES_MIN, _GUESS_RATIO * len(data)))
-    while True:
-        output = bytearray(size)
-        with memoryview(output) as view:
-            written = decompress_into(codec, data, view)
-        if written is not None:
-            del output[written:]
-            return output
-        if size >= output_bytes_max:
-            return None
-        size = min(output_bytes_max, size * _GUESS_GROWTH)
-        del output  # before the next one is taken: both together would be nearly twice the largest
+def inflate(codec: Codec, data: bytes | bytearray | memoryview, *, output_bytes_max: int) -> Inflated | None:
+    """As `decompress`, in memory that is allocated once; None when it would inflate to more than `output_bytes_max` bytes."""
+    guess = max(_GUESS_BYTES_MIN, _GUESS_RATIO * len(data))
+    if guess <= _HEAP_BYTES_MAX and guess < output_bytes_max and (output := _inflate_on_heap(codec, data, guess)) is not None:
+        return output
+    if output_bytes_max <= _HEAP_BYTES_MAX:
+        return _inflate_on_heap(codec, data, output_bytes_max)
+    # Pages of a mapping that are not written take no memory, and all of them are freed at once; a buffer that grows leaves the smaller
+    # ones in the C library's heap.
+    view = memoryview(mmap.mmap(-1, output_bytes_max))
+    written = decompress_into(codec, data, view)
+    return None if written is None else view[:written]
+
+
+def _inflate_on_heap(codec: Codec, data: bytes | bytearray | memoryview, size: int) -> bytearray | None:
+    output = bytearray(size)
+    with memoryview(output) as view:
+        written = decompress_into(codec, data, view)
+    if written is None:
+        return None
+    del output[written:]
+    return output
+
+
+def inflate_to(codec: Codec, data: bytes | bytearray | memoryview, file: Any) -> None:
+    """`data` of one of the STREAMED codecs inflated into a `cramjam.File`; PeerError when it is no such frame or the file takes no more."""
+    try:
+        _INTO[codec](data, file)
+    except cramjam.DecompressionError as error:
+        raise _undecodable(codec, error) from error
 
 
 def decompress_into(codec: Codec, data: bytes | bytearray | memoryview, output: memoryview) -> int | None:
-    """`data` inflated into `output`: how many bytes it gives, None when there is no room for them. PeerError when it is no such frame."""
+    """`data` inflated into `output`: the number of bytes, None when there is no space for them. PeerError when it is no such frame."""
     if codec is Codec.NONE:
         if len(data) > len(output):
             return None
@@ -112,7 +151,11 @@ def decompress_into(codec: Codec, data: bytes | bytearray | memoryview, output: 
     except cramjam.DecompressionError as error:
         if _TOO_SMALL in str(error):
             return None
-        raise PeerError(f"the batch's {codec.name.lower()} data cannot be decompressed: {error}") from error
+        raise _undecodable(codec, error) from error
+
+
+def _undecodable(codec: Codec, error: Exception) -> PeerError:
+    return PeerError(f"the batch's {codec.name.lower()} data cannot be decompressed: {error}")
 
 
 def _decompress_common_lz4(data: memoryview, output: memoryview) -> int | None:
@@ -125,24 +168,24 @@ def _decompress_common_lz4(data: memoryview, output: memoryview) -> int | None:
         at += _LZ4_BLOCK_SIZE.size
         if size == 0:
             return written if at == end else None
-        room = output[written : written + _LZ4_BLOCK_BYTES_MAX]
+        space = output[written : written + _LZ4_BLOCK_BYTES_MAX]
         block = data[at : at + (size & ~_LZ4_STORED)]
         at += len(block)
         if size & _LZ4_STORED:
-            if len(block) > len(room):
+            if len(block) > len(space):
                 return None
-            room[: len(block)] = block
+            space[: len(block)] = block
             written += len(block)
             continue
         try:
-            written += int(cramjam.lz4.decompress_block_into(block, room, output_len=len(room)))
+            written += int(cramjam.lz4.decompress_block_into(block, space, output_len=len(space)))
         except cramjam.DecompressionError:
             return None
     return None
 
 
 def too_much(codec: Codec, output_bytes_max: int) -> PeerError:
-    """What is wrong with data that gives more than the caller allows."""
+    """The error for data that inflates to more than the caller allows."""
     return PeerError(f"the batch's {codec.name.lower()} data holds more than {output_bytes_max} bytes")
 
 
@@ -171,7 +214,7 @@ def _decompress_snappy(data: memoryview, output: memoryview) -> int | None:
 
 
 def _decompress_snappy_blocks(blocks: list[memoryview], output: memoryview) -> int | None:
-    # Each block says what it inflates to, so the sum is known before anything is written.
+    # Each block has its inflated size, so the sum is known before a byte is written.
     sizes = [int(cramjam.snappy.decompress_raw_len(block)) for block in blocks]
     if sum(sizes) > len(output):
         return None

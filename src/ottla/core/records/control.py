@@ -1,6 +1,6 @@
-"""Control records: of which type the one record of a control batch is, and all that it says, for dumps (KIP-98, KIP-595, KIP-630, KIP-853).
+"""Control records: the type and all fields of the one record of a control batch, for dumps (KIP-98, KIP-595, KIP-630, KIP-853).
 
-Nothing acts on it here. A type that is not known is named by its number; damaged bytes are a PeerError.
+They are only decoded here. An unknown type is named by its number; damaged bytes raise PeerError.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import Final
 
 from ottla.core.errors import PeerError
 from ottla.core.records.schema import Field, JsonValue, Kind, Schema, array
-from ottla.core.wire import Reader
+from ottla.core.wire.reader import Reader
 
 # The key: its own version, then the type.
 CONTROL_KEY: Final = Struct(">hh")

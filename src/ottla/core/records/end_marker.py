@@ -15,7 +15,7 @@ _VERSION: Final = 0
 
 
 class EndMarker(NamedTuple):
-    """How a producer's transaction ended, and the epoch of the coordinator that said so."""
+    """How a producer's transaction ended, and the epoch of the coordinator that ended it."""
 
     type: ControlType
     coordinator_epoch: int

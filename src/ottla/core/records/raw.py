@@ -1,7 +1,7 @@
-"""Records as spans of bytes: what must be known to keep or drop one, and the rest untouched.
+"""Records as spans of bytes: the fields that decide whether one is kept, and the rest untouched.
 
-For work on records that must not change them, such as cleaning: key, value and headers go from batch to batch as they are, well-formed or
-not. What people and clients see of a record is `record.py`. Any bytes give records or PeerError. Source: KIP-98.
+For work on records that must not change them, such as cleaning: key, value and headers are copied from batch to batch as they are, sound
+or not. `record.py` decodes a record for clients and people. Any bytes give records or PeerError. Source: KIP-98.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """One record inside a batch (magic 2): Record <-> bytes, with zig-zag varints.
 
-It knows nothing of batches but the base offset and timestamp that a record's deltas count from. Any bytes give records or PeerError: every
+Of its batch it needs only the base offset and timestamp that a record's deltas count from. Any bytes give records or PeerError: every
 length is compared with the bytes that are left before it is believed. Source: KIP-98 and KIP-82 (headers).
 """
 
@@ -49,7 +49,12 @@ def iter_records(
         record, at = read_record(section, at, base_offset, last_offset_delta, base_timestamp_ms, with_headers)
         yield record
     if at != len(section):
-        raise PeerError(f"{len(section) - at} bytes follow the last record of a batch")
+        raise bytes_left(len(section) - at)
+
+
+def bytes_left(count: int) -> PeerError:
+    """The error for a section with so many bytes left when all records were read."""
+    return PeerError(f"{count} bytes follow the last record of a batch")
 
 
 def check_count(count: int, section_bytes: int) -> None:
@@ -96,7 +101,7 @@ def _headers(section: bytes, at: int, end: int, count: int) -> tuple[tuple[Heade
         if key is None:
             raise PeerError("a record header has no key")
         value, at = _bytes(section, at, end)
-        # Clients may put any bytes into a header key; like Kafka's own reader we replace what is not UTF-8.
+        # Clients may write any bytes into a header key; like Kafka's own reader we replace what is not UTF-8.
         headers.append(Header(key.decode(errors="replace"), value))
     return tuple(headers), at
 

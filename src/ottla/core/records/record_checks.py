@@ -1,7 +1,7 @@
-"""What is checked in each record of a batch that a client sends, where the batch's header does not show it: keys, timestamps, offsets.
+"""Checks of each record of a batch that a client sends, which the batch's header cannot show: keys, timestamps, offsets.
 
-This is the reference implementation; columnar/record_checks.py is held equal to it. It decides nothing: which findings refuse a batch, and
-with which error, is decided in storage/validation.py.
+This is the reference implementation; columnar/record_checks/checks.py is held equal to it. It decides nothing: which findings refuse a
+batch, and with which error, is decided in storage/log/validation.py.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,7 +10,8 @@ from typing import Final, NamedTuple, cast
 
 from ottla.core.errors import PeerError
 from ottla.core.model import Record
-from ottla.core.records.batch import NO_TIMESTAMP, BatchHeader
+from ottla.core.records.batch import DECOMPRESSED_BYTES_MAX, NO_TIMESTAMP, BatchHeader
+from ottla.core.records.compression import Compressed, Inflated
 from ottla.core.records.record import iter_records
 
 FAULTS_MAX: Final = 10_000
@@ -20,7 +21,7 @@ OFFSET_DELTA_MAX: Final = (1 << 31) - 1
 
 
 class Fault(IntEnum):
-    """What is wrong with a single record."""
+    """The error of a single record."""
 
     NO_KEY = 1
     TIMESTAMP_OUT_OF_RANGE = 2
@@ -37,7 +38,7 @@ class Checks(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What was found before the first record that is damaged or out of order, or in all records.
+    """The findings before the first record that is damaged or out of order, or in all records.
 
     damage: why the section does not hold these records. out_of_order: (number, offset delta) of a record whose delta is not its number.
     faults: (number, fault, timestamp) of single records, at most FAULTS_MAX; `has_bad_timestamp` counts those beyond them, too.
@@ -49,18 +50,22 @@ class Findings(NamedTuple):
     has_bad_timestamp: bool = False
 
 
-CheckRecords = Callable[[bytearray, BatchHeader, Checks], Findings]
-"""From a decompressed section, its batch's header and the checks to the findings."""
+Section = Inflated | Compressed
+"""The records of a batch, decompressed or not."""
 
-FindTimestamp = Callable[[bytearray, BatchHeader, int, int], tuple[int, int] | None]
-"""From a decompressed section, its batch's header, a timestamp and an offset to (timestamp, offset) of the first record at or after both.
+CheckRecords = Callable[[Section, BatchHeader, Checks], Findings]
+"""From a section, its batch's header and the checks to the findings. PeerError when the section cannot be decompressed."""
 
-None when there is none. PeerError when the section is damaged before that record.
+FindTimestamp = Callable[[Section, BatchHeader, int, int], tuple[int, int] | None]
+"""From a section, its batch's header, a timestamp and an offset to (timestamp, offset) of the first record at or after both.
+
+None when there is none. PeerError when the section cannot be decompressed or is damaged before that record.
 """
 
 
-def check_records(section: bytearray, header: BatchHeader, checks: Checks) -> Findings:
+def check_records(section: Section, header: BatchHeader, checks: Checks) -> Findings:
     """The reference implementation of CheckRecords."""
+    section = _whole(section)
     faults: list[tuple[int, Fault, int]] = []
     has_bad_timestamp = False
     is_header_time = header.is_log_append_time
@@ -79,7 +84,11 @@ def check_records(section: bytearray, header: BatchHeader, checks: Checks) -> Fi
     return Findings(faults=tuple(faults), has_bad_timestamp=has_bad_timestamp)
 
 
-def _records(section: bytearray, header: BatchHeader, *, base_offset: int, last_offset_delta: int) -> Iterator[Record]:
+def _whole(section: Section) -> Inflated:
+    return section.inflate(DECOMPRESSED_BYTES_MAX) if isinstance(section, Compressed) else section
+
+
+def _records(section: Inflated, header: BatchHeader, *, base_offset: int, last_offset_delta: int) -> Iterator[Record]:
     return iter_records(
         cast(bytes, section),  # it reads as bytes do, and no record is kept
         count=header.record_count,
@@ -98,8 +107,9 @@ def _fault(checks: Checks, has_key: bool, timestamp_ms: int, is_header_time: boo
     return Fault.LOG_APPEND_TIME if is_header_time else None
 
 
-def find_timestamp(section: bytearray, header: BatchHeader, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
+def find_timestamp(section: Section, header: BatchHeader, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
     """The reference implementation of FindTimestamp."""
+    section = _whole(section)
     for record in _records(section, header, base_offset=header.base_offset, last_offset_delta=header.last_offset_delta):
         found_ms = header.max_timestamp_ms if header.is_log_append_time else record.timestamp_ms
         if found_ms >= timestamp_ms and record.offset >= from_offset:

@@ -1,7 +1,7 @@
 """Kafka's versioned records as tables of fields, and their bytes as values that JSON can hold: what a dump shows of a record.
 
-It knows the encodings (KIP-482's compact and tagged fields too) and no record: the tables are data of others. Names and shapes of what
-comes out are those of Kafka's own JSON: ids and bytes are base64, a tagged field is left out while it has its default, a field that the
+It knows the encodings (KIP-482's compact and tagged fields too) and no record: the tables are its callers'. Names and shapes of the
+values are those of Kafka's own JSON: ids and bytes are base64, a tagged field is left out while it has its default, a field that the
 version does not have is left out. Any bytes give values or PeerError.
 """
 
@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from ottla.core.errors import PeerError
-from ottla.core.wire import Reader
+from ottla.core.wire.reader import Reader
 
 JsonValue: TypeAlias = "str | int | bool | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 VERSION_MAX: Final = (1 << 15) - 1
@@ -37,8 +37,8 @@ _FIXED_BYTES: Final = {Kind.INT8: 1, Kind.INT16: 2, Kind.UINT16: 2, Kind.INT32: 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: `kind` is a primitive, or the fields of a struct. It is there from version `since` to `until`; a `tag` says that it
-    lies among the tagged fields, where it is missing while it has its `default`."""
+    """One field: `kind` is a primitive, or the fields of a struct. It is there from version `since` to `until`; with a `tag` it is
+    among the tagged fields, where it is missing while it has its `default`."""
 
     name: str
     kind: "Kind | tuple[Field, ...]"
@@ -68,8 +68,9 @@ class Schema:
     flexible_since: int = VERSION_MAX
 
     def decode(self, reader: Reader, version: int) -> dict[str, JsonValue]:
-        """The values of a record, without looking at what follows it; PeerError when the bytes are no such record."""
-        return _struct(reader, self.fields, version, version >= self.flexible_since)
+        """The values of a record, without reading what follows it; PeerError when the bytes are no such record."""
+        reader.flexible = version >= self.flexible_since
+        return _struct(reader, self.fields, version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,52 +122,48 @@ def decode_record(types: Mapping[int, RecordType], key: bytes | None, value: byt
     return DecodedRecord(number, fields, version, record_type.value.decode(reader, version))
 
 
-def _struct(reader: Reader, fields: tuple[Field, ...], version: int, is_flexible: bool) -> dict[str, JsonValue]:
-    tagged: dict[int, Reader] = {}
+def _struct(reader: Reader, fields: tuple[Field, ...], version: int) -> dict[str, JsonValue]:
     values: dict[str, JsonValue] = {}
     for field in fields:
         if field.tag is None and field.is_in(version):
-            values[field.name] = _value(reader, field, version, is_flexible)
-    if is_flexible:
-        for _ in range(reader.uvarint()):
-            tag = reader.uvarint()
-            tagged[tag] = Reader(reader.raw(reader.uvarint()))
+            values[field.name] = _value(reader, field, version)
+    tagged = dict(reader.tagged_fields())
     if not tagged:
         return values
     return _with_tagged(values, tagged, fields, version)
 
 
 def _with_tagged(values: dict[str, JsonValue], tagged: dict[int, Reader], fields: tuple[Field, ...], version: int) -> dict[str, JsonValue]:
-    """The same values with the tagged fields at their places in the table; tags that it does not know are passed over."""
+    """The same values with the tagged fields at their places in the table; tags that it does not know are skipped."""
     merged: dict[str, JsonValue] = {}
     for field in fields:
         if field.name in values:
             merged[field.name] = values[field.name]
         elif field.tag in tagged and field.is_in(version):
-            value = _value(tagged[field.tag], field, version, True)
+            value = _value(tagged[field.tag], field, version)
             if value != field.default:
                 merged[field.name] = value
     return merged
 
 
-def _value(reader: Reader, field: Field, version: int, is_flexible: bool) -> JsonValue:
+def _value(reader: Reader, field: Field, version: int) -> JsonValue:
     if field.is_array:
-        count = _length(reader, field, reader.uvarint() - 1 if is_flexible else reader.int32())
+        count = _length(reader, field)
         if count is None:
             return None
-        if count * _bytes_min(field.kind, version, is_flexible) > reader.end - reader.at:
+        if count * _bytes_min(field.kind, version, reader.flexible) > reader.end - reader.at:
             raise PeerError(f"{field.name}: an array of {count} items in {reader.end - reader.at} bytes")
-        return [_item(reader, field, version, is_flexible) for _ in range(count)]
-    return _item(reader, field, version, is_flexible, is_nullable=field.is_nullable)
+        return [_item(reader, field, version) for _ in range(count)]
+    return _item(reader, field, version, is_nullable=field.is_nullable)
 
 
-def _item(reader: Reader, field: Field, version: int, is_flexible: bool, is_nullable: bool = False) -> JsonValue:
+def _item(reader: Reader, field: Field, version: int, is_nullable: bool = False) -> JsonValue:
     kind = field.kind
     if isinstance(kind, tuple):
-        # A struct that may be null says first whether it is there: among the tagged fields by a varint, elsewhere by a byte.
+        # A struct that may be null begins with whether it is there: among the tagged fields by a varint, elsewhere by a byte.
         if is_nullable and (reader.uvarint() == 0 if field.tag is not None else reader.int8() < 0):
             return None
-        return _struct(reader, kind, version, is_flexible)
+        return _struct(reader, kind, version)
     match kind:
         case Kind.INT8:
             return reader.int8()
@@ -181,18 +178,17 @@ def _item(reader: Reader, field: Field, version: int, is_flexible: bool, is_null
         case Kind.UUID:
             return urlsafe_b64encode(reader.raw(_UUID_BYTES)).decode().rstrip("=")
         case Kind.STRING:
-            if is_flexible:
-                return reader.compact_nullable_string() if is_nullable else reader.compact_string()
             return reader.nullable_string() if is_nullable else reader.string()
         case Kind.BYTES:
-            length = reader.uvarint() - 1 if is_flexible else reader.int32()
+            length = reader.length()
             if length == -1 and is_nullable:
                 return None
             return b64encode(reader.raw(length)).decode()
 
 
-def _length(reader: Reader, field: Field, length: int) -> int | None:
+def _length(reader: Reader, field: Field) -> int | None:
     """The number of items; None for a null array."""
+    length = reader.length()
     if length >= 0:
         return length
     if length == -1 and field.is_nullable:
@@ -201,7 +197,7 @@ def _length(reader: Reader, field: Field, length: int) -> int | None:
 
 
 def _bytes_min(kind: Kind | tuple[Field, ...], version: int, is_flexible: bool) -> int:
-    """The fewest bytes that one value can take: what a hostile count is measured by."""
+    """The fewest bytes that one value can take, to bound a hostile count."""
     if isinstance(kind, tuple):
         present = [field for field in kind if field.tag is None and field.is_in(version)]
         # An array takes a byte at least, for its length.

@@ -1,6 +1,6 @@
 """The record of the transaction coordinator's topic (`__transaction_state`) as a table of fields, for dumps (KIP-98, KIP-890, KIP-939).
 
-What such a record means is not decided here.
+It does not interpret the records.
 """
 
 from typing import Final

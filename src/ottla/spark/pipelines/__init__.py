@@ -1,22 +1,26 @@
 """Pipelines: each file here holds PIPELINE, pure steps from DataFrame to DataFrame.
 
-Where tables come from and go to is the runner's business.
+`ottla.spark.runner` reads the inputs and stores the outputs.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from ottla.core.discovery import drop_ins
 
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One function: it takes the tables named `inputs`, in this order, and makes the table `output`."""
+class PipelineStep:
+    """One function from the tables named `inputs`, in this order, to the table `output`."""
 
     function: Callable[..., DataFrame]
     inputs: tuple[str, ...]
@@ -28,15 +32,19 @@ class Pipeline:
     """Steps in their order. `inputs` and `outputs` name tables and their schemas; `overview` makes a few text columns of the first output,
     for people.
 
-    `appended` are the tables that follow from any part of the input alone, so that a stream only adds to them; every other output is
-    made anew from all that they hold.
+    `appended` are the tables that can be computed from each part of the input separately, so that a stream only appends to them; every
+    other output is derived from all their rows. `configure` makes the pipeline with other settings, by their names; it raises ValueError
+    with a sentence. `in_arrow` does the work of all steps on the batches of a task, and yields rows with the name of their table: the
+    workers that read may then write the tables themselves. Only for pipelines whose tables are all appended, without rows of other tasks.
     """
 
     inputs: Mapping[str, StructType]
     outputs: Mapping[str, StructType]
     appended: Mapping[str, StructType]
-    steps: tuple[Step, ...]
+    steps: tuple[PipelineStep, ...]
     overview: Callable[[DataFrame], DataFrame]
+    in_arrow: "Callable[[Iterable[RecordBatch]], Iterator[tuple[str, RecordBatch]]] | None" = None
+    configure: Callable[[Mapping[str, str]], "Pipeline"] | None = None
 
 
 @cache

@@ -1,8 +1,8 @@
-"""Group records to one row a generation of a classic group, with what changed against the record before; and to the epochs of newer groups.
+"""Group records to one row per generation of a classic group, with the changes since the record before, and to epochs of newer groups.
 
-The offsets topic has a record for every generation that synced, for a group that became empty, for a static member that was replaced, and
-none for what set a rebalance off: so there are facts here and no causes (the pipeline `rebalances` has those, from events that only our
-broker publishes). It never opens a source.
+The offsets topic has a record for every generation that synced, for a group that became empty, and for a static member that was replaced,
+but none for the trigger of a rebalance. So this pipeline has no causes; `rebalances` has them, from events that only Ottla's broker
+publishes. It never opens a source.
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ottla.spark.group_records import GROUP_METADATA_TYPE, columns
-from ottla.spark.pipelines import Pipeline, Step
+from ottla.spark.pipelines import Pipeline, PipelineStep
 from ottla.spark.schemas import GROUP_EPOCHS, GROUP_GENERATIONS
 
 _RECORD: Final = (
@@ -57,8 +57,8 @@ def group_epochs(group_records: DataFrame) -> DataFrame:
     )
 
 
-def compare_plans(metadata: DataFrame) -> DataFrame:
-    """For each record with members: partitions in its plan, those whose last known owner was another, those that no plan had before."""
+def compare_assignments(metadata: DataFrame) -> DataFrame:
+    """For each record with members: assigned partitions, those whose last known owner was another, those never assigned before."""
     owned = metadata.select(*_GROUP, "offset", F.explode(_owned()).alias("now")).select(*_GROUP, "offset", "now.*")
     before = Window.partitionBy("source", "group", "topic", "partition").orderBy("offset")
     compared = owned.toDF("source", "group", "offset", "topic", "partition", "owner").withColumn("before", F.lag("owner").over(before))
@@ -73,20 +73,20 @@ def compare_plans(metadata: DataFrame) -> DataFrame:
     )
 
 
-def group_generations(metadata: DataFrame, plans: DataFrame) -> DataFrame:
+def group_generations(metadata: DataFrame, changes: DataFrame) -> DataFrame:
     """Each record beside the one before it, as the table `group_generations`."""
     in_order = Window.partitionBy(*_GROUP).orderBy("offset")
     earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
     state = F.struct("is_tombstone", "generation", "protocol", _names().alias("names"), _replaceable(), _subscriptions())
-    compared = metadata.join(plans, [*_GROUP, "offset"], "left").select(
+    compared = metadata.join(changes, [*_GROUP, "offset"], "left").select(
         "*",
         _names().alias("names"),
         _replaceable(),
         _subscriptions(),
         F.lag(state).over(in_order).alias("last"),
-        F.coalesce(F.max("assigned").over(earlier) > 0, F.lit(False)).alias("had_plan"),
+        F.coalesce(F.max("assigned").over(earlier) > 0, F.lit(False)).alias("had_assignment"),
     )
-    # A group that was deleted begins anew.
+    # A deleted group starts from the beginning.
     compared = compared.withColumn("last", F.when(~F.col("last.is_tombstone"), F.col("last")))
     joined, left = F.array_except("names", "last.names"), F.array_except("last.names", "names")
     replaced = F.array_except("instances", "last.instances")
@@ -124,7 +124,7 @@ def _changes() -> Column:
         REPLACED: F.size("replaced") > 0,
         PROTOCOL: F.col("protocol") != F.col("last.protocol"),
         SUBSCRIPTION: F.size(F.array_except(stayed, "last.subscriptions")) > 0,
-        GROWN: F.col("had_plan") & (F.col("new") > 0),
+        GROWN: F.col("had_assignment") & (F.col("new") > 0),
         MOVED: F.col("moved") > 0,
     }
     codes = F.array_compact(F.array(*(F.when(is_so, F.lit(code)) for code, is_so in found.items())))
@@ -137,7 +137,7 @@ def _changes() -> Column:
 
 
 def _name(member: Column) -> Column:
-    """What a member is known by across generations: its instance id if it is static."""
+    """A member's identity across generations: its instance id if it is static."""
     return F.coalesce(member["group_instance_id"], member["member_id"])
 
 
@@ -159,7 +159,7 @@ def _subscriptions() -> Column:
 
 
 def _owned() -> Column:
-    """Every partition of a record's plan with its owner."""
+    """Every partition of a record's assignment with its owner."""
 
     def of_topic(member: Column, entry: Column) -> Column:
         return F.transform(
@@ -199,10 +199,10 @@ PIPELINE = Pipeline(
     outputs={"group_generations": GROUP_GENERATIONS, "group_epochs": GROUP_EPOCHS},
     appended={"group_metadata": GROUP_METADATA, "group_epochs": GROUP_EPOCHS},
     steps=(
-        Step(group_metadata, ("group_records",), "group_metadata"),
-        Step(group_epochs, ("group_records",), "group_epochs"),
-        Step(compare_plans, ("group_metadata",), "plans"),
-        Step(group_generations, ("group_metadata", "plans"), "group_generations"),
+        PipelineStep(group_metadata, ("group_records",), "group_metadata"),
+        PipelineStep(group_epochs, ("group_records",), "group_epochs"),
+        PipelineStep(compare_assignments, ("group_metadata",), "assignment_changes"),
+        PipelineStep(group_generations, ("group_metadata", "assignment_changes"), "group_generations"),
     ),
     overview=overview,
 )

@@ -1,6 +1,6 @@
 """The batches and records of a log file, found by walking from header to header, damaged or not.
 
-The lengths lead: a batch that does not match its checksum, or whose records cannot be read, is told and passed over; only where no length
+The lengths lead: a batch that does not match its checksum, or whose records cannot be read, is reported and skipped; only where no length
 can be believed does the walk end. Batches of the old formats (0 and 1) are listed, their records are not read.
 """
 
@@ -37,7 +37,7 @@ _OLD_CRC_FROM: Final = 16
 
 
 class Start(NamedTuple):
-    """What every format says first; the format's `magic` decides about the rest."""
+    """The first fields of every format; the format's `magic` decides about the rest."""
 
     offset: int
     length: int
@@ -49,7 +49,7 @@ class Start(NamedTuple):
 
 
 def read_start(window: Window, position: int) -> Start | None:
-    """The first fields of the batch at `position`; None when no whole batch can lie there."""
+    """The first fields of the batch at `position`; None when no whole batch can be there."""
     data = window.read(position, _START.size)
     if len(data) < _START.size:
         return None
@@ -58,7 +58,7 @@ def read_start(window: Window, position: int) -> Start | None:
 
 
 class Ends(NamedTuple):
-    """What indexes say of a batch: its last offset, its largest timestamp and where the next one begins."""
+    """The values of a batch that indexes have: its last offset, its largest timestamp and the position of the next one."""
 
     last_offset: int
     max_timestamp_ms: int

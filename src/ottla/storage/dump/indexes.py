@@ -1,4 +1,4 @@
-"""The entries of a segment's two indexes, and whether the log says what they say.
+"""The entries of a segment's two indexes, and whether the log agrees with them.
 
 An entry of the offset index must point to the batch that ends with its offset, one of the time index name the last offset and the largest
 timestamp of a batch. Kafka keeps the index of a segment that is written to at full size: zeros behind the last entry are no entries.
@@ -12,7 +12,7 @@ from typing import Final
 from ottla.storage.dump.batches import Ends, read_ends
 from ottla.storage.dump.items import DumpOptions, Entry, FindingItem, Item, Note
 from ottla.storage.dump.window import WINDOW_BYTES, Window
-from ottla.storage.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
+from ottla.storage.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 
 _OFFSET_ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
@@ -99,7 +99,7 @@ def _time_faults(found: Ends | None, timestamp_ms: int, offset: int, shown: str)
 
 
 class _Walk:
-    """Goes forward through a log, from batch to batch, for offsets that rise."""
+    """Reads a log forwards, from batch to batch, for rising offsets."""
 
     def __init__(self, log: Window) -> None:
         self._log = log
@@ -127,7 +127,7 @@ def _entries(window: Window, entry: Struct) -> Iterator[tuple[int, int]]:
 
 
 def _end(window: Window, entry: Struct, entries: int, is_sound: bool, shown: str, options: DumpOptions) -> Iterator[Item]:
-    """What is left to say behind the last entry."""
+    """The findings after the last entry."""
     at = entries * entry.size
     heading = f"Index {shown} is corrupt"
     if any(_has_bytes(window, position) for position in range(at, window.size - window.size % entry.size, WINDOW_BYTES)):

@@ -1,4 +1,4 @@
-"""The lines of a dump as values: what was found in a file, one after another. How they are printed is the command's."""
+"""The lines of a dump as values: what was found in a file, one after another. The command prints them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class FindingItem:
-    """Something that is odd about a file. `heading` is a line to be printed once before all findings that share it; what `is_fault`
-    says that the file is damaged."""
+    """Something that is wrong with a file. `heading` is a line to be printed once before all findings that share it;
+    `is_fault`: the file is damaged."""
 
     heading: str
     text: str
@@ -52,7 +52,7 @@ class OldBatchItem:
 
 @dataclass(frozen=True, slots=True)
 class RecordItem:
-    """A record of the batch with `header`; `control` is what it says if the batch is a control batch."""
+    """A record of the batch with `header`; `control` has its values if the batch is a control batch."""
 
     header: BatchHeader
     record: Record

@@ -1,7 +1,7 @@
 """Which file is what, by its name, and the lines that a dump has about it.
 
-Names are Kafka's, also those of files that are being made, swapped in or deleted. Whatever a file holds, its dump ends by itself: damage
-is a `FindingItem`, and so is what the system refuses.
+Names are Kafka's, also those of files that are being made, swapped in or deleted. A dump of any file ends by itself: damage is a
+`FindingItem`, and so is an error of the operating system.
 """
 
 from collections.abc import Iterator
@@ -23,10 +23,8 @@ from ottla.storage.dump.indexes import dump_offset_index, dump_time_index
 from ottla.storage.dump.items import DumpOptions, FindingItem, Item, Note
 from ottla.storage.dump.tables import dump_leader_epochs, dump_offsets, dump_producer_snapshot, dump_properties, dump_transaction_index
 from ottla.storage.dump.window import Window
-from ottla.storage.producer_state import SNAPSHOT_SUFFIX
-from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from ottla.storage.segment_facts import Readable
-from ottla.storage.transaction_index import TRANSACTION_INDEX_SUFFIX
+from ottla.storage.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
+from ottla.storage.log.segment_facts import Readable
 
 _BOOTSTRAP: Final = "bootstrap.checkpoint"
 
@@ -65,7 +63,7 @@ _STATES: Final = ("", ".cleaned", ".swap", ".deleted")
 
 
 def kind_of(name: str) -> FileKind | None:
-    """What a file of this name is; None when it is none of ours."""
+    """The kind of a file of this name; None when it is not a file of Kafka's."""
     if name in _NAMES:
         return _NAMES[name]
     plain = _split_state(name)[0]
@@ -93,7 +91,7 @@ def files_in(names: list[str]) -> list[str]:
 
 
 def dump_file(files: Readable, path: str, shown: str, options: DumpOptions) -> Iterator[Item]:
-    """All that is to be said about the file at `path`, which people call `shown`."""
+    """The items about the file at `path`, which is printed as `shown`."""
     name = path.rpartition("/")[2]
     kind = kind_of(name)
     if kind is None:
@@ -130,7 +128,7 @@ def _dump(kind: FileKind, files: Readable, path: str, shown: str, options: DumpO
 
 
 def _title(kind: FileKind, path: str) -> Iterator[Item]:
-    """What a log's name says of it."""
+    """The fields in a log's name."""
     name = path.rpartition("/")[2]
     stem = name.partition(".")[0]
     if kind is FileKind.LOG:
@@ -149,7 +147,7 @@ def _dump_index(kind: FileKind, files: Readable, window: Window, shown: str, opt
     if base_offset is None:
         yield FindingItem(f"{shown} has no offset in its name", "  its entries count from the offset in the name: 0 is taken")
         base_offset = 0
-    # The log after its index: what an index of a running broker says is in the log by then.
+    # The log after its index: what an index of a running broker refers to is in the log by then.
     log_name = name.partition(".")[0] + LOG_SUFFIX + _split_state(name)[1]
     log = None
     if files.exists(directory + slash + log_name):

@@ -1,6 +1,6 @@
 """The small files beside the segments: aborted transactions, producers, checkpoints and properties, entry by entry.
 
-Whatever can be read is listed, and what is wrong with the file is told beside it.
+Whatever can be read is listed, with what is wrong with the file beside it.
 """
 
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ from ottla.core.errors import PeerError
 from ottla.storage.checkpoints import decode_leader_epochs, decode_offsets
 from ottla.storage.dump.items import Entry, FindingItem, Item, Note
 from ottla.storage.dump.window import WINDOW_BYTES, Window
-from ottla.storage.producer_state import SEQUENCE_MAX, SNAPSHOT_CRC_FROM, SNAPSHOT_ENTRY, SNAPSHOT_HEAD, SNAPSHOT_VERSION
-from ottla.storage.transaction_index import TRANSACTION_ENTRY
+from ottla.storage.log.producer_state import SEQUENCE_MAX, SNAPSHOT_CRC_FROM, SNAPSHOT_ENTRY, SNAPSHOT_HEAD, SNAPSHOT_VERSION
+from ottla.storage.log.transaction_index import TRANSACTION_ENTRY
 
 TEXT_BYTES_MAX: Final = 16 * 1024 * 1024
 """A directory of 100,000 partitions has checkpoints of a few megabytes."""

@@ -1,11 +1,11 @@
 """A file read through a window that moves forward: large files take the memory of one window.
 
-The size is that at the beginning: what a running broker appends later is not looked at.
+The size is that at the beginning: what a running broker appends later is not read.
 """
 
 from typing import Final
 
-from ottla.storage.segment_facts import Readable
+from ottla.storage.log.segment_facts import Readable
 
 WINDOW_BYTES: Final = 1 << 20
 
@@ -25,7 +25,7 @@ class Window:
             self.size = min(self.size, size_max)
 
     def read(self, position: int, length: int) -> memoryview:
-        """`length` bytes from `position` on, fewer where the file ends, none before it begins; no copy while they lie in the window."""
+        """`length` bytes from `position` on, fewer where the file ends, none before it begins; no copy while they are in the window."""
         length = min(length, self.size - position)
         if position < 0 or length <= 0:
             return memoryview(b"")

@@ -1,7 +1,8 @@
 """An honest client in a process of its own that measures how long it waits for small requests while others load the broker.
 
-Every few milliseconds it produces a record, fetches it and asks for metadata, on one connection. A process, so that the measuring is not
-slowed by the attacker's own work: `python -m ottla.testing.attacks.canary SERVERS TOPIC` writes a line of JSON for each line that it reads.
+Every few milliseconds it produces a record, fetches it and asks for metadata, on one connection. It is a process so that
+the attacker's own work does not slow the measuring: `python -m ottla.testing.attacks.canary SERVERS TOPIC` writes a line of JSON for each
+line that it reads.
 """
 
 import json
@@ -14,15 +15,15 @@ from typing import NamedTuple, Self
 
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
-from ottla.testing.raw_client import RawClient, build_request
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_client import RawClient, build_request
 
 PAUSE_SECONDS = 0.005
 ANSWER_SECONDS_MAX = 300
-PRODUCE, FETCH, METADATA = 0, 1, 3
 
 
 class Waits(NamedTuple):
-    """The longest wait for one answer since the last reading, in milliseconds, the request that waited, and how many were answered."""
+    """The longest wait for one response since the last reading, in milliseconds, its request, and the number of responses."""
 
     worst_ms: float
     request: str
@@ -30,7 +31,7 @@ class Waits(NamedTuple):
 
 
 class Waiting:
-    """The waits since the last reading, and the request that waits now: an answer that does not come must count too."""
+    """The waits since the last reading, and of the request that waits now: a missing response counts too."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -38,12 +39,12 @@ class Waiting:
         self._asked: tuple[str, float] | None = None
 
     def asked(self, request: str) -> None:
-        """A request is on its way."""
+        """A request was sent."""
         with self._lock:
             self._asked = request, time.monotonic()
 
     def answered(self) -> None:
-        """Its answer is here."""
+        """Its response was received."""
         with self._lock:
             worst, self._asked = self._with_open(), None
             self._worst = worst._replace(answered=worst.answered + 1)
@@ -63,17 +64,17 @@ class Waiting:
         return self._worst
 
 
-def ask_forever(servers: str, topic: str, waiting: Waiting) -> None:
-    """Sends small requests until the process ends. `topic` must have a partition 0 that no other client writes to."""
+def send_requests(servers: str, topic: str, waiting: Waiting) -> None:
+    """Send small requests until the process ends. `topic` must have a partition 0 that no other client writes to."""
     batch = bytes(encode_batch([Record(0, int(time.time() * 1000), None, b"canary")]))
     produce = {"transactional_id": None, "acks": 1, "timeout": 1000}
     parts = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
     offsets = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 4096}]
     fetch = {"replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 4096, "isolation_level": 0, "session_epoch": -1}
     requests = {
-        "Produce": build_request(PRODUCE, 8, {**produce, "topic_data": parts}),
-        "Fetch": build_request(FETCH, 11, {**fetch, "topics": [{"topic": topic, "partitions": offsets}]}),
-        "Metadata": build_request(METADATA, 8, {"topics": [{"name": topic}], "allow_auto_topic_creation": False}),
+        "Produce": build_request(ApiKey.PRODUCE, 8, {**produce, "topic_data": parts}),
+        "Fetch": build_request(ApiKey.FETCH, 11, {**fetch, "topics": [{"topic": topic, "partitions": offsets}]}),
+        "Metadata": build_request(ApiKey.METADATA, 8, {"topics": [{"name": topic}], "allow_auto_topic_creation": False}),
     }
     with RawClient(servers, client_id="canary", timeout_seconds=ANSWER_SECONDS_MAX) as client:
         frames = {name: client.encode(request) for name, request in requests.items()}
@@ -114,9 +115,9 @@ class Canary:
 
 
 def main(servers: str, topic: str) -> None:
-    """Asks in a thread; answers readings until the input ends or the thread does."""
+    """Send requests in a thread; print a reading for each line of input, until the input or the thread ends."""
     waiting = Waiting()
-    asking = Thread(target=ask_forever, args=(servers, topic, waiting), daemon=True)
+    asking = Thread(target=send_requests, args=(servers, topic, waiting), daemon=True)
     asking.start()
     for _line in sys.stdin:
         if not asking.is_alive():

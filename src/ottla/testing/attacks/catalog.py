@@ -1,4 +1,4 @@
-"""Every attack by its name, and running one beside a canary while the broker's memory is watched."""
+"""All attacks by name, and a function that runs one next to a canary and samples the broker's memory."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ottla.testing.attacks import memory, records, requests
 from ottla.testing.attacks.canary import Canary, Waits
 from ottla.testing.attacks.target import Target
-from ottla.testing.process_tree import resident_bytes
+from ottla.testing.processes.process_tree import resident_bytes
 
 SAMPLE_SECONDS = 0.02
 
@@ -46,7 +46,7 @@ class Outcome(NamedTuple):
 
 
 def run_attack(name: str, target: Target, canary: Canary, pid: int) -> Outcome:
-    """Runs one attack on the broker of process `pid`."""
+    """Run one attack on the broker of process `pid`."""
     canary.read()
     begun = time.monotonic()
     with PeakMemory(pid) as peak:

@@ -1,4 +1,4 @@
-"""Peers that have the broker hold memory: frames that are announced and not sent, half frames, answers that are not taken."""
+"""Clients that make the broker hold memory: frames announced and not sent, half frames, responses that are not read."""
 
 import os
 from contextlib import ExitStack, suppress
@@ -6,10 +6,10 @@ from functools import cache
 
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
+from ottla.core.wire.api_keys import ApiKey
 from ottla.testing.attacks.records import produce
-from ottla.testing.attacks.requests import FETCH
 from ottla.testing.attacks.target import Target, wait_until_closed_or
-from ottla.testing.raw_client import Disconnected
+from ottla.testing.clients.raw_client import Disconnected
 
 HOLD_SECONDS = 3
 """So long the peers keep their connections open: long enough that the broker's memory is seen."""
@@ -33,7 +33,7 @@ def _hold(target: Target, connections: int, data: bytes) -> int:
     with ExitStack() as stack:
         clients = [stack.enter_context(target.client()) for _ in range(connections)]
         for client in clients:
-            client.set_timeout(HOLD_SECONDS)  # a broker that reads no more is fine
+            client.set_timeout(HOLD_SECONDS)  # a broker may stop reading
             with suppress(Disconnected, TimeoutError):
                 client.send_bytes(data)
                 sent += len(data)
@@ -48,12 +48,12 @@ def large_batch(size: int) -> bytes:
 
 
 def slow_readers(target: Target) -> int:
-    """20 connections that fetch a batch of 40 MB, twice each, and take nothing of it."""
+    """20 connections that fetch a batch of 40 MB, twice each, and read nothing of it."""
     topic = target.topic("slow", 1, {"max.message.bytes": "100000000"})
     sent = produce(target, topic, large_batch(target.count(BATCH_BYTES)))
     wanted = [{"partition": 0, "partition_max_bytes": FRAME_BYTES, "current_leader_epoch": -1, "last_fetched_epoch": -1}]
     fetch = {"replica_id": -1, "max_wait": 0, "min_bytes": 1, "max_bytes": FRAME_BYTES, "session_epoch": -1}
-    frame = target.frame(FETCH, 12, **fetch, topics=[{"topic": topic, "partitions": wanted}])
+    frame = target.frame(ApiKey.FETCH, 12, **fetch, topics=[{"topic": topic, "partitions": wanted}])
     with ExitStack() as stack:
         clients = [stack.enter_context(target.client()) for _ in range(target.count(20))]
         for client in clients:

@@ -1,6 +1,6 @@
 """Hostile neighbours: `python -m ottla.testing.attacks.neighbours SERVERS SEED SCALE` runs the attacks in random order.
 
-It ends with its input. A process, so that the attacker's work is not the tester's. Each attack's name is printed when it is over.
+The process ends with its input. It prints each attack's name when the attack is over.
 """
 
 import random
@@ -12,7 +12,7 @@ from ottla.testing.attacks.target import Target
 
 
 def attack(servers: str, seed: int, scale: float) -> None:
-    """Runs every attack again and again."""
+    """Run every attack repeatedly."""
     rng = random.Random(seed)
     target = Target(servers, scale=scale)
     while True:
@@ -22,7 +22,7 @@ def attack(servers: str, seed: int, scale: float) -> None:
 
 
 def main(servers: str, seed: str, scale: str) -> None:
-    """Attacks in a thread, and ends when the attack fails or the input ends."""
+    """Attack in a thread; end when an attack fails or the input ends."""
     attacking = Thread(target=attack, args=(servers, int(seed), float(scale)), daemon=True)
     attacking.start()
     for _line in sys.stdin:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ottla.core.records.batch import DECOMPRESSED_BYTES_MAX, frame_batch
 from ottla.core.records.compression import Codec
-from ottla.testing.attacks.requests import LIST_OFFSETS, PRODUCE
+from ottla.core.wire.api_keys import ApiKey
 from ottla.testing.attacks.target import Target
 
 MAX_TIMESTAMP = -3
@@ -40,15 +40,15 @@ def minimal_records(count: int, key: int) -> bytes:
 
 @cache
 def hostile_batch(count: int, key: int, ahead_ms: int) -> bytes:
-    """A batch in zstd of `count` minimal records, whose time is so far ahead of now."""
+    """A batch in zstd of `count` minimal records, with timestamps so far in the future."""
     batch, _ = frame_batch(minimal_records(count, key), count, timestamp_ms=int(time.time() * 1000) + ahead_ms, codec=Codec.ZSTD)
     return bytes(batch)
 
 
 def produce(target: Target, topic: str, batch: bytes) -> int:
-    """Produces the batch to the topic's partition 0."""
+    """Produce the batch to the topic's partition 0."""
     topic_data = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
-    return target.send([target.frame(PRODUCE, 9, acks=1, timeout=60_000, topic_data=topic_data)])
+    return target.send([target.frame(ApiKey.PRODUCE, 9, acks=1, timeout=60_000, topic_data=topic_data)])
 
 
 def times_ahead(target: Target) -> int:
@@ -62,11 +62,11 @@ def records_of_a_compacted_topic(target: Target) -> int:
     count = target.count(DECOMPRESSED_BYTES_MAX // (_RECORD_BYTES + 3) - 1)
     sent = produce(target, topic, hostile_batch(count, _EMPTY_KEY, 0))
     asked = [{"partition_index": 0, "timestamp": MAX_TIMESTAMP, "current_leader_epoch": -1}]
-    return sent + target.send([target.frame(LIST_OFFSETS, 7, replica_id=-1, topics=[{"name": topic, "partitions": asked}])])
+    return sent + target.send([target.frame(ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=[{"name": topic, "partitions": asked}])])
 
 
 def records_without_keys(target: Target) -> int:
-    """The same without keys: each record is at fault."""
+    """The same without keys: each record is invalid."""
     topic = target.topic("keyless", 1, {"cleanup.policy": "compact", "max.message.bytes": "100000000"})
     return produce(target, topic, hostile_batch(target.count(4_000_000), _NULL_KEY, 0))
 

@@ -2,12 +2,9 @@
 
 from typing import Any
 
+from ottla.core.wire.api_keys import ApiKey
 from ottla.testing.attacks.target import Target
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP = 0, 1, 2, 3, 8, 9, 10, 11
-LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, LIST_GROUPS, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 13, 14, 15, 16, 18, 19, 20
-DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, CREATE_PARTITIONS = 21, 23, 32, 35, 37
-DELETE_GROUPS, ALTER_CONFIGS, OFFSET_DELETE = 42, 44, 47
 TOPIC_RESOURCE = 2
 PARTITIONS = 10_000
 """Apache Kafka creates no more in one request."""
@@ -17,14 +14,14 @@ NAMES = 100_000
 def metadata_of_one_topic(target: Target) -> int:
     """Metadata that names one topic of 10,000 partitions 300 times."""
     topic = target.topic("metadata", target.count(PARTITIONS))
-    return target.send([target.frame(METADATA, 9, topics=[{"name": topic}] * target.count(300))])
+    return target.send([target.frame(ApiKey.METADATA, 9, topics=[{"name": topic}] * target.count(300))])
 
 
 def metadata_of_all_topics(target: Target) -> int:
     """Metadata of every topic, by 20 connections at once."""
     for _ in range(5):
         target.topic("all", target.count(PARTITIONS))
-    return target.send([target.frame(METADATA, 9, topics=None)], connections=target.count(20))
+    return target.send([target.frame(ApiKey.METADATA, 9, topics=None)], connections=target.count(20))
 
 
 def offsets_of_one_group(target: Target) -> int:
@@ -33,8 +30,8 @@ def offsets_of_one_group(target: Target) -> int:
     partitions = [{"partition_index": number, "committed_offset": 0} for number in range(target.count(PARTITIONS))]
     topics = [{"name": topic, "partitions": partitions}]
     target.coordinator_of(group)
-    target.send([target.frame(OFFSET_COMMIT, 7, group_id=group, generation_id_or_member_epoch=-1, topics=topics)])
-    return target.send([target.frame(OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": None}] * target.count(100))])
+    target.send([target.frame(ApiKey.OFFSET_COMMIT, 7, group_id=group, generation_id_or_member_epoch=-1, topics=topics)])
+    return target.send([target.frame(ApiKey.OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": None}] * target.count(100))])
 
 
 def description_of_one_large_member(target: Target) -> int:
@@ -43,8 +40,8 @@ def description_of_one_large_member(target: Target) -> int:
     target.coordinator_of(group)
     protocols = [{"name": "range", "metadata": bytes(target.count(40_000_000))}]
     join = {"group_id": group, "session_timeout": 60_000, "rebalance_timeout": 60_000, "member_id": "", "protocol_type": "consumer"}
-    sent = target.send([target.frame(JOIN_GROUP, 3, **join, protocols=protocols)])
-    return sent + target.send([target.frame(DESCRIBE_GROUPS, 5, groups=[group] * 10)])
+    sent = target.send([target.frame(ApiKey.JOIN_GROUP, 3, **join, protocols=protocols)])
+    return sent + target.send([target.frame(ApiKey.DESCRIBE_GROUPS, 5, groups=[group] * 10)])
 
 
 def changes_of_one_resource(target: Target) -> int:
@@ -52,23 +49,23 @@ def changes_of_one_resource(target: Target) -> int:
     topic = target.topic("changes", 1)
     configs = [{"name": "retention.ms", "config_operation": 0, "value": "86400000"}]
     resource = {"resource_type": TOPIC_RESOURCE, "resource_name": topic, "configs": configs}
-    return target.send([target.frame(ALTER_CONFIGS, 1, resources=[resource] * target.count(1_000))])
+    return target.send([target.frame(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource] * target.count(1_000))])
 
 
 def many_names(target: Target) -> int:
     """100,000 names in each request that takes names."""
     names = [f"no-{number}" for number in range(target.count(NAMES))]
     requests: list[tuple[int, int, dict[str, Any]]] = [
-        (DESCRIBE_GROUPS, 5, {"groups": names}),
-        (FIND_COORDINATOR, 4, {"coordinator_keys": names}),
-        (OFFSET_FETCH, 8, {"groups": [{"group_id": name, "topics": None} for name in names]}),
-        (DELETE_GROUPS, 2, {"groups_names": names}),
-        (DELETE_TOPICS, 6, {"topics": [{"name": name} for name in names], "timeout": 1000}),
-        (DESCRIBE_CONFIGS, 4, {"resources": [{"resource_type": TOPIC_RESOURCE, "resource_name": name} for name in names]}),
-        (METADATA, 9, {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": False}),
-        (LIST_OFFSETS, 7, {"topics": [{"name": name, "partitions": [{"timestamp": -1}]} for name in names]}),
-        (DESCRIBE_LOG_DIRS, 2, {"topics": [{"topic": name, "partitions": [0]} for name in names]}),
-        (OFFSET_COMMIT, 8, {"group_id": "no", "topics": [{"name": name, "partitions": [{}]} for name in names]}),
+        (ApiKey.DESCRIBE_GROUPS, 5, {"groups": names}),
+        (ApiKey.FIND_COORDINATOR, 4, {"coordinator_keys": names}),
+        (ApiKey.OFFSET_FETCH, 8, {"groups": [{"group_id": name, "topics": None} for name in names]}),
+        (ApiKey.DELETE_GROUPS, 2, {"groups_names": names}),
+        (ApiKey.DELETE_TOPICS, 6, {"topics": [{"name": name} for name in names], "timeout": 1000}),
+        (ApiKey.DESCRIBE_CONFIGS, 4, {"resources": [{"resource_type": TOPIC_RESOURCE, "resource_name": name} for name in names]}),
+        (ApiKey.METADATA, 9, {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": False}),
+        (ApiKey.LIST_OFFSETS, 7, {"topics": [{"name": name, "partitions": [{"timestamp": -1}]} for name in names]}),
+        (ApiKey.DESCRIBE_LOG_DIRS, 2, {"topics": [{"topic": name, "partitions": [0]} for name in names]}),
+        (ApiKey.OFFSET_COMMIT, 8, {"group_id": "no", "topics": [{"name": name, "partitions": [{}]} for name in names]}),
     ]
     return sum(target.send([target.frame(key, version, **values)]) for key, version, values in requests)
 
@@ -87,38 +84,42 @@ def many_items(target: Target) -> int:
     commits = [{"partition_index": number, "committed_offset": 1} for number in range(count)]
     requests: list[tuple[int, int, dict[str, Any]]] = [
         (
-            JOIN_GROUP,
+            ApiKey.JOIN_GROUP,
             5,
             {"group_id": group, **times, "protocol_type": "c", "protocols": [{"name": name, "metadata": b""} for name in names]},
         ),
-        (SYNC_GROUP, 3, {**member, "assignments": [{"member_id": name, "assignment": b""} for name in names]}),
-        (LEAVE_GROUP, 4, {"group_id": group, "members": [{"member_id": name} for name in names]}),
-        (OFFSET_COMMIT, 8, {"group_id": group, "generation_id_or_member_epoch": -1, "topics": [{"name": topic, "partitions": commits}]}),
-        (OFFSET_DELETE, 0, {"group_id": group, "topics": [{"name": name, "partitions": [{}]} for name in names]}),
-        (ALTER_CONFIGS, 1, {"resources": [settings]}),
-        (CREATE_TOPICS, 5, {"topics": [{"name": target.name("items"), **made, "assignments": [replicas]}], "timeout": 1000}),
+        (ApiKey.SYNC_GROUP, 3, {**member, "assignments": [{"member_id": name, "assignment": b""} for name in names]}),
+        (ApiKey.LEAVE_GROUP, 4, {"group_id": group, "members": [{"member_id": name} for name in names]}),
         (
-            CREATE_TOPICS,
+            ApiKey.OFFSET_COMMIT,
+            8,
+            {"group_id": group, "generation_id_or_member_epoch": -1, "topics": [{"name": topic, "partitions": commits}]},
+        ),
+        (ApiKey.OFFSET_DELETE, 0, {"group_id": group, "topics": [{"name": name, "partitions": [{}]} for name in names]}),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [settings]}),
+        (ApiKey.CREATE_TOPICS, 5, {"topics": [{"name": target.name("items"), **made, "assignments": [replicas]}], "timeout": 1000}),
+        (
+            ApiKey.CREATE_TOPICS,
             5,
             {"topics": [{"name": name, **made, "configs": [{"name": "x", "value": "1"}]} for name in names], "timeout": 1000},
         ),
-        (CREATE_PARTITIONS, 2, {"topics": [{"name": name, "count": 2} for name in names], "timeout": 1000}),
-        (OFFSET_FOR_LEADER_EPOCH, 4, {"replica_id": -1, "topics": [{"topic": name, "partitions": [{}]} for name in names]}),
-        (DELETE_RECORDS, 2, {"topics": [{"name": name, "partitions": [{}]} for name in names], "timeout": 1000}),
-        (LIST_GROUPS, 4, {"states_filter": names}),
+        (ApiKey.CREATE_PARTITIONS, 2, {"topics": [{"name": name, "count": 2} for name in names], "timeout": 1000}),
+        (ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, {"replica_id": -1, "topics": [{"topic": name, "partitions": [{}]} for name in names]}),
+        (ApiKey.DELETE_RECORDS, 2, {"topics": [{"name": name, "partitions": [{}]} for name in names], "timeout": 1000}),
+        (ApiKey.LIST_GROUPS, 4, {"states_filter": names}),
     ]
     return sum(target.send([target.frame(key, version, **values)]) for key, version, values in requests)
 
 
 def pipelined_requests(target: Target) -> int:
     """20 connections that send 50,000 small requests each without waiting for answers."""
-    return target.pipeline(target.frame(API_VERSIONS, 0), target.count(50_000), connections=20)
+    return target.pipeline(target.frame(ApiKey.API_VERSIONS, 0), target.count(50_000), connections=20)
 
 
 def creation_by_metadata(target: Target) -> int:
     """Metadata that has 15,000 topics created."""
     topics = [{"name": target.name("auto")} for _ in range(target.count(15_000))]
-    return target.send([target.frame(METADATA, 9, topics=topics, allow_auto_topic_creation=True)])
+    return target.send([target.frame(ApiKey.METADATA, 9, topics=topics, allow_auto_topic_creation=True)])
 
 
 def creation_of_many_partitions(target: Target) -> int:
@@ -127,9 +128,9 @@ def creation_of_many_partitions(target: Target) -> int:
     many = [{"name": target.name("many"), **large} for _ in range(20)]
     one = target.name("one")
     frames = [
-        target.frame(CREATE_TOPICS, 5, topics=many, timeout=60_000),
-        target.frame(CREATE_TOPICS, 5, topics=[{"name": one, **large}], timeout=60_000),
-        target.frame(DELETE_TOPICS, 6, topics=[{"name": one}], timeout=60_000),
+        target.frame(ApiKey.CREATE_TOPICS, 5, topics=many, timeout=60_000),
+        target.frame(ApiKey.CREATE_TOPICS, 5, topics=[{"name": one, **large}], timeout=60_000),
+        target.frame(ApiKey.DELETE_TOPICS, 6, topics=[{"name": one}], timeout=60_000),
     ]
     return target.send(frames)
 
@@ -146,9 +147,9 @@ def use_of_many_partitions(target: Target) -> int:
     asked = [{"partition_index": number, "timestamp": -1, "current_leader_epoch": -1} for number in numbers]
     fetch = {"replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 1_000_000, "session_epoch": -1}
     frames = [
-        target.frame(LIST_OFFSETS, 7, replica_id=-1, topics=[{"name": topic, "partitions": asked}]),
-        target.frame(FETCH, 12, **fetch, topics=[{"topic": topic, "partitions": wanted}]),
-        target.frame(PRODUCE, 9, acks=1, timeout=60_000, topic_data=[{"name": topic, "partition_data": written}]),
-        target.frame(DELETE_TOPICS, 6, topics=[{"name": topic}], timeout=60_000),
+        target.frame(ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=[{"name": topic, "partitions": asked}]),
+        target.frame(ApiKey.FETCH, 12, **fetch, topics=[{"topic": topic, "partitions": wanted}]),
+        target.frame(ApiKey.PRODUCE, 9, acks=1, timeout=60_000, topic_data=[{"name": topic, "partition_data": written}]),
+        target.frame(ApiKey.DELETE_TOPICS, 6, topics=[{"name": topic}], timeout=60_000),
     ]
     return target.send(frames)

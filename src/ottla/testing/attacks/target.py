@@ -1,6 +1,6 @@
-"""The broker that an attack is aimed at: prepares topics and groups on it, sends hostile bytes, and waits for what comes back.
+"""The target of an attack: prepares topics and groups on a broker, sends hostile bytes, and waits for responses.
 
-Any answer of the broker is accepted, and so is a closed connection; a request without either is not.
+Any response is accepted, and so is a closed connection; a request without either is an error.
 """
 
 import itertools
@@ -11,13 +11,15 @@ from contextlib import ExitStack, suppress
 from threading import Thread
 from typing import Any
 
+from ottla.core.errors import ErrorCode
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
-from ottla.testing.raw_client import Disconnected, RawClient, build_request
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_client import Disconnected, RawClient, build_request
+from ottla.testing.clients.topics import create_topic
 
 ANSWER_SECONDS_MAX = 300
 RECEIVE_BYTES = 1 << 20
-METADATA, OFFSET_FETCH, FIND_COORDINATOR, CREATE_TOPICS = 3, 9, 10, 19
 
 
 class Target:
@@ -41,27 +43,24 @@ class Target:
         return RawClient(self.servers, client_id="attacker", timeout_seconds=ANSWER_SECONDS_MAX)
 
     def topic(self, prefix: str, partitions: int, config: Mapping[str, str] | None = None) -> str:
-        """Creates a topic and waits until all of its partitions have a leader."""
+        """Create a topic and wait until all of its partitions have a leader."""
         name = self.name(prefix)
-        configs = [{"name": key, "value": value} for key, value in (config or {}).items()]
-        topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": configs}
         with self.client() as client:
-            created = client.call(CREATE_TOPICS, 5, topics=[topic], timeout=60_000).topics[0]
-            assert created.error_code == 0, created.error_message
+            create_topic(client, name, partitions, replicas=1, **(config or {}))
             deadline = time.monotonic() + ANSWER_SECONDS_MAX
             while True:
-                (found,) = client.call(METADATA, 8, topics=[{"name": name}], allow_auto_topic_creation=False).topics
+                (found,) = client.call(ApiKey.METADATA, 8, topics=[{"name": name}], allow_auto_topic_creation=False).topics
                 if len(found.partitions) == partitions and all(each.leader_id >= 0 for each in found.partitions):
                     return name
                 assert time.monotonic() < deadline, f"{name} has no leaders"
                 time.sleep(0.1)
 
     def coordinator_of(self, group: str) -> None:
-        """Waits until the group's coordinator answers: its topic may have to be created first."""
+        """Wait until the group's coordinator answers: its topic may have to be created first."""
         deadline = time.monotonic() + ANSWER_SECONDS_MAX
         with self.client() as client:
-            while client.call(OFFSET_FETCH, 7, group_id=group, topics=None).error_code != 0:
-                client.call(FIND_COORDINATOR, 2, key=group, key_type=0)
+            while client.call(ApiKey.OFFSET_FETCH, 7, group_id=group, topics=None).error_code != ErrorCode.NONE:
+                client.call(ApiKey.FIND_COORDINATOR, 2, key=group, key_type=0)
                 assert time.monotonic() < deadline, f"{group} has no coordinator"
                 time.sleep(0.1)
 
@@ -77,7 +76,7 @@ class Target:
         return len(body).to_bytes(4, "big") + body
 
     def send(self, frames: Sequence[bytes], *, connections: int = 1) -> int:
-        """Sends the frames over each of so many connections; waits until all are answered or it is closed. Returns bytes sent."""
+        """Send the frames over each of so many connections; wait until all are answered or it is closed. Returns bytes sent."""
         with ExitStack() as stack:
             clients = [stack.enter_context(self.client()) for _ in range(connections)]
             for client in clients:
@@ -89,7 +88,7 @@ class Target:
         return sum(map(len, frames)) * connections
 
     def pipeline(self, frame: bytes, count: int, *, connections: int) -> int:
-        """Sends a frame so often over each of so many connections, and takes the answers meanwhile. Returns bytes sent."""
+        """Send a frame so often over each of so many connections, and take the answers meanwhile. Returns bytes sent."""
         with ExitStack() as stack:
             clients = [stack.enter_context(self.client()) for _ in range(connections)]
             takers = [Thread(target=drain_frames, args=(client, count), daemon=True) for client in clients]
@@ -103,21 +102,21 @@ class Target:
 
 
 def drain_frames(client: RawClient, count: int) -> None:
-    """Waits for so many answers, or until the connection is closed."""
+    """Wait for so many responses, or until the connection is closed."""
     with suppress(Disconnected):
         for _ in range(count):
             drain_frame(client)
 
 
 def drain_frame(client: RawClient) -> None:
-    """Waits for one answer and drops it as it comes: it may be large."""
+    """Wait for one response and discard it as it arrives: it may be large."""
     left = int.from_bytes(client.receive_bytes(4), "big")
     while left:
         left -= len(client.receive_some(min(left, RECEIVE_BYTES)))
 
 
 def wait_until_closed_or(seconds: float, clients: Sequence[RawClient]) -> None:
-    """Waits for so long, or until every connection was closed by the broker."""
+    """Wait for so long, or until every connection was closed by the broker."""
     deadline = time.monotonic() + seconds
     poll = select.poll()
     for client in clients:

@@ -1,6 +1,6 @@
-"""Drives the chaos from a seed: starts, ends, freezes and kills consumers, moves coordinators and leaders, bounces brokers, produces.
+"""Chaos from a seed: starts, stops, freezes and kills consumers, moves coordinators and leaders, restarts brokers, produces.
 
-What happens when is drawn from the seed; what the operating system makes of it differs from run to run. `oracle` judges what must hold.
+The seed decides what happens when; the timing still differs from run to run. `oracle` checks what must hold.
 """
 
 import random
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ottla.broker import Cluster
 from ottla.testing.chaos.oracle import JournalRead, Place, read_journal
 from ottla.testing.chaos.worker import LIBRARIES, SESSION_MS
-from ottla.testing.process import ServerProcess
+from ottla.testing.processes.process import ServerProcess
 
 GROUP, TOPIC, PARTITIONS = "chaos", "ledger", 24
 SETTINGS = {
@@ -56,7 +56,7 @@ class Chaos:
         self.acts: Counter[str] = Counter()
 
     def run(self, seconds: float) -> None:
-        """Lets it happen for so long."""
+        """Run the chaos for so long."""
         end = time.monotonic() + seconds
         next_move = next_act = time.monotonic()
         is_over = threading.Event()
@@ -79,7 +79,7 @@ class Chaos:
         assert not failures, failures
 
     def drain(self) -> None:
-        """Calm: everybody runs again, until the group has committed all that was written; then the consumers end in order."""
+        """Let all consumers run until the group has committed everything that was written; then stop them in order."""
         self._thaw(float("inf"))
         while len(self._running) < CONSUMERS_MIN:
             self._start()
@@ -89,7 +89,7 @@ class Chaos:
         assert not behind, f"after {DRAIN_S_MAX} s these partitions are not committed to their end: {behind}"
 
     def close(self) -> None:
-        """Ends every consumer, frozen ones too."""
+        """End every consumer, frozen ones too."""
         for consumer in self._running:
             consumer.process.send_signal("CONT")
         for consumer in self._running:
@@ -99,7 +99,7 @@ class Chaos:
         self._running.clear()
 
     def journals(self) -> list[JournalRead]:
-        """What every consumer did that ever ran."""
+        """What every consumer did, including those that were stopped or killed."""
         return [read_journal(consumer.journal) for consumer in self._started]
 
     # --- what happens

@@ -1,4 +1,4 @@
-"""What must hold after the chaos: nothing is lost, nobody owns what another owns, every rebalance says why. It only reads."""
+"""What must hold after the chaos: no record is lost, no partition has two owners, every rebalance has a cause."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,14 +12,14 @@ Place = tuple[int, int]
 
 
 class JournalRead(NamedTuple):
-    """What one consumer did: the records that it processed in order, with their values, and the trouble that it met."""
+    """What one consumer did: the records that it processed in order, with their values, and its errors."""
 
     processed: list[tuple[Place, str]]
     trouble: list[str]
 
 
 def read_journal(path: Path) -> JournalRead:
-    """A worker's journal; a torn last line, from a worker that was killed, was no work done."""
+    """A worker's journal. A torn last line, from a worker that was killed, does not count."""
     processed, trouble = [], []
     text = path.read_text() if path.exists() else ""
     for line in text[: text.rfind("\n") + 1].splitlines():
@@ -32,7 +32,7 @@ def read_journal(path: Path) -> JournalRead:
 
 
 def lost(produced: dict[Place, str], journals: Iterable[JournalRead]) -> list[Place]:
-    """Records that were acknowledged to the producer and processed by nobody, or as something else."""
+    """Records that were acknowledged to the producer and processed by no consumer, or with another value."""
     seen = {record for journal in journals for record in journal.processed}
     return sorted(place for place, value in produced.items() if (place, value) not in seen)
 

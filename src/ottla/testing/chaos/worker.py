@@ -1,7 +1,7 @@
 """One consumer of the chaos as a process: reads, processes (a line in its journal), then commits; ends in order on SIGTERM.
 
-It is what a careful user writes with each library: manual commits after the work, and a commit that is refused costs nothing but reading
-again. `python -m ottla.testing.chaos.worker LIBRARY SERVERS GROUP TOPIC ASSIGNOR JOURNAL`
+It does what a careful user does with each library: it commits by hand after the work, and reads again after a refused commit.
+`python -m ottla.testing.chaos.worker LIBRARY SERVERS GROUP TOPIC ASSIGNOR JOURNAL`
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 POLL_S = 0.2
 RECORDS_MAX = 200
 SESSION_MS = 2_000
-"""Shorter than the time between two moves of the coordinator: each move begins every session anew, also those of the dead."""
+"""Shorter than the time between two moves of the coordinator: each move restarts every session, also those of dead members."""
 HEARTBEAT_MS = 300
 
 
 class Job(NamedTuple):
-    """What a worker is told on its command line."""
+    """A worker's command-line arguments."""
 
     library: str
     servers: str
@@ -165,7 +165,7 @@ LIBRARIES: dict[str, Callable[[Job, Journal, Stop], None]] = {"confluent": confl
 
 
 def main(arguments: list[str]) -> None:
-    """Runs until SIGTERM."""
+    """Run until SIGTERM."""
     job = Job(*arguments)
     LIBRARIES[job.library](job, Journal(job.journal), Stop())
 

@@ -4,21 +4,17 @@ Everything is drawn from the `random.Random` that the caller passes: the same se
 """
 
 import dataclasses
-import io
 import random
 from collections.abc import Sequence
 from typing import Any
 
-from kio.serial import entity_writer
-from kio.static.constants import EntityType
-
-from ottla.broker.dispatch import SERVED_APIS
-from ottla.broker.messages import entity_of, fitter, is_flexible
-from ottla.core.bounds import is_array, nested_entity
+from ottla.broker.api_registry import APIS
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
+from ottla.core.wire.messages import encode, fitter, is_flexible, request_class
+from ottla.core.wire.schema import is_array, nested_entity
 
-PAIRS = [(api.key, version) for api in SERVED_APIS.values() for version in api.versions if version not in api.refused]
+PAIRS = [(api.key, version) for api in APIS.values() for version in api.versions if version not in api.refused]
 """Every API and version that is served."""
 BATCH = bytes(encode_batch([Record(0, 1, b"k", b"v")]))
 # One value for each field name, so that a request of any API is a plausible one; the rest take kio's defaults.
@@ -87,18 +83,15 @@ def _strange(value: Any, rng: random.Random) -> Any:
 
 def frame(key: int, version: int, rng: random.Random | None = None) -> bytes:
     """A request without its size. With `rng`, values that the version cannot hold give the plausible ones instead."""
-    entity = entity_of(key, version, EntityType.request)
+    entity = request_class(key, version)
     head = key.to_bytes(2, "big") + version.to_bytes(2, "big") + (9).to_bytes(4, "big") + b"\0\4fuzz"
     head += b"\0" if is_flexible(key, version) else b""
     for values in (plausible(entity, rng), plausible(entity)):
-        out = io.BytesIO()
         try:
-            entity_writer(entity)(out, fitter(entity)(values))
+            return head + encode(fitter(entity)(values))
         except Exception:
             if rng is None:
-                raise
-            continue  # a number too large for its field, for instance
-        return head + out.getvalue()
+                raise  # else a number is too large for its field, for instance
     raise AssertionError(f"no request of API {key} v{version} can be made")
 
 

@@ -1,14 +1,16 @@
-"""An honest producer beside the hostile ones: it remembers what was acknowledged, and reads it back at the end."""
+"""An honest producer beside the hostile ones: records what was acknowledged, and reads it back at the end."""
 
 import time
 from contextlib import suppress
 
+from ottla.core.errors import ErrorCode
 from ottla.core.model import Record
 from ottla.core.records.batch import decode_batch, encode_batch, split_batches
-from ottla.testing.raw_client import Disconnected, RawClient
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_client import Disconnected, RawClient
+from ottla.testing.clients.topics import create_topic
 
 TOPIC = "ledger"
-PRODUCE, FETCH, CREATE_TOPICS = 0, 1, 19
 
 
 class Ledger:
@@ -19,20 +21,18 @@ class Ledger:
         self._written = 0
 
     def create(self, servers: str) -> None:
-        """Creates the topic."""
-        with RawClient(servers) as client:
-            topic = {"name": TOPIC, "num_partitions": 1, "replication_factor": 1}
-            assert client.call(CREATE_TOPICS, 5, topics=[topic], timeout=10_000).topics[0].error_code == 0
+        """Create the topic."""
+        create_topic(servers, TOPIC)
 
     def write(self, servers: str) -> None:
-        """Produces one record; what is not acknowledged does not count."""
+        """Produce one record; without an acknowledgement it does not count."""
         self._written += 1
         value = str(self._written).encode()
         batch = bytes(encode_batch([Record(0, int(time.time() * 1000), None, value)]))
         topic_data = [{"name": TOPIC, "partition_data": [{"index": 0, "records": batch}]}]
         with suppress(Disconnected), RawClient(servers) as client:
-            (part,) = client.call(PRODUCE, 8, acks=-1, timeout=10_000, topic_data=topic_data).responses[0].partition_responses
-            if part.error_code == 0:
+            (part,) = client.call(ApiKey.PRODUCE, 8, acks=-1, timeout=10_000, topic_data=topic_data).responses[0].partition_responses
+            if part.error_code == ErrorCode.NONE:
                 self.acknowledged[part.base_offset] = value
 
     def missing(self, servers: str) -> list[int]:
@@ -43,7 +43,7 @@ class Ledger:
             while True:
                 part = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20, "current_leader_epoch": -1}
                 values = {"replica_id": -1, "max_wait": 0, "max_bytes": 1 << 20, "session_epoch": -1}
-                answer = client.call(FETCH, 11, **values, topics=[{"topic": TOPIC, "partitions": [part]}])
+                answer = client.call(ApiKey.FETCH, 11, **values, topics=[{"topic": TOPIC, "partitions": [part]}])
                 data = bytes(answer.responses[0].partitions[0].records or b"")
                 records = [record for at, _ in split_batches(data) for record in decode_batch(data, at)]
                 if not records:

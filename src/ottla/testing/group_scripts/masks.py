@@ -1,7 +1,7 @@
-"""What two brokers' answers cannot share, replaced by names: member ids, topic ids, ports.
+"""Replaces by names what differs between two brokers' responses: member ids, topic ids, ports.
 
-A member id becomes its own prefix with a number, in the order in which the ids with this prefix were first seen; so prefixes are
-compared. Names are turned back into what the broker said before they are sent to it. Nothing else is left out or changed.
+A member id becomes its prefix with a number, in the order in which the ids with this prefix first occurred, so that prefixes are
+compared. Names in requests are replaced by the broker's ids. Nothing else is changed.
 """
 
 import dataclasses

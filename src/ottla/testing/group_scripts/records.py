@@ -1,7 +1,7 @@
-"""The records that a script left in the offsets topic, as they are compared: decoded, in the order of the log, ids and times masked.
+"""The records that a script wrote to the offsets topic, in comparable form: decoded, in log order, with ids and times masked.
 
-Of each record: its key, the version of its value, and every field. Tombstones in a row are put in order, since what deletes many things
-at once goes through a hash map on Apache Kafka. It reads over the network, as anybody can.
+Of each record: its key, the version of its value, and every field. Consecutive tombstones are sorted, since Apache Kafka deletes in the
+order of a hash map. Records are fetched over the network.
 """
 
 import struct
@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from ottla.core.catalogue.catalogue import CONSUMER_OFFSETS
-from ottla.core.groups.records import GroupMetadataRecord, GroupMetadataValue, OffsetRecord, OffsetValue, decode
+from ottla.core.groups.log.records import GroupMetadataRecord, GroupMetadataValue, OffsetRecord, OffsetValue, decode
+from ottla.core.metadata.topics import CONSUMER_OFFSETS
 from ottla.core.records.batch import decode_batch, split_batches
+from ottla.testing.clients.raw_client import RawClient
 from ottla.testing.group_scripts.masks import Masks
-from ottla.testing.group_scripts.play import FLUSH, SCRIPT_ENDS_AT
-from ottla.testing.raw_client import RawClient
+from ottla.testing.group_scripts.player import FLUSH, SCRIPT_ENDS_AT
 
 FETCH = 1
 SUFFIXES = ("-simple", "-none")
-"""A script has a group without members and one that is never made, beside the one of its own name."""
+"""A script has a group without members and one that is never created, besides the one of its own name."""
 PARTITION_BYTES_MAX = 16 * 1024 * 1024
 
 
@@ -44,7 +44,7 @@ def read_group_records(bootstrap_servers: str) -> dict[str, list[tuple[int | Non
 
 
 def comparable_records(records: list[tuple[int | None, Any]], masks: Masks) -> list[dict[str, Any]]:
-    """One group's records as plain values that two brokers can share."""
+    """One group's records as plain values, equal on two brokers."""
     plain = [_plain(version, record, masks) for version, record in records]
     in_order: list[dict[str, Any]] = []
     for is_tombstone, run in groupby(plain, lambda each: each["version"] is None):
@@ -73,8 +73,8 @@ def _fetch(client: RawClient, at: int) -> Any:
 def _plain(version: int | None, record: GroupMetadataRecord | OffsetRecord, masks: Masks) -> dict[str, Any]:
     value = record.value
     if isinstance(record, OffsetRecord):
-        shown = None if value is None else _offset(value, masks)
-        return {"version": version, "topic": record.topic, "partition": record.partition, "value": shown}
+        fields = None if value is None else _offset(value, masks)
+        return {"version": version, "topic": record.topic, "partition": record.partition, "value": fields}
     assert value is None or isinstance(value, GroupMetadataValue), f"{record.group_id} has {value}"
     return {"version": version, "group": record.group_id, "value": None if value is None else _group(value, masks)}
 
@@ -82,8 +82,8 @@ def _plain(version: int | None, record: GroupMetadataRecord | OffsetRecord, mask
 def _offset(value: Any, masks: Masks) -> dict[str, Any]:
     assert isinstance(value, OffsetValue), f"{value} is no offset"
     expires_after = None if value.expire_timestamp_ms is None else value.expire_timestamp_ms - value.commit_timestamp_ms
-    shown = value._asdict() | {"commit_timestamp_ms": value.commit_timestamp_ms > 0, "expire_timestamp_ms": expires_after}
-    return shown | {"topic_id": masks.topic_id(uuid.UUID(bytes=value.topic_id))}
+    fields = value._asdict() | {"commit_timestamp_ms": value.commit_timestamp_ms > 0, "expire_timestamp_ms": expires_after}
+    return fields | {"topic_id": masks.topic_id(uuid.UUID(bytes=value.topic_id))}
 
 
 def _group(value: GroupMetadataValue, masks: Masks) -> dict[str, Any]:
@@ -91,8 +91,8 @@ def _group(value: GroupMetadataValue, masks: Masks) -> dict[str, Any]:
         {name: getattr(member, name) for name in member.__dataclass_fields__} | {"member_id": masks.name_member(member.member_id)}
         for member in value.members
     ]
-    shown = {name: getattr(value, name) for name in value.__dataclass_fields__}
-    return shown | {
+    fields = {name: getattr(value, name) for name in value.__dataclass_fields__}
+    return fields | {
         "leader": None if value.leader is None else masks.name_member(value.leader),
         "current_state_timestamp_ms": value.current_state_timestamp_ms > 0,
         "members": sorted(members, key=lambda member: str(member["member_id"])),

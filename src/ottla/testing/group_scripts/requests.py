@@ -1,13 +1,13 @@
-"""The requests of a scripted group's members, right and wrong ones, from what the members know.
+"""The requests of a scripted group's members, correct and incorrect ones.
 
-A right request is what a client would send; a wrong one differs from it in one thing, which gives the step its kind. Whether and when a
-step is taken is decided in moves, timers and script.
+A correct request is what a client sends; an incorrect one differs from it in one field, which gives the step its kind. Moves, timers and
+script choose the steps.
 """
 
 from random import Random
 from typing import Any
 
-from ottla.testing.group_scripts.view import (
+from ottla.testing.group_scripts.script_state import (
     HEARTBEAT,
     JOIN_GROUP,
     LEAVE_GROUP,
@@ -15,11 +15,11 @@ from ottla.testing.group_scripts.view import (
     OUTSIDER,
     SYNC_GROUP,
     Actor,
+    ScriptState,
     Step,
-    View,
 )
 
-STRANGER = "nobody-at-all"
+UNKNOWN_MEMBER = "unknown-member"
 METADATA_BYTES_MAX = 4096
 VERSIONS = {
     8: (2, 10),
@@ -36,7 +36,7 @@ VERSIONS = {
 }
 """The versions that Apache Kafka 4.3 has of each API about groups."""
 IDENTITIES = ("generation", "unknown", "old-id", "wrong-instance", "no-instance", "empty-id", "other-group", "empty-group")
-"""What a member can get wrong about who it is."""
+"""The ways in which a request's identity can be wrong."""
 
 
 def version_of(rng: Random, api: int, lowest: int = 0) -> int:
@@ -45,32 +45,32 @@ def version_of(rng: Random, api: int, lowest: int = 0) -> int:
     return rng.randint(max(first, lowest), last)
 
 
-def join(rng: Random, view: View, actor: Actor, kind: str, *, lowest: int = 0, highest: int = 9, **wrong: Any) -> Step:
-    """JoinGroup as `actor` would send it, but for what `wrong` says."""
+def join(rng: Random, state: ScriptState, actor: Actor, kind: str, *, lowest: int = 0, highest: int = 9, **wrong: Any) -> Step:
+    """JoinGroup as `actor` would send it, except the fields in `wrong`."""
     version = rng.randint(max(lowest, 5 if actor.instance_id else 0), highest)
     values = {
-        "group_id": view.group,
+        "group_id": state.group,
         "session_timeout": actor.session_ms,
         "rebalance_timeout": actor.rebalance_ms,
         "member_id": actor.member_id,
         "group_instance_id": actor.instance_id,
-        "protocol_type": view.protocol_type,
+        "protocol_type": state.protocol_type,
         "protocols": [{"name": name, "metadata": metadata} for name, metadata in actor.protocols],
         "reason": rng.choice([None, "", "a reason"]),
     }
     return Step(kind=kind, api=JOIN_GROUP, version=version, values=values | wrong, client_id=actor.client_id, actor=actor.number)
 
 
-def sync(rng: Random, view: View, actor: Actor, kind: str, plan: dict[str, bytes], **wrong: Any) -> Step:
-    """SyncGroup as `actor` would send it; `plan` is empty unless it leads."""
+def sync(rng: Random, state: ScriptState, actor: Actor, kind: str, assignments: dict[str, bytes], **wrong: Any) -> Step:
+    """SyncGroup as `actor` would send it; `assignments` is empty unless it leads."""
     values = {
-        "group_id": view.group,
+        "group_id": state.group,
         "generation_id": actor.generation,
         "member_id": actor.member_id,
         "group_instance_id": actor.instance_id,
-        "protocol_type": view.protocol_type,
-        "protocol_name": view.picture.protocol or actor.protocols[0][0],
-        "assignments": [{"member_id": member_id, "assignment": data} for member_id, data in plan.items()],
+        "protocol_type": state.protocol_type,
+        "protocol_name": state.description.protocol or actor.protocols[0][0],
+        "assignments": [{"member_id": member_id, "assignment": data} for member_id, data in assignments.items()],
     }
     return Step(
         kind=kind,
@@ -82,10 +82,10 @@ def sync(rng: Random, view: View, actor: Actor, kind: str, plan: dict[str, bytes
     )
 
 
-def heartbeat(rng: Random, view: View, actor: Actor, kind: str, **wrong: Any) -> Step:
+def heartbeat(rng: Random, state: ScriptState, actor: Actor, kind: str, **wrong: Any) -> Step:
     """Heartbeat as `actor` would send it."""
     values = {
-        "group_id": view.group,
+        "group_id": state.group,
         "generation_id": actor.generation,
         "member_id": actor.member_id,
         "group_instance_id": actor.instance_id,
@@ -94,7 +94,7 @@ def heartbeat(rng: Random, view: View, actor: Actor, kind: str, **wrong: Any) ->
     return Step(kind=kind, api=HEARTBEAT, version=version, values=values | wrong, client_id=actor.client_id, actor=actor.number)
 
 
-def leave(rng: Random, view: View, actor: Actor, kind: str, **wrong: Any) -> Step:
+def leave(rng: Random, state: ScriptState, actor: Actor, kind: str, **wrong: Any) -> Step:
     """LeaveGroup of one member, in any version: up to 2 the request has one member, from 3 on a list."""
     member = {
         "member_id": actor.member_id,
@@ -102,26 +102,26 @@ def leave(rng: Random, view: View, actor: Actor, kind: str, **wrong: Any) -> Ste
         "reason": rng.choice([None, "the consumer is being closed"]),
     }
     member |= {name: value for name, value in wrong.items() if name in member}
-    values = {"group_id": wrong.get("group_id", view.group), "member_id": member["member_id"], "members": [member]}
+    values = {"group_id": wrong.get("group_id", state.group), "member_id": member["member_id"], "members": [member]}
     version = version_of(rng, LEAVE_GROUP, 3 if member["group_instance_id"] else 0)
     return Step(kind=kind, api=LEAVE_GROUP, version=version, values=values, client_id=actor.client_id, actor=actor.number)
 
 
-def leave_many(rng: Random, view: View, kind: str, members: list[dict[str, Any]]) -> Step:
+def leave_many(rng: Random, state: ScriptState, kind: str, members: list[dict[str, Any]]) -> Step:
     """LeaveGroup of several members, as an administrator sends it."""
-    values = {"group_id": view.group, "members": members}
+    values = {"group_id": state.group, "members": members}
     return Step(kind=kind, api=LEAVE_GROUP, version=version_of(rng, LEAVE_GROUP, 3), values=values)
 
 
 def topic_reference(name: str) -> dict[str, str]:
-    """A topic by name and, for versions that want one, by a stand-in for its id, which each broker drew itself."""
+    """A topic by name and, for versions that want one, by a stand-in for its id, which differs between brokers."""
     return {"name": name, "topic_id": f"<id of {name}>"}
 
 
-def commit(rng: Random, view: View, kind: str, *, actor: Actor | None = None, group: str | None = None, **wrong: Any) -> Step:
-    """OffsetCommit of one to three partitions, by a member or by nobody."""
-    topic = wrong.pop("topic", None) or rng.choice(sorted(view.topics))
-    count = view.topics.get(topic, 1)
+def commit(rng: Random, state: ScriptState, kind: str, *, actor: Actor | None = None, group: str | None = None, **wrong: Any) -> Step:
+    """OffsetCommit of one to three partitions, by a member or by a client that is not one."""
+    topic = wrong.pop("topic", None) or rng.choice(sorted(state.topics))
+    count = state.topics.get(topic, 1)
     numbers = wrong.pop("partitions", None) or rng.sample(range(count), rng.randint(1, count))
     metadata = wrong.pop("metadata", rng.choice(["", "", "a note", None, "x" * METADATA_BYTES_MAX]))
     parts = [
@@ -134,7 +134,7 @@ def commit(rng: Random, view: View, kind: str, *, actor: Actor | None = None, gr
         for number in numbers
     ]
     values = {
-        "group_id": view.group if group is None else group,
+        "group_id": state.group if group is None else group,
         "generation_id_or_member_epoch": -1 if actor is None else actor.generation,
         "member_id": "" if actor is None else actor.member_id,
         "group_instance_id": None if actor is None else actor.instance_id,
@@ -146,13 +146,15 @@ def commit(rng: Random, view: View, kind: str, *, actor: Actor | None = None, gr
     return Step(kind=kind, api=OFFSET_COMMIT, version=version, values=values | wrong, client_id=client_id)
 
 
-def wrong_identity(rng: Random, view: View, actor: Actor, what: str, generation_field: str = "generation_id") -> dict[str, Any] | None:
-    """The fields in which a request of `actor` is wrong about who sends it; None where this cannot be."""
-    others = [other.instance_id for other in view.actors if other.instance_id and other is not actor]
+def wrong_identity(
+    rng: Random, state: ScriptState, actor: Actor, what: str, generation_field: str = "generation_id"
+) -> dict[str, Any] | None:
+    """The identity fields of a request of `actor` with one error; None where this is not possible."""
+    others = [other.instance_id for other in state.actors if other.instance_id and other is not actor]
     if what == "generation":
         return {generation_field: actor.generation + rng.choice([-1, 1])}
     if what == "unknown":
-        return {"member_id": STRANGER}
+        return {"member_id": UNKNOWN_MEMBER}
     if what == "old-id":
         return {"member_id": rng.choice(actor.old_ids)} if actor.old_ids else None
     if what == "wrong-instance":
@@ -161,4 +163,4 @@ def wrong_identity(rng: Random, view: View, actor: Actor, what: str, generation_
         return {"group_instance_id": None} if actor.instance_id else None
     if what == "empty-id":
         return {"member_id": ""}
-    return {"group_id": f"{view.group}-none" if what == "other-group" else ""}
+    return {"group_id": f"{state.group}-none" if what == "other-group" else ""}

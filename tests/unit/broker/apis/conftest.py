@@ -5,39 +5,74 @@ from typing import Any
 
 import pytest
 
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
+from ottla.broker.cluster.brokers import Brokers
+from ottla.broker.cluster.node import Node
+from ottla.broker.logs.offset_checkpoints import OffsetCheckpoints
+from ottla.broker.logs.partitions import Partitions
+from ottla.broker.logs.removals import Removals
+from ottla.core.config import BrokerConfig
+from ottla.core.errors import ApiError, ErrorCode
+from ottla.core.metadata.cluster_metadata import ClusterMetadata
+from ottla.core.metadata.topic_changes import create_topic
+from ottla.core.metadata.topics import NewTopic
+from ottla.core.wire.api_keys import ApiKey
+from ottla.storage.memory_files import MemoryFiles
+
+
+class GroupsDouble:
+    """Groups that note commands, and answer when the test says so."""
+
+    def __init__(self) -> None:
+        self.commands: list[Any] = []
+        self.fast_answer: ErrorCode | None = None
+        self._answer: Callable[[Any], None] = lambda _result: None
+
+    def fast_heartbeat(self, *_asked: object) -> ErrorCode | None:
+        return self.fast_answer
+
+    def expect_reply(self, answer: Callable[[Any], None], _request: object = None) -> int:
+        self._answer = answer
+        return 1
+
+    def run(self, _group_id: str, command: Any) -> None:
+        self.commands.append(command)
+
+    def answer(self, result: Any) -> None:
+        self._answer(result)
 
 
 @pytest.fixture
-def make_topic(api) -> Callable[..., Any]:
-    """Creates a topic through CreateTopics and returns it from the catalogue."""
-
-    def make(name: str = "t", partitions: int = 1, configs: dict[str, str] | None = None, of: Any = None) -> Any:
-        broker = of or api
-        topic = {
-            "name": name,
-            "num_partitions": partitions,
-            "replication_factor": -1,
-            "assignments": [],
-            "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
-        }
-        answer = broker.ask(19, 7, topics=[topic], timeout=1000, validate_only=False)
-        assert answer.topics[0].error_code == 0, answer
-        return broker.cluster.catalogue.topics[name]
-
-    return make
+def groups_double() -> GroupsDouble:
+    return GroupsDouble()
 
 
 @pytest.fixture
-def batch() -> Callable[..., bytes]:
-    """A record batch of values, first timestamp 1000, one millisecond apart."""
+def metadata() -> ClusterMetadata:
+    """Brokers 1 and 2, and a topic `t` of two partitions: broker 1 leads the first, broker 2 the second."""
+    made = ClusterMetadata((1, 2), BrokerConfig().text)
+    records = create_topic(made, NewTopic(name="t", assignment={0: (1,), 1: (2,)}), bytes(range(16)))
+    assert not isinstance(records, ApiError)
+    for record in records:
+        made.replay(record)
+    return made
 
-    def make(*values: bytes, timestamp_ms: int = 1000, **options: Any) -> bytes:
-        records = [Record(number, timestamp_ms + number, None, value) for number, value in enumerate(values)]
-        return bytes(encode_batch(records, **options))
 
-    return make
+@pytest.fixture
+def partitions(metadata: ClusterMetadata) -> Partitions:
+    """The logs of the topics in `metadata`, in memory."""
+    files = MemoryFiles()
+    return Partitions(files, metadata, lambda: 1_700_000_000_000, OffsetCheckpoints(files), Removals(files))
+
+
+@pytest.fixture
+def brokers(metadata: ClusterMetadata, partitions: Partitions) -> Brokers:
+    """Brokers 1 and 2 at a:9092 and b:9092."""
+    made = Brokers(metadata)
+    for node_id, host in ((1, "a"), (2, "b")):
+        node = Node(node_id, cluster_metadata=metadata, partitions=partitions)
+        node.host, node.port = host, 9092
+        made.add(node)
+    return made
 
 
 @pytest.fixture
@@ -47,7 +82,7 @@ def commit(api) -> Callable[..., int]:
     def make(group: str, topic: str, offset: int, metadata: str | None = "m", of: Any = None, partition: int = 0) -> int:
         part = {"partition_index": partition, "committed_offset": offset, "committed_metadata": metadata, "committed_leader_epoch": -1}
         answer = (of or api).ask(
-            8,
+            ApiKey.OFFSET_COMMIT,
             8,
             group_id=group,
             generation_id_or_member_epoch=-1,
@@ -65,7 +100,9 @@ def committed(api) -> Callable[..., int]:
     """The committed offset of a group in partition 0; -1 where there is none."""
 
     def read(group: str, topic: str, of: Any = None) -> int:
-        answer = (of or api).ask(9, 7, group_id=group, topics=[{"name": topic, "partition_indexes": [0]}], require_stable=False)
+        answer = (of or api).ask(
+            ApiKey.OFFSET_FETCH, 7, group_id=group, topics=[{"name": topic, "partition_indexes": [0]}], require_stable=False
+        )
         return int(answer.topics[0].partitions[0].committed_offset)
 
     return read
@@ -98,17 +135,17 @@ class Member:
 
     def start_join(self, **changes: Any) -> Any:
         """Sends JoinGroup, twice where the first answer only gives an id (KIP-394); the last answer may be late."""
-        waiting = self.api.start(11, self.join_version, **self.join_fields(**changes))
+        waiting = self.api.start(ApiKey.JOIN_GROUP, self.join_version, **self.join_fields(**changes))
         if waiting.done() and self.join_version >= 4 and self.instance_id is None and not self.member_id:
-            answer = self.api.finish(11, self.join_version, waiting)
-            if answer.error_code == 79:
+            answer = self.api.finish(ApiKey.JOIN_GROUP, self.join_version, waiting)
+            if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
                 self.member_id = answer.member_id
-                waiting = self.api.start(11, self.join_version, **self.join_fields(**changes))
+                waiting = self.api.start(ApiKey.JOIN_GROUP, self.join_version, **self.join_fields(**changes))
         return waiting
 
     def joined(self, waiting: Any) -> Any:
         """The answer to a JoinGroup."""
-        answer = self.api.finish(11, self.join_version, waiting)
+        answer = self.api.finish(ApiKey.JOIN_GROUP, self.join_version, waiting)
         self.member_id, self.generation = answer.member_id, answer.generation_id
         return answer
 
@@ -120,7 +157,7 @@ class Member:
         """SyncGroup; a leader hands in `assignments`."""
         plan = [{"member_id": member, "assignment": part} for member, part in (assignments or {}).items()]
         return self.api.ask(
-            14,
+            ApiKey.SYNC_GROUP,
             version,
             **{
                 "group_id": self.group,
@@ -142,7 +179,7 @@ class Member:
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
         }
-        return int(self.api.ask(12, version, **{**fields, **changes}).error_code)
+        return int(self.api.ask(ApiKey.HEARTBEAT, version, **{**fields, **changes}).error_code)
 
 
 @pytest.fixture

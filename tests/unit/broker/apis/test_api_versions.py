@@ -1,8 +1,10 @@
-"""ApiVersions: the list is what is served, in every version, and for versions that nobody knows."""
+"""ApiVersions: the list is what is served, in every version, and for unknown versions."""
 
 import pytest
 
-from ottla.broker.dispatch import SERVED_APIS
+from ottla.broker.api_registry import APIS
+from ottla.core.errors import ErrorCode
+from ottla.core.wire.api_keys import ApiKey
 
 # What Apache Kafka 4.3.0 advertises for the same APIs.
 KAFKA_4_3 = {
@@ -15,26 +17,25 @@ KAFKA_4_3 = {
 @pytest.mark.parametrize("version", range(5))
 def test_it_lists_what_kafka_lists(api, version: int) -> None:
     software = {"client_software_name": "test", "client_software_version": "1.0"} if version >= 3 else {}
-    answer = api.ask(18, version, **software)
-    assert answer.error_code == 0
+    answer = api.ask(ApiKey.API_VERSIONS, version, **software)
+    assert answer.error_code == ErrorCode.NONE
     assert {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys} == KAFKA_4_3
 
 
 def test_an_unknown_version_is_answered_in_version_0_with_the_whole_list(api) -> None:
     async def ask() -> bytes:
-        from ottla.broker.dispatch import dispatch, read_request
 
         parts: list[bytes] = []
-        found, request = read_request(memoryview(bytearray(b"\0\x12\0\x63\0\0\0\7\xff\xff")), "/127.0.0.1")
+        found, request = api.dispatcher.read_request(memoryview(bytearray(b"\0\x12\0\x63\0\0\0\7\xff\xff")), "/127.0.0.1")
         request.send = parts.extend
-        dispatch(api.node, found, request)
+        api.dispatcher.dispatch(found, request)
         return b"".join(parts)
 
     data = api.runner.run(ask())
     assert data[8:10] == (35).to_bytes(2, "big")
-    assert int.from_bytes(data[10:14], "big") == len(SERVED_APIS)
+    assert int.from_bytes(data[10:14], "big") == len(APIS)
 
 
 @pytest.mark.parametrize("name", ["", " ", "bad name", "-x"])
 def test_software_that_has_no_name_is_refused(api, name: str) -> None:
-    assert api.ask(18, 3, client_software_name=name, client_software_version="1").error_code == 42
+    assert api.ask(ApiKey.API_VERSIONS, 3, client_software_name=name, client_software_version="1").error_code == ErrorCode.INVALID_REQUEST

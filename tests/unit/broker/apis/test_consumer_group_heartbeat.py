@@ -2,11 +2,13 @@
 
 import pytest
 
+from ottla.core.wire.api_keys import ApiKey
+
 
 @pytest.mark.parametrize("version", range(2))
 def test_every_version_is_refused(api, version: int, caplog) -> None:
     answer = api.ask(
-        68,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
         version,
         group_id="g",
         member_id="m",

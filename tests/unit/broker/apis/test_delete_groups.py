@@ -2,12 +2,14 @@
 
 import pytest
 
+from ottla.core.wire.api_keys import ApiKey
+
 
 @pytest.mark.parametrize("version", range(3))
 def test_every_version(api, member, make_topic, commit, committed, version: int) -> None:
     make_topic("t")
     commit("empty", "t", 1)
     member("busy").join()
-    results = api.ask(42, version, groups_names=["empty", "busy", "nobody"]).results
-    assert [(result.group_id, result.error_code) for result in results] == [("empty", 0), ("busy", 68), ("nobody", 69)]
+    results = api.ask(ApiKey.DELETE_GROUPS, version, groups_names=["empty", "busy", "unknown"]).results
+    assert [(result.group_id, result.error_code) for result in results] == [("empty", 0), ("busy", 68), ("unknown", 69)]
     assert committed("empty", "t") == -1

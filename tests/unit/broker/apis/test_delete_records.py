@@ -2,6 +2,8 @@
 
 import pytest
 
+from ottla.core.wire.api_keys import ApiKey
+
 
 @pytest.fixture
 def filled(api, make_topic, batch):
@@ -14,14 +16,16 @@ def filled(api, make_topic, batch):
 
 def ask(api, *asked: tuple[int, int], topic: str = "t", version: int = 2):
     parts = [{"partition_index": number, "offset": offset} for number, offset in asked]
-    (answered,) = api.ask(21, version, topics=[{"name": topic, "partitions": parts}], timeout=1000).topics
+    (answered,) = api.ask(ApiKey.DELETE_RECORDS, version, topics=[{"name": topic, "partitions": parts}], timeout=1000).topics
     assert answered.name == topic
     return [(part.partition_index, int(part.error_code), part.low_watermark) for part in answered.partitions]
 
 
 def earliest(api) -> int:
     parts = [{"partition_index": 0, "current_leader_epoch": -1, "timestamp": -2}]
-    (answered,) = api.ask(2, 5, replica_id=-1, isolation_level=0, topics=[{"name": "t", "partitions": parts}]).topics[0].partitions
+    (answered,) = (
+        api.ask(ApiKey.LIST_OFFSETS, 5, replica_id=-1, isolation_level=0, topics=[{"name": "t", "partitions": parts}]).topics[0].partitions
+    )
     return answered.offset
 
 
@@ -63,5 +67,5 @@ def test_a_topic_that_is_only_compacted_keeps_its_records(api, make_topic, polic
 
 def test_internal_topics_are_the_brokers_own(api, commit, make_topic) -> None:
     make_topic("t")
-    api.ask(10, 0, key="g")
+    api.ask(ApiKey.FIND_COORDINATOR, 0, key="g")
     assert ask(api, (0, 0), topic="__consumer_offsets") == [(0, 17, -1)]

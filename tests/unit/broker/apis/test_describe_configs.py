@@ -2,12 +2,15 @@
 
 import pytest
 
-from ottla.core.catalogue.records import ConfigRecord
+from ottla.core.metadata.records import ConfigRecord
+from ottla.core.wire.api_keys import ApiKey
 
 
 def ask(api, version: int, kind: int, name: str, keys=None, synonyms: bool = True):
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
-    (result,) = api.ask(32, version, resources=[resource], include_synonyms=synonyms, include_documentation=True).results
+    (result,) = api.ask(
+        ApiKey.DESCRIBE_CONFIGS, version, resources=[resource], include_synonyms=synonyms, include_documentation=True
+    ).results
     return result
 
 

@@ -2,13 +2,15 @@
 
 import pytest
 
+from ottla.core.wire.api_keys import ApiKey
+
 
 @pytest.mark.parametrize("version", range(7))
 def test_every_version_describes(api, member, version: int) -> None:
     one = member(instance_id="i1")
     one.join()
     one.sync(assignments={one.member_id: b"plan"})
-    known, unknown = api.ask(15, version, groups=["g", "nobody"], include_authorized_operations=True).groups
+    known, unknown = api.ask(ApiKey.DESCRIBE_GROUPS, version, groups=["g", "unknown"], include_authorized_operations=True).groups
     assert (known.error_code, known.group_state, known.protocol_type, known.protocol_data) == (0, "Stable", "consumer", "range")
     (shown,) = known.members
     assert (shown.client_id, shown.client_host, shown.member_assignment) == ("test", "/127.0.0.1", b"plan")

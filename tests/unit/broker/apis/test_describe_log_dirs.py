@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ottla.core.wire.api_keys import ApiKey
 from ottla.storage.files import OsFiles
 
 
@@ -13,7 +14,7 @@ def on_disk(make_api, tmp_path):
 
 
 def ask(api, topics: Any = None, version: int = 5):
-    (result,) = api.ask(35, version, topics=topics).results
+    (result,) = api.ask(ApiKey.DESCRIBE_LOG_DIRS, version, topics=topics).results
     return result
 
 
@@ -23,7 +24,7 @@ def sizes(result) -> dict[tuple[str, int], int]:
 
 def fill(api, batch, partition: int = 0) -> None:
     data = [{"name": "t", "partition_data": [{"index": partition, "records": batch(b"x" * 1000)}]}]
-    api.ask(0, 9, transactional_id=None, acks=-1, timeout=1000, topic_data=data)
+    api.ask(ApiKey.PRODUCE, 9, transactional_id=None, acks=-1, timeout=1000, topic_data=data)
 
 
 @pytest.mark.parametrize("version", range(1, 6))
@@ -49,7 +50,7 @@ def test_only_what_is_asked_for_and_is_there(on_disk, make_topic, batch) -> None
     assert sizes(ask(on_disk, [])) == {}
 
 
-def test_a_partition_that_nobody_uses_is_measured_and_not_opened(api, make_api, make_topic, batch, tmp_path) -> None:
+def test_an_unused_partition_is_measured_and_not_opened(api, make_api, make_topic, batch, tmp_path) -> None:
     before = type(api)(None, OsFiles(tmp_path / "data"))
     make_topic("t", 2, of=before)
     for partition in range(2):

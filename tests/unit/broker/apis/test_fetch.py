@@ -1,21 +1,20 @@
 """Fetch: bytes as they lie in the log, limits at every level, and waiting at the end."""
 
 import asyncio
-import threading
 import uuid
 from typing import Any
 
 import pytest
 
-from ottla.broker import partitions
-from ottla.broker.apis import fetch
-from ottla.broker.dispatch import dispatch, read_request
-from ottla.core.errors import StorageError
+from ottla.broker.apis import fetch as fetch_api
+from ottla.broker.fetch.fetch_sessions import FetchSessions
+from ottla.broker.network.response_memory import ResponseMemory
+from ottla.core.config import BrokerConfig
+from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.model import Record
-from ottla.core.records.batch import decode_batch, encode_batch, split_batches
-from ottla.storage.files import ColdRead
-from ottla.storage.memory_files import MemoryFile, MemoryFiles
-from ottla.storage.partition_log import PartitionLog
+from ottla.core.records.batch import decode_batch, split_batches
+from ottla.core.wire.api_keys import ApiKey
+from ottla.storage.log.partition_log import PartitionLog
 
 
 def fields(
@@ -40,8 +39,8 @@ def values(part) -> list[bytes]:
 def fill(api, batch, *batches: tuple[bytes, ...], partition: int = 0) -> None:
     for contents in batches:
         data = [{"name": "t", "partition_data": [{"index": partition, "records": batch(*contents)}]}]
-        answer = api.ask(0, 9, transactional_id=None, acks=-1, timeout=1000, topic_data=data)
-        assert answer.responses[0].partition_responses[0].error_code == 0
+        answer = api.ask(ApiKey.PRODUCE, 9, transactional_id=None, acks=-1, timeout=1000, topic_data=data)
+        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("version", range(4, 19))
@@ -49,62 +48,62 @@ def test_every_version_reads(api, make_topic, batch, version: int) -> None:
     topic = make_topic("t")
     fill(api, batch, (b"a", b"b"), (b"c",))
     name = uuid.UUID(bytes=topic.topic_id) if version >= 13 else "t"
-    (part,) = api.ask(1, version, **fields(name, version=version)).responses[0].partitions
+    (part,) = api.ask(ApiKey.FETCH, version, **fields(name, version=version)).responses[0].partitions
     assert (part.error_code, part.high_watermark, values(part)) == (0, 3, [b"a", b"b", b"c"])
 
 
 def test_a_read_begins_with_the_batch_that_holds_the_offset(api, make_topic, batch) -> None:
     make_topic("t")
     fill(api, batch, (b"a", b"b"), (b"c", b"d"))
-    (part,) = api.ask(1, 12, **fields(offset=3)).responses[0].partitions
+    (part,) = api.ask(ApiKey.FETCH, 12, **fields(offset=3)).responses[0].partitions
     assert values(part) == [b"c", b"d"]
 
 
 @pytest.mark.parametrize(("topic", "partition", "offset", "error"), [("gone", 0, 0, 3), ("t", 5, 0, 3), ("t", 0, 9, 1), ("t", 0, -1, 1)])
 def test_what_cannot_be_read_is_answered_at_once(api, make_topic, topic: str, partition: int, offset: int, error: int) -> None:
     make_topic("t")
-    (part,) = api.ask(1, 12, **fields(topic, offset, wait=60000, partitions=(partition,))).responses[0].partitions
+    (part,) = api.ask(ApiKey.FETCH, 12, **fields(topic, offset, wait=60000, partitions=(partition,))).responses[0].partitions
     assert part.error_code == error
 
 
 def test_an_unknown_topic_id(api) -> None:
-    (part,) = api.ask(1, 13, **fields(uuid.uuid4(), version=13)).responses[0].partitions
-    assert part.error_code == 100
+    (part,) = api.ask(ApiKey.FETCH, 13, **fields(uuid.uuid4(), version=13)).responses[0].partitions
+    assert part.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def test_the_first_batch_comes_even_when_it_is_too_large_and_only_that(api, make_topic, batch) -> None:
     make_topic("t", 2)
     fill(api, batch, (b"a" * 100,), (b"b" * 100,))
     fill(api, batch, (b"c" * 100,), partition=1)
-    first, second = api.ask(1, 12, **fields(most=10, partitions=(0, 1))).responses[0].partitions
+    first, second = api.ask(ApiKey.FETCH, 12, **fields(most=10, partitions=(0, 1))).responses[0].partitions
     assert (values(first), values(second)) == ([b"a" * 100], [])
 
 
 def test_a_partitions_own_limit_holds(api, make_topic, batch) -> None:
     make_topic("t")
     fill(api, batch, *[(bytes([number]) * 100,) for number in range(10)])
-    (part,) = api.ask(1, 12, **fields(each=400)).responses[0].partitions
+    (part,) = api.ask(ApiKey.FETCH, 12, **fields(each=400)).responses[0].partitions
     assert len(values(part)) == 2  # 171 bytes each
 
 
 def test_a_fetch_at_the_end_waits_and_is_woken_by_produce(api, make_topic, batch) -> None:
     make_topic("t")
-    waiting = api.start(1, 12, **fields(wait=60000))
+    waiting = api.start(ApiKey.FETCH, 12, **fields(wait=60000))
     api.runner.run(asyncio.sleep(0))
     assert not waiting.done()
     fill(api, batch, (b"x",))
-    assert values(api.finish(1, 12, waiting).responses[0].partitions[0]) == [b"x"]
+    assert values(api.finish(ApiKey.FETCH, 12, waiting).responses[0].partitions[0]) == [b"x"]
     assert api.cluster.partitions.by_name("t", 0).waiters == set()
 
 
 def test_it_goes_on_waiting_until_there_are_enough_bytes(api, make_topic, batch) -> None:
     make_topic("t")
-    waiting = api.start(1, 12, **fields(wait=60000, least=200))
+    waiting = api.start(ApiKey.FETCH, 12, **fields(wait=60000, least=200))
     fill(api, batch, (b"x" * 50,))
     api.runner.run(asyncio.sleep(0))
     assert not waiting.done()
     fill(api, batch, (b"y" * 50,))
-    assert len(values(api.finish(1, 12, waiting).responses[0].partitions[0])) == 2
+    assert len(values(api.finish(ApiKey.FETCH, 12, waiting).responses[0].partitions[0])) == 2
 
 
 @pytest.mark.parametrize("level", [0, 1])
@@ -120,41 +119,41 @@ def test_who_waits_for_many_bytes_reads_what_is_new_once(api, make_topic, batch,
         return found
 
     monkeypatch.setattr(PartitionLog, "read", read)
-    waiting = api.start(1, 12, **fields(wait=60000, least=20_000, partitions=(0, 1)) | {"isolation_level": level})
+    waiting = api.start(ApiKey.FETCH, 12, **fields(wait=60000, least=20_000, partitions=(0, 1)) | {"isolation_level": level})
     for number in range(40):
         assert not waiting.done()
         fill(api, batch, (b"x" * 430,), partition=number % 2)  # 500 bytes each
         api.runner.run(asyncio.sleep(0))
-    first, second = api.finish(1, 12, waiting).responses[0].partitions
+    first, second = api.finish(ApiKey.FETCH, 12, waiting).responses[0].partitions
     assert (len(values(first)), len(values(second))) == (20, 20)
     assert read_bytes <= 2 * 20_000 + 500
 
 
-def test_who_waits_for_many_bytes_is_told_of_a_deletion(api, make_topic, batch) -> None:
+def test_who_waits_for_many_bytes_learns_of_a_deletion(api, make_topic, batch) -> None:
     make_topic("t")
     fill(api, batch, (b"x",))
-    waiting = api.start(1, 12, **fields(wait=60000, least=20_000))
-    api.ask(20, 5, timeout=1000, topic_names=["t"])
-    assert api.finish(1, 12, waiting).responses[0].partitions[0].error_code == 3
+    waiting = api.start(ApiKey.FETCH, 12, **fields(wait=60000, least=20_000))
+    api.ask(ApiKey.DELETE_TOPICS, 5, timeout=1000, topic_names=["t"])
+    assert api.finish(ApiKey.FETCH, 12, waiting).responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_it_is_answered_empty_when_its_time_is_up(api, make_topic) -> None:
     make_topic("t")
-    (part,) = api.ask(1, 12, **fields(wait=20)).responses[0].partitions
+    (part,) = api.ask(ApiKey.FETCH, 12, **fields(wait=20)).responses[0].partitions
     assert (part.error_code, part.records) == (0, b"")
     assert api.cluster.partitions.by_name("t", 0).waiters == set()
 
 
-def test_it_is_told_when_its_topic_is_deleted(api, make_topic) -> None:
+def test_it_learns_when_its_topic_is_deleted(api, make_topic) -> None:
     make_topic("t")
-    waiting = api.start(1, 12, **fields(wait=60000))
-    api.ask(20, 5, timeout=1000, topic_names=["t"])
-    assert api.finish(1, 12, waiting).responses[0].partitions[0].error_code == 3
+    waiting = api.start(ApiKey.FETCH, 12, **fields(wait=60000))
+    api.ask(ApiKey.DELETE_TOPICS, 5, timeout=1000, topic_names=["t"])
+    assert api.finish(ApiKey.FETCH, 12, waiting).responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_a_session_that_we_never_gave_is_not_known(api, make_topic) -> None:
     make_topic("t")
-    answer = api.ask(1, 12, **{**fields(), "session_id": 77, "session_epoch": 1})
+    answer = api.ask(ApiKey.FETCH, 12, **{**fields(), "session_id": 77, "session_epoch": 1})
     assert (answer.error_code, answer.responses) == (70, ())
 
 
@@ -165,7 +164,7 @@ def test_an_answer_ends_when_it_holds_enough_unless_more_is_asked_for(api, make_
             fill(api, batch, (bytes(200_000),), partition=partition)
 
     def sizes(least: int) -> list[int]:
-        answer = api.ask(1, 12, **fields(partitions=(0, 1, 2), most=10_000_000, least=least))
+        answer = api.ask(ApiKey.FETCH, 12, **fields(partitions=(0, 1, 2), most=10_000_000, least=least))
         return [len(part.records) // 200_000 for part in answer.responses[0].partitions]
 
     assert sizes(1) == [1, 0, 0]
@@ -179,9 +178,13 @@ def test_what_is_there_counts_though_its_next_batch_does_not_fit(api, make_topic
         fill(api, batch, *[(bytes(200_000),) for _ in range(4)], partition=partition)
 
     def sizes(**asked: Any) -> list[int] | None:
-        waiting = api.start(1, 12, **fields(wait=60_000, most=10_000_000, partitions=(0, 1, 2)) | asked)
+        waiting = api.start(ApiKey.FETCH, 12, **fields(wait=60_000, most=10_000_000, partitions=(0, 1, 2)) | asked)
         api.runner.run(asyncio.sleep(0))
-        return [len(part.records) // 200_000 for part in api.finish(1, 12, waiting).responses[0].partitions] if waiting.done() else None
+        return (
+            [len(part.records) // 200_000 for part in api.finish(ApiKey.FETCH, 12, waiting).responses[0].partitions]
+            if waiting.done()
+            else None
+        )
 
     assert sizes(min_bytes=1 << 20) == [4, 1, 0]
     assert sizes(min_bytes=250_000) == [1, 0, 0]
@@ -214,7 +217,7 @@ class Session:
             "topics": [{**name, "partitions": [part | {"log_start_offset": -1} for part in asked]}] if asked else [],
             "forgotten_topics_data": [{**name, "partitions": forgotten}] if forgotten else [],
         }
-        answer = self.api.ask(1, self.version, **given | changes)
+        answer = self.api.ask(ApiKey.FETCH, self.version, **given | changes)
         self.session_id = answer.session_id
         self.epoch += 1
         return answer
@@ -222,7 +225,7 @@ class Session:
     def parts(self, *arguments: Any, **changes: Any) -> list[tuple[int, int, list[bytes]]]:
         """(partition, error, values) as they were answered."""
         answer = self.ask(*arguments, **changes)
-        assert answer.error_code == 0, answer
+        assert answer.error_code == ErrorCode.NONE, answer
         return [(part.partition_index, part.error_code, values(part)) for topic in answer.responses for part in topic.partitions]
 
 
@@ -273,11 +276,14 @@ def test_a_wrong_epoch_and_a_session_that_is_gone(api, make_topic) -> None:
     known = session.session_id
     wrong = session.ask(session_epoch=5)
     assert (wrong.error_code, wrong.session_id, wrong.responses) == (71, 0, ())
-    by_id = api.ask(1, 13, **fields(uuid.uuid4(), version=13) | {"session_id": known, "session_epoch": 1, "topics": []})
-    assert by_id.error_code == 106
-    again = api.ask(1, 12, **fields() | {"session_id": known, "session_epoch": -1})
+    by_id = api.ask(ApiKey.FETCH, 13, **fields(uuid.uuid4(), version=13) | {"session_id": known, "session_epoch": 1, "topics": []})
+    assert by_id.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    again = api.ask(ApiKey.FETCH, 12, **fields() | {"session_id": known, "session_epoch": -1})
     assert (again.error_code, again.session_id) == (0, 0)
-    assert api.ask(1, 12, **fields() | {"session_id": known, "session_epoch": 1, "topics": []}).error_code == 70
+    assert (
+        api.ask(ApiKey.FETCH, 12, **fields() | {"session_id": known, "session_epoch": 1, "topics": []}).error_code
+        == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    )
 
 
 def test_without_room_for_sessions_requests_are_answered_as_ever(make_api, make_topic) -> None:
@@ -293,10 +299,10 @@ def test_a_request_that_overtakes_another_one_of_its_session(api, make_topic, ba
     session = Session(api)
     session.ask({0: 0})
     incremental = {**fields(), "topics": [], "session_id": session.session_id}
-    waiting = api.start(1, 12, **incremental | {"session_epoch": 1, "max_wait": 60000})
-    assert api.ask(1, 12, **incremental | {"session_epoch": 2}).error_code == 0
+    waiting = api.start(ApiKey.FETCH, 12, **incremental | {"session_epoch": 1, "max_wait": 60000})
+    assert api.ask(ApiKey.FETCH, 12, **incremental | {"session_epoch": 2}).error_code == ErrorCode.NONE
     fill(api, batch, (b"a",))
-    late = api.finish(1, 12, waiting)
+    late = api.finish(ApiKey.FETCH, 12, waiting)
     assert (late.error_code, late.session_id, late.responses) == (71, session.session_id, ())
 
 
@@ -305,9 +311,9 @@ def test_a_session_waits_for_all_its_partitions(api, make_topic, batch) -> None:
     session = Session(api)
     session.ask({0: 0, 1: 0, 2: 0})
     incremental = {**fields(wait=60000), "topics": [], "session_id": session.session_id, "session_epoch": 1}
-    waiting = api.start(1, 12, **incremental)
+    waiting = api.start(ApiKey.FETCH, 12, **incremental)
     fill(api, batch, (b"a",), partition=2)
-    (part,) = api.finish(1, 12, waiting).responses[0].partitions
+    (part,) = api.finish(ApiKey.FETCH, 12, waiting).responses[0].partitions
     assert (part.partition_index, values(part)) == (2, [b"a"])
 
 
@@ -315,11 +321,13 @@ def test_topic_ids_of_a_session_over_time(api, make_topic) -> None:
     first = make_topic("t")
     session = Session(api, 13, uuid.UUID(bytes=first.topic_id))
     assert session.parts({0: 0}) == [(0, 0, [])]
-    api.ask(20, 5, timeout=1000, topic_names=["t"])
+    api.ask(ApiKey.DELETE_TOPICS, 5, timeout=1000, topic_names=["t"])
     assert session.parts() == [(0, 3, [])]
     make_topic("t")
     assert session.parts() == [(0, 103, [])]
-    assert api.ask(1, 13, **fields(session.topic, version=13)).responses[0].partitions[0].error_code == 100
+    assert (
+        api.ask(ApiKey.FETCH, 13, **fields(session.topic, version=13)).responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    )
     unknown = Session(api, 13, uuid.uuid4())
     assert unknown.parts({0: 0}) == [(0, 100, [])]
     assert unknown.parts() == [(0, 100, [])]
@@ -329,7 +337,7 @@ def test_a_session_by_name_goes_on_with_a_new_topic_of_that_name(api, make_topic
     make_topic("t")
     session = Session(api)
     assert session.parts({0: 0, 7: 0}) == [(0, 0, []), (7, 3, [])]
-    api.ask(20, 5, timeout=1000, topic_names=["t"])
+    api.ask(ApiKey.DELETE_TOPICS, 5, timeout=1000, topic_names=["t"])
     assert session.parts() == [(0, 3, []), (7, 3, [])]
     make_topic("t")
     fill(api, batch, (b"a",))
@@ -341,32 +349,32 @@ def test_a_session_by_name_goes_on_with_a_new_topic_of_that_name(api, make_topic
 
 def test_what_is_not_there_does_not_end_the_waiting_of_others(api, make_topic, batch) -> None:
     make_topic("t")
-    waiting = api.start(1, 12, **fields(wait=60000, partitions=(0, 5)))
+    waiting = api.start(ApiKey.FETCH, 12, **fields(wait=60000, partitions=(0, 5)))
     api.runner.run(asyncio.sleep(0))
     assert not waiting.done()
     fill(api, batch, (b"x",))
-    first, second = api.finish(1, 12, waiting).responses[0].partitions
+    first, second = api.finish(ApiKey.FETCH, 12, waiting).responses[0].partitions
     assert (values(first), second.error_code) == ([b"x"], 3)
 
 
 def test_more_than_may_be_sent_is_not_waited_for(api, make_topic, batch) -> None:
     make_topic("t")
     fill(api, batch, (b"x" * 100,))
-    (part,) = api.ask(1, 12, **fields(wait=60000, least=1000, most=100)).responses[0].partitions
+    (part,) = api.ask(ApiKey.FETCH, 12, **fields(wait=60000, least=1000, most=100)).responses[0].partitions
     assert len(values(part)) == 1
 
 
-def test_nobody_waits_for_a_connection_that_is_gone(api, make_topic) -> None:
+def test_no_fetch_waits_for_a_connection_that_is_gone(api, make_topic) -> None:
     make_topic("t")
     sent: list[Any] = []
 
     async def story() -> None:
-        kind, request = read_request(memoryview(api.encode(1, 12, fields(wait=60000))), "/127.0.0.1")
+        kind, request = api.dispatcher.read_request(memoryview(api.encode(1, 12, fields(wait=60000))), "/127.0.0.1")
         request.send = sent.append
-        dispatch(api.node, kind, request)
+        api.dispatcher.dispatch(kind, request)
         partition = api.cluster.partitions.by_name("t", 0)
         assert len(partition.waiters) == 1
-        request.gone()
+        request.on_disconnect()
         assert partition.waiters == set()
 
     api.runner.run(story())
@@ -378,15 +386,15 @@ def test_a_topic_that_is_not_the_one_of_the_session_ends_the_waiting(api, make_t
     make_topic("u")
     session = Session(api, 13, uuid.UUID(bytes=first.topic_id))
     session.ask({0: 0})
-    api.ask(20, 5, timeout=1000, topic_names=["t"])
+    api.ask(ApiKey.DELETE_TOPICS, 5, timeout=1000, topic_names=["t"])
     make_topic("t")
-    other = uuid.UUID(bytes=api.cluster.catalogue.topics["u"].topic_id)
+    other = uuid.UUID(bytes=api.cluster.cluster_metadata.topics["u"].topic_id)
     added = fields(other, version=13, wait=60000) | {"session_id": session.session_id, "session_epoch": 1}
-    errors = {part.error_code for topic in api.ask(1, 13, **added).responses for part in topic.partitions}
+    errors = {part.error_code for topic in api.ask(ApiKey.FETCH, 13, **added).responses for part in topic.partitions}
     assert errors == {0, 103}
 
 
-def test_a_partition_that_is_offline_is_told_at_once_and_the_others_live(api, make_topic, batch, monkeypatch) -> None:
+def test_a_partition_that_is_offline_is_reported_at_once_and_the_others_live(api, make_topic, batch, monkeypatch) -> None:
     make_topic("t", 2)
     fill(api, batch, (b"x",), partition=1)
     really_get = type(api.cluster.partitions).get
@@ -397,357 +405,81 @@ def test_a_partition_that_is_offline_is_told_at_once_and_the_others_live(api, ma
         return really_get(partitions, topic, number)
 
     monkeypatch.setattr(type(api.cluster.partitions), "get", get)
-    by_number = {part.partition_index: part for part in api.ask(1, 12, **fields(wait=60000, partitions=(0, 1))).responses[0].partitions}
+    by_number = {
+        part.partition_index: part for part in api.ask(ApiKey.FETCH, 12, **fields(wait=60000, partitions=(0, 1))).responses[0].partitions
+    }
     assert (by_number[0].error_code, values(by_number[1])) == (56, [b"x"])
-    alone = api.ask(1, 12, **fields(wait=60000)).responses[0].partitions[0]
-    assert alone.error_code == 56
+    alone = api.ask(ApiKey.FETCH, 12, **fields(wait=60000)).responses[0].partitions[0]
+    assert alone.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     monkeypatch.undo()
-    assert api.ask(1, 12, **fields()).responses[0].partitions[0].error_code == 0
+    assert api.ask(ApiKey.FETCH, 12, **fields()).responses[0].partitions[0].error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("version", range(9, 19))
-def test_a_reader_with_an_old_leader_epoch_is_told_who_leads(api, make_topic, batch, version: int) -> None:
+def test_a_reader_with_an_old_leader_epoch_learns_who_leads(api, make_topic, batch, version: int) -> None:
     topic = make_topic("t")
     api.cluster.partitions.by_name("t", 0).log.leader_epoch = 3
     name = uuid.UUID(bytes=topic.topic_id) if version >= 13 else "t"
     asked = fields(name, version=version, wait=60000)
     asked["topics"][0]["partitions"][0]["current_leader_epoch"] = 2
-    answer = api.ask(1, version, **asked)
+    answer = api.ask(ApiKey.FETCH, version, **asked)
     (part,) = answer.responses[0].partitions
-    assert part.error_code == 74
+    assert part.error_code == ErrorCode.FENCED_LEADER_EPOCH
     if version >= 16:
         assert (part.current_leader.leader_id, part.current_leader.leader_epoch) == (1, 3)
         assert [(node.node_id, node.host, node.port) for node in answer.node_endpoints] == [(1, "127.0.0.1", 9092)]
 
 
-# --- records that are not in memory
+def at_leader_epoch(epoch: int) -> dict[str, Any]:
+    """Partition 0 of topic `t`, read by a client that knows this leader epoch."""
+    (topic,) = fields()["topics"]
+    (part,) = topic["partitions"]
+    return {"topics": [topic | {"partitions": [part | {"current_leader_epoch": epoch}]}]}
 
 
-class ColdFile(MemoryFile):
-    """A file whose ranges must be warmed before a read that does not wait finds them; `fails` breaks its disk."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_cold = self.fails = self.stays_cold = False
-        self.warmed_by: list[str] = []
-
-    def read(self, position: int, length: int, *, wait: bool = True) -> Any:
-        if self.fails and wait:
-            raise StorageError("cannot read: the disk reports an error; check the device")
-        if self.is_cold and not wait:
-            raise ColdRead(self._warm)
-        return super().read(position, length)
-
-    def _warm(self) -> None:
-        self.warmed_by.append(threading.current_thread().name)
-        if self.fails:
-            raise StorageError("cannot read: the disk reports an error; check the device")
-        self.is_cold = self.stays_cold
-
-
-@pytest.fixture
-def cold_api(make_api, make_topic, monkeypatch):
-    """A broker with topic `t` of two partitions with a record each, and the files of their logs."""
-    monkeypatch.setattr("ottla.storage.memory_files.MemoryFile", ColdFile)
-    files = MemoryFiles()
-    api = make_api(None, files)
-    make_topic("t", 2, of=api)
-    logs = []
-    for partition in range(2):
-        data = [{"name": "t", "partition_data": [{"index": partition, "records": bytes(encode_batch([Record(0, 1, None, b"x")]))}]}]
-        api.ask(0, 9, transactional_id=None, acks=-1, timeout=1000, topic_data=data)
-        logs.append(files.open(f"t-{partition}/00000000000000000000.log"))
-    return api, logs
-
-
-@pytest.fixture
-def warm(monkeypatch):
-    """Waits until what was cold has been warmed, and the fetch has looked again."""
-    looked = []
-    is_warm = fetch._Fetch._is_warm
-
-    def look_and_tell(fetching, done) -> None:
-        is_warm(fetching, done)
-        looked.append(done)
-
-    monkeypatch.setattr(fetch._Fetch, "_is_warm", look_and_tell)
-
-    async def wait() -> None:
-        async with asyncio.timeout(5):
-            while not looked:
-                await asyncio.sleep(0.001)
-
-    return wait
-
-
-def test_cold_records_are_read_by_another_thread(cold_api) -> None:
-    api, logs = cold_api
-    for each in logs:
-        each.is_cold = True
-    first, second = api.ask(1, 12, **fields(partitions=(0, 1))).responses[0].partitions
-    assert (values(first), values(second)) == ([b"x"], [b"x"])
-    for each in logs:
-        assert len(each.warmed_by) == 1
-        assert each.warmed_by[0] != threading.current_thread().name
-
-
-def test_what_does_not_become_warm_is_waited_for_in_the_end(cold_api) -> None:
-    api, logs = cold_api
-    logs[0].is_cold = logs[0].stays_cold = True
-    first, second = api.ask(1, 12, **fields(partitions=(0, 1))).responses[0].partitions
-    assert (values(first), values(second), len(logs[0].warmed_by)) == ([b"x"], [b"x"], 4)
-
-
-def test_a_disk_that_fails_is_told_for_its_partition_alone(cold_api) -> None:
-    api, logs = cold_api
-    logs[0].is_cold = logs[0].stays_cold = logs[0].fails = True
-    first, second = api.ask(1, 12, **fields(partitions=(0, 1), wait=60000)).responses[0].partitions
-    assert (first.error_code, values(second)) == (56, [b"x"])
-
-
-def test_cold_records_that_are_enough_are_not_waited_with(cold_api) -> None:
-    api, logs = cold_api
-    for each in logs:
-        each.is_cold = True
-    first, second = api.ask(1, 12, **fields(partitions=(0, 1), wait=60000, least=100)).responses[0].partitions
-    assert (values(first), values(second)) == ([b"x"], [b"x"])
-
-
-def test_cold_records_that_come_to_be_enough_later(cold_api, batch) -> None:
-    api, logs = cold_api
-    waiting = api.start(1, 12, **fields(wait=60000, least=200))
-    api.runner.run(asyncio.sleep(0))
-    logs[0].is_cold = True
-    fill(api, batch, (b"y" * 100,))
-    assert values(api.finish(1, 12, waiting).responses[0].partitions[0]) == [b"x", b"y" * 100]
-
-
-def test_after_cold_records_it_goes_on_waiting_for_enough(cold_api, batch, warm) -> None:
-    api, logs = cold_api
-    logs[0].is_cold = True
-    waiting = api.start(1, 12, **fields(wait=60000, least=100))
-    api.runner.run(warm())
-    assert not waiting.done()
-    fill(api, batch, (b"y" * 50,))
-    assert values(api.finish(1, 12, waiting).responses[0].partitions[0]) == [b"x", b"y" * 50]
-
-
-def test_a_connection_that_goes_while_its_records_are_read(cold_api, warm) -> None:
-    api, logs = cold_api
-    logs[0].is_cold = True
-    sent: list[Any] = []
-
-    async def story() -> None:
-        kind, request = read_request(memoryview(api.encode(1, 12, fields(wait=60000))), "/127.0.0.1")
-        request.send = sent.append
-        dispatch(api.node, kind, request)
-        request.gone()
-        await warm()
-
-    api.runner.run(story())
-    assert (sent, len(logs[0].warmed_by)) == ([], 1)
-
-
-def reopened(make_api, make_topic, batch, held, partitions: int):
-    """A broker after a clean stop, that opens partitions when the test says so; each has one record."""
-    before = make_api()
-    make_topic("t", partitions, of=before)
-    for number in range(partitions):
-        fill(before, batch, (b"x",), partition=number)
-
-    async def close() -> None:
-        before.cluster.close()
-
-    before.runner.run(close())
-    return make_api(files=before.files, opening_executor=held)
-
-
-def asking(api, count: int, sent: list[bytes]):
-    """A Fetch that is under way."""
-    kind, request = read_request(memoryview(api.encode(1, 12, fields(partitions=range(count)))), "/127.0.0.1")
-    request.send = lambda parts: sent.append(b"".join(parts))
-    dispatch(api.node, kind, request)
-    return request
-
-
-async def go_on() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-
-def test_a_fetch_waits_for_partitions_that_worker_threads_open_a_few_at_a_time(make_api, make_topic, batch, held, monkeypatch) -> None:
-    monkeypatch.setattr(partitions, "OPENINGS_AT_ONCE", 3)
-    again = reopened(make_api, make_topic, batch, held, 10)
-    sent: list[bytes] = []
-
-    async def ask_and_count() -> list[tuple[int, int]]:
-        asking(again, 10, sent)
-        await go_on()
-        counts = []
-        while not sent:
-            counts.append((len(again.cluster.partitions.opened()), len(held.held)))
-            held.run()
-            await go_on()
-            await go_on()
-        return counts
-
-    assert again.runner.run(ask_and_count()) == [(0, 3), (3, 3), (6, 3), (9, 1)]
-    (topic,) = again.finish(1, 12, again.runner.run(done(sent[0]))).responses
-    assert [values(part) for part in topic.partitions] == [[b"x"]] * 10
-
-
-async def done(data: bytes) -> "asyncio.Future[bytes]":
-    answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-    answer.set_result(data)
-    return answer
-
-
-def test_no_more_partitions_are_opened_for_a_connection_that_has_closed(make_api, make_topic, batch, held, monkeypatch) -> None:
-    monkeypatch.setattr(partitions, "OPENINGS_AT_ONCE", 3)
-    again = reopened(make_api, make_topic, batch, held, 10)
-    sent: list[bytes] = []
-
-    async def ask_and_go() -> None:
-        request = asking(again, 10, sent)
-        await go_on()
-        request.gone()
-        held.run()
-        await go_on()
-
-    again.runner.run(ask_and_go())
-    assert (len(again.cluster.partitions.opened()), held.held, sent) == (3, [], [])
-
-
-def test_a_fetch_of_very_many_partitions_lets_other_requests_continue_in_between(api, make_topic, monkeypatch) -> None:
-    make_topic("t", 10)
-    monkeypatch.setattr(fetch, "RESOLVED_PER_ITERATION", 4)
-    sent: list[bytes] = []
-
-    async def ask_and_count() -> list[int]:
-        asking(api, 10, sent)
-        counts = []
-        while not sent:
-            counts.append(len(api.cluster.partitions.opened()))
-            await asyncio.sleep(0)
-        return counts
-
-    assert api.runner.run(ask_and_count()) == [4, 8]
-    assert len(api.cluster.partitions.opened()) == 10
-
-
-@pytest.fixture
-def in_pieces(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Fetches of more than two partitions read two at a time; how many each piece read."""
-    monkeypatch.setattr(fetch, "READ_AT_ONCE_MAX", 2)
-    pieces: list[int] = []
-    really_read = fetch._Fetch._read
-    monkeypatch.setattr(
-        fetch._Fetch, "_read", lambda self, readable, cold: pieces.append(len(readable)) or really_read(self, readable, cold)
-    )
-    return pieces
-
-
-def test_many_partitions_are_read_in_pieces(api, make_topic, batch, in_pieces: list[int]) -> None:
-    make_topic("t", 5)
-    for number in range(5):
-        fill(api, batch, (b"%d" % number,), partition=number)
-    (topic,) = api.ask(1, 12, **fields(partitions=range(5))).responses
-    assert [values(part) for part in topic.partitions] == [[b"%d" % number] for number in range(5)]
-    assert in_pieces == [2, 2, 1]
-
-
-def test_the_limit_of_an_answer_holds_over_all_pieces(api, make_topic, batch, in_pieces: list[int]) -> None:
-    make_topic("t", 5)
-    for number in range(5):
-        fill(api, batch, (b"x" * 1000,), partition=number)
-    (topic,) = api.ask(1, 12, **fields(partitions=range(5), most=2500)).responses
-    assert [len(values(part)) for part in topic.partitions] == [1, 1, 0, 0, 0]
-
-
-def test_many_partitions_wait_and_are_woken(api, make_topic, batch, in_pieces: list[int]) -> None:
-    make_topic("t", 5)
-    waiting = api.start(1, 12, **fields(partitions=range(5), wait=60000))
-    for _ in range(5):
-        api.runner.run(asyncio.sleep(0))
-    assert not waiting.done()
-    fill(api, batch, (b"x",), partition=3)
-    (topic,) = api.finish(1, 12, waiting).responses
-    assert [values(part) for part in topic.partitions] == [[], [], [], [b"x"], []]
-    assert in_pieces == [2, 2, 1] * 2
-    assert all(partition.waiters == set() for partition in api.cluster.partitions.opened())
-
-
-def test_a_connection_that_goes_while_many_partitions_are_read(api, make_topic, batch, in_pieces: list[int], monkeypatch) -> None:
-    make_topic("t", 5)
-    fill(api, batch, (b"x",))
-    monkeypatch.setattr(api.cluster.scheduler, "_left_s", 0)
-    sent: list[Any] = []
-
-    async def story() -> None:
-        kind, request = read_request(memoryview(api.encode(1, 12, fields(partitions=range(5), wait=60000))), "/127.0.0.1")
-        request.send = sent.append
-        dispatch(api.node, kind, request)
-        request.gone()
-        for _ in range(5):
-            await asyncio.sleep(0)
-
-    api.runner.run(story())
-    assert sent == []
-    assert in_pieces == []
-    assert all(partition.waiters == set() for partition in api.cluster.partitions.opened())
-
-
-class SlowReader:
-    """A connection that does not take its answer."""
-
-    def unsent_bytes(self) -> int:
-        return 0
-
-    def give_up(self, why: str) -> None:
-        raise AssertionError(why)
-
-
-def test_while_slow_readers_hold_the_memory_for_answers_large_ones_wait_and_small_ones_do_not(api, make_topic, batch) -> None:
-    make_topic("t", 2)
-    fill(api, batch, (b"large" * 30_000,), (b"small",))
-    fill(api, batch, (b"small",), partition=1)
-    memory, slow = api.cluster.answer_memory, [SlowReader() for _ in range(1000)]
-    for reader in slow:
-        memory.take(reader, memory.bytes_max // 1000 + 1, 0.0)
-    (part,) = api.ask(1, 12, **fields(partitions=(1,))).responses[0].partitions
-    assert values(part) == [b"small"]
-    waiting = [api.start(1, 12, **fields(wait=100)) for _ in range(2)]
-
-    async def until_two_wait() -> None:
-        async with asyncio.timeout(10):
-            while len(memory._waiting) < 2:
-                await asyncio.sleep(0.01)
-
-    api.runner.run(until_two_wait())
-    assert not any(answer.done() for answer in waiting)
-
-    async def give() -> None:
-        for reader in slow:
-            memory.give(reader)
-
-    api.runner.run(give())
-    for answer in waiting:
-        (part,) = api.finish(1, 12, answer).responses[0].partitions
-        assert values(part) == [b"large" * 30_000, b"small"]
-
-
-def test_memory_for_an_answer_is_not_kept_for_a_connection_that_is_gone(api, make_topic, batch) -> None:
+def test_a_session_takes_over_a_changed_leader_epoch(api, make_topic) -> None:
     make_topic("t")
-    fill(api, batch, (b"large" * 30_000,))
-    memory = api.cluster.answer_memory
-    for _ in range(1000):
-        memory.take(SlowReader(), memory.bytes_max // 1000 + 1, 0.0)
+    api.cluster.partitions.by_name("t", 0).log.leader_epoch = 3
+    session = Session(api)
+    assert session.parts(**at_leader_epoch(3)) == [(0, ErrorCode.NONE, [])]
+    assert session.parts(**at_leader_epoch(2)) == [(0, ErrorCode.FENCED_LEADER_EPOCH, [])]
+    assert session.parts(**at_leader_epoch(4)) == [(0, ErrorCode.UNKNOWN_LEADER_EPOCH, [])]
+    assert session.parts(**at_leader_epoch(3)) == [(0, ErrorCode.NONE, [])]
 
-    async def go() -> None:
-        _, request = read_request(memoryview(api.encode(1, 12, fields())), "/127.0.0.1")
-        dispatch(api.node, fetch.API, request)
-        assert len(memory._waiting) == 1
-        request.gone()
-        assert not memory._waiting
 
-    api.runner.run(go())
+def test_a_session_request_that_names_nothing_is_fenced_by_a_new_leader_epoch(api, make_topic) -> None:
+    make_topic("t")
+    log = api.cluster.partitions.by_name("t", 0).log
+    log.leader_epoch = 3
+    session = Session(api)
+    session.parts(**at_leader_epoch(3))
+    assert session.parts() == []
+    log.leader_epoch = 4
+    assert session.parts() == [(0, ErrorCode.FENCED_LEADER_EPOCH, [])]
+
+
+def test_it_reads_what_its_broker_leads(one_api, metadata, partitions, brokers) -> None:
+    api = one_api(
+        fetch_api.API,
+        background=None,
+        brokers=brokers,
+        clock=lambda: 1_700_000_000_000,
+        cluster_metadata=metadata,
+        config=BrokerConfig(),
+        fetch_sessions=FetchSessions(10, lambda: 1),
+        node=brokers.nodes[1],
+        partitions=partitions,
+        response_memory=ResponseMemory(),
+    )
+    partitions.get(metadata.topics["t"], 0).log.append_records([Record(0, 5, None, b"v")], now_ms=5)
+    parts = [
+        {"partition": number, "fetch_offset": 0, "partition_max_bytes": 1000, "current_leader_epoch": -1, "log_start_offset": -1}
+        for number in (0, 1, 2)
+    ]
+    topics = [{"topic": "t", "topic_id": None, "partitions": parts}]
+    answer = api.ask(ApiKey.FETCH, 12, max_wait=0, min_bytes=1, max_bytes=1000, topics=topics, forgotten_topics_data=[])
+    assert [(part.partition_index, part.error_code, bool(part.records)) for part in answer.responses[0].partitions] == [
+        (0, ErrorCode.NONE, True),
+        (1, ErrorCode.NOT_LEADER_OR_FOLLOWER, False),
+        (2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False),
+    ]

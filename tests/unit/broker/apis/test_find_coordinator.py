@@ -1,25 +1,27 @@
-"""FindCoordinator: one broker, every group; the offsets topic is made at the first question (S2.2)."""
+"""FindCoordinator: one broker, every group; the offsets topic is made at the first question."""
 
 import pytest
+
+from ottla.core.wire.api_keys import ApiKey
 
 
 @pytest.mark.parametrize("version", range(7))
 def test_every_version_finds_this_broker(api, version: int) -> None:
     keys = {"coordinator_keys": ["test-group", "other"]} if version >= 4 else {"key": "test-group"}
-    answer = api.ask(10, version, key_type=0, **keys)
+    answer = api.ask(ApiKey.FIND_COORDINATOR, version, key_type=0, **keys)
     for found in answer.coordinators if version >= 4 else [answer]:
         assert (found.error_code, found.node_id, found.host, found.port) == (0, 1, "127.0.0.1", 9092)
 
 
-def test_s2_2_the_offsets_topic_is_made_when_the_first_group_needs_it(api) -> None:
-    assert api.cluster.catalogue.topics == {}
-    api.ask(10, 3, key="g", key_type=0)
-    assert len(api.cluster.catalogue.topics["__consumer_offsets"].leaders) == 50
+def test_the_offsets_topic_is_made_when_the_first_group_needs_it(api) -> None:
+    assert api.cluster.cluster_metadata.topics == {}
+    api.ask(ApiKey.FIND_COORDINATOR, 3, key="g", key_type=0)
+    assert len(api.cluster.cluster_metadata.topics["__consumer_offsets"].leaders) == 50
 
 
 @pytest.mark.parametrize(("key_type", "error", "text"), [(1, 53, "transactions"), (2, 42, "share"), (9, 42, "unknown")])
 def test_other_coordinators_there_are_not(api, key_type: int, error: int, text: str) -> None:
-    answer = api.ask(10, 4, coordinator_keys=["x"], key_type=key_type)
+    answer = api.ask(ApiKey.FIND_COORDINATOR, 4, coordinator_keys=["x"], key_type=key_type)
     assert (answer.coordinators[0].error_code, answer.coordinators[0].node_id) == (error, -1)
     assert text in answer.coordinators[0].error_message
 
@@ -27,14 +29,14 @@ def test_other_coordinators_there_are_not(api, key_type: int, error: int, text: 
 def test_a_client_that_wants_transactions_is_named_in_the_log(api, caplog) -> None:
     for version in (1, 6):
         keys = {"coordinator_keys": ["x"]} if version >= 4 else {"key": "x"}
-        api.ask(10, version, key_type=1, **keys)
+        api.ask(ApiKey.FIND_COORDINATOR, version, key_type=1, **keys)
     assert caplog.messages == ["client test of /127.0.0.1 asks for transactions (transactional.id), which are not supported yet"]
 
 
-def test_s2_6_test_group_lives_in_partition_12(api) -> None:
-    assert api.node.groups.partition_of("test-group") == 12
+def test_test_group_lives_in_partition_12(api) -> None:
+    assert api.groups.partition_of("test-group") == 12
 
 
-def test_s2_2_the_count_is_the_topics_own_wherever_it_comes_from(api, make_topic) -> None:
+def test_the_count_is_the_topics_own_wherever_it_comes_from(api, make_topic) -> None:
     make_topic("__consumer_offsets", 7)
-    assert api.node.groups.partition_of("test-group") == 627841412 % 7
+    assert api.groups.partition_of("test-group") == 627841412 % 7

@@ -2,11 +2,15 @@
 
 import pytest
 
+from ottla.core.wire.api_keys import ApiKey
+
 
 def alter(api, kind: int, name: str, *changes: tuple[str, int, str | None], version: int = 1, validate_only: bool = False) -> int:
     configs = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
     resource = {"resource_type": kind, "resource_name": name, "configs": configs}
-    return int(api.ask(44, version, resources=[resource], validate_only=validate_only).responses[0].error_code)
+    return int(
+        api.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource], validate_only=validate_only).responses[0].error_code
+    )
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -60,5 +64,5 @@ def test_the_same_key_twice_is_refused(api, make_topic) -> None:
 def test_a_mistyped_name_gets_a_suggestion(api, make_topic, kind: int, name: str, setting: str, sentence: str) -> None:
     make_topic("t")
     resource = {"resource_type": kind, "resource_name": name, "configs": [{"name": setting, "config_operation": 0, "value": "5"}]}
-    (answer,) = api.ask(44, 1, resources=[resource], validate_only=False).responses
+    (answer,) = api.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False).responses
     assert (answer.error_code, answer.error_message) == (40, sentence)

@@ -1,10 +1,20 @@
-"""InitProducerId: ids that nobody else ever had."""
+"""InitProducerId: ids that no other producer has had."""
 
 import pytest
 
+from ottla.core.errors import ErrorCode
+from ottla.core.wire.api_keys import ApiKey
+
 
 def ask(api, version: int = 4, transactional_id: str | None = None, producer_id: int = -1, epoch: int = -1):
-    return api.ask(22, version, transactional_id=transactional_id, transaction_timeout=60000, producer_id=producer_id, producer_epoch=epoch)
+    return api.ask(
+        ApiKey.INIT_PRODUCER_ID,
+        version,
+        transactional_id=transactional_id,
+        transaction_timeout=60000,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+    )
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -22,13 +32,13 @@ def test_ids_are_never_given_again_after_a_restart(make_api) -> None:
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(5, -1), (-1, 5)])
 def test_what_is_refused(api, producer_id: int, epoch: int) -> None:
-    assert ask(api, 4, None, producer_id, epoch).error_code == 42
+    assert ask(api, 4, None, producer_id, epoch).error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_an_empty_transactional_id_is_refused(api) -> None:
-    assert ask(api, 4, "").error_code == 42
+    assert ask(api, 4, "").error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_transactions_are_refused_and_their_client_named_in_the_log(api, caplog) -> None:
-    assert ask(api, 4, "t").error_code == 53
+    assert ask(api, 4, "t").error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert caplog.messages == ["client test of /127.0.0.1 asks for transactions (transactional.id), which are not supported yet"]

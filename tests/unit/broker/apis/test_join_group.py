@@ -2,6 +2,8 @@
 
 import pytest
 
+from ottla.core.wire.api_keys import ApiKey
+
 
 @pytest.mark.parametrize("version", range(10))
 def test_every_version_joins(member, version: int) -> None:
@@ -15,8 +17,8 @@ def test_every_version_joins(member, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(4, 10))
-def test_a_new_member_is_told_its_id_first_from_version_4_on(api, member, version: int) -> None:
-    answer = api.ask(11, version, **member().join_fields())
+def test_a_new_member_learns_its_id_first_from_version_4_on(api, member, version: int) -> None:
+    answer = api.ask(ApiKey.JOIN_GROUP, version, **member().join_fields())
     assert (answer.error_code, answer.generation_id) == (79, -1)
     assert answer.member_id
     assert answer.protocol_name == ("" if version < 7 else None)
@@ -26,9 +28,9 @@ def test_a_new_member_is_told_its_id_first_from_version_4_on(api, member, versio
 def test_version_0_has_no_rebalance_timeout_and_takes_the_sessions(api, member, version: int, expected: int) -> None:
     joiner = member(join_version=version)
     joiner.join(rebalance_timeout=33000)
-    (loop,) = api.node.groups.loops()
+    (loop,) = api.groups.coordinators.all()
     joiner.sync(version=3)
-    (group,) = loop.coordinator.view().groups
+    (group,) = loop.coordinator.snapshot().groups
     assert group.members[0].rebalance_timeout_ms == expected
 
 
@@ -47,8 +49,8 @@ def test_a_second_member_waits_for_the_first(api, member) -> None:
     assert (first.joined(again).generation_id, second.joined(waiting).generation_id) == (2, 2)
 
 
-def test_s1_6_a_session_timeout_outside_the_brokers_bounds_is_refused(make_api, member) -> None:
+def test_a_session_timeout_outside_the_brokers_bounds_is_refused(make_api, member) -> None:
     api = make_api({"group.min.session.timeout.ms": "1000", "group.max.session.timeout.ms": "2000"})
     for session_timeout, error in ((999, 26), (2001, 26), (1000, 79), (2000, 79)):
-        answer = api.ask(11, 5, **member(of=api).join_fields(session_timeout=session_timeout))
+        answer = api.ask(ApiKey.JOIN_GROUP, 5, **member(of=api).join_fields(session_timeout=session_timeout))
         assert answer.error_code == error

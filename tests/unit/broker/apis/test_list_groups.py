@@ -2,13 +2,15 @@
 
 import pytest
 
+from ottla.core.wire.api_keys import ApiKey
+
 
 @pytest.mark.parametrize("version", range(6))
 def test_every_version_lists(api, member, make_topic, commit, version: int) -> None:
     make_topic("t")
     commit("standalone", "t", 1)
     member("g").join()
-    groups = api.ask(16, version, states_filter=[], types_filter=[]).groups
+    groups = api.ask(ApiKey.LIST_GROUPS, version, states_filter=[], types_filter=[]).groups
     assert {group.group_id: group.protocol_type for group in groups} == {"g": "consumer", "standalone": ""}
     if version >= 4:
         assert {group.group_id: group.group_state for group in groups} == {"g": "CompletingRebalance", "standalone": "Empty"}
@@ -22,7 +24,7 @@ def test_filters(api, member, make_topic, commit) -> None:
     member("g").join()
 
     def listed(states, types) -> list[str]:
-        return [group.group_id for group in api.ask(16, 5, states_filter=states, types_filter=types).groups]
+        return [group.group_id for group in api.ask(ApiKey.LIST_GROUPS, 5, states_filter=states, types_filter=types).groups]
 
     assert listed(["empty"], []) == ["standalone"]
     assert listed(["EMPTY", "completingrebalance"], ["Classic"]) in (["standalone", "g"], ["g", "standalone"])
@@ -30,5 +32,5 @@ def test_filters(api, member, make_topic, commit) -> None:
 
 
 def test_no_groups_before_the_first(api) -> None:
-    assert api.ask(16, 5, states_filter=[], types_filter=[]).groups == ()
-    assert api.cluster.catalogue.topics == {}
+    assert api.ask(ApiKey.LIST_GROUPS, 5, states_filter=[], types_filter=[]).groups == ()
+    assert api.cluster.cluster_metadata.topics == {}

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from ottla.broker.dispatch import dispatch, read_request
-from ottla.broker.timestamp_lookups import TimestampLookups
+from ottla.broker.fetch.timestamp_lookups import TimestampLookups
+from ottla.core.errors import ErrorCode
 from ottla.core.records.batch import split_batches
 from ottla.core.records.record_checks import find_timestamp
+from ottla.core.wire.api_keys import ApiKey
 
 
 @pytest.fixture
@@ -15,14 +16,14 @@ def filled(api, make_topic, batch):
     make_topic("t")
     for timestamp_ms in (5000, 1000, 9000, 2000):
         data = [{"name": "t", "partition_data": [{"index": 0, "records": batch(b"a", b"b", timestamp_ms=timestamp_ms)}]}]
-        api.ask(0, 9, transactional_id=None, acks=-1, timeout=1000, topic_data=data)
+        api.ask(ApiKey.PRODUCE, 9, transactional_id=None, acks=-1, timeout=1000, topic_data=data)
     return api
 
 
 def ask(api, timestamp: int, version: int = 11, topic: str = "t", partition: int = 0):
     part = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
     topics = [{"name": topic, "partitions": [part]}]
-    (result,) = api.ask(2, version, replica_id=-1, isolation_level=0, topics=topics, timeout=1000).topics[0].partitions
+    (result,) = api.ask(ApiKey.LIST_OFFSETS, version, replica_id=-1, isolation_level=0, topics=topics, timeout=1000).topics[0].partitions
     return int(result.error_code), result.timestamp, result.offset
 
 
@@ -62,7 +63,7 @@ def test_what_is_not_there(api, make_topic) -> None:
 
 def results(api, version: int, *parts: dict, isolation_level: int = 0):
     topics = [{"name": "t", "partitions": [{"partition_index": 0, "current_leader_epoch": -1, **part} for part in parts]}]
-    answer = api.ask(2, version, replica_id=-1, isolation_level=isolation_level, topics=topics, timeout=1000)
+    answer = api.ask(ApiKey.LIST_OFFSETS, version, replica_id=-1, isolation_level=isolation_level, topics=topics, timeout=1000)
     return [(int(part.error_code), part.timestamp, part.offset, getattr(part, "leader_epoch", 0)) for part in answer.topics[0].partitions]
 
 
@@ -113,10 +114,10 @@ def test_a_partition_that_is_named_twice(filled) -> None:
 def later(filled, waiting_executor, timestamp: int = 9001, isolation_level: int = 0):
     """A request that waits for the worker thread."""
     filled.cluster.timestamp_lookups.close()
-    filled.cluster.timestamp_lookups = TimestampLookups(find_timestamp, waiting_executor)
+    filled.use(timestamp_lookups=TimestampLookups(find_timestamp, waiting_executor))
     part = {"partition_index": 0, "current_leader_epoch": -1}
     topics = [{"name": "t", "partitions": [{**part, "timestamp": timestamp}, {**part, "partition_index": 1, "timestamp": -1}]}]
-    waiting = filled.start(2, 11, replica_id=-1, isolation_level=isolation_level, topics=topics, timeout=1000)
+    waiting = filled.start(ApiKey.LIST_OFFSETS, 11, replica_id=-1, isolation_level=isolation_level, topics=topics, timeout=1000)
     filled.step()
     return waiting
 
@@ -124,8 +125,8 @@ def later(filled, waiting_executor, timestamp: int = 9001, isolation_level: int 
 def answered(filled, waiting_executor, waiting) -> tuple[int, int, int]:
     filled.step()
     waiting_executor.run()
-    first, second = filled.finish(2, 11, waiting).topics[0].partitions
-    assert int(second.error_code) == 3
+    first, second = filled.finish(ApiKey.LIST_OFFSETS, 11, waiting).topics[0].partitions
+    assert int(second.error_code) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return int(first.error_code), first.timestamp, first.offset
 
 
@@ -150,7 +151,7 @@ def test_an_empty_log_has_nothing_to_look_up(api, make_topic, waiting_executor) 
 @pytest.mark.parametrize("is_made_again", [False, True])
 def test_a_topic_that_is_deleted_meanwhile(filled, make_topic, waiting_executor, is_made_again: bool) -> None:
     waiting = later(filled, waiting_executor)
-    assert filled.ask(20, 5, topic_names=["t"], timeout=1000).responses[0].error_code == 0
+    assert filled.ask(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout=1000).responses[0].error_code == ErrorCode.NONE
     if is_made_again:
         make_topic("t")
     assert answered(filled, waiting_executor, waiting) == (0 if is_made_again else 3, -1, -1)
@@ -174,20 +175,20 @@ def test_a_log_that_is_damaged(filled, waiting_executor) -> None:
 
 def test_a_client_that_has_gone_is_looked_up_no_more(filled, waiting_executor) -> None:
     filled.cluster.timestamp_lookups.close()
-    filled.cluster.timestamp_lookups = TimestampLookups(find_timestamp, waiting_executor)
+    filled.use(timestamp_lookups=TimestampLookups(find_timestamp, waiting_executor))
     part = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -3}
     asked = {"replica_id": -1, "isolation_level": 0, "topics": [{"name": "t", "partitions": [part]}], "timeout": 1000}
     answers: list[object] = []
 
     async def begin():
-        found, request = read_request(memoryview(filled.encode(2, 11, asked)), "/127.0.0.1")
+        found, request = filled.dispatcher.read_request(memoryview(filled.encode(2, 11, asked)), "/127.0.0.1")
         request.send = answers.append
-        dispatch(filled.node, found, request)
+        filled.dispatcher.dispatch(found, request)
         await asyncio.sleep(0)
         return request
 
     request = filled.runner.run(begin())
-    request.gone()
+    request.on_disconnect()
     filled.step()
     ((future, _),) = waiting_executor.jobs
     assert (future.cancelled(), answers) == (True, [])

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from ottla.broker.apis.list_offsets import FOUND_PER_PIECE
-from ottla.broker.request_scheduler import RequestScheduler
-from ottla.core.catalogue.catalogue import PARTITIONS_PER_REQUEST_MAX
+from ottla.broker.network.request_scheduler import RequestScheduler
+from ottla.core.errors import ErrorCode
 from ottla.core.groups.commands import JoinGroup
+from ottla.core.metadata.topic_changes import PARTITIONS_PER_REQUEST_MAX
+from ottla.core.wire.api_keys import ApiKey
 
 MANY = 3_000
 
@@ -31,7 +33,7 @@ class Clock:
 @pytest.fixture
 def clock(api) -> Clock:
     clock = Clock()
-    api.cluster.scheduler = RequestScheduler(clock)
+    api.use(scheduler=RequestScheduler(clock))
     return clock
 
 
@@ -98,14 +100,14 @@ def large_topic(api, make_topic) -> Any:
 def test_the_partitions_of_a_topic_are_answered_in_pieces(api, large_topic, clock: Clock, version: int) -> None:
     topics = [{"name": "large", "topic_id": None}] * 300
     fields = {"allow_auto_topic_creation": True, "include_topic_authorized_operations": False}
-    (topic,) = api.ask(3, version, topics=topics, **fields).topics
+    (topic,) = api.ask(ApiKey.METADATA, version, topics=topics, **fields).topics
     assert [partition.partition_index for partition in topic.partitions] == list(range(MANY))
     assert MANY / 64 < clock.asked < 2 * MANY / 64, "300 times the same name cost what one costs"
 
 
 def test_the_partitions_of_a_topic_are_made_in_pieces(api, clock: Clock) -> None:
     topic = {"name": "t", "num_partitions": MANY, "replication_factor": 1, "assignments": [], "configs": []}
-    (made,) = api.ask(19, 7, topics=[topic], timeout=1000, validate_only=False).topics
+    (made,) = api.ask(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout=1000, validate_only=False).topics
     assert made.num_partitions == MANY
     assert clock.asked > MANY / 256
 
@@ -113,7 +115,7 @@ def test_the_partitions_of_a_topic_are_made_in_pieces(api, clock: Clock) -> None
 def test_directories_are_described_in_pieces(api, large_topic, clock: Clock) -> None:
     for topics in (None, [{"topic": "large", "partitions": [*range(MANY), *range(MANY)]}] * 2):
         before = clock.asked
-        (result,) = api.ask(35, 4, topics=topics).results
+        (result,) = api.ask(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=topics).results
         assert [[part.partition_index for part in topic.partitions] for topic in result.topics] == [list(range(MANY))]
         assert clock.asked - before > MANY / 64
 
@@ -121,7 +123,7 @@ def test_directories_are_described_in_pieces(api, large_topic, clock: Clock) -> 
 def test_the_ends_of_partitions_are_found_in_pieces(api, large_topic, clock: Clock) -> None:
     parts = [{"partition_index": number, "current_leader_epoch": -1, "timestamp": -1} for number in range(MANY)]
     topics = [{"name": "large", "partitions": parts}]
-    (topic,) = api.ask(2, 7, replica_id=-1, isolation_level=0, topics=topics).topics
+    (topic,) = api.ask(ApiKey.LIST_OFFSETS, 7, replica_id=-1, isolation_level=0, topics=topics).topics
     assert [(part.partition_index, part.offset) for part in topic.partitions] == [(number, 0) for number in range(MANY)]
     assert clock.asked > MANY / 64 + MANY / FOUND_PER_PIECE, "besides the pieces in which the answer is written"
 
@@ -130,9 +132,9 @@ def test_the_offsets_of_a_group_are_answered_in_pieces(api, large_topic, clock: 
     part = {"committed_offset": 5, "committed_metadata": "m", "committed_leader_epoch": -1}
     topic = {"name": "large", "partitions": [{"partition_index": number, **part} for number in range(MANY)]}
     fields = {"generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
-    api.ask(8, 8, group_id="g", topics=[topic], **fields)
+    api.ask(ApiKey.OFFSET_COMMIT, 8, group_id="g", topics=[topic], **fields)
     before = clock.asked
-    (group,) = api.ask(9, 8, groups=[offsets_of("g")] * 100, require_stable=False).groups
+    (group,) = api.ask(ApiKey.OFFSET_FETCH, 8, groups=[offsets_of("g")] * 100, require_stable=False).groups
     assert [(part.partition_index, part.committed_offset) for part in group.topics[0].partitions] == [(n, 5) for n in range(MANY)]
     assert MANY / 64 < clock.asked - before < 2 * MANY / 64
 
@@ -142,23 +144,23 @@ def test_groups_are_listed_in_pieces(api, clock: Clock, commit, make_topic) -> N
     for name in names(500):
         commit(name, "t", 1)
     before = clock.asked
-    assert sorted(group.group_id for group in api.ask(16, 4, states_filter=["Empty"] * 100).groups) == names(500)
+    assert sorted(group.group_id for group in api.ask(ApiKey.LIST_GROUPS, 4, states_filter=["Empty"] * 100).groups) == names(500)
     assert clock.asked - before > 500 / 64
 
 
 def test_a_group_with_a_large_member_is_described_once_and_its_bytes_are_not_copied(api, clock: Clock) -> None:
     metadata = b"m" * 1_000_000
     join = JoinGroup(
-        reply_to=api.node.groups.wait_for(lambda _: None), group_id="g", member_id="", instance_id=None, client_id="c", client_host="/",
+        reply_to=api.groups.expect_reply(lambda _: None), group_id="g", member_id="", instance_id=None, client_id="c", client_host="/",
         session_timeout_ms=10_000, rebalance_timeout_ms=10_000, protocol_type="consumer", protocols=(("range", metadata),), reason=None,
         require_known_member_id=False, supports_skip_assignment=False, new_member_id="m",
     )  # fmt: skip
 
     async def ask() -> None:
-        api.node.groups.ask("g", join)
+        api.groups.run("g", join)
 
     api.runner.run(ask())
-    described = api.ask(15, 4, groups=["g"] * 10, include_authorized_operations=False).groups
+    described = api.ask(ApiKey.DESCRIBE_GROUPS, 4, groups=["g"] * 10, include_authorized_operations=False).groups
     assert [len(group.members) for group in described] == [1]
 
 
@@ -169,7 +171,7 @@ def test_metadata_has_each_topic_once(api, make_topic) -> None:
     known = uuid.UUID(bytes=make_topic("t").topic_id)
     unknown = uuid.uuid4()
     asked = [{"name": None, "topic_id": each} for each in (known, unknown, known, unknown)]
-    answer = api.ask(3, 12, topics=asked, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
+    answer = api.ask(ApiKey.METADATA, 12, topics=asked, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
     assert [topic.topic_id for topic in answer.topics] == [known, unknown]
 
 
@@ -179,7 +181,7 @@ def test_metadata_without_a_name_is_invalid_before_topics_have_ids_alone(api, ma
     make_topic("t")
     asked = [{"name": "t", "topic_id": None}, {"name": None, "topic_id": topic_id}]
     fields = {"include_cluster_authorized_operations": False, "include_topic_authorized_operations": False}
-    answer = api.ask(3, version, topics=asked, allow_auto_topic_creation=False, **fields)
+    answer = api.ask(ApiKey.METADATA, version, topics=asked, allow_auto_topic_creation=False, **fields)
     assert [(topic.name, topic.topic_id, topic.error_code) for topic in answer.topics] == [("t", None, 42), ("", topic_id, 42)]
     assert (answer.brokers, answer.controller_id, answer.cluster_id) == ((), -1, None)
 
@@ -187,9 +189,9 @@ def test_metadata_without_a_name_is_invalid_before_topics_have_ids_alone(api, ma
 def test_metadata_with_neither_name_nor_id_is_invalid(api, make_topic) -> None:
     make_topic("t")
     asked = [{"name": "t", "topic_id": None}, {"name": None, "topic_id": None}]
-    answer = api.ask(3, 13, topics=asked, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
+    answer = api.ask(ApiKey.METADATA, 13, topics=asked, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
     assert [topic.error_code for topic in answer.topics] == [42, 42]
-    assert answer.error_code == 42
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_offsets_are_fetched_once(api, make_topic, commit) -> None:
@@ -201,7 +203,7 @@ def test_offsets_are_fetched_once(api, make_topic, commit) -> None:
         {"name": "t", "partition_indexes": [0, 2]},
     ]
     asked = {**offsets_of("g"), "topics": topics}
-    first, all_of_them = api.ask(9, 8, groups=[asked, offsets_of("g"), asked], require_stable=False).groups
+    first, all_of_them = api.ask(ApiKey.OFFSET_FETCH, 8, groups=[asked, offsets_of("g"), asked], require_stable=False).groups
     found = [(topic.name, [(part.partition_index, part.committed_offset) for part in topic.partitions]) for topic in first.topics]
     assert found == [("t", [(1, 7), (0, -1), (2, -1)]), ("u", [(0, -1)])]
     assert [[part.partition_index for part in topic.partitions] for topic in all_of_them.topics] == [[1]]
@@ -211,9 +213,9 @@ def test_offsets_are_fetched_once(api, make_topic, commit) -> None:
 def test_the_topics_of_a_group_are_looked_at_in_pieces(api, clock: Clock, version: int) -> None:
     topics = [{"name": name, "topic_id": uuid.UUID(int=number), "partition_indexes": [0]} for number, name in enumerate(names())]
     if version == 6:
-        found = api.ask(9, 6, group_id="g", topics=topics).topics
+        found = api.ask(ApiKey.OFFSET_FETCH, 6, group_id="g", topics=topics).topics
     else:
-        found = api.ask(9, 10, groups=[{**offsets_of("g"), "topics": topics}], require_stable=False).groups[0].topics
+        found = api.ask(ApiKey.OFFSET_FETCH, 10, groups=[{**offsets_of("g"), "topics": topics}], require_stable=False).groups[0].topics
     assert len(found) == MANY
     assert clock.asked > MANY / 64 + MANY / 256
 
@@ -224,7 +226,7 @@ def test_a_resource_that_is_named_twice_is_not_changed(api, make_topic) -> None:
         {"resource_type": 2, "resource_name": name, "configs": [{"name": "retention.ms", "config_operation": 0, "value": value}]}
         for name, value in (("a", "1"), ("b", "2"), ("a", "3"))
     ]
-    answer = api.ask(44, 1, resources=resources, validate_only=False)
+    answer = api.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources, validate_only=False)
     assert [(each.resource_name, each.error_code) for each in answer.responses] == [("a", 42), ("b", 0), ("a", 42)]
     assert answer.responses[0].error_message == "Each resource must appear at most once."
     assert [topic.configs for topic in topics] == [{}, {"retention.ms": "2"}]
@@ -233,16 +235,21 @@ def test_a_resource_that_is_named_twice_is_not_changed(api, make_topic) -> None:
 def test_a_resource_is_described_once(api, make_topic) -> None:
     make_topic("a")
     asked = [{**resource("a"), "configuration_keys": [key]} for key in ("retention.ms", "segment.bytes", "retention.ms")]
-    (result,) = api.ask(32, 4, resources=asked, include_synonyms=False, include_documentation=False).results
+    (result,) = api.ask(ApiKey.DESCRIBE_CONFIGS, 4, resources=asked, include_synonyms=False, include_documentation=False).results
     assert sorted(config.name for config in result.configs) == ["retention.ms", "segment.bytes"]
-    (result,) = api.ask(32, 4, resources=[*asked, resource("a")], include_synonyms=False, include_documentation=False).results
+    (result,) = api.ask(
+        ApiKey.DESCRIBE_CONFIGS, 4, resources=[*asked, resource("a")], include_synonyms=False, include_documentation=False
+    ).results
     assert len(result.configs) > 20
 
 
 def test_a_group_is_deleted_once(api, make_topic, commit) -> None:
     make_topic("t")
     commit("g", "t", 1)
-    assert [(each.group_id, each.error_code) for each in api.ask(42, 2, groups_names=["g", "x", "g"]).results] == [("g", 0), ("x", 69)]
+    assert [(each.group_id, each.error_code) for each in api.ask(ApiKey.DELETE_GROUPS, 2, groups_names=["g", "x", "g"]).results] == [
+        ("g", 0),
+        ("x", 69),
+    ]
 
 
 # How much may be made at once
@@ -256,31 +263,31 @@ def creation(*partitions: int) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("validate_only", [False, True])
 def test_the_partitions_of_one_creation_are_bounded(api, validate_only: bool) -> None:
     def create(*partitions: int) -> list[tuple[int, str | None]]:
-        answer = api.ask(19, 5, topics=list(creation(*partitions)), timeout=1000, validate_only=validate_only)
+        answer = api.ask(ApiKey.CREATE_TOPICS, 5, topics=list(creation(*partitions)), timeout=1000, validate_only=validate_only)
         return [(topic.error_code, topic.error_message) for topic in answer.topics]
 
     too_many = (44, "Excessively large number of partitions per request.")
     assert create(PARTITIONS_PER_REQUEST_MAX + 1) == [too_many]
     assert create(PARTITIONS_PER_REQUEST_MAX - 1, 2) == [too_many, too_many]
     assert create(PARTITIONS_PER_REQUEST_MAX, -1) == [too_many, too_many]
-    assert api.cluster.catalogue.topics == {}
+    assert api.cluster.cluster_metadata.topics == {}
     assert [error for error, _ in create(PARTITIONS_PER_REQUEST_MAX - 2, -5, 2)] == [0, 37, 0]
 
 
 def test_the_partitions_of_one_growth_are_bounded(api, make_topic) -> None:
     make_topic("a"), make_topic("b")
     topics = [{"name": name, "count": PARTITIONS_PER_REQUEST_MAX // 2 + 2, "assignments": None} for name in "ab"]
-    answer = api.ask(37, 3, topics=topics, timeout=1000, validate_only=False)
+    answer = api.ask(ApiKey.CREATE_PARTITIONS, 3, topics=topics, timeout=1000, validate_only=False)
     assert [(each.error_code, each.error_message) for each in answer.results] == [
         (0, None),
         (44, "Unable to perform excessively large batch operation."),
     ]
-    assert [len(api.cluster.catalogue.topics[name].leaders) for name in "ab"] == [PARTITIONS_PER_REQUEST_MAX // 2 + 2, 1]
+    assert [len(api.cluster.cluster_metadata.topics[name].leaders) for name in "ab"] == [PARTITIONS_PER_REQUEST_MAX // 2 + 2, 1]
 
 
 def test_no_more_is_made_by_being_asked_for(make_api) -> None:
     api = make_api({"num.partitions": str(PARTITIONS_PER_REQUEST_MAX // 4)})
     topics = [{"name": name, "topic_id": None} for name in names(6)]
     fields = {"topics": topics, "allow_auto_topic_creation": True, "include_topic_authorized_operations": False}
-    assert [topic.error_code for topic in api.ask(3, 12, **fields).topics] == [0, 0, 0, 0, 3, 3]
-    assert [topic.error_code for topic in api.ask(3, 12, **fields).topics] == [0] * 6, "the client asks again"
+    assert [topic.error_code for topic in api.ask(ApiKey.METADATA, 12, **fields).topics] == [0, 0, 0, 0, 3, 3]
+    assert [topic.error_code for topic in api.ask(ApiKey.METADATA, 12, **fields).topics] == [0] * 6, "the client asks again"

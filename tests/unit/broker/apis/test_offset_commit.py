@@ -4,17 +4,31 @@ import uuid
 
 import pytest
 
+from ottla.broker.apis import offset_commit
+from ottla.broker.apis.offset_commit import _head_of_known
+from ottla.core.errors import ErrorCode
+from ottla.core.groups.effects import CommitResult
+from ottla.core.wire.api_keys import ApiKey
+
 
 def ask(api, version: int, *parts: tuple[str, int, int], topic_id=None, **changes):
     topics = [
         {
-            **({"topic_id": topic_id or uuid.UUID(bytes=api.cluster.catalogue.topics[name].topic_id)} if version >= 10 else {"name": name}),
+            **(
+                {"topic_id": topic_id or uuid.UUID(bytes=api.cluster.cluster_metadata.topics[name].topic_id)}
+                if version >= 10
+                else {"name": name}
+            ),
             "partitions": [{"partition_index": number, "committed_offset": offset, "committed_metadata": "m", "committed_leader_epoch": 5}],
         }
         for name, number, offset in parts
     ]
     fields = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None, "retention_time": -1}
-    return [part.error_code for topic in api.ask(8, version, **{**fields, **changes}, topics=topics).topics for part in topic.partitions]
+    return [
+        part.error_code
+        for topic in api.ask(ApiKey.OFFSET_COMMIT, version, **{**fields, **changes}, topics=topics).topics
+        for part in topic.partitions
+    ]
 
 
 @pytest.mark.parametrize("version", range(2, 11))
@@ -25,10 +39,42 @@ def test_every_version_commits(api, make_topic, committed, version: int) -> None
 
 
 @pytest.mark.parametrize("version", [2, 8, 9])
+def test_heads_of_answers_are_only_kept_for_topics_that_exist(api, make_topic, version: int) -> None:
+    make_topic("kept")
+    _head_of_known.cache_clear()
+    assert ask(api, version, *[("x" * 30_000 + str(number), 0, 1) for number in range(5)], ("kept", 9, 1)) == [3] * 6
+    assert _head_of_known.cache_info().currsize == 0
+    assert ask(api, version, ("gone", 0, 1), ("kept", 0, 1)) == [3, 0]
+    assert _head_of_known.cache_info().currsize == 1
+
+
+@pytest.mark.parametrize("version", [2, 8, 9])
 def test_partitions_that_do_not_exist_do_not_keep_others_from_being_kept(api, make_topic, committed, version: int) -> None:
     make_topic("t")
     assert ask(api, version, ("gone", 0, 1), ("t", 0, 7), ("t", 9, 1)) == [3, 0, 3]
     assert committed("g", "t") == 7
+
+
+def test_offset_and_leader_epoch_are_kept_beside_a_partition_that_does_not_exist(api, make_topic) -> None:
+    make_topic("t", 2)
+    parts = [(1, 7, 5), (9, 8, 6), (0, 9, 4)]
+    topic = {
+        "name": "t",
+        "partitions": [
+            {"partition_index": number, "committed_offset": offset, "committed_metadata": "m", "committed_leader_epoch": epoch}
+            for number, offset, epoch in parts
+        ],
+    }
+    fields = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+    answer = api.ask(ApiKey.OFFSET_COMMIT, 8, **fields, topics=[topic])
+    assert [part.error_code for part in answer.topics[0].partitions] == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NONE,
+    ]
+    fetched = api.ask(ApiKey.OFFSET_FETCH, 7, group_id="g", topics=[{"name": "t", "partition_indexes": [0, 1]}], require_stable=False)
+    kept = {part.partition_index: (part.committed_offset, part.committed_leader_epoch) for part in fetched.topics[0].partitions}
+    assert kept == {0: (9, 4), 1: (7, 5)}
 
 
 def test_an_unknown_topic_id(api, make_topic) -> None:
@@ -42,7 +88,7 @@ def test_a_generation_of_a_group_that_is_not_there(api, make_topic, version: int
     assert ask(api, version, ("t", 0, 1), generation_id_or_member_epoch=3, member_id="m") == [error]
 
 
-def test_s1_5_a_commit_of_an_older_generation_is_refused(api, make_topic, member) -> None:
+def test_a_commit_of_an_older_generation_is_refused(api, make_topic, member) -> None:
     make_topic("t")
     owner = member()
     owner.join()
@@ -59,11 +105,52 @@ def test_metadata_that_is_too_long_is_refused_for_its_partition_alone(make_api, 
     assert [commit("g", "t", 1, "abc", of=api), commit("g", "t", 1, "abcd", of=api), commit("g", "t", 1, None, of=api)] == [0, 12, 0]
 
 
-def test_s2_1_offsets_are_records_of_the_offsets_topic_and_outlive_the_broker(make_api, make_topic, commit, committed) -> None:
+def test_offsets_are_records_of_the_offsets_topic_and_outlive_the_broker(make_api, make_topic, commit, committed) -> None:
     first = make_api()
     make_topic("t", of=first)
     commit("test-group", "t", 42, of=first)
     log = first.cluster.partitions.by_name("__consumer_offsets", 12).log
-    (record,) = log.scan(0)
+    (record,) = log.read_records(0)
     assert record.key.hex() == "0001" + "000a" + b"test-group".hex() + "0001" + b"t".hex() + "00000000"
     assert committed("test-group", "t", of=make_api(files=first.files)) == 42
+
+
+def committing(*topics: tuple[str, list[int]]) -> dict:
+    return {
+        "group_id": "g",
+        "generation_id_or_member_epoch": 3,
+        "member_id": "m",
+        "group_instance_id": None,
+        "topics": [
+            {
+                "name": name,
+                "partitions": [
+                    {"partition_index": number, "committed_offset": 7, "committed_leader_epoch": -1, "committed_metadata": ""}
+                    for number in numbers
+                ],
+            }
+            for name, numbers in topics
+        ],
+    }
+
+
+def test_partitions_that_do_not_exist_need_no_coordinator(one_api, groups_double, metadata) -> None:
+    api = one_api(offset_commit.API, groups=groups_double, cluster_metadata=metadata)
+    answer = api.ask(ApiKey.OFFSET_COMMIT, 8, **committing(("u", [0]), ("t", [2])))
+    assert [part.error_code for topic in answer.topics for part in topic.partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    assert groups_double.commands == []
+
+
+def test_the_coordinator_is_asked_for_those_that_exist(one_api, groups_double, metadata) -> None:
+    api = one_api(offset_commit.API, groups=groups_double, cluster_metadata=metadata)
+    answer = api.start(ApiKey.OFFSET_COMMIT, 8, **committing(("t", [0, 2, 1])))
+    (command,) = groups_double.commands
+    (offsets,) = command.offsets.topics
+    assert (command.generation, offsets.topic, list(offsets.partitions), list(offsets.offsets)) == (3, "t", [0, 1], [7, 7])
+    groups_double.answer(CommitResult(errors=(ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE)))
+    (topic,) = api.finish(ApiKey.OFFSET_COMMIT, 8, answer).topics
+    assert [(part.partition_index, part.error_code) for part in topic.partitions] == [
+        (0, ErrorCode.NONE),
+        (2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (1, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+    ]

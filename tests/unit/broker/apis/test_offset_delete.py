@@ -1,9 +1,12 @@
 """OffsetDelete: offsets of topics that the group does not read."""
 
+from ottla.core.errors import ErrorCode
+from ottla.core.wire.api_keys import ApiKey
+
 
 def delete(api, group: str, *partitions: tuple[str, int]):
     topics = [{"name": name, "partitions": [{"partition_index": number}]} for name, number in partitions]
-    return api.ask(47, 0, group_id=group, topics=topics)
+    return api.ask(ApiKey.OFFSET_DELETE, 0, group_id=group, topics=topics)
 
 
 def test_offsets_go_one_by_one(api, make_topic, commit, committed) -> None:
@@ -19,10 +22,10 @@ def test_a_subscribed_topic_keeps_its_offsets(api, make_topic, member) -> None:
     one = member()
     one.join()
     one.sync(assignments={one.member_id: b""})
-    assert delete(api, "g", ("t", 0)).topics[0].partitions[0].error_code == 86
+    assert delete(api, "g", ("t", 0)).topics[0].partitions[0].error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
 
 
 def test_an_unknown_group(api, make_topic) -> None:
     make_topic("t")
-    answer = delete(api, "nobody", ("t", 0))
+    answer = delete(api, "unknown", ("t", 0))
     assert (answer.error_code, answer.topics) == (69, ())

@@ -2,6 +2,8 @@
 
 import pytest
 
+from ottla.core.wire.api_keys import ApiKey
+
 
 @pytest.fixture
 def filled(api, make_topic, batch):
@@ -16,7 +18,7 @@ def filled(api, make_topic, batch):
 
 def ask(api, epoch: int, *, present: int = -1, version: int = 4, topic: str = "t", partition: int = 0):
     parts = [{"partition": partition, "current_leader_epoch": present, "leader_epoch": epoch}]
-    answer = api.ask(23, version, replica_id=-1, topics=[{"topic": topic, "partitions": parts}])
+    answer = api.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=[{"topic": topic, "partitions": parts}])
     (part,) = answer.topics[0].partitions
     assert (answer.topics[0].topic, part.partition) == (topic, partition)
     return int(part.error_code), part.leader_epoch, part.end_offset

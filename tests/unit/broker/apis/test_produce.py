@@ -5,13 +5,14 @@ import uuid
 
 import pytest
 
-from ottla.broker.dispatch import dispatch, read_request
-from ottla.broker.partitions import Partition
-from ottla.core.errors import PeerError, StorageError
+from ottla.broker.apis import produce as produce_api
+from ottla.broker.logs.partition import Partition
+from ottla.core.errors import ErrorCode, PeerError, StorageError
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch, read_header, seal
 from ottla.core.records.compression import ZSTD
-from ottla.storage.partition_log import PartitionLog
+from ottla.core.wire.api_keys import ApiKey
+from ottla.storage.log.partition_log import PartitionLog
 
 
 def fields(records: bytes, topic="t", acks: int = -1, version: int = 9, partition: int = 0, transactional_id: str | None = None) -> dict:
@@ -29,26 +30,26 @@ def test_every_version_appends(api, make_topic, batch, version: int) -> None:
     topic = make_topic("t")
     name = uuid.UUID(bytes=topic.topic_id) if version >= 13 else "t"
     for base_offset in (0, 2):
-        answer = result(api.ask(0, version, **fields(batch(b"a", b"b"), name, version=version)))
+        answer = result(api.ask(ApiKey.PRODUCE, version, **fields(batch(b"a", b"b"), name, version=version)))
         assert (answer.error_code, answer.base_offset) == (0, base_offset)
     log = api.cluster.partitions.by_name("t", 0).log
-    assert [(record.offset, record.value) for record in log.scan(0)] == [(0, b"a"), (1, b"b"), (2, b"a"), (3, b"b")]
+    assert [(record.offset, record.value) for record in log.read_records(0)] == [(0, b"a"), (1, b"b"), (2, b"a"), (3, b"b")]
 
 
 @pytest.mark.parametrize(("topic", "partition", "error"), [("gone", 0, 3), ("t", 9, 3), ("t", -1, 3)])
 def test_what_is_not_there(api, make_topic, batch, topic: str, partition: int, error: int) -> None:
     make_topic("t")
-    assert result(api.ask(0, 9, **fields(batch(b"x"), topic, partition=partition))).error_code == error
+    assert result(api.ask(ApiKey.PRODUCE, 9, **fields(batch(b"x"), topic, partition=partition))).error_code == error
 
 
 def test_an_unknown_topic_id(api, batch) -> None:
-    assert result(api.ask(0, 13, **fields(batch(b"x"), uuid.uuid4(), version=13))).error_code == 100
+    assert result(api.ask(ApiKey.PRODUCE, 13, **fields(batch(b"x"), uuid.uuid4(), version=13))).error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__ottla_group_events"])
-def test_s2_2_a_clients_produce_to_an_internal_topic_is_refused_and_nothing_crashes(api, make_topic, batch, name: str) -> None:
+def test_a_clients_produce_to_an_internal_topic_is_refused_and_nothing_crashes(api, make_topic, batch, name: str) -> None:
     make_topic(name, 3)
-    answer = result(api.ask(0, 9, **fields(batch(b"x"), name)))
+    answer = result(api.ask(ApiKey.PRODUCE, 9, **fields(batch(b"x"), name)))
     assert (answer.error_code, answer.error_message) == (17, f"Cannot append to internal topic {name}")
 
 
@@ -56,39 +57,38 @@ def test_a_broken_batch_is_refused(api, make_topic, batch) -> None:
     make_topic("t")
     broken = bytearray(batch(b"value"))
     broken[-3] ^= 1
-    assert result(api.ask(0, 9, **fields(bytes(broken)))).error_code == 2
+    assert result(api.ask(ApiKey.PRODUCE, 9, **fields(bytes(broken)))).error_code == ErrorCode.CORRUPT_MESSAGE
     assert api.cluster.partitions.by_name("t", 0).log.log_end_offset == 0
 
 
 @pytest.mark.parametrize(("acks", "transactional_id", "error"), [(2, None, 21), (-1, "tx", 0), (-1, "", 0)])
 def test_bad_acks_and_transactional_ids(api, make_topic, batch, acks: int, transactional_id: str | None, error: int) -> None:
     make_topic("t")
-    assert result(api.ask(0, 9, **fields(batch(b"x"), acks=acks, transactional_id=transactional_id))).error_code == error
+    assert result(api.ask(ApiKey.PRODUCE, 9, **fields(batch(b"x"), acks=acks, transactional_id=transactional_id))).error_code == error
 
 
 def test_acks_0_is_not_answered_and_an_error_closes_the_connection(api, make_topic, batch) -> None:
     make_topic("t")
-    assert api.ask(0, 9, **fields(batch(b"x"), acks=0)) is None
+    assert api.ask(ApiKey.PRODUCE, 9, **fields(batch(b"x"), acks=0)) is None
     assert api.cluster.partitions.by_name("t", 0).log.log_end_offset == 1
     with pytest.raises(PeerError):
-        api.ask(0, 9, **fields(batch(b"x"), "gone", acks=0))
+        api.ask(ApiKey.PRODUCE, 9, **fields(batch(b"x"), "gone", acks=0))
 
 
 def test_records_that_end_before_their_length_are_the_peers_fault(api, make_topic, batch) -> None:
     make_topic("t")
     frame = api.encode(0, 3, fields(batch(b"x"), version=3))
-    from ottla.broker.dispatch import dispatch, read_request
 
-    found, request = read_request(memoryview(frame[:-5]), "/")
+    found, request = api.dispatcher.read_request(memoryview(frame[:-5]), "/")
     with pytest.raises(PeerError):
-        dispatch(api.node, found, request)
+        api.dispatcher.dispatch(found, request)
 
 
 @pytest.mark.parametrize("version", [7, 8, 12])
 def test_a_record_without_a_key_is_named_in_a_compacted_topic(api, make_topic, batch, version: int) -> None:
     make_topic("t", configs={"cleanup.policy": "compact"})
-    answer = result(api.ask(0, version, **fields(batch(b"a", b"b"), version=version)))
-    assert answer.error_code == 87
+    answer = result(api.ask(ApiKey.PRODUCE, version, **fields(batch(b"a", b"b"), version=version)))
+    assert answer.error_code == ErrorCode.INVALID_RECORD
     if version >= 8:
         assert [error.batch_index for error in answer.record_errors] == [0, 1]
 
@@ -116,23 +116,23 @@ def test_transactional_records_without_a_transactional_id_refuse_the_whole_reque
     make_topic("t", 2)
     transactional = attributes_of(batch(b"x"), 0x10)
     for asked in (two_partitions(transactional, batch(b"y")), two_partitions(batch(b"y"), transactional)):
-        assert results(api.ask(0, version, **asked)) == {0: (53, -1), 1: (53, -1)}
+        assert results(api.ask(ApiKey.PRODUCE, version, **asked)) == {0: (53, -1), 1: (53, -1)}
     # A batch that is not all there is none: the other partition is judged alone.
-    assert results(api.ask(0, version, **two_partitions(transactional[:-1], batch(b"y")))) == {0: (87, -1), 1: (0, 0)}
+    assert results(api.ask(ApiKey.PRODUCE, version, **two_partitions(transactional[:-1], batch(b"y")))) == {0: (87, -1), 1: (0, 0)}
 
 
 @pytest.mark.parametrize("version", [3, 9, 12])
-def test_transactional_records_with_a_transactional_id_are_a_producer_that_nobody_knows(api, make_topic, batch, version: int) -> None:
+def test_transactional_records_with_a_transactional_id_are_of_an_unknown_producer(api, make_topic, batch, version: int) -> None:
     make_topic("t", 2)
     asked = two_partitions(attributes_of(batch(b"x"), 0x10), batch(b"y"), transactional_id="tx")
-    assert results(api.ask(0, version, **asked)) == {0: (49, -1), 1: (0, 0)}
+    assert results(api.ask(ApiKey.PRODUCE, version, **asked)) == {0: (49, -1), 1: (0, 0)}
 
 
 @pytest.mark.parametrize("version", [3, 6, 7, 9])
 def test_an_unknown_codec(api, make_topic, batch, version: int) -> None:
     make_topic("t", 2)
     asked = two_partitions(attributes_of(batch(b"x"), 5), batch(b"y"))
-    assert results(api.ask(0, version, **asked)) == {0: (-1, -1), 1: (0, 0) if version >= 7 else (-1, -1)}
+    assert results(api.ask(ApiKey.PRODUCE, version, **asked)) == {0: (-1, -1), 1: (0, 0) if version >= 7 else (-1, -1)}
 
 
 @pytest.mark.parametrize(("at", "value"), [(16, 3), (11, 3), (8, 255)])
@@ -141,22 +141,25 @@ def test_bytes_that_cannot_be_walked_refuse_the_whole_request(api, make_topic, b
     broken = bytearray(batch(b"x"))
     broken[at] = value
     for records in (bytes(broken), bytes(broken[:20])):
-        assert results(api.ask(0, 9, **two_partitions(batch(b"y"), records))) == {0: (2, -1), 1: (2, -1)}
+        assert results(api.ask(ApiKey.PRODUCE, 9, **two_partitions(batch(b"y"), records))) == {0: (2, -1), 1: (2, -1)}
 
 
 def test_zstandard_came_with_version_7(api, make_topic) -> None:
     make_topic("t")
     records = bytes(encode_batch([Record(0, 1_700_000_000_000, b"k", b"v")], codec=ZSTD))
-    assert [result(api.ask(0, version, **fields(records))).error_code for version in (6, 7)] == [76, 0]
+    assert [result(api.ask(ApiKey.PRODUCE, version, **fields(records))).error_code for version in (6, 7)] == [76, 0]
 
 
 def test_bad_acks_come_behind_what_is_wrong_with_a_partition(api, make_topic, batch) -> None:
     make_topic("t", 2)
     make_topic("__consumer_offsets", 1)
-    assert results(api.ask(0, 9, **two_partitions(batch(b"x"), b"", acks=2))) == {0: (21, -1), 1: (87, -1)}
-    assert result(api.ask(0, 9, **fields(batch(b"x"), "gone", acks=2))).error_code == 3
-    assert result(api.ask(0, 9, **fields(batch(b"x"), partition=9, acks=2))).error_code == 3
-    assert result(api.ask(0, 9, **fields(batch(b"x"), "__consumer_offsets", acks=2))).error_code == 21
+    assert results(api.ask(ApiKey.PRODUCE, 9, **two_partitions(batch(b"x"), b"", acks=2))) == {0: (21, -1), 1: (87, -1)}
+    assert result(api.ask(ApiKey.PRODUCE, 9, **fields(batch(b"x"), "gone", acks=2))).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert result(api.ask(ApiKey.PRODUCE, 9, **fields(batch(b"x"), partition=9, acks=2))).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (
+        result(api.ask(ApiKey.PRODUCE, 9, **fields(batch(b"x"), "__consumer_offsets", acks=2))).error_code
+        == ErrorCode.INVALID_REQUIRED_ACKS
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,7 +178,7 @@ def test_bad_acks_come_behind_what_is_wrong_with_a_partition(api, make_topic, ba
 )
 def test_where_a_refusal_says_where_the_log_begins(api, make_topic, batch, records, error: int, log_start: int) -> None:
     make_topic("t", configs={"max.message.bytes": "1000"})
-    answer = result(api.ask(0, 9, **fields(records(batch(b"value")))))
+    answer = result(api.ask(ApiKey.PRODUCE, 9, **fields(records(batch(b"value")))))
     assert (answer.error_code, answer.log_start_offset) == (error, log_start)
     assert answer.error_message
 
@@ -184,26 +187,32 @@ def test_records_at_fault_are_named_with_their_time(api, make_topic) -> None:
     make_topic("t", configs={"message.timestamp.before.max.ms": "1000"})
     times = (api.now_ms, api.now_ms - 1001, api.now_ms + 3_600_001)
     records = bytes(encode_batch([Record(number, ms, None, b"") for number, ms in enumerate(times)]))
-    answer = result(api.ask(0, 9, **fields(records)))
-    assert answer.error_code == 32
+    answer = result(api.ask(ApiKey.PRODUCE, 9, **fields(records)))
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
     assert [error.batch_index for error in answer.record_errors] == [1, 2]
 
 
 def test_the_topics_codec_is_what_consumers_get(api, make_topic, batch) -> None:
     make_topic("t", configs={"compression.type": "zstd"})
-    assert result(api.ask(0, 9, **fields(batch(b"a", b"b")))).error_code == 0
+    assert result(api.ask(ApiKey.PRODUCE, 9, **fields(batch(b"a", b"b")))).error_code == ErrorCode.NONE
     log = api.cluster.partitions.by_name("t", 0).log
     stored = log.read(0, 10_000)
     assert read_header(stored).codec is ZSTD
-    assert [record.value for record in log.scan(0)] == [b"a", b"b"]
+    assert [record.value for record in log.read_records(0)] == [b"a", b"b"]
 
 
 class Durable:
-    """Stands in for the partitions' `when_durable`: the futures that were handed out, by partition."""
+    """Appends whose acknowledgment waits for the futures that were handed out here, by partition."""
 
     def __init__(self, monkeypatch) -> None:
         self.futures: dict[int, list[asyncio.Future[None]]] = {}
-        monkeypatch.setattr(Partition, "when_durable", lambda partition: self._hand_out(partition))
+        append = Partition.append
+
+        def append_and_wait(partition, batch, *, is_acknowledged: bool = True, **given):
+            outcome, _ = append(partition, batch, is_acknowledged=False, **given)
+            return outcome, self._hand_out(partition) if is_acknowledged else None
+
+        monkeypatch.setattr(Partition, "append", append_and_wait)
 
     def _hand_out(self, partition: Partition) -> "asyncio.Future[None] | None":
         if partition.name.partition == 2:
@@ -232,24 +241,24 @@ def three_partitions(batch, **given) -> dict:
 def test_the_answer_waits_until_all_partitions_are_durable(api, make_topic, batch, monkeypatch) -> None:
     make_topic("t", 3)
     durable = Durable(monkeypatch)
-    answer = api.start(0, 9, **three_partitions(batch))
+    answer = api.start(ApiKey.PRODUCE, 9, **three_partitions(batch))
     turn(api)
     durable.futures[1][0].set_result(None)
     turn(api)
     assert not answer.done()
     durable.futures[0][0].set_result(None)
-    assert results(api.finish(0, 9, answer)) == {0: (0, 0), 1: (0, 0), 2: (0, 0)}
+    assert results(api.finish(ApiKey.PRODUCE, 9, answer)) == {0: (0, 0), 1: (0, 0), 2: (0, 0)}
 
 
 def test_a_failed_sync_is_the_result_of_its_partition_alone(api, make_topic, batch, monkeypatch) -> None:
     make_topic("t", 3)
     durable = Durable(monkeypatch)
-    answer = api.start(0, 9, **three_partitions(batch, acks=1))
+    answer = api.start(ApiKey.PRODUCE, 9, **three_partitions(batch, acks=1))
     durable.futures[0][0].set_exception(StorageError("the disk is on fire"))
     turn(api)
     assert not answer.done()
     durable.futures[1][0].set_result(None)
-    found = api.finish(0, 9, answer)
+    found = api.finish(ApiKey.PRODUCE, 9, answer)
     assert results(found) == {0: (56, -1), 1: (0, 0), 2: (0, 0)}
     first = found.responses[0].partition_responses[0]
     assert (first.error_message, first.log_start_offset) == ("the disk is on fire", -1)
@@ -258,13 +267,13 @@ def test_a_failed_sync_is_the_result_of_its_partition_alone(api, make_topic, bat
 def test_acks_0_waits_for_no_sync(api, make_topic, batch, monkeypatch) -> None:
     make_topic("t")
     durable = Durable(monkeypatch)
-    assert api.ask(0, 9, **fields(batch(b"x"), acks=0)) is None
+    assert api.ask(ApiKey.PRODUCE, 9, **fields(batch(b"x"), acks=0)) is None
     assert not durable.futures
 
 
 def test_flush_messages_is_kept_before_the_answer(api, make_topic, batch) -> None:
     make_topic("t", configs={"flush.messages": "1"})
-    assert result(api.ask(0, 9, **fields(batch(b"x")))).error_code == 0
+    assert result(api.ask(ApiKey.PRODUCE, 9, **fields(batch(b"x")))).error_code == ErrorCode.NONE
     log = api.cluster.partitions.by_name("t", 0).log
     assert log.recovery_point == log.log_end_offset == 1
 
@@ -279,7 +288,7 @@ def test_a_log_that_takes_no_records_says_why(api, make_topic, batch, monkeypatc
     monkeypatch.setattr(
         PartitionLog, "append", lambda log, *given, **named: fail() if log is partition.log else append(log, *given, **named)
     )
-    answer = api.ask(0, 9, **two_partitions(batch(b"x"), batch(b"y")))
+    answer = api.ask(ApiKey.PRODUCE, 9, **two_partitions(batch(b"x"), batch(b"y")))
     assert results(answer) == {0: (0, 0), 1: (56, -1)}
     second = answer.responses[0].partition_responses[1]
     assert (second.error_message, second.log_start_offset) == ("no space left on the device", -1)
@@ -288,17 +297,40 @@ def test_a_log_that_takes_no_records_says_why(api, make_topic, batch, monkeypatc
 append = PartitionLog.append
 
 
-def test_who_waits_for_a_sync_of_a_topic_that_is_deleted_hears_that_it_is_gone(api, make_topic, batch) -> None:
+def test_who_waits_for_a_sync_of_a_topic_that_is_deleted_gets_an_error(api, make_topic, batch) -> None:
     make_topic("t", configs={"flush.messages": "1"})
 
     async def produce_and_delete() -> "asyncio.Future[bytes]":
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        kind, request = read_request(memoryview(api.encode(0, 9, fields(batch(b"x")))), "/127.0.0.1")
+        kind, request = api.dispatcher.read_request(memoryview(api.encode(0, 9, fields(batch(b"x")))), "/127.0.0.1")
         request.send = lambda parts: answer.set_result(b"".join(parts))
-        dispatch(api.node, kind, request)
+        api.dispatcher.dispatch(kind, request)
         assert not answer.done()
-        assert api.cluster.delete_topic("t") is None
+        assert api.cluster.topic_deletion.delete("t") is None
         return answer
 
     answer = api.runner.run(produce_and_delete())
-    assert result(api.finish(0, 9, answer)).error_code == 3
+    assert result(api.finish(ApiKey.PRODUCE, 9, answer)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_it_appends_to_what_its_broker_leads(one_api, metadata, partitions, brokers, batch) -> None:
+    api = one_api(
+        produce_api.API,
+        background=None,
+        batch_reading=None,
+        brokers=brokers,
+        clock=lambda: 1_700_000_000_000,
+        cluster_metadata=metadata,
+        node=brokers.nodes[1],
+        partitions=partitions,
+    )
+    records = [{"index": number, "records": batch(b"v")} for number in (0, 1, 2)]
+    asked = {"acks": -1, "timeout": 1000, "transactional_id": None, "topic_data": [{"name": "t", "partition_data": records}]}
+    answer = api.ask(ApiKey.PRODUCE, 10, **asked)
+    assert [(part.error_code, part.base_offset) for part in answer.responses[0].partition_responses] == [
+        (ErrorCode.NONE, 0),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
+    ]
+    assert [(each.node_id, each.host) for each in answer.node_endpoints] == [(2, "b")]
+    assert partitions.by_name("t", 0).log.log_end_offset == 1

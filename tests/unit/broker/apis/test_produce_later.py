@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from ottla.broker import batch_reading
-from ottla.broker.batch_reading import LOOP_BYTES_MAX, BatchReading
-from ottla.broker.dispatch import dispatch, read_request
-from ottla.core.errors import PeerError
+from ottla.broker.logs import batch_reading
+from ottla.broker.logs.batch_reading import LOOP_BYTES_MAX, BatchReading
+from ottla.core.errors import ErrorCode, PeerError
 from ottla.core.model import Record
 from ottla.core.records.batch import encode_batch
 from ottla.core.records.compression import ZSTD
 from ottla.core.records.record_checks import check_records
+from ottla.core.wire.api_keys import ApiKey
 
 NOW_MS = 1_700_000_000_000
 COMPACTED = {"cleanup.policy": "compact"}
@@ -35,12 +35,12 @@ def fields(*batches: tuple[int, bytes], topic: Any = "t", acks: int = -1, versio
 def executor(api, waiting_executor):
     """The worker thread, which runs when the test says so."""
     api.cluster.batch_reading.close()
-    api.cluster.batch_reading = BatchReading(check_records, waiting_executor)
+    api.use(batch_reading=BatchReading(check_records, waiting_executor))
     return waiting_executor
 
 
 def values(api, number: int = 0) -> list[bytes | None]:
-    return [record.value for record in api.cluster.partitions.by_name("t", number).log.scan(0) if record.key != b"filler"]
+    return [record.value for record in api.cluster.partitions.by_name("t", number).log.read_records(0) if record.key != b"filler"]
 
 
 def results(answer) -> list[tuple[int, int, int]]:
@@ -51,7 +51,7 @@ def finished(api, executor, waiting, version: int = 9):
     while not waiting.done():
         executor.run()
         api.step()
-    return results(api.finish(0, version, waiting))
+    return results(api.finish(ApiKey.PRODUCE, version, waiting))
 
 
 @pytest.mark.parametrize("version", range(3, 14))
@@ -60,7 +60,7 @@ def test_the_request_waits_until_the_records_are_read(api, make_topic, executor,
     name = uuid.UUID(bytes=topic.topic_id) if version >= 13 else "t"
     key = ZSTD if version >= 7 else 0
     batch = large() if key else bytes(encode_batch([Record(0, NOW_MS, b"k", b"v"), Record(1, NOW_MS, b"filler", bytes(LOOP_BYTES_MAX))]))
-    waiting = api.start(0, version, **fields((0, batch), topic=name, version=version))
+    waiting = api.start(ApiKey.PRODUCE, version, **fields((0, batch), topic=name, version=version))
     api.step()
     assert (waiting.done(), values(api)) == (False, [])
     assert finished(api, executor, waiting, version) == [(0, 0, 0)]
@@ -70,7 +70,7 @@ def test_the_request_waits_until_the_records_are_read(api, make_topic, executor,
 def test_all_that_follows_in_the_request_waits_too_and_order_is_kept(api, make_topic, executor, batch) -> None:
     make_topic("t", 3, configs={"message.timestamp.before.max.ms": "1000000000000"})
     small = bytes(encode_batch([Record(0, NOW_MS, b"k", b"small")]))
-    waiting = api.start(0, 9, **fields((2, small), (0, large(b"1")), (1, small), (0, small), (0, large(b"2")), (7, small)))
+    waiting = api.start(ApiKey.PRODUCE, 9, **fields((2, small), (0, large(b"1")), (1, small), (0, small), (0, large(b"2")), (7, small)))
     api.step()
     assert [values(api, number) for number in range(3)] == [[], [], [b"small"]]
     assert len(executor.jobs) == 1
@@ -83,12 +83,12 @@ def test_all_that_follows_in_the_request_waits_too_and_order_is_kept(api, make_t
 
 def test_refused_records_are_named_and_those_behind_them_are_appended(api, make_topic, executor) -> None:
     make_topic("t", 2, configs=COMPACTED)
-    waiting = api.start(0, 9, **fields((0, large(key=None)), (1, large())))
+    waiting = api.start(ApiKey.PRODUCE, 9, **fields((0, large(key=None)), (1, large())))
     api.step()
     for _ in range(2):
         executor.run()
         api.step()
-    first, second = api.finish(0, 9, waiting).responses[0].partition_responses
+    first, second = api.finish(ApiKey.PRODUCE, 9, waiting).responses[0].partition_responses
     assert (int(first.error_code), [error.batch_index for error in first.record_errors]) == (87, [0])
     assert (int(second.error_code), second.base_offset) == (0, 0)
 
@@ -99,9 +99,9 @@ def test_the_frames_bytes_may_be_used_again(api, make_topic, executor) -> None:
     async def send() -> "asyncio.Future[bytes]":
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         frame = api.encode(0, 9, fields((0, large(b"1")), (1, large(b"2"))))
-        found, request = read_request(memoryview(frame), "/127.0.0.1")
+        found, request = api.dispatcher.read_request(memoryview(frame), "/127.0.0.1")
         request.send = lambda parts: answer.set_result(b"".join(parts))
-        dispatch(api.node, found, request)
+        api.dispatcher.dispatch(found, request)
         frame[:] = bytes(len(frame))
         return answer
 
@@ -114,9 +114,9 @@ def test_the_frames_bytes_may_be_used_again(api, make_topic, executor) -> None:
 def test_a_topic_that_is_deleted_meanwhile(api, make_topic, executor, version: int, error: int, is_made_again: bool) -> None:
     topic = make_topic("t", configs=COMPACTED)
     name = uuid.UUID(bytes=topic.topic_id) if version >= 13 else "t"
-    waiting = api.start(0, version, **fields((0, large()), topic=name, version=version))
+    waiting = api.start(ApiKey.PRODUCE, version, **fields((0, large()), topic=name, version=version))
     api.step()
-    assert api.ask(20, 5, topic_names=["t"], timeout=1000).responses[0].error_code == 0
+    assert api.ask(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout=1000).responses[0].error_code == ErrorCode.NONE
     if is_made_again:
         make_topic("t", configs=COMPACTED)
     assert finished(api, executor, waiting, version) == [(0, error, -1)]
@@ -126,13 +126,15 @@ def test_a_topic_that_is_deleted_meanwhile(api, make_topic, executor, version: i
 
 def alter(api, name: str, value: str) -> None:
     configs = [{"name": name, "config_operation": 0, "value": value}]
-    answer = api.ask(44, 1, resources=[{"resource_type": 2, "resource_name": "t", "configs": configs}], validate_only=False)
-    assert answer.responses[0].error_code == 0
+    answer = api.ask(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[{"resource_type": 2, "resource_name": "t", "configs": configs}], validate_only=False
+    )
+    assert answer.responses[0].error_code == ErrorCode.NONE
 
 
 def test_settings_that_change_meanwhile_hold(api, make_topic, executor) -> None:
     make_topic("t", configs={"message.timestamp.before.max.ms": "1000000000000"})
-    waiting = api.start(0, 9, **fields((0, large(key=None)), (0, large(b"2"))))
+    waiting = api.start(ApiKey.PRODUCE, 9, **fields((0, large(key=None)), (0, large(b"2"))))
     api.step()
     executor.run()
     alter(api, "cleanup.policy", "compact")
@@ -141,7 +143,7 @@ def test_settings_that_change_meanwhile_hold(api, make_topic, executor) -> None:
 
 def test_settings_that_ask_for_nothing_any_more(api, make_topic, executor) -> None:
     make_topic("t", configs=COMPACTED)
-    waiting = api.start(0, 9, **fields((0, large(key=None))))
+    waiting = api.start(ApiKey.PRODUCE, 9, **fields((0, large(key=None))))
     api.step()
     alter(api, "cleanup.policy", "delete")
     assert finished(api, executor, waiting) == [(0, 0, 0)]
@@ -153,8 +155,8 @@ def test_a_partition_that_moves_meanwhile(make_api, make_topic, waiting_executor
     api.on(topic.leaders[0])
     other = 3 - topic.leaders[0]
     api.cluster.batch_reading.close()
-    api.cluster.batch_reading = BatchReading(check_records, waiting_executor)
-    waiting = api.start(0, 9, **fields((0, large())))
+    api.use(batch_reading=BatchReading(check_records, waiting_executor))
+    waiting = api.start(ApiKey.PRODUCE, 9, **fields((0, large())))
     api.step()
 
     async def move() -> None:
@@ -167,7 +169,7 @@ def test_a_partition_that_moves_meanwhile(make_api, make_topic, waiting_executor
 def test_a_producer_that_repeats_itself_while_it_waits(api, make_topic, executor) -> None:
     make_topic("t", configs=COMPACTED)
     batch = large(producer_id=7, producer_epoch=0, base_sequence=0)
-    first, again = (api.start(0, 9, **fields((0, batch))) for _ in range(2))
+    first, again = (api.start(ApiKey.PRODUCE, 9, **fields((0, batch))) for _ in range(2))
     api.step()
     assert finished(api, executor, first) == finished(api, executor, again) == [(0, 0, 0)]
     assert values(api) == [b"v"]
@@ -175,11 +177,11 @@ def test_a_producer_that_repeats_itself_while_it_waits(api, make_topic, executor
 
 def test_acks_0_is_not_answered_and_an_error_closes_the_connection(api, make_topic, executor) -> None:
     make_topic("t", configs=COMPACTED)
-    waiting = api.start(0, 9, **fields((0, large()), acks=0))
+    waiting = api.start(ApiKey.PRODUCE, 9, **fields((0, large()), acks=0))
     api.step()
     assert (waiting.done(), values(api)) == (False, [])
     executor.run()
-    assert api.finish(0, 9, waiting) is None
+    assert api.finish(ApiKey.PRODUCE, 9, waiting) is None
     assert values(api) == [b"v"]
     failed: list[Exception] = []
     send(api, fields((0, large(key=None)), acks=0)).fail = failed.append
@@ -193,9 +195,9 @@ def send(api, asked: dict[str, Any]):
     """Sends a request that a test may go on with."""
 
     async def begin():
-        found, request = read_request(memoryview(api.encode(0, 9, asked)), "/127.0.0.1")
+        found, request = api.dispatcher.read_request(memoryview(api.encode(0, 9, asked)), "/127.0.0.1")
         request.send = lambda _parts: None
-        dispatch(api.node, found, request)
+        api.dispatcher.dispatch(found, request)
         return request
 
     return api.runner.run(begin())
@@ -206,7 +208,7 @@ def test_a_client_that_has_gone_is_appended_all_the_same(api, make_topic, execut
     request = send(api, fields((0, large())))
     api.step()
     assert api.cluster.batch_reading.waiting_bytes > 0
-    request.gone()
+    request.on_disconnect()
     executor.run()
     api.step()
     assert (values(api), api.cluster.batch_reading.waiting_bytes) == ([b"v"], 0)
@@ -218,7 +220,7 @@ def test_the_gone_do_not_wait_beyond_a_bound(api, make_topic, executor, monkeypa
     make_topic("t", configs=COMPACTED)
     request = send(api, fields((0, large())))
     api.step()
-    request.gone()
+    request.on_disconnect()
     api.step()
     executor.run()
     api.step()
@@ -227,17 +229,17 @@ def test_the_gone_do_not_wait_beyond_a_bound(api, make_topic, executor, monkeypa
 
 def test_the_answer_waits_for_the_disk_where_the_topic_asks_for_it(api, make_topic, executor) -> None:
     make_topic("t", configs={**COMPACTED, "flush.messages": "1"})
-    waiting = api.start(0, 9, **fields((0, large())))
+    waiting = api.start(ApiKey.PRODUCE, 9, **fields((0, large())))
     api.step()
     executor.run()
-    assert results(api.finish(0, 9, waiting)) == [(0, 0, 0)]
+    assert results(api.finish(ApiKey.PRODUCE, 9, waiting)) == [(0, 0, 0)]
     log = api.cluster.partitions.by_name("t", 0).log
     assert log.recovery_point == log.log_end_offset == 2
 
 
 def test_another_codec_is_made_in_the_worker_thread(api, make_topic, executor) -> None:
     make_topic("t", configs={"compression.type": "gzip"})
-    waiting = api.start(0, 9, **fields((0, large())))
+    waiting = api.start(ApiKey.PRODUCE, 9, **fields((0, large())))
     api.step()
     assert not waiting.done()
     assert finished(api, executor, waiting) == [(0, 0, 0)]
@@ -263,16 +265,16 @@ def test_a_mistake_of_ours_closes_the_connection(api, make_topic, executor, monk
 def test_small_batches_are_appended_at_once(api, make_topic, executor) -> None:
     make_topic("t", configs=COMPACTED)
     small = bytes(encode_batch([Record(0, NOW_MS, b"k", b"v")], codec=ZSTD))
-    assert results(api.ask(0, 9, **fields((0, small)))) == [(0, 0, 0)]
+    assert results(api.ask(ApiKey.PRODUCE, 9, **fields((0, small)))) == [(0, 0, 0)]
     assert executor.jobs == []
 
 
 @pytest.fixture
 def after_start(make_api, make_topic, held):
-    """A broker on a directory with topic `t`, which nobody has opened yet."""
+    """A broker on a directory with topic `t`, which is not open yet."""
     before = make_api()
     make_topic("t", of=before)
-    before.ask(0, 9, **fields((0, bytes(encode_batch([Record(0, NOW_MS, b"k", b"v")])))))
+    before.ask(ApiKey.PRODUCE, 9, **fields((0, bytes(encode_batch([Record(0, NOW_MS, b"k", b"v")])))))
 
     async def close() -> None:
         before.cluster.close()

@@ -14,21 +14,21 @@ def run(*arguments: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_s0_6_six_minutes_of_work_with_the_default_interval_is_reported_with_the_value_to_set() -> None:
+def test_six_minutes_of_work_with_the_default_interval_is_reported_with_the_value_to_set() -> None:
     status, said = run("--work-per-poll", "6m")
     assert status == 1
     assert "The work on one poll takes 6 min and max.poll.interval.ms is 5 min: the member will leave" in said
     assert "Set max.poll.interval.ms to 420000 (7 min), or max.poll.records to 416" in said
 
 
-def test_s0_6_a_session_has_room_for_three_heartbeats() -> None:
+def test_a_session_has_room_for_three_heartbeats() -> None:
     assert run("--set", "session.timeout.ms=6000", "--set", "heartbeat.interval.ms=2000")[0] == 0
     status, said = run("--set", "session.timeout.ms=6000", "--set", "heartbeat.interval.ms=3000")
     assert status == 1
     assert "set heartbeat.interval.ms to 2000, or session.timeout.ms to 9000" in said
 
 
-def test_s1_7_the_arithmetic_of_a_record_and_of_partitions() -> None:
+def test_the_arithmetic_of_a_record_and_of_partitions() -> None:
     status, said = run("--partitions", "24", "--members", "5")
     assert (status, said.splitlines()[0]) == (0, "300000 ms / 500 records: 600 ms a record before a full poll makes the member leave.")
     assert "24 partitions over 5 members: 4 of them read 5, the others 4." in said
@@ -45,10 +45,10 @@ def test_a_file_of_properties_counts_and_the_command_line_goes_before_it(tmp_pat
 def test_json() -> None:
     status, said = run("--work-per-poll", "360000ms", "--json")
     assert status == 1
-    told = json.loads(said)
-    assert told["record_budget_ms"] == 600
-    assert told["uneven"] is None
-    (advice,) = told["advice"]
+    document = json.loads(said)
+    assert document["record_budget_ms"] == 600
+    assert document["uneven"] is None
+    (advice,) = document["advice"]
     assert (advice["setting"], advice["value"], advice["suggested"]) == ("max.poll.interval.ms", 300_000, 420_000)
 
 

@@ -1,7 +1,6 @@
 """`ottla broker`: one line when ready, a clean end on a signal, and clear words when it cannot start."""
 
 import json
-import re
 import resource
 import signal
 import socket
@@ -11,10 +10,11 @@ import threading
 import urllib.request
 from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
-from ottla.broker.descriptors import RAISED_MAX
+from ottla.broker.network.descriptors import RAISED_MAX
 from ottla.cli.main import main
 
 OTTLA = str(Path(sys.executable).with_name("ottla"))
@@ -124,7 +124,7 @@ def test_a_broker_of_its_own_process_looks_for_garbage_now_and_then() -> None:
     assert subprocess.run([sys.executable, "-c", script], timeout=20, check=False, capture_output=True).returncode == 0
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the limits of another process are read from /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="psutil reads the limits of another process on Linux only")
 def test_it_raises_its_limit_of_open_files() -> None:
     command = f"ulimit -S -n 256; exec {OTTLA} broker --listen 127.0.0.1:0"
     with subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE, text=True) as process:
@@ -132,7 +132,7 @@ def test_it_raises_its_limit_of_open_files() -> None:
             assert process.stdout is not None
             assert process.stdout.readline().startswith("bootstrap.servers=")
             hard = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], RAISED_MAX)
-            assert re.search(rf"^Max open files +{hard} ", Path(f"/proc/{process.pid}/limits").read_text(), re.MULTILINE)
+            assert psutil.Process(process.pid).rlimit(psutil.RLIMIT_NOFILE) == (hard, hard)
         finally:
             process.terminate()
     assert process.returncode == 0

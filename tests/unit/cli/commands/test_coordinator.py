@@ -11,7 +11,7 @@ def coordinator(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["coordinator", *arguments])
 
 
-def test_s2_6_for_people_and_for_machines() -> None:
+def test_for_people_and_for_machines() -> None:
     result = coordinator("test-group")
     assert (result.exit_code, result.stdout.splitlines()[1:]) == (0, ["hash       627841412", "partition  __consumer_offsets-12 (of 50)"])
     document = json.loads(coordinator("test-group", "--partitions", "100", "--json").stdout)

@@ -6,10 +6,11 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.cli.main import main
-from ottla.spark import copy_topic, sessions
-from ottla.spark.copy_topic import Copied
-from ottla.spark.copy_writer import CopyError
-from ottla.spark.copying import PARTITIONERS
+from ottla.spark import sessions
+from ottla.spark.copy import job
+from ottla.spark.copy.job import Copied
+from ottla.spark.copy.steps import PARTITIONERS
+from ottla.spark.copy.writer import CopyError
 
 ARGUMENTS = ["copy-topic", "wide", "narrow", "--bootstrap-server", "h:1"]
 
@@ -32,7 +33,7 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Session:
 
 
 class SparkError(Exception):
-    """As Spark tells what a worker raised."""
+    """As Spark reports what a worker raised."""
 
 
 def failing(error: Exception) -> Any:
@@ -45,24 +46,24 @@ def failing(error: Exception) -> Any:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (CopyError("there is no topic wide: make it first"), "Error: there is no topic wide: make it first\n"),
+        (CopyError("there is no topic wide: create it first"), "Error: there is no topic wide: create it first\n"),
         (SparkError("Job aborted\nottla.spark.copy_writer.CopyError: cannot write\n at x"), "Error: cannot write\n"),
     ],
 )
 def test_what_is_in_the_way_is_one_sentence(monkeypatch: pytest.MonkeyPatch, spark: Session, error: Exception, words: str) -> None:
-    monkeypatch.setattr(copy_topic.TopicCopy, "run", failing(error))
+    monkeypatch.setattr(job.TopicCopy, "run", failing(error))
     done = CliRunner().invoke(main, ARGUMENTS)
     assert (done.exit_code, done.output, spark.stopped) == (1, words, 1)
 
 
 def test_spark_is_stopped_after_a_copy(monkeypatch: pytest.MonkeyPatch, spark: Session) -> None:
-    monkeypatch.setattr(copy_topic.TopicCopy, "run", lambda *_: Copied(3, {}))
+    monkeypatch.setattr(job.TopicCopy, "run", lambda *_: Copied(3, {}))
     done = CliRunner().invoke(main, ARGUMENTS)
     assert (done.exit_code, done.stdout, spark.stopped) == (0, "3 messages copied from wide to narrow\n", 1)
 
 
 def test_any_other_failure_is_not_hidden(monkeypatch: pytest.MonkeyPatch, spark: Session) -> None:
-    monkeypatch.setattr(copy_topic.TopicCopy, "run", failing(SparkError("out of memory")))
+    monkeypatch.setattr(job.TopicCopy, "run", failing(SparkError("out of memory")))
     assert isinstance(CliRunner().invoke(main, ARGUMENTS).exception, SparkError)
 
 
@@ -72,7 +73,7 @@ def test_options_that_contradict_each_other() -> None:
     assert "--group or --no-groups, not both" in done.output
 
 
-def test_an_address_that_is_none_is_told_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_is_none_is_reported_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "session", failing(AssertionError("Spark starts")))
     done = CliRunner().invoke(main, ["copy-topic", "wide", "narrow", "--bootstrap-server", "nonsense"])
     assert done.exit_code == 2

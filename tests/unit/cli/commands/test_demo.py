@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ottla.cli.flights import DemoFailedError
+from ottla.cli.demo import DemoFailedError
 from ottla.cli.main import main
 
 
 def test_options_are_handed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     given: dict[str, Any] = {}
-    monkeypatch.setattr("ottla.cli.flights.run.run", lambda directory, **named: given.update(named, directory=directory))
+    monkeypatch.setattr("ottla.cli.demo.demo_run.run", lambda directory, **named: given.update(named, directory=directory))
     result = CliRunner().invoke(main, ["demo", "--results", str(tmp_path), "--assignor", "roundrobin"])
     assert result.exit_code == 0, result.output
     assert given["directory"] == tmp_path
@@ -22,9 +22,9 @@ def test_options_are_handed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 def test_a_failure_is_a_sentence_and_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> None:
-        raise DemoFailedError("waited in vain")
+        raise DemoFailedError("timed out")
 
-    monkeypatch.setattr("ottla.cli.flights.run.run", fail)
+    monkeypatch.setattr("ottla.cli.demo.demo_run.run", fail)
     result = CliRunner().invoke(main, ["demo"])
     assert result.exit_code == 1
-    assert result.output == "Error: waited in vain\n"
+    assert result.output == "Error: timed out\n"

@@ -20,7 +20,7 @@ def test_a_healthy_broker() -> None:
     with Broker(metrics="127.0.0.1:0") as broker:
         assert broker.metrics_url is not None
         status, text = run("--metrics", broker.metrics_url)
-        assert (status, text.splitlines()[0]) == (0, "All is well.")
+        assert (status, text.splitlines()[0]) == (0, "Healthy.")
         status, text = run("--metrics", broker.metrics_url, "--json")
         assert (status, json.loads(text)["cleaner"]["state"]) == (0, "running")
 
@@ -28,13 +28,13 @@ def test_a_healthy_broker() -> None:
 def test_a_healthy_directory(tmp_path: Path) -> None:
     with Broker(tmp_path / "data"):
         status, text = run("--data", str(tmp_path / "data"))
-        assert (status, text.splitlines()[0]) == (0, "All is well.")
+        assert (status, text.splitlines()[0]) == (0, "Healthy.")
     status, text = run("--data", str(tmp_path / "data"), "--json")
     assert status == 0
     assert json.loads(text)["healthy"] is True
 
 
-def test_an_ill_directory(tmp_path: Path) -> None:
+def test_an_unhealthy_directory(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("version=1\n")
     (tmp_path / "cleaner-offset-checkpoint").write_text("damaged")
     status, text = run("--data", str(tmp_path))

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ottla.cli import pipeline_run
 from ottla.cli.main import main
-from ottla.cli.pipeline_run import Order
+from ottla.cli.pipeline import terminal_run
+from ottla.cli.pipeline.terminal_run import Order
+from ottla.spark.pipelines import pipelines
 
 RUN = ["pipeline", "run", "lag", "--bootstrap-server", "h:1", "--output", "/out"]
 
@@ -21,7 +22,7 @@ def invoke(*arguments: str) -> Any:
 def orders(monkeypatch: pytest.MonkeyPatch) -> list[Order]:
     """Where orders go instead of to Spark."""
     found: list[Order] = []
-    monkeypatch.setattr(pipeline_run, "execute", found.append)
+    monkeypatch.setattr(terminal_run, "execute", found.append)
     return found
 
 
@@ -50,3 +51,17 @@ def test_what_makes_no_sense_is_refused(orders: list[Order]):
     refused = invoke("pipeline", "run", "rebalances", "--bootstrap-server", "h:1", "--output", "/out", "--topic", "t")
     assert (refused.exit_code, orders) == (2, [])
     assert "--topic means nothing to the pipeline rebalances" in refused.output
+
+
+def test_settings_make_another_pipeline_or_a_sentence(orders: list[Order]):
+    status = ["pipeline", "run", "group_status", *RUN[3:]]
+    assert invoke(*status, "--set", "intervals=15", "--set", "min-distance=5").exit_code == 0
+    assert orders[0].pipeline is not pipelines()["group_status"]
+    for more, words in (
+        ([*status, "--set", "moon=1"], "there is no setting moon"),
+        ([*status, "--set", "intervals"], "intervals=: it takes a number"),
+        ([*RUN, "--set", "intervals=15"], "the pipeline lag has no settings"),
+    ):
+        refused = invoke(*more)
+        assert refused.exit_code == 2
+        assert words in " ".join(refused.output.split())

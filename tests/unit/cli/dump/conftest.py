@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.core.groups.records import GroupMetadataRecord, OffsetRecord, OffsetValue, encode_key, encode_value
+from ottla.core.groups.log.records import GroupMetadataRecord, OffsetRecord, OffsetValue, encode_key, encode_value
 from ottla.core.model import Header, Record
 from ottla.core.records.batch import encode_batch
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ottla.cli.dump.contents import Contents, reader_for
+from ottla.cli.dump.dump_run import run
 from ottla.cli.dump.json_lines import JsonPrinter
-from ottla.cli.dump.run import run
 from ottla.storage.dump.items import DumpOptions, FindingItem, OldBatchItem
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ottla.cli.dump.contents import Contents, reader_for
-from ottla.cli.dump.run import run
+from ottla.cli.dump.dump_run import run
 from ottla.cli.dump.text import TextPrinter, codec_name
 from ottla.storage.dump.items import DumpOptions, Entry, FindingItem, Note, OldBatchItem
 

@@ -10,13 +10,15 @@ from click.testing import CliRunner
 
 from ottla.broker import Broker
 from ottla.cli.main import main
-from ottla.consumer.admin.client import AdminClient
+from ottla.client.admin.client import AdminClient
+from ottla.core.errors import ErrorCode
 from ottla.core.model import Record, TopicPartition
 from ottla.core.records.batch import encode_batch
-from ottla.testing.raw_client import RawClient
-from ottla.testing.sim_protocol import encode_assignment, encode_subscription
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_client import RawClient
+from ottla.testing.clients.topics import create_topic
+from ottla.testing.kit.consumer_protocol import encode_assignment, encode_subscription
 
-PRODUCE, CREATE_TOPICS, DELETE_RECORDS, JOIN_GROUP, SYNC_GROUP, DELETE_TOPICS = 0, 19, 21, 11, 14, 20
 STAY_MS = 300_000
 FIRST_MS = 1_600_000_000_000
 
@@ -67,20 +69,19 @@ class Groups:
 
     def topic(self, name: str, partitions: int = 1, records: int = 0, start: int = 0) -> str:
         """A topic with `records` in each partition, a second apart from FIRST_MS on; the first `start` of them are deleted."""
-        made = {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": [{"name": "retention.ms", "value": "-1"}]}
-        assert self._raw.call(CREATE_TOPICS, 7, timeout=5000, topics=[made]).topics[0].error_code == 0
+        create_topic(self._raw, name, partitions, retention_ms="-1")
         for number in range(partitions if records else 0):
             batch = encode_batch([Record(at, FIRST_MS + at * 1000, None, b"v", ()) for at in range(records)], base_offset=0)
             data = [{"name": name, "partition_data": [{"index": number, "records": bytes(batch)}]}]
-            answer = self._raw.call(PRODUCE, 9, acks=-1, timeout=5000, topic_data=data)
-            assert answer.responses[0].partition_responses[0].error_code == 0, answer
+            answer = self._raw.call(ApiKey.PRODUCE, 9, acks=-1, timeout=5000, topic_data=data)
+            assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE, answer
         if start:
             asked = [{"name": name, "partitions": [{"partition_index": number, "offset": start} for number in range(partitions)]}]
-            self._raw.call(DELETE_RECORDS, 2, timeout=5000, topics=asked)
+            self._raw.call(ApiKey.DELETE_RECORDS, 2, timeout=5000, topics=asked)
         return name
 
     def delete_topic(self, name: str) -> None:
-        self._raw.call(DELETE_TOPICS, 5, timeout=5000, topic_names=[name])
+        self._raw.call(ApiKey.DELETE_TOPICS, 5, timeout=5000, topic_names=[name])
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> str:
         """Commits as a consumer without a group would."""
@@ -110,12 +111,12 @@ class Groups:
         for at, client in enumerate(clients):
             asked = {"group_id": group, "generation_id": answers[at].generation_id, "member_id": ids[at]}
             instance = {"group_instance_id": members[at].instance_id}
-            answer = client.call(SYNC_GROUP, 3, **asked, **instance, assignments=plan if at == 0 else [])
-            assert answer.error_code == 0, answer
+            answer = client.call(ApiKey.SYNC_GROUP, 3, **asked, **instance, assignments=plan if at == 0 else [])
+            assert answer.error_code == ErrorCode.NONE, answer
         return ids
 
     def rebalancing(self, group: str) -> None:
-        """Somebody else wants to join a group whose members do not know yet."""
+        """Another member wants to join a group whose members do not know yet."""
         member = Member("late")
         client = self._client(member)
         self._join(client, group, member, "", "range", "consumer")
@@ -134,7 +135,7 @@ class Groups:
         return self._clients[-1]
 
     def _join(self, client: RawClient, group: str, member: Member, member_id: str, protocol: str, protocol_type: str) -> None:
-        from ottla.testing.raw_client import build_request
+        from ottla.testing.clients.raw_client import build_request
 
         topics = member.topics or list(member.assigned)
         version = 5 if member.instance_id else 3
@@ -147,12 +148,12 @@ class Groups:
             "protocol_type": protocol_type,
             "protocols": [{"name": protocol, "metadata": encode_subscription(topics)}],
         }
-        client.join = build_request(JOIN_GROUP, version, values)  # type: ignore[attr-defined]
+        client.join = build_request(ApiKey.JOIN_GROUP, version, values)  # type: ignore[attr-defined]
         client.send(client.join)  # type: ignore[attr-defined]
 
     def _receive(self, client: RawClient) -> Any:
         answer = client.receive(client.join)  # type: ignore[attr-defined]
-        assert answer.error_code == 0, answer
+        assert answer.error_code == ErrorCode.NONE, answer
         return answer
 
     def _joined(self, client: RawClient, *arguments: Any) -> Any:

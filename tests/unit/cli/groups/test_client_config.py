@@ -6,8 +6,8 @@ import pytest
 
 from ottla.cli.groups.client_config import client_settings
 from ottla.cli.groups.failures import CommandFailed
-from ottla.consumer.security import PLAINTEXT, Security
-from ottla.consumer.settings import ClientSettings
+from ottla.client.security.properties import PLAINTEXT, SecuritySettings
+from ottla.client.settings import ClientSettings
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
 
@@ -29,7 +29,7 @@ def test_security_is_taken_as_it_is_meant(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={JAAS}\n")
     security = client_settings("a:1", str(path), client_id="me").security
-    assert security == Security(protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", username="u", password="p")
+    assert security == SecuritySettings(protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", username="u", password="p")
 
 
 @pytest.mark.parametrize(

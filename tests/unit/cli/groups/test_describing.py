@@ -1,4 +1,4 @@
-"""`ottla groups --describe` on a real broker, and what only Apache Kafka's newer groups have with an administrator who tells of such."""
+"""`ottla groups --describe` on a real broker; what only Apache Kafka's newer groups have, with a fake administrator."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,7 +10,8 @@ from ottla.cli.groups.describing import assignment_text, describe_groups
 from ottla.cli.groups.failures import CommandFailed
 from ottla.cli.groups.options import GroupsOptions
 from ottla.cli.groups.transcript import Transcript
-from ottla.consumer.admin.values import CommittedOffset, DescribedGroup, DescribedMember, DescribedTopic, Failure, Node
+from ottla.client.addresses import BrokerEndpoint
+from ottla.client.admin.values import CommittedOffset, DescribedGroup, DescribedMember, DescribedTopic, Failure
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
 
@@ -19,7 +20,7 @@ Naming = Callable[[str], str]
 
 
 class ToldAdmin:
-    """An administrator that answers as it was told, and remembers what it was asked."""
+    """An administrator with prepared answers, which records the calls."""
 
     def __init__(self, groups: Mapping[str, Any], committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
         self.groups = groups
@@ -48,7 +49,7 @@ class ToldAdmin:
 
 def a_group(*members: DescribedMember, **changes: Any) -> DescribedGroup:
     values = {"group_id": "g", "kind": "consumer", "protocol_type": "consumer", "state": "Stable", "assignor": "uniform"}
-    return DescribedGroup(**values | {"coordinator": Node(1, "host", 9092), "members": members} | changes)
+    return DescribedGroup(**values | {"coordinator": BrokerEndpoint(1, "host", 9092), "members": members} | changes)
 
 
 def describe(admin: ToldAdmin, *flags: str) -> Transcript:

@@ -3,9 +3,9 @@
 import pytest
 
 from ottla.cli.groups.failures import message, named, of_error
-from ottla.consumer.admin.values import Failure
-from ottla.consumer.errors import BrokerUnavailableError, RequestFailedError
-from ottla.consumer.retrying import OutOfTimeError
+from ottla.client.admin.values import Failure
+from ottla.client.deadlines import DeadlineExceededError
+from ottla.client.errors import BrokerUnavailableError, RequestFailedError
 from ottla.core.errors import ErrorCode, PeerError
 
 
@@ -32,7 +32,7 @@ def test_the_brokers_own_sentence_goes_first() -> None:
 
 
 def test_what_the_client_raises() -> None:
-    late = of_error(OutOfTimeError("listGroups", 0, None))
+    late = of_error(DeadlineExceededError("listGroups", 0, None))
     assert late == "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: listGroups"
     assert of_error(RequestFailedError("what: NON_EMPTY_GROUP", ErrorCode.NON_EMPTY_GROUP)).endswith("Exception: The group is not empty.")
     assert of_error(BrokerUnavailableError("no broker")) == "no broker"

@@ -1,9 +1,10 @@
 """Rows of offsets: which there are, in which order, with which lag."""
 
 from ottla.cli.groups.offset_rows import assigned_partitions, offset_rows, wanted_partitions
-from ottla.consumer.admin.values import CommittedOffset, DescribedGroup, DescribedMember, Node
+from ottla.client.addresses import BrokerEndpoint
+from ottla.client.admin.values import CommittedOffset, DescribedGroup, DescribedMember
 from ottla.core.model import TopicPartition
-from ottla.testing.sim_protocol import encode_assignment
+from ottla.testing.kit.consumer_protocol import encode_assignment
 
 
 def a_member(name: str, assignment: bytes) -> DescribedMember:
@@ -11,13 +12,13 @@ def a_member(name: str, assignment: bytes) -> DescribedMember:
 
 
 def a_group(*members: DescribedMember) -> DescribedGroup:
-    node = Node(1, "h", 1)
+    node = BrokerEndpoint(1, "h", 1)
     return DescribedGroup(
         group_id="g", kind="classic", protocol_type="consumer", state="Stable", assignor="", coordinator=node, members=members
     )
 
 
-def test_members_with_most_partitions_first_then_what_nobody_reads() -> None:
+def test_members_with_most_partitions_first_then_partitions_without_a_member() -> None:
     group = a_group(a_member("few", encode_assignment({"t": [1]})), a_member("many", encode_assignment({"u": [0], "t": [2, 0]})))
     committed = {TopicPartition("t", 0): CommittedOffset(4, 7), TopicPartition("old", 0): CommittedOffset(1)}
     ends = {TopicPartition("t", 0): 9, TopicPartition("t", 1): 3, TopicPartition("t", 2): None, TopicPartition("u", 0): 0}

@@ -11,7 +11,7 @@ from ottla.cli.groups.failures import CommandFailed
 from ottla.cli.groups.options import WARN_DRY_RUN, GroupsOptions
 from ottla.cli.groups.resetting import reset_offsets
 from ottla.cli.groups.transcript import Transcript
-from ottla.consumer.admin.values import CommittedOffset, DescribedTopic, Failure
+from ottla.client.admin.values import CommittedOffset, DescribedTopic, Failure
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
 
@@ -280,7 +280,7 @@ def test_scope_and_scenario_are_needed(reset: Reset) -> None:
 
 
 class ToldAdmin:
-    """An administrator that answers as it was told, and remembers what it was asked."""
+    """An administrator with prepared answers, which records the calls."""
 
     def __init__(self, refusal: ErrorCode = ErrorCode.NONE) -> None:
         self.refusal = refusal

@@ -9,7 +9,7 @@ def test_streams_and_document() -> None:
     transcript = Transcript()
     transcript.say("one", "two")
     transcript.warn("careful")
-    transcript.tell(groups=[])
+    transcript.add(groups=[])
     assert (transcript.out, transcript.err) == (["one", "two"], ["careful"])
     assert json.loads(transcript.json_text()) == {"groups": []}
 

@@ -1,11 +1,11 @@
-"""Candidates: where a log is dirty, how far it may be cleaned, and when its turn comes."""
+"""Candidates: where a log is dirty, how far it may be cleaned, and when it is due."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pytest
 
-from ottla.core.cleaning.candidates import Candidate, candidate, filthiest
+from ottla.core.cleaning.candidates import Candidate, assess, filthiest
 
 LONG = (1 << 63) - 1
 NOW_MS = 1_000_000
@@ -39,7 +39,7 @@ THREE = [Part(0, 10, 100), Part(10, 20, 200), Part(20, 30, 400)]
 
 
 def judged(log: Log, checkpoint: int | None = None) -> Candidate:
-    return candidate(log, checkpoint, NOW_MS, first_timestamp_ms=lambda part: part.first_timestamp_ms)
+    return assess(log, checkpoint, NOW_MS, first_timestamp_ms=lambda part: part.first_timestamp_ms)
 
 
 def test_a_log_that_was_never_cleaned_is_dirty_from_its_start() -> None:
@@ -61,7 +61,7 @@ def test_a_segment_that_is_dirty_in_part_counts_on_both_sides() -> None:
 
 
 @pytest.mark.parametrize("checkpoint", [4, 1001])
-def test_a_checkpoint_that_is_no_offset_of_the_log_is_set_anew(checkpoint: int) -> None:
+def test_a_checkpoint_that_is_no_offset_of_the_log_is_set_again(checkpoint: int) -> None:
     found = judged(Log(THREE, log_start_offset=5), checkpoint)
     assert (found.first_dirty_offset, found.has_new_start) == (5, True)
     assert not judged(Log(THREE, log_start_offset=5), 1000).has_new_start
@@ -108,7 +108,7 @@ def test_first_timestamps_are_not_asked_for_without_need() -> None:
     def refuse(part: Part) -> int:
         raise AssertionError(part)
 
-    candidate(Log(THREE), None, NOW_MS, first_timestamp_ms=refuse)
+    assess(Log(THREE), None, NOW_MS, first_timestamp_ms=refuse)
 
 
 def test_the_filthiest_of_those_that_are_due_is_next() -> None:

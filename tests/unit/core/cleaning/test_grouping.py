@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.cleaning.grouping import groups
+from ottla.core.cleaning.grouping import group_segments
 
 
 class Sizes(NamedTuple):
@@ -18,7 +18,7 @@ class Sizes(NamedTuple):
 
 
 def bases(segments: list[Sizes], segment_bytes: int = 100, segment_index_bytes: int = 100) -> list[list[int]]:
-    found = groups(segments, segment_bytes=segment_bytes, segment_index_bytes=segment_index_bytes)
+    found = group_segments(segments, segment_bytes=segment_bytes, segment_index_bytes=segment_index_bytes)
     return [[segment.base_offset for segment in group] for group in found]
 
 
@@ -46,7 +46,7 @@ def test_offsets_of_a_group_fit_31_bits() -> None:
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60))))
 def test_nothing_is_lost_and_no_group_is_too_large(sizes: list[tuple[int, int, int]]) -> None:
     segments = [Sizes(10 * number, 10 * number + 10, *each) for number, each in enumerate(sizes)]
-    found = groups(segments, segment_bytes=100, segment_index_bytes=80)
+    found = group_segments(segments, segment_bytes=100, segment_index_bytes=80)
     assert [segment for group in found for segment in group] == segments
     for group in found:
         totals = [sum(segment[column] for segment in group) for column in (2, 3, 4)]

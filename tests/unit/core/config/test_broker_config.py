@@ -124,7 +124,7 @@ def test_other_things_from_python_get_a_sentence(given: object, words: str) -> N
         (
             {"default.replication.factor": 3},
             1,
-            "(3) > the number of brokers (1): no topic could be made with it; lower it to 1, or run more",
+            "(3) > the number of brokers (1): no topic could be created with it; lower it to 1, or run more",
         ),
         ({"node.id": 2**31 - 1}, 2, "node.id (2147483647) is too high for 2 brokers"),
     ],

@@ -7,7 +7,7 @@ from ottla.core.diagnosis.advice import ConsumerSettings, advise, idle_or_uneven
 MINUTE_MS = 60_000
 
 
-def test_s0_6_work_of_six_minutes_with_the_default_poll_interval() -> None:
+def test_work_of_six_minutes_with_the_default_poll_interval() -> None:
     (advice,) = advise(ConsumerSettings(), work_per_poll_ms=6 * MINUTE_MS)
     assert (advice.setting, advice.value, advice.suggested) == ("max.poll.interval.ms", 5 * MINUTE_MS, 7 * MINUTE_MS)
     assert advice.sentence == (
@@ -16,7 +16,7 @@ def test_s0_6_work_of_six_minutes_with_the_default_poll_interval() -> None:
     )
 
 
-def test_s2_8_a_sink_that_takes_seven_minutes_needs_eight() -> None:
+def test_a_sink_that_takes_seven_minutes_needs_eight() -> None:
     (advice,) = advise(ConsumerSettings(), work_per_poll_ms=7 * MINUTE_MS)
     assert advice.suggested == 8 * MINUTE_MS
 
@@ -32,18 +32,18 @@ def test_one_slow_record_is_not_helped_by_fewer() -> None:
 
 
 @pytest.mark.parametrize(("session_ms", "heartbeat_ms", "suggested_ms"), [(6_000, 2_001, 2_000), (10_000, 5_000, 3_333)])
-def test_s0_6_three_heartbeats_fit_into_a_session(session_ms: int, heartbeat_ms: int, suggested_ms: int) -> None:
+def test_three_heartbeats_fit_into_a_session(session_ms: int, heartbeat_ms: int, suggested_ms: int) -> None:
     (advice,) = advise(ConsumerSettings(session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms))
     assert (advice.setting, advice.suggested) == ("heartbeat.interval.ms", suggested_ms)
     assert f"session.timeout.ms to {3 * heartbeat_ms}." in advice.sentence
 
 
-def test_s0_6_the_suggested_pair_and_the_defaults_are_fine() -> None:
+def test_the_suggested_pair_and_the_defaults_are_fine() -> None:
     assert advise(ConsumerSettings(session_timeout_ms=6_000, heartbeat_interval_ms=2_000)) == ()
     assert advise(ConsumerSettings()) == ()
 
 
-def test_s1_7_a_record_may_take_600_ms() -> None:
+def test_a_record_may_take_600_ms() -> None:
     assert record_budget_ms(ConsumerSettings()) == 600
 
 
@@ -59,5 +59,5 @@ def test_s1_7_a_record_may_take_600_ms() -> None:
         ),
     ],
 )
-def test_s1_7_partitions_are_a_multiple_of_the_members(partitions: int, members: int, sentence: str | None) -> None:
+def test_partitions_are_a_multiple_of_the_members(partitions: int, members: int, sentence: str | None) -> None:
     assert idle_or_uneven(partitions, members) == sentence

@@ -1,9 +1,9 @@
-"""Planned or not, from the triggers alone: S0.6, and what cannot be told apart."""
+"""Planned or not, from the triggers alone, and the cases that cannot be distinguished."""
 
 import pytest
 
 from ottla.core.diagnosis.causes import (
-    GROWS,
+    EXPLAINED_BY_NEW_PARTITIONS,
     HIGH,
     LOST,
     LOW,
@@ -12,7 +12,7 @@ from ottla.core.diagnosis.causes import (
     UNKNOWN,
     VERDICTS,
     Verdict,
-    judge_round,
+    judge_rebalance,
     judge_triggers,
 )
 from ottla.core.groups.events import Cause
@@ -29,7 +29,7 @@ def _trigger(code: str, at_ms: int = 0, client: str | None = "a", host: str | No
     )  # fmt: skip
 
 
-def test_s0_6_a_lost_member_is_unplanned_and_a_new_one_is_planned():
+def test_a_lost_member_is_unplanned_and_a_new_one_is_planned():
     codes = ["JOIN_NEW", "EXPIRE_HEARTBEAT", "POLL_TIMEOUT", "JOIN_TIMEOUT", "SYNC_TIMEOUT", "ADMIN_REMOVE", "ASSIGNOR_CHANGE"]
     verdicts = judge_triggers([_trigger(code, client=code) for code in codes])
     assert verdicts == [PLANNED, UNPLANNED, UNPLANNED, UNPLANNED, UNPLANNED, PLANNED, PLANNED]
@@ -45,7 +45,7 @@ def test_a_leave_with_a_reason_is_what_it_says():
     assert judge_triggers([leave, _trigger("JOIN_NEW", 1)]) == [RETURNED, RETURNED]
 
 
-def test_a_leave_whose_client_comes_back_was_not_planned_and_neither_was_its_coming():
+def test_a_leave_whose_client_comes_back_was_not_planned_and_neither_was_its_return():
     assert judge_triggers([_trigger("LEAVE"), _trigger("JOIN_NEW", RETURN_WITHIN_MS)]) == [RETURNED, RETURNED]
     late = [_trigger("LEAVE"), _trigger("JOIN_NEW", RETURN_WITHIN_MS + 1)]
     assert judge_triggers(late) == [Verdict(True, MEDIUM), PLANNED]
@@ -61,7 +61,7 @@ def test_another_client_or_host_is_no_return():
     assert judge_triggers(triggers) == [Verdict(True, MEDIUM), PLANNED, PLANNED]
 
 
-def test_ids_that_never_joined_are_nobody():
+def test_ids_that_never_joined_have_no_client():
     triggers = [_trigger("LEAVE", client=None, host=None), _trigger("JOIN_NEW", client=None, host=None)]
     assert judge_triggers(triggers) == [Verdict(True, MEDIUM), PLANNED]
 
@@ -86,15 +86,15 @@ def test_codes_of_a_later_version_are_not_judged():
         ([("MOON_PHASE", UNKNOWN), ("LEAVE", RETURNED)], RETURNED),
     ],
 )
-def test_an_unplanned_trigger_decides_a_round(triggers: list[tuple[str, Verdict]], expected: Verdict):
-    assert judge_round(triggers, has_new_partitions=False) == expected
+def test_an_unplanned_trigger_decides_a_rebalance(triggers: list[tuple[str, Verdict]], expected: Verdict):
+    assert judge_rebalance(triggers, has_new_partitions=False) == expected
 
 
-@pytest.mark.parametrize("code", sorted(GROWS))
+@pytest.mark.parametrize("code", sorted(EXPLAINED_BY_NEW_PARTITIONS))
 def test_new_partitions_explain_a_rejoin(code: str):
-    assert judge_round([(code, VERDICTS[code])], has_new_partitions=False) == Verdict(True, LOW)
-    assert judge_round([(code, VERDICTS[code])], has_new_partitions=True) == PLANNED
-    assert judge_round([("JOIN_NEW", RETURNED)], has_new_partitions=True) == RETURNED
+    assert judge_rebalance([(code, VERDICTS[code])], has_new_partitions=False) == Verdict(True, LOW)
+    assert judge_rebalance([(code, VERDICTS[code])], has_new_partitions=True) == PLANNED
+    assert judge_rebalance([("JOIN_NEW", RETURNED)], has_new_partitions=True) == RETURNED
 
 
 def test_every_cause_that_the_coordinator_names_is_judged():

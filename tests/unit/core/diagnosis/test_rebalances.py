@@ -1,4 +1,4 @@
-"""Rounds from events: every round gives a row, with what is known of it."""
+"""Rebalances from events: each has a row, with what is known of it."""
 
 import pytest
 
@@ -6,7 +6,9 @@ from ottla.core.diagnosis.rebalances import Rebalance, rebalances
 from ottla.core.model import EventMember, GroupEvent
 
 
-def _members(*names: str, plan: dict[str, list[int]] | None = None, instances: dict[str, str] | None = None) -> tuple[EventMember, ...]:
+def _members(
+    *names: str, assignment: dict[str, list[int]] | None = None, instances: dict[str, str] | None = None
+) -> tuple[EventMember, ...]:
     return tuple(
         EventMember(
             member_id=name,
@@ -15,7 +17,7 @@ def _members(*names: str, plan: dict[str, list[int]] | None = None, instances: d
             client_host="/h",
             session_timeout_ms=6_000,
             rebalance_timeout_ms=300_000,
-            assignment={"t": plan[name]} if plan and name in plan else {},
+            assignment={"t": assignment[name]} if assignment and name in assignment else {},
         )
         for name in names
     )
@@ -32,7 +34,7 @@ def _trigger(at_ms: int, code: str, client: str = "a", **fields: object) -> Grou
 START = [
     _trigger(100, "JOIN_NEW", state_from="Empty", generation=0),
     _event(103, "join_completed", members=_members("a-1")),
-    _event(110, "sync_completed", members=_members("a-1", plan={"a-1": [0, 1]})),
+    _event(110, "sync_completed", members=_members("a-1", assignment={"a-1": [0, 1]})),
 ]
 
 
@@ -62,14 +64,14 @@ def test_a_new_group_of_one():
     ]
 
 
-def test_triggers_of_a_round_under_way_stay_visible():
+def test_triggers_during_a_rebalance_stay_visible():
     events = [
         *START,
         _trigger(200, "JOIN_NEW", "b"),
         _trigger(201, "EXPIRE_HEARTBEAT", "a", coalesced=True),
         _trigger(202, "JOIN_NEW", "c", coalesced=True),
         _event(210, "join_completed", 2, members=_members("b-1", "c-1")),
-        _event(215, "sync_completed", 2, members=_members("b-1", "c-1", plan={"b-1": [0], "c-1": [1]})),
+        _event(215, "sync_completed", 2, members=_members("b-1", "c-1", assignment={"b-1": [0], "c-1": [1]})),
     ]
     row = rebalances(events)[1]
     assert (row.trigger, row.coalesced) == ("JOIN_NEW", ("EXPIRE_HEARTBEAT", "JOIN_NEW"))
@@ -77,22 +79,22 @@ def test_triggers_of_a_round_under_way_stay_visible():
     assert (row.partitions_moved, row.planned, row.confidence) == (2, False, "high")
 
 
-def test_a_round_that_never_synced_is_superseded():
+def test_a_rebalance_that_never_synced_is_superseded():
     events = [
         *START,
         _trigger(200, "JOIN_NEW", "b"),
         _event(210, "join_completed", 2, members=_members("a-1", "b-1")),
         _trigger(500, "SYNC_TIMEOUT", "a", state_from="CompletingRebalance", generation=2),
         _event(510, "join_completed", 3, members=_members("b-1")),
-        _event(511, "sync_completed", 3, members=_members("b-1", plan={"b-1": [0, 1]})),
+        _event(511, "sync_completed", 3, members=_members("b-1", assignment={"b-1": [0, 1]})),
     ]
-    _, overtaken, last = rebalances(events)
-    assert (overtaken.outcome, overtaken.generation, overtaken.join_ms, overtaken.sync_ms) == ("superseded", 2, 10, None)
-    assert (overtaken.members_after, overtaken.partitions_moved) == (2, None)
+    _, superseded, last = rebalances(events)
+    assert (superseded.outcome, superseded.generation, superseded.join_ms, superseded.sync_ms) == ("superseded", 2, 10, None)
+    assert (superseded.members_after, superseded.partitions_moved) == (2, None)
     assert (last.outcome, last.members_before, last.left, last.planned) == ("completed", 2, ("a-1",), False)
 
 
-def test_a_round_that_the_events_do_not_see_end_is_open():
+def test_a_rebalance_that_has_not_ended_is_open():
     row = rebalances([*START, _trigger(200, "LEAVE")])[1]
     assert (row.outcome, row.generation, row.join_ms, row.members_before, row.members_after) == ("open", None, None, 1, None)
     assert (row.joined, row.left) == (None, None)
@@ -105,11 +107,11 @@ def test_the_last_member_leaves():
 
 
 @pytest.mark.parametrize("kind", ["loaded", "deleted"])
-def test_a_round_that_the_coordinator_forgot_is_interrupted(kind: str):
+def test_a_rebalance_that_the_coordinator_lost_is_interrupted(kind: str):
     events = [
         *START,
         _trigger(200, "JOIN_NEW", "b"),
-        _event(900, kind, members=_members("a-1", plan={"a-1": [0, 1]})),
+        _event(900, kind, members=_members("a-1", assignment={"a-1": [0, 1]})),
         _trigger(950, "JOIN_NEW", "b"),
         _event(960, "join_completed", 2, members=_members("a-1", "b-1")),
     ]
@@ -118,9 +120,9 @@ def test_a_round_that_the_coordinator_forgot_is_interrupted(kind: str):
     assert (following.outcome, following.members_before, following.joined) == ("open", 1, ("b-1",))
 
 
-def test_events_that_begin_in_the_middle_say_what_they_do_not_know():
+def test_what_events_that_begin_during_a_rebalance_do_not_say_is_none():
     events = [
-        _event(110, "sync_completed", 7, members=_members("a-1", plan={"a-1": [0]})),
+        _event(110, "sync_completed", 7, members=_members("a-1", assignment={"a-1": [0]})),
         _trigger(200, "JOIN_NEW", "b"),
     ]
     first, _ = rebalances(events)
@@ -128,28 +130,28 @@ def test_events_that_begin_in_the_middle_say_what_they_do_not_know():
     assert (first.members_before, first.joined, first.planned, first.confidence) == (None, None, None, "low")
 
 
-def test_what_was_loaded_is_what_was_before():
+def test_a_loaded_group_is_the_state_before():
     events = [
-        _event(50, "loaded", 4, members=_members("a-1", plan={"a-1": [0, 1]})),
+        _event(50, "loaded", 4, members=_members("a-1", assignment={"a-1": [0, 1]})),
         _trigger(200, "JOIN_NEW", "b"),
         _event(210, "join_completed", 5, members=_members("a-1", "b-1")),
-        _event(215, "sync_completed", 5, members=_members("a-1", "b-1", plan={"a-1": [0], "b-1": [1]})),
+        _event(215, "sync_completed", 5, members=_members("a-1", "b-1", assignment={"a-1": [0], "b-1": [1]})),
     ]
     (row,) = rebalances(events)
     assert (row.members_before, row.joined, row.partitions_moved, row.partitions_new) == (1, ("b-1",), 1, 0)
 
 
 def test_added_partitions_make_a_rejoin_certain():
-    def _round(plan: dict[str, list[int]]) -> Rebalance:
+    def _rejoin(assignment: dict[str, list[int]]) -> Rebalance:
         events = [
             *START,
             _trigger(200, "LEADER_REJOIN"),
             _event(201, "join_completed", 2, members=_members("a-1")),
-            _event(202, "sync_completed", 2, members=_members("a-1", plan=plan)),
+            _event(202, "sync_completed", 2, members=_members("a-1", assignment=assignment)),
         ]
         return rebalances(events)[1]
 
-    grown, needless = _round({"a-1": [0, 1, 2, 3]}), _round({"a-1": [0, 1]})
+    grown, needless = _rejoin({"a-1": [0, 1, 2, 3]}), _rejoin({"a-1": [0, 1]})
     assert (grown.planned, grown.confidence, grown.partitions_new, grown.partitions_moved) == (True, "high", 2, 0)
     assert (needless.planned, needless.confidence, needless.partitions_new) == (True, "low", 0)
 

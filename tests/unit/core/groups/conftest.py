@@ -1,19 +1,19 @@
-"""A coordinator that is driven by the lines of scenario files, and answers with effects instead of text."""
+"""A coordinator that is driven by lines of the scenario language and returns effects."""
 
 from typing import Any
 
 import pytest
 
 from ottla.core.errors import ErrorCode
-from ottla.core.groups.classic_group import ClassicGroup
+from ottla.core.groups.classic.group import ClassicGroup
 from ottla.core.groups.commands import Command, FinishLoading
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import Effects
 from ottla.core.groups.settings import GroupSettings
-from ottla.testing.scenario_commands import parse_command
-from ottla.testing.sim_shell import CoordinatorShell
+from ottla.testing.kit.coordinator_shell import CoordinatorShell
+from ottla.testing.scenarios.commands import parse_command
 
-ONE_MEMBER = ("join g - new=m1", "join g m1", "wait 0", "sync g m1 gen=1 plan=m1:flights/0+1")
+ONE_MEMBER = ("join g - new=m1", "join g m1", "wait 0", "sync g m1 gen=1 assignment=m1:flights/0+1")
 PATHS = {
     "Empty": (*ONE_MEMBER, "leave g m1"),
     "PreparingRebalance": (*ONE_MEMBER, "join g - new=m2", "join g m2"),
@@ -24,7 +24,7 @@ PATHS = {
         "join g m2",
         "join g m1",
         "sync g m2 gen=2",
-        "sync g m1 gen=2 plan=m1:flights/0;m2:flights/1",
+        "sync g m1 gen=2 assignment=m1:flights/0;m2:flights/1",
     ),
 }
 
@@ -87,7 +87,7 @@ class Driver:
 
     def group(self, group_id: str = "g") -> ClassicGroup:
         """The group as it is now."""
-        return self.shell.coordinator.registry.groups[group_id]
+        return self.shell.groups[group_id]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The coordinator's face: decide, append, replay, reply, and nothing in between."""
+"""The coordinator: commands, pending records, replay, timers."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ import pytest
 from ottla.core.errors import ErrorCode, PeerError
 from ottla.core.groups.commands import AppendFailed, FinishLoading, ForgetTopics, Resign
 from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.gate import CoordinatorStatus
+from ottla.core.groups.request_checks import CoordinatorStatus
 from ottla.core.groups.settings import GroupSettings
-from ottla.testing.scenario_commands import parse_command
+from ottla.testing.scenarios.commands import parse_command
 
 
 def serving() -> Coordinator:
@@ -32,13 +32,13 @@ def test_its_status_runs_from_loading_to_resigned() -> None:
 def test_handle_changes_nothing_durable_before_replay() -> None:
     coordinator = serving()
     effects = coordinator.handle(parse_command("commit g flights/0=42", 1), now_ms=5)
-    assert coordinator.view().groups == ()
+    assert coordinator.snapshot().groups == ()
     for record in effects.records:
         coordinator.replay(record)
-    assert coordinator.view().groups[0].offsets["flights"][0].offset == 42
+    assert coordinator.snapshot().groups[0].offsets["flights"][0].offset == 42
 
 
-def test_no_command_may_come_before_the_last_one_is_decided() -> None:
+def test_a_command_that_depends_on_pending_records_fails_an_assertion() -> None:
     coordinator = serving()
     coordinator.handle(parse_command("commit g flights/0=42", 1), now_ms=5)
     with pytest.raises(AssertionError):
@@ -48,33 +48,33 @@ def test_no_command_may_come_before_the_last_one_is_decided() -> None:
 
 
 @pytest.mark.conformance("GroupMetadataTest.testOffsetCommitWithAnotherPending", "GroupMetadataTest.testHasPendingNonTxnOffsets")
-def test_commands_that_read_nothing_undecided_may_come_and_are_settled_in_their_order() -> None:
+def test_commands_that_depend_on_no_pending_record_are_replayed_in_order() -> None:
     coordinator = serving()
     coordinator.replay_all(coordinator.handle(parse_command("commit g flights/0=1", 1), now_ms=5).records)
     steps = [coordinator.handle(parse_command(f"commit g flights/0={offset}", offset), now_ms=5) for offset in (2, 3)]
-    assert coordinator.must_settle_before(parse_command("fetch g", 4))
-    assert not coordinator.must_settle_before(parse_command("fetch h", 4))
+    assert coordinator.depends_on_pending(parse_command("fetch g", 4))
+    assert not coordinator.depends_on_pending(parse_command("fetch h", 4))
     for offset, step in zip((2, 3), steps, strict=True):
-        assert coordinator.must_settle_before(parse_command("fetch g", 4))
+        assert coordinator.depends_on_pending(parse_command("fetch g", 4))
         coordinator.replay_all(step.records)
-        assert coordinator.view().groups[0].offsets["flights"][0].offset == offset
-    assert not coordinator.must_settle_before(parse_command("fetch g", 4))
+        assert coordinator.snapshot().groups[0].offsets["flights"][0].offset == offset
+    assert not coordinator.depends_on_pending(parse_command("fetch g", 4))
 
 
 @pytest.mark.conformance("GroupMetadataTest.testOffsetCommitFailureWithAnotherPending")
-def test_a_failed_step_leaves_the_one_behind_it_undecided() -> None:
+def test_a_failed_command_leaves_the_next_one_pending() -> None:
     coordinator = serving()
     coordinator.replay_all(coordinator.handle(parse_command("commit g flights/0=1", 1), now_ms=5).records)
     failing, behind = (coordinator.handle(parse_command(f"commit g flights/0={offset}", offset), now_ms=5) for offset in (2, 3))
     coordinator.handle(AppendFailed(effects=failing, error=ErrorCode.KAFKA_STORAGE_ERROR), now_ms=5)
-    assert coordinator.must_settle_before(parse_command("fetch g", 4))
-    assert coordinator.view().groups[0].offsets["flights"][0].offset == 1
+    assert coordinator.depends_on_pending(parse_command("fetch g", 4))
+    assert coordinator.snapshot().groups[0].offsets["flights"][0].offset == 1
     coordinator.replay_all(behind.records)
-    assert not coordinator.must_settle_before(parse_command("fetch g", 4))
-    assert coordinator.view().groups[0].offsets["flights"][0].offset == 3
+    assert not coordinator.depends_on_pending(parse_command("fetch g", 4))
+    assert coordinator.snapshot().groups[0].offsets["flights"][0].offset == 3
 
 
-def test_of_several_steps_that_failed_together_each_is_told() -> None:
+def test_each_of_several_failed_commands_is_answered() -> None:
     coordinator = serving()
     coordinator.replay_all(coordinator.handle(parse_command("commit g flights/0=1", 1), now_ms=5).records)
     steps = [coordinator.handle(parse_command(line, 2), now_ms=5) for line in ("commit g flights/0=2", "join h - new=m1")]
@@ -82,34 +82,36 @@ def test_of_several_steps_that_failed_together_each_is_told() -> None:
     results: list[Any] = [reply.result for failure in failures for reply in coordinator.handle(failure, now_ms=5).replies]
     assert results[0].errors == (ErrorCode.NOT_COORDINATOR,)
     assert results[1].error is ErrorCode.NOT_COORDINATOR
-    assert [group.group_id for group in coordinator.view().groups] == ["g"]
-    assert coordinator.view().groups[0].offsets["flights"][0].offset == 1
-    assert not coordinator.must_settle_before(parse_command("list", 3))
+    assert [group.group_id for group in coordinator.snapshot().groups] == ["g"]
+    assert coordinator.snapshot().groups[0].offsets["flights"][0].offset == 1
+    assert not coordinator.depends_on_pending(parse_command("list", 3))
 
 
 @pytest.mark.parametrize("state", ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable"])
 @pytest.mark.parametrize("line", ["g m1 gen=2", "g m1 gen=1", "g m9 gen=2", "h m1 gen=2", "g m1 gen=2 instance=i1"])
-def test_a_beat_says_what_a_heartbeat_is_answered_or_leaves_it_to_a_step(make_driver: Any, state: str, line: str) -> None:
+def test_a_fast_heartbeat_answers_as_a_heartbeat_or_not_at_all(make_driver: Any, state: str, line: str) -> None:
     driver, other = make_driver().in_state(state), make_driver().in_state(state)
     driver.now_ms = other.now_ms = 1_234
     command: Any = parse_command(f"heartbeat {line}", 99)
-    error = driver.shell.coordinator.beat(command.group_id, command.generation, command.member_id, command.instance_id, timer_ms=1_234)
+    error = driver.shell.coordinator.fast_heartbeat(
+        command.group_id, command.generation, command.member_id, command.instance_id, timer_ms=1_234
+    )
     answer = other.answer(f"heartbeat {line}").error
     assert error in (None, answer)
     if error is None:
         assert answer is not ErrorCode.NONE
     else:
-        assert driver.shell.coordinator.view() == other.shell.coordinator.view()
+        assert driver.shell.coordinator.snapshot() == other.shell.coordinator.snapshot()
 
 
-def test_a_beat_waits_for_what_is_undecided_about_its_group(driver: Any) -> None:
+def test_a_fast_heartbeat_waits_for_pending_records_of_its_group(driver: Any) -> None:
     coordinator = driver.in_state("CompletingRebalance").shell.coordinator
-    assert coordinator.beat("g", 2, "m2", None, timer_ms=0) is ErrorCode.NONE
-    coordinator.handle(parse_command("sync g m1 gen=2 plan=m1:flights/0", 9), now_ms=0)
-    assert coordinator.beat("g", 2, "m2", None, timer_ms=0) is None
+    assert coordinator.fast_heartbeat("g", 2, "m2", None, timer_ms=0) is ErrorCode.NONE
+    coordinator.handle(parse_command("sync g m1 gen=2 assignment=m1:flights/0", 9), now_ms=0)
+    assert coordinator.fast_heartbeat("g", 2, "m2", None, timer_ms=0) is None
 
 
-def test_a_record_that_nobody_asked_for_is_our_mistake() -> None:
+def test_a_record_that_was_not_handed_out_fails_an_assertion() -> None:
     coordinator = serving()
     effects = coordinator.handle(parse_command("commit g flights/0=42", 1), now_ms=5)
     coordinator.replay(effects.records[0])
@@ -127,7 +129,7 @@ def test_timers_fire_one_at_a_time(driver: Any) -> None:
     assert coordinator.next_deadline_ms() == 10_000
 
 
-def test_without_groups_nothing_is_ever_due() -> None:
+def test_without_groups_no_timer_is_due() -> None:
     assert serving().next_deadline_ms() is None
     assert serving().fire_timers(now_ms=10**9).events == ()
 
@@ -139,18 +141,18 @@ def test_log_lines_have_kafkas_prefix() -> None:
 @pytest.mark.parametrize(
     "line", ["commit {long} flights/0=1", "commit g {long}/0=1", "join {long} - new=m1", "join g - new=m1 client={long}"]
 )
-def test_strings_that_no_record_could_hold_are_the_peers_fault(driver: Any, line: str) -> None:
+def test_strings_that_no_record_can_hold_are_a_peer_error(driver: Any, line: str) -> None:
     with pytest.raises(PeerError):
         driver.do(line.format(long="x" * 40_000))
-    assert driver.shell.coordinator.view().groups == ()
+    assert driver.shell.coordinator.snapshot().groups == ()
     assert driver.error("fetch g") is ErrorCode.NONE
 
 
-def test_deleted_topics_do_not_concern_a_coordinator_that_does_not_serve() -> None:
+def test_a_loading_coordinator_ignores_deleted_topics() -> None:
     coordinator = Coordinator(GroupSettings())
     assert coordinator.handle(ForgetTopics(topics=("flights",)), now_ms=0).records == ()
 
 
-def test_a_deleted_group_takes_its_timers_with_it(driver: Any) -> None:
+def test_a_deleted_group_has_no_timers(driver: Any) -> None:
     driver.in_state("Empty").given("join g - new=m9", "delete g")
     assert driver.shell.coordinator.next_deadline_ms() is None

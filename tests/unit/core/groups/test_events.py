@@ -1,130 +1,22 @@
-"""Events: one for everything that happens, with its cause, Kafka's text and the evidence."""
+"""What events of all group types share: causes, reasons, and the event of a change."""
 
-import json
-from typing import Any
-
-import pytest
-
-from ottla.core.groups.event_members import readable_assignment
-from ottla.core.groups.events import Cause, reason_or_default
-from ottla.testing.sim_protocol import encode_assignment
-
-
-def triggers(effects: Any) -> list[tuple[str, bool, str]]:
-    return [(event.trigger, event.coalesced, event.reason) for event in effects.events if event.kind == "trigger"]
-
-
-@pytest.mark.parametrize(
-    ("state", "line", "cause", "reason"),
-    [
-        ("Empty", "join g - new=m9 old=yes", "JOIN_NEW", "Adding new member m9 with group instance id null; client reason: not provided"),
-        (
-            "Stable",
-            "join g - new=s9 instance=i9 reason=hello",
-            "JOIN_NEW",
-            "Adding new member s9 with group instance id i9; client reason: hello",
-        ),
-        ("Stable", "leave g m2", "LEAVE", "explicit `LeaveGroup` request for (m2) members."),
-        (
-            "Stable",
-            "leave g m2 reason='consumer poll timeout has expired.'",
-            "POLL_TIMEOUT",
-            "explicit `LeaveGroup` request for (m2) members.",
-        ),
-        (
-            "Stable",
-            "leave g m2 reason='worker poll timeout has expired.'",
-            "POLL_TIMEOUT",
-            "explicit `LeaveGroup` request for (m2) members.",
-        ),
-        ("Stable", "leave g m2 reason='member was removed by an admin'", "ADMIN_REMOVE", "explicit `LeaveGroup` request for (m2) members."),
-        ("Stable", "join g m1", "LEADER_REJOIN", "Leader m1 re-joining group during Stable; client reason: not provided"),
-        (
-            "Stable",
-            "join g m2 protocols=range:weather",
-            "METADATA_UPDATE",
-            "Updating metadata for member m2 during Stable; client reason: not provided",
-        ),
-        (
-            "CompletingRebalance",
-            "join g m2 protocols=range:weather",
-            "METADATA_UPDATE",
-            "Updating metadata for member m2 during CompletingRebalance; client reason: not provided",
-        ),
-        (
-            "Stable",
-            "join g m2 protocols=other:flights/range:flights",
-            "ASSIGNOR_CHANGE",
-            "Updating metadata for member m2 during Stable; client reason: not provided",
-        ),
-    ],
-)
-def test_causes_and_kafkas_reasons(driver: Any, state: str, line: str, cause: str, reason: str) -> None:
-    driver.in_state(state)
-    effects = driver.do(line)
-    assert triggers(effects) == [(cause, False, reason)]
-    assert f"(reason: {reason})." in "".join(effects.log_lines)
-
-
-def test_expired_members_are_told_with_their_silence(driver: Any) -> None:
-    driver.in_state("Stable")
-    driver.wait(3_000)
-    driver.given("heartbeat g m2 gen=2")
-    fired = driver.wait(7_000)
-    event = fired[0].events[0]
-    assert (event.trigger, event.member_id, event.reason) == ("EXPIRE_HEARTBEAT", "m1", "removing member m1 on heartbeat expiration.")
-    assert event.evidence["last_heartbeat_age_ms"] == 10_000
-    assert event.evidence["session_timeout_ms"] == 10_000
-    assert fired[0].log_lines[0] == "Member m1 in group g has failed, removing it from the group."
-
-
-def test_every_trigger_is_told_though_only_the_first_starts_the_round(driver: Any) -> None:
-    driver.in_state("PreparingRebalance")
-    assert triggers(driver.do("join g - new=m3 old=yes"))[0][:2] == ("JOIN_NEW", True)
-    assert triggers(driver.do("leave g m3"))[0][:2] == ("LEAVE", True)
-    assert triggers(driver.do("join g m1")) == [], "an answer to the call is no trigger"
-
-
-def test_a_batch_of_leaves_is_one_round_and_one_event_each(driver: Any) -> None:
-    driver.in_state("Stable")
-    effects = driver.do("leave g m1 m2")
-    told = [(event.kind, event.member_id, event.coalesced) for event in effects.events]
-    assert told == [("trigger", "m1", False), ("trigger", "m2", True), ("emptied", None, False)]
-
-
-def test_the_phases_of_a_round_can_be_timed(driver: Any) -> None:
-    driver.in_state("PreparingRebalance")
-    driver.wait(2_500)
-    formed = driver.do("join g m1").events[-1]
-    assert (formed.kind, formed.generation, formed.at_ms, formed.evidence["join_phase_ms"]) == ("join_completed", 2, 2_500, 2_500)
-    assert [member.member_id for member in formed.members] == ["m1", "m2"]
-    driver.wait(1_500)
-    synced = driver.do("sync g m1 gen=2 plan=m1:flights/0;m2:flights/1").events[-1]
-    assert (synced.kind, synced.at_ms, synced.evidence["sync_phase_ms"]) == ("sync_completed", 4_000, 1_500)
-    assert [dict(member.assignment) for member in synced.members] == [{"flights": (0,)}, {"flights": (1,)}]
-
-
-def test_a_subscription_change_has_its_evidence(driver: Any) -> None:
-    driver.in_state("Stable")
-    event = driver.do("join g m2 protocols=range:weather,trains").events[0]
-    assert (event.evidence["topics_added"], event.evidence["topics_removed"]) == (2, 1)
-
-
-def test_events_are_json(driver: Any) -> None:
-    driver.in_state("CompletingRebalance")
-    for event in driver.do("sync g m1 gen=2 plan=m1:flights/0;m2:flights/1").events:
-        assert json.loads(json.dumps(event.to_dict()))["group"] == "g"
-    for event in driver.do("leave g m2").events:
-        assert json.loads(json.dumps(event.to_dict()))["trigger"] == "LEAVE"
-
-
-def test_what_is_not_the_consumer_protocol_is_not_read() -> None:
-    plan = encode_assignment({"flights": [1]})
-    assert readable_assignment("consumer", plan) == {"flights": (1,)}
-    assert readable_assignment("connect", plan) == {}
-    assert readable_assignment("consumer", b"\x00") == {}
+from ottla.core.groups.classic.group import ClassicGroup
+from ottla.core.groups.command_context import CommandContext
+from ottla.core.groups.coordinator_state import CoordinatorState
+from ottla.core.groups.events import Cause, emit_change, reason_or_default
+from ottla.core.groups.settings import GroupSettings
 
 
 def test_reasons_and_causes() -> None:
     assert reason_or_default(None) == reason_or_default("") == "not provided"
     assert all(cause.value == cause.name for cause in Cause)
+
+
+def test_a_change_has_the_groups_present_fields() -> None:
+    context, group = CommandContext(CoordinatorState(GroupSettings()), 5, 7), ClassicGroup("g", now_ms=0)
+    group.generation, group.protocol, group.leader = 3, "range", "m1"
+    emit_change(context, group, "emptied", "PreparingRebalance", "Empty", evidence={"count": 2}, reason="why")
+    (event,) = context.events
+    assert (event.at_ms, event.group, event.kind, event.generation) == (5, "g", "emptied", 3)
+    assert (event.state_from, event.state_to, event.protocol, event.leader) == ("PreparingRebalance", "Empty", "range", "m1")
+    assert (event.evidence, event.reason, event.trigger) == ({"count": 2}, "why", None)

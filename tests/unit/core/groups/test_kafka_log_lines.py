@@ -12,7 +12,7 @@ from ottla.core.errors import ErrorCode
 from ottla.core.groups.commands import AppendFailed, FinishLoading, Resign
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.settings import GroupSettings
-from ottla.testing.scenario_commands import parse_command
+from ottla.testing.scenarios.commands import parse_command
 
 PREPARING = "Preparing to rebalance group g in state PreparingRebalance with old generation {} (reason: {})."
 
@@ -31,11 +31,11 @@ def preparing(generation: int, reason: str) -> str:
 
 
 LEFT = "[Group g] Member m2 has left group through explicit `LeaveGroup` request; client reason: "
-STATIC = ("join g - new=s1 instance=i1", "wait 3000", "sync g s1 gen=1 plan=s1:flights/0")
+STATIC = ("join g - new=s1 instance=i1", "wait 3000", "sync g s1 gen=1 assignment=s1:flights/0")
 CASES = {
     "first start": Case(
         "",
-        ("join g - new=m1", "join g m1", "wait 3000", "sync g m1 gen=1 plan=m1:flights/0"),
+        ("join g - new=m1", "join g m1", "wait 3000", "sync g m1 gen=1 assignment=m1:flights/0"),
         (
             "Dynamic member with unknown member id joins group g in Empty state. "
             "Created a new member id m1 and requesting the member to rejoin with this id.",
@@ -81,7 +81,7 @@ CASES = {
     ),
     "no SyncGroup": Case(
         "CompletingRebalance",
-        ("sync g m1 gen=2 plan=m1:flights/0", *("wait 9000", "heartbeat g m1 gen=2", "heartbeat g m2 gen=2") * 7),
+        ("sync g m1 gen=2 assignment=m1:flights/0", *("wait 9000", "heartbeat g m1 gen=2", "heartbeat g m2 gen=2") * 7),
         (preparing(2, "Removing [m2] on pending sync request expiration"),),
     ),
     "the leader joins again": Case(
@@ -130,14 +130,14 @@ CASES = {
             preparing(1, "explicit `LeaveGroup` request for () members."),
         ),
     ),
-    "an id that nobody joined with": Case(
+    "an id that never joined": Case(
         "Stable",
         ("join g - new=m3 session=6s", "wait 6000"),
         ("Pending member m3 in group g has been removed after session timeout expiration.",),
     ),
     "a member without a part": Case(
         "CompletingRebalance",
-        ("sync g m1 gen=2 plan=m1:flights/0",),
+        ("sync g m1 gen=2 assignment=m1:flights/0",),
         (
             "Setting empty assignments for members [m2] of g for generation 2.",
             "Sending empty assignment to member m2 of g for generation 2 with no errors",
@@ -158,7 +158,7 @@ def test_what_kafka_logs(driver: Any, case: Case) -> None:
         assert line in logged
 
 
-def test_a_plan_that_could_not_be_stored() -> None:
+def test_an_assignment_that_could_not_be_appended() -> None:
     coordinator, said = Coordinator(GroupSettings()), []
     coordinator.handle(FinishLoading(), now_ms=0)
     for at, line in enumerate(("join g - new=m1", "join g m1"), 1):

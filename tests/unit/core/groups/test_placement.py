@@ -17,17 +17,17 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("group_id", "value", "partition"), VECTORS)
-def test_s0_4_hash_and_partition(group_id: str, value: int, partition: int) -> None:
+def test_hash_and_partition(group_id: str, value: int, partition: int) -> None:
     assert java_hash(group_id) == value
     assert coordinator_partition(group_id, 50) == partition
 
 
-def test_s2_6_test_group_is_in_partition_12() -> None:
+def test_test_group_is_in_partition_12() -> None:
     assert java_hash("test-group") == 627841412
     assert coordinator_partition("test-group", 50) == 12
 
 
-def test_s2_2_the_partition_follows_the_topics_own_count() -> None:
+def test_the_partition_follows_the_topics_own_count() -> None:
     assert coordinator_partition("test-group", 7) == 627841412 % 7
     assert coordinator_partition("anything", 1) == 0
 

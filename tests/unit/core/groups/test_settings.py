@@ -1,4 +1,4 @@
-"""Settings have Kafka's defaults, but for the initial delay."""
+"""Settings have Kafka's defaults, except the initial rebalance delay."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def test_defaults_are_kafkas() -> None:
     assert settings.offsets_retention_check_interval_ms == 600_000
 
 
-def test_a_configuration_that_gives_nothing_gives_the_defaults() -> None:
+def test_an_empty_configuration_has_the_defaults() -> None:
     assert GroupSettings.from_config(BrokerConfig({})) == GroupSettings()
 
 
@@ -45,11 +45,11 @@ def test_every_setting_has_its_name_in_a_configuration() -> None:
     )
 
 
-def test_a_group_on_one_machine_does_not_wait_for_others() -> None:
+def test_the_initial_delay_is_off_by_default() -> None:
     assert GroupSettings().group_initial_rebalance_delay_ms == 0
 
 
 @pytest.mark.conformance("GroupCoordinatorTest.testOffsetsRetentionMsIntegerOverflow")
-def test_the_longest_retention_is_as_long_as_it_says() -> None:
+def test_the_longest_retention_does_not_overflow() -> None:
     settings = GroupSettings.from_config(BrokerConfig({"offsets.retention.minutes": str(2**31 - 1)}))
     assert settings.offsets_retention_ms == (2**31 - 1) * 60_000

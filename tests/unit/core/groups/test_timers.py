@@ -5,7 +5,7 @@ import random
 from ottla.core.groups.timers import JOIN, SESSION, Timer, Timers
 
 
-def test_the_soonest_comes_first_and_only_when_due() -> None:
+def test_the_earliest_timer_fires_first_and_only_when_due() -> None:
     timers, one, two = Timers(), Timer(JOIN, "g"), Timer(SESSION, "g", "m1")
     timers.arm(one, 20)
     timers.arm(two, 10)
@@ -58,17 +58,17 @@ def test_names_say_whose_it_is() -> None:
 
 
 def test_against_a_plain_list() -> None:
-    dice = random.Random(7)
+    rng = random.Random(7)
     for _ in range(200):
         timers, all_timers = Timers(), [Timer(SESSION, "g", str(number)) for number in range(6)]
         now_ms = 0
         for _ in range(60):
-            timer = dice.choice(all_timers)
-            if dice.random() < 0.6:
-                timers.arm(timer, now_ms + dice.randrange(20))
-            elif dice.random() < 0.5:
+            timer = rng.choice(all_timers)
+            if rng.random() < 0.6:
+                timers.arm(timer, now_ms + rng.randrange(20))
+            elif rng.random() < 0.5:
                 timers.cancel(timer)
-            now_ms += dice.randrange(4)
+            now_ms += rng.randrange(4)
             armed = [each.at_ms for each in all_timers if each.at_ms is not None]
             assert timers.next_deadline_ms() == min(armed, default=None)
             while (due := timers.pop_due(now_ms)) is not None:

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.core.errors import PeerError
 from ottla.core.records.control import ControlType, control_type, decode_control
-from ottla.core.wire import Writer
+from ottla.core.wire.writer import Writer
 
 DIRECTORY = bytes(range(16))
 DIRECTORY_TEXT = "AAECAwQFBgcICQoLDA0ODw"
@@ -15,7 +15,7 @@ def key(number: int) -> bytes:
 
 
 def voters(writer: Writer) -> bytes:
-    writer.uvarint(2).int32(1).raw(DIRECTORY).uvarint(2).compact_string("CONTROLLER").compact_string("h").int16(-1).uvarint(0)
+    writer.uvarint(2).int32(1).raw(DIRECTORY).uvarint(2).string("CONTROLLER").string("h").int16(-1).uvarint(0)
     return writer.int16(0).int16(1).uvarint(0).uvarint(0).uvarint(0).to_bytes()
 
 
@@ -42,7 +42,7 @@ def voters(writer: Writer) -> bytes:
         (
             6,
             "KRAFT_VOTERS",
-            voters(Writer().int16(0)),
+            voters(Writer(flexible=True).int16(0)),
             {
                 "version": 0,
                 "voters": [

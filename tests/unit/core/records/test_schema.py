@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from ottla.core.errors import PeerError
 from ottla.core.records.schema import DecodedRecord, Field, Kind, RecordType, Schema, UnknownRecord, array, decode_record
-from ottla.core.wire import Reader, Writer
+from ottla.core.wire.reader import Reader
+from ottla.core.wire.writer import Writer
 
 EVERY_KIND = Schema(
     (
@@ -32,8 +33,8 @@ EVERY_KIND = Schema(
 )
 
 
-def fixed() -> Writer:
-    return Writer().int8(-1).int16(-2).int16(-1).int32(-3).int64(1 << 40)
+def fixed(flexible: bool = False) -> Writer:
+    return Writer(flexible).int8(-1).int16(-2).int16(-1).int32(-3).int64(1 << 40)
 
 
 EXPECTED = {
@@ -56,9 +57,9 @@ def old_fields() -> Writer:
 
 
 def new_fields() -> Writer:
-    out = fixed().compact_string("ž").uvarint(3).raw(b"\x01\x02").raw(bytes(range(16)))
-    out.uvarint(3).int32(4).int32(-5).uvarint(2).compact_string("a").uvarint(0)
-    return out.int8(9).compact_nullable_string(None).uvarint(0)
+    out = fixed(flexible=True).string("ž").uvarint(3).raw(b"\x01\x02").raw(bytes(range(16)))
+    out.uvarint(3).int32(4).int32(-5).uvarint(2).string("a").uvarint(0)
+    return out.int8(9).nullable_string(None).uvarint(0)
 
 
 def test_every_kind_in_the_encoding_of_old_versions() -> None:
@@ -69,7 +70,7 @@ def test_every_kind_in_the_encoding_of_old_versions() -> None:
 def test_every_kind_in_flexible_versions() -> None:
     expected = EXPECTED | {"new": 9, "maybe": None, "none": None}
     assert EVERY_KIND.decode(Reader(new_fields().int8(-1).uvarint(0).to_bytes()), 2) == expected | {"where": None}
-    there = new_fields().int8(1).compact_string("h").uvarint(0).uvarint(0)
+    there = new_fields().int8(1).string("h").uvarint(0).uvarint(0)
     assert EVERY_KIND.decode(Reader(there.to_bytes()), 2) == expected | {"where": {"host": "h"}}
 
 

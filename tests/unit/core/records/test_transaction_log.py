@@ -2,7 +2,7 @@
 
 from ottla.core.records.schema import DecodedRecord, decode_record
 from ottla.core.records.transaction_log import TRANSACTION_LOG_TYPES
-from ottla.core.wire import Writer
+from ottla.core.wire.writer import Writer
 
 KEY = Writer().int16(0).string("t1").to_bytes()
 

@@ -1,6 +1,6 @@
 """The names of epochs against the tables of the offsets topic's records, of which they are fields."""
 
-from ottla.core.groups.record_schemas import RECORD_TYPES
+from ottla.core.groups.log.record_schemas import RECORD_TYPES
 from ottla.core.records.schema import Kind
 from ottla.spark.pipelines.group_generations import EPOCH_FIELDS, GROUP_METADATA
 

@@ -1,10 +1,10 @@
-"""What `lag` needs of a topic's records: no values, and no keys."""
+"""The columns that `lag` reads of a topic's records: no values, and no keys."""
 
 from ottla.spark.pipelines.lag import PIPELINE, TOPIC_RECORDS
 from ottla.spark.schemas import LAG, LAG_HISTORY
 
 
-def test_only_places_and_times_of_a_topic_are_read():
+def test_only_offsets_and_times_of_a_topic_are_read():
     assert TOPIC_RECORDS.fieldNames() == ["topic", "partition", "offset", "timestamp"]
     assert {"group", "topic", "partition", "lag"} <= set(LAG.fieldNames()) & set(LAG_HISTORY.fieldNames())
     assert "members" not in PIPELINE.inputs["committed_group_records"].fieldNames()

@@ -1,8 +1,10 @@
-"""The pipeline's shape; what it computes is compared with the plain reference in tests/spark."""
+"""The pipeline's inputs and outputs, and rows to events; its rows are compared with the reference in tests/spark."""
 
-from ottla.core.diagnosis.rebalances import MEMBERSHIP, PHASES, PLANS, STARTS_UNLESS_AFTER
-from ottla.spark.pipelines.rebalances import PIPELINE
-from ottla.spark.schemas import KAFKA, REBALANCES
+from dataclasses import asdict
+
+from ottla.core.model import EventMember, GroupEvent
+from ottla.spark.pipelines.rebalances import PIPELINE, event_of_row
+from ottla.spark.schemas import GROUP_EVENTS, KAFKA, REBALANCES
 
 
 def test_from_records_to_one_table():
@@ -11,5 +13,21 @@ def test_from_records_to_one_table():
     assert [step.output for step in PIPELINE.steps][-1] == "rebalances"
 
 
-def test_the_kinds_that_make_rounds_are_among_those_it_keeps():
-    assert set(MEMBERSHIP) | set(PLANS) | set(STARTS_UNLESS_AFTER) | set(STARTS_UNLESS_AFTER.values()) == set(PHASES)
+def test_a_row_becomes_the_event_that_it_came_from():
+    member = EventMember(
+        member_id="m",
+        instance_id=None,
+        client_id="c",
+        client_host="/h",
+        session_timeout_ms=6_000,
+        rebalance_timeout_ms=300_000,
+        assignment={"t": [0, 1]},
+    )
+    event = GroupEvent(
+        at_ms=5, group="g", kind="trigger", generation=1, state_from="Stable", state_to="", members=(member,), evidence={"age_ms": 3}
+    )
+    row = asdict(event) | {"partition": 0, "offset": 9, "evidence": [("age_ms", 3)]}
+    assert set(row) == set(GROUP_EVENTS.fieldNames())
+    row["members"] = [asdict(member) | {"assignment": [("t", [0, 1])]}]
+    assert event_of_row(row) == event
+    assert event_of_row(row | {"members": None, "evidence": None}).members == ()

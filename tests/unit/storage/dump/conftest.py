@@ -9,7 +9,7 @@ from ottla.core.records.batch import encode_batch
 from ottla.core.records.compression import Codec
 from ottla.storage.dump.items import DumpOptions, FindingItem, Item
 from ottla.storage.dump.report import dump_file
-from ottla.storage.index import OffsetIndex, TimeIndex
+from ottla.storage.log.index import OffsetIndex, TimeIndex
 from ottla.storage.memory_files import MemoryFiles
 
 DIRECTORY = "t-0"

@@ -58,7 +58,7 @@ def test_control_records_are_opened(files: MemoryFiles, dumped: Dumped) -> None:
     assert (item.control.name, item.control.data["coordinatorEpoch"]) == ("COMMIT", 7)
 
 
-def test_a_batch_with_a_wrong_checksum_is_told_and_passed_over(dumped: Dumped, rewrite: Rewrite, faults: Faults) -> None:
+def test_a_batch_with_a_wrong_checksum_is_reported_and_passed_over(dumped: Dumped, rewrite: Rewrite, faults: Faults) -> None:
     second = batches(dumped(LOG))[1].position
     rewrite(LOG, lambda data: data.__setitem__(second + 80, data[second + 80] ^ 1))
     items = dumped(LOG, with_records=True)
@@ -149,7 +149,7 @@ def test_a_batch_larger_than_the_window_is_checked_in_parts(files: MemoryFiles, 
     assert not faults(items)
 
 
-def test_a_bomb_is_told_and_not_inflated(files: MemoryFiles, dumped: Dumped, faults: Faults) -> None:
+def test_a_bomb_is_reported_and_not_inflated(files: MemoryFiles, dumped: Dumped, faults: Faults) -> None:
     bomb = encode_batch([Record(0, 5, None, bytes(DECOMPRESSED_BYTES_MAX + 1), ())], codec=Codec.ZSTD)
     files.open("t-0/bomb.log").append(bomb)
     items = dumped("bomb.log", with_records=True)

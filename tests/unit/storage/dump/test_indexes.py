@@ -1,4 +1,4 @@
-"""Index entries beside their log: sound ones are listed, wrong ones are told."""
+"""Index entries beside their log: sound ones are listed, wrong ones are reported."""
 
 from collections.abc import Callable
 from struct import pack

@@ -1,4 +1,4 @@
-"""What a dump shows unless it is told otherwise."""
+"""What a dump shows by default."""
 
 from ottla.storage.dump.items import DumpOptions, FindingItem
 

@@ -1,4 +1,4 @@
-"""The small files: those that our own code writes are read back, damage is told beside what can be read."""
+"""The small files: those that our own code writes are read back, damage is reported beside what can be read."""
 
 from collections.abc import Callable
 from uuid import UUID
@@ -10,9 +10,9 @@ from ottla.core.records.batch import encode_batch, read_header
 from ottla.storage.checkpoints import EpochStart, encode_leader_epochs, encode_offsets, encode_partition_metadata
 from ottla.storage.dump.items import Entry, Item, Note
 from ottla.storage.dump.tables import TEXT_BYTES_MAX
+from ottla.storage.log.producer_state import ProducerStates
+from ottla.storage.log.transaction_index import AbortedTransaction, encode_transactions
 from ottla.storage.memory_files import MemoryFiles
-from ottla.storage.producer_state import ProducerStates
-from ottla.storage.transaction_index import AbortedTransaction, encode_transactions
 
 Dumped = Callable[..., list[Item]]
 Rewrite = Callable[[str, Callable[[bytearray], object]], None]

@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.broker import Broker
+from ottla.core.wire.api_keys import ApiKey
 from ottla.testing.attacks import memory
 from ottla.testing.attacks.target import Target
 
@@ -13,4 +14,4 @@ def test_it_ends(attack: object, monkeypatch: pytest.MonkeyPatch) -> None:
     with Broker() as broker:
         target = Target(broker.bootstrap_servers, scale=0.005)
         assert attack(target) >= 0  # type: ignore[operator]
-        assert target.send([target.frame(18, 0)]) > 0
+        assert target.send([target.frame(ApiKey.API_VERSIONS, 0)]) > 0

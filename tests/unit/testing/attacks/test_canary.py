@@ -4,7 +4,7 @@ import time
 
 from ottla.broker import Broker
 from ottla.testing.attacks.canary import Canary, Waiting
-from ottla.testing.raw_client import RawClient
+from ottla.testing.clients.topics import create_topic
 
 
 def test_an_answer_that_has_not_come_counts() -> None:
@@ -21,8 +21,7 @@ def test_an_answer_that_has_not_come_counts() -> None:
 
 def test_it_asks_a_real_broker() -> None:
     with Broker() as broker:
-        with RawClient(broker.bootstrap_servers) as client:
-            client.call(19, 5, topics=[{"name": "canary", "num_partitions": 1, "replication_factor": 1}])
+        create_topic(broker.bootstrap_servers, "canary")
         with Canary(broker.bootstrap_servers, "canary") as canary:
             waits = canary.read()
             while waits.answered < 3:

@@ -7,7 +7,7 @@ import pytest
 from ottla.testing.attacks.canary import Canary
 from ottla.testing.attacks.catalog import ATTACKS, PeakMemory, run_attack
 from ottla.testing.attacks.target import Target
-from ottla.testing.ottla_process import OttlaProcess
+from ottla.testing.processes.ottla_process import OttlaProcess
 
 SCALE = 0.001
 

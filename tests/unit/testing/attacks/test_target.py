@@ -1,6 +1,7 @@
 """A target prepares topics, and waits for an answer or a closed connection."""
 
 from ottla.broker import Broker
+from ottla.core.wire.api_keys import ApiKey
 from ottla.testing.attacks.target import Target
 
 
@@ -19,6 +20,6 @@ def test_counts_shrink_with_the_scale() -> None:
 def test_an_answer_and_a_closed_connection_both_end_the_wait() -> None:
     with Broker() as broker:
         target = Target(broker.bootstrap_servers)
-        good = target.frame(18, 0)
+        good = target.frame(ApiKey.API_VERSIONS, 0)
         assert target.send([good, good], connections=3) == len(good) * 6
         assert target.send([b"\xff\xff\xff\xff"]) == 4

@@ -26,7 +26,7 @@ def test_journals_are_read_without_a_torn_end(tmp_path: Path) -> None:
     assert read_journal(tmp_path / "never") == JournalRead([], [])
 
 
-def test_a_record_that_nobody_processed_is_lost_and_so_is_one_processed_as_another() -> None:
+def test_a_record_that_no_consumer_processed_is_lost_and_so_is_one_processed_as_another() -> None:
     journals = [JournalRead([((0, 0), "a"), ((0, 1), "b")], []), JournalRead([((0, 1), "b")], [])]
     assert lost({(0, 0): "a", (0, 1): "b"}, journals) == []
     assert lost({(0, 0): "a", (0, 1): "x", (1, 0): "c"}, journals) == [(0, 1), (1, 0)]

@@ -1,8 +1,9 @@
 """The ledger misses what is gone, and only that."""
 
 from ottla.broker import Broker
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_client import RawClient
 from ottla.testing.fuzz.ledger import TOPIC, Ledger
-from ottla.testing.raw_client import RawClient
 
 
 def test_what_was_acknowledged_is_found() -> None:
@@ -25,4 +26,4 @@ def test_what_is_gone_is_missed() -> None:
         ledger.acknowledged[7] = b"never there"
         assert ledger.missing(broker.bootstrap_servers) == [0, 7]
         with RawClient(broker.bootstrap_servers) as client:
-            client.call(20, 5, topic_names=[TOPIC], timeout=1000)
+            client.call(ApiKey.DELETE_TOPICS, 5, topic_names=[TOPIC], timeout=1000)

@@ -1,4 +1,4 @@
-"""Ids become names and names become ids; everything else stays."""
+"""Ids are replaced by names and names by ids; everything else stays."""
 
 import uuid
 
@@ -13,7 +13,7 @@ TOPIC_ID = uuid.UUID(int=77)
 def test_names_count_by_prefix_in_the_order_of_first_sight() -> None:
     masks = Masks({})
     assert [masks.name_member(each) for each in (IDS[2], IDS[0], IDS[2])] == ["c1-<1>", "c1-<2>", "c1-<1>"]
-    assert masks.name_member(f"gate-{uuid.UUID(int=9)}") == "gate-<1>"
+    assert masks.name_member(f"instance-{uuid.UUID(int=9)}") == "instance-<1>"
     assert masks.name_member("no drawn id") == "no drawn id"
 
 

@@ -1,11 +1,11 @@
-"""Scripts are the same for the same seed, end, and try everything that is to be compared, also when nobody ever answers."""
+"""Scripts are equal for equal seeds, end, and take every kind of step, also without any response."""
 
 from collections import Counter
 
 import pytest
 
 from ottla.testing.group_scripts.script import STEPS_MAX, Script
-from ottla.testing.group_scripts.view import JOIN_GROUP, Need, Picture
+from ottla.testing.group_scripts.script_state import JOIN_GROUP, GroupDescription, Need
 
 
 def steps_of(seed: int, **options: int) -> list[str]:
@@ -28,21 +28,21 @@ def test_seeds_differ() -> None:
 
 
 def test_small_groups_get_more_members_than_they_have_room_for() -> None:
-    usual = [len(Script(seed, "g").view.actors) for seed in range(20)]
-    assert [len(Script(seed, "g", group_size_max=3).view.actors) for seed in range(20)] == [count + 2 for count in usual]
+    usual = [len(Script(seed, "g").state.actors) for seed in range(20)]
+    assert [len(Script(seed, "g", group_size_max=3).state.actors) for seed in range(20)] == [count + 2 for count in usual]
 
 
 def test_a_script_that_is_over_says_so() -> None:
     script = Script(1, "g")
-    script.view.is_over = True
+    script.state.is_over = True
     assert script.next() is None
 
 
-def test_hurried_scripts_end_a_round_before_anything_else() -> None:
+def test_hurried_scripts_complete_a_rebalance_first() -> None:
     script = next(script for seed in range(100) if (script := Script(seed, "g")).style.hurried)
-    actor = script.view.actors[0]
+    actor = script.state.actors[0]
     actor.member_id, actor.need = "m", Need.SYNC
-    script.view.picture = Picture(state="CompletingRebalance", protocol="range", members={"m": actor.instance_id})
+    script.state.description = GroupDescription(state="CompletingRebalance", protocol="range", members={"m": actor.instance_id})
     assert script.is_hurried_now
     step = script.next()
     assert step is not None

@@ -1,0 +1,1 @@
+"""The brokers of a process and what they share: nodes, topics, leadership."""

@@ -1,0 +1,123 @@
+"""Changes of partition leaders between the brokers of a process, whose logs are shared. core/metadata/leadership decides which are valid.
+
+The order of a move: the old coordinator of an offsets partition resigns (its clients look for the new one), the cluster
+metadata's log names the new leader, the partition takes the new leader epoch and wakes its readers, and the new coordinator reads the log.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from ottla.broker.cluster.brokers import Brokers
+from ottla.broker.cluster.node import Node
+from ottla.broker.cluster.topics import Topics
+from ottla.broker.logs.partitions import Partitions
+from ottla.broker.metadata.metadata_log import MetadataLog
+from ottla.core.errors import ApiError, StorageError
+from ottla.core.groups.placement import coordinator_partition, java_hash
+from ottla.core.metadata.leadership import broker_started, broker_stopped, move_leader
+from ottla.core.metadata.records import MetadataRecord, PartitionChangeRecord
+from ottla.core.metadata.topics import CONSUMER_OFFSETS, Topic
+
+log = logging.getLogger(__name__)
+
+
+class CoordinatorPlace(NamedTuple):
+    """Where a group is coordinated: Java's hash of its id, partition of the offsets topic, its leader (None: it has none), HOST:PORT."""
+
+    group_id: str
+    hash: int
+    partition: int
+    broker_id: int | None
+    address: str | None
+
+
+class Coordinators(Protocol):
+    """The group coordinators of all brokers of the process. Numbers are those of partitions of the offsets topic."""
+
+    def start(self, numbers: Sequence[int]) -> None:
+        """Start the coordinators of these partitions, each on the broker that leads it."""
+
+    def resign(self, number: int) -> None:
+        """No broker coordinates the groups of this partition any more."""
+
+    def resign_broker(self, broker_id: int) -> None:
+        """One broker coordinates no group any more."""
+
+    def resign_all(self) -> None:
+        """No broker coordinates a group any more."""
+
+    def forget_topic(self, name: str) -> None:
+        """The topic is deleted: so are the offsets that groups committed for it."""
+
+
+class Leadership:
+    """The leaders of partitions. Every change is durable before it takes effect; all methods raise StorageError when the log of the cluster
+    metadata cannot be written."""
+
+    def __init__(
+        self, *, metadata_log: MetadataLog, partitions: Partitions, topics: Topics, brokers: Brokers, coordinators: Coordinators
+    ) -> None:
+        self._metadata_log = metadata_log
+        self._cluster_metadata = metadata_log.cluster_metadata
+        self._partitions = partitions
+        self._topics = topics
+        self._brokers = brokers
+        self._coordinators = coordinators
+
+    def move(self, topic: str, number: int, to: int) -> ApiError | None:
+        """Make broker `to` the leader of a partition."""
+        record = move_leader(self._cluster_metadata, topic, number, to)
+        if isinstance(record, ApiError):
+            return record
+        if record is not None:
+            self._change([record])
+        return None
+
+    def broker_stopped(self, node: Node) -> None:
+        """Move the partitions of a stopped broker to other replicas; those without one have no leader until it starts again."""
+        live_ids = self._cluster_metadata.live_ids
+        live_ids.discard(node.id)
+        try:
+            self._change(broker_stopped(self._cluster_metadata, node.id))
+        except StorageError:
+            live_ids.add(node.id)
+            raise
+        self._coordinators.resign_broker(node.id)
+
+    def broker_started(self, node: Node) -> None:
+        """Let a started broker lead the partitions that had no leader without it."""
+        live_ids = self._cluster_metadata.live_ids
+        live_ids.add(node.id)
+        try:
+            self._change(broker_started(self._cluster_metadata, node.id))
+        except StorageError:
+            live_ids.discard(node.id)
+            raise
+
+    def coordinator(self, group_id: str) -> CoordinatorPlace:
+        """Where a group is coordinated; creates the offsets topic at its first use."""
+        topic = self._topics.ensure(CONSUMER_OFFSETS)
+        assert isinstance(topic, Topic), "the offsets topic's own settings were refused"
+        number = coordinator_partition(group_id, len(topic.leaders))
+        node = self._brokers.nodes.get(topic.leaders[number])
+        if node is None:
+            return CoordinatorPlace(group_id, java_hash(group_id), number, None, None)
+        return CoordinatorPlace(group_id, java_hash(group_id), number, node.id, node.address)
+
+    def _change(self, records: Sequence[MetadataRecord]) -> None:
+        if not records:
+            return
+        changes = [(self._topic(record), record.partition) for record in records if isinstance(record, PartitionChangeRecord)]
+        coordinated = [number for topic, number in changes if topic.name == CONSUMER_OFFSETS]
+        for number in coordinated:
+            self._coordinators.resign(number)
+        try:
+            self._metadata_log.append(records)
+            for topic, number in changes:
+                self._partitions.leader_changed(topic, number)
+        finally:  # the new leaders, or those of before when nothing could be written
+            self._coordinators.start(coordinated)
+
+    def _topic(self, record: PartitionChangeRecord) -> Topic:
+        return self._cluster_metadata.topics_by_id[record.topic_id]

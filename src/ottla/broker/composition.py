@@ -1,0 +1,271 @@
+"""Makes the components of the brokers of a process and connects them: here alone is known which class uses which.
+
+Only the life cycle of the brokers (`running_brokers`) imports this module.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from itertools import islice
+
+from ottla.broker.api_registry import SERVED_VERSIONS, bind_apis
+from ottla.broker.clock import monotonic_ms, monotonic_s, now_ms
+from ottla.broker.cluster.brokers import Brokers
+from ottla.broker.cluster.leadership import Leadership
+from ottla.broker.cluster.node import Node
+from ottla.broker.cluster.partition_opening import PartitionOpening
+from ottla.broker.cluster.producer_ids import ProducerIds
+from ottla.broker.cluster.topic_deletion import TopicDeletion
+from ottla.broker.cluster.topics import Topics
+from ottla.broker.coordination.broker_coordinators import BrokerCoordinators
+from ottla.broker.coordination.cluster_coordinators import ClusterCoordinators
+from ottla.broker.coordination.event_publishing import GroupEvents
+from ottla.broker.coordination.group_router import GroupRouter
+from ottla.broker.coordination.loading_backend import LoadingBackends
+from ottla.broker.coordination.pending_replies import PendingReplies
+from ottla.broker.coordination.unserved_deletions import UnservedDeletions
+from ottla.broker.event_loop_batch import EventLoopBatch
+from ottla.broker.fetch.fetch_sessions import FetchSessions
+from ottla.broker.fetch.timestamp_lookups import TimestampLookups
+from ottla.broker.logs.batch_reading import BatchReading
+from ottla.broker.logs.checkpoint_deletions import CheckpointDeletions
+from ottla.broker.logs.directory_watch import DirectoryWatch
+from ottla.broker.logs.log_cleaner import LogCleaner
+from ottla.broker.logs.log_manager import LogManager
+from ottla.broker.logs.offset_checkpoints import OffsetCheckpoints
+from ottla.broker.logs.partitions import Partitions
+from ottla.broker.logs.record_check_backend import RecordCheckBackend
+from ottla.broker.logs.removals import Removals
+from ottla.broker.metadata.meta_properties import identify
+from ottla.broker.metadata.metadata_log import MetadataLog
+from ottla.broker.monitoring.health_sampler import HealthSampler
+from ottla.broker.network.background import Background
+from ottla.broker.network.descriptors import Descriptors, descriptor_limit
+from ottla.broker.network.dispatch import Dispatcher
+from ottla.broker.network.missing_features import MissingFeatures
+from ottla.broker.network.pipelining import Pipelining
+from ottla.broker.network.request_memory import request_memory
+from ottla.broker.network.request_scheduler import RequestScheduler
+from ottla.broker.network.response_memory import ResponseMemory
+from ottla.broker.network.server import Server
+from ottla.core.config import BrokerConfig
+from ottla.core.groups.settings import GroupSettings
+from ottla.core.metadata.cluster_metadata import ClusterMetadata
+from ottla.core.model import GroupEvent
+from ottla.storage.checkpoints import CLEAN_SHUTDOWN_FILE
+from ottla.storage.file_system import Files
+from ottla.storage.files import OsFiles
+
+log = logging.getLogger(__name__)
+
+_UNUSABLE_NAMED_MAX = 20
+
+
+class Components:
+    """The components of the brokers of a process: `brokers` of them at first, with the ids `node.id` and those that follow."""
+
+    def __init__(
+        self,
+        files: Files,
+        config: BrokerConfig,
+        *,
+        brokers: int = 1,
+        clock: Callable[[], int] = now_ms,
+        timer_clock: Callable[[], int] = monotonic_ms,
+        on_group_event: Callable[[GroupEvent], None] | None = None,
+        opening_executor: Executor | None = None,
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.timer_clock = timer_clock
+        self.files = files
+        self.cluster_id = ""
+        self.cluster_metadata = ClusterMetadata(tuple(range(config.node_id, config.node_id + brokers)), config.text)
+        self._make_logs(opening_executor)
+        self._make_requests()
+        self._make_coordination(on_group_event)
+        for node_id in self.cluster_metadata.broker_ids:
+            self._add_node(node_id)
+
+    def _make_logs(self, opening_executor: Executor | None) -> None:
+        """The logs, and all that reads or cleans them."""
+        files, config, clock = self.files, self.config, self.clock
+        self._checkpoints, removals = OffsetCheckpoints(files), Removals(files)
+        self.partitions = Partitions(files, self.cluster_metadata, clock, self._checkpoints, removals, opening_executor)
+        self.log_manager = LogManager(files, config, self.cluster_metadata, self.partitions, self._checkpoints, removals, clock)
+        self.cleaner = LogCleaner(files, config, self.cluster_metadata, self.partitions, self.log_manager, clock)
+        self.metadata_log = MetadataLog(files, self.cluster_metadata, clock, self._checkpoints)
+        self.deletions = CheckpointDeletions((self._checkpoints.write, self.cleaner.write_checkpoint))
+        log_directory = files.absolute("").rstrip("/") if isinstance(files, OsFiles) else "memory"
+        self.health = HealthSampler(self.partitions, self.metadata_log.log, self.cleaner, log_directory, clock)
+        self.directory_watch = DirectoryWatch(files, self.partitions, self.metadata_log.log)
+        self._record_code = RecordCheckBackend()
+        self.batch_reading = BatchReading(self._record_code.check)
+        self.timestamp_lookups = TimestampLookups(self._record_code.find)
+
+    def _make_requests(self) -> None:
+        """What connections and requests share, and its bounds."""
+        self.event_loop_batch = EventLoopBatch()
+        self.scheduler = RequestScheduler()
+        self.background = Background()
+        self.pipelining = Pipelining()
+        self.request_memory = request_memory(self.config.number("queued.max.request.bytes"))
+        self.response_memory = ResponseMemory()
+        self.missing_features = MissingFeatures(monotonic_s)
+        self.descriptors = Descriptors(descriptor_limit(), self.files.open_files_max if isinstance(self.files, OsFiles) else 0)
+
+    def _make_coordination(self, on_group_event: Callable[[GroupEvent], None] | None) -> None:
+        """Topics, leaders and groups, and the brokers, of which there is none yet."""
+        self.topics = Topics(self.config, self.metadata_log, self.partitions, self.deletions)
+        self.producer_ids = ProducerIds(self.metadata_log, self.config.node_id)
+        self.events = GroupEvents(self.topics, self.partitions, self.clock, on_group_event)
+        self.loading_backends = LoadingBackends()
+        # One thread: several would only take turns, and the loop would wait for each of them.
+        self.loading_executor = ThreadPoolExecutor(1, thread_name_prefix="ottla-loading")
+        self.unserved_deletions = UnservedDeletions()
+        self.brokers = Brokers(self.cluster_metadata)
+        self.coordinators = ClusterCoordinators(cluster_metadata=self.cluster_metadata, unserved_deletions=self.unserved_deletions)
+        self.groups: dict[int, GroupRouter] = {}
+        self.fetch_sessions: dict[int, FetchSessions] = {}
+        self.leadership = Leadership(
+            metadata_log=self.metadata_log,
+            partitions=self.partitions,
+            topics=self.topics,
+            brokers=self.brokers,
+            coordinators=self.coordinators,
+        )
+        self.topic_deletion = TopicDeletion(
+            metadata_log=self.metadata_log,
+            partitions=self.partitions,
+            cleaner=self.cleaner,
+            deletions=self.deletions,
+            coordinators=self.coordinators,
+        )
+
+    def _add_node(self, node_id: int) -> Node:
+        node = Node(node_id, cluster_metadata=self.cluster_metadata, partitions=self.partitions)
+        settings, replies = GroupSettings.from_config(self.config), PendingReplies()
+        coordinators = self.coordinators.by_broker[node_id] = BrokerCoordinators(
+            node=node,
+            topics=self.topics,
+            partitions=self.partitions,
+            settings=settings,
+            clock=self.clock,
+            timer_clock=self.timer_clock,
+            publish=self.events.publish,
+            replies=replies,
+            event_loop_batch=self.event_loop_batch,
+            loading_executor=self.loading_executor,
+            loading_backends=self.loading_backends,
+            unserved_deletions=self.unserved_deletions,
+        )
+        self.groups[node_id] = GroupRouter(topics=self.topics, settings=settings, coordinators=coordinators, replies=replies)
+        sessions_max = self.config.number("max.incremental.fetch.session.cache.slots")
+        self.fetch_sessions[node_id] = FetchSessions(sessions_max, lambda: uuid.uuid4().int % (2**31 - 1) + 1)
+        self.brokers.add(node)
+        return node
+
+    def add_node(self) -> Node:
+        """Add a broker that does not run yet."""
+        return self._add_node(max(self.brokers.nodes) + 1)
+
+    def remove_node(self, node: Node) -> None:
+        """Remove a broker that could not be started."""
+        self.brokers.remove(node)
+        del self.coordinators.by_broker[node.id], self.groups[node.id], self.fetch_sessions[node.id]
+
+    def collaborators(self, node: Node) -> Mapping[str, object]:
+        """What the API handlers of one broker may ask for, by the names of their keyword parameters."""
+        partition_opening = PartitionOpening(
+            node=node,
+            cluster_metadata=self.cluster_metadata,
+            partitions=self.partitions,
+            scheduler=self.scheduler,
+            background=self.background,
+        )
+        return {
+            "background": self.background,
+            "batch_reading": self.batch_reading,
+            "brokers": self.brokers,
+            "clock": self.clock,
+            "cluster_id": self.cluster_id,
+            "cluster_metadata": self.cluster_metadata,
+            "cluster_topics": self.topics,
+            "config": self.config,
+            "deletions": self.deletions,
+            "fetch_sessions": self.fetch_sessions[node.id],
+            "files": self.files,
+            "groups": self.groups[node.id],
+            "leadership": self.leadership,
+            "missing_features": self.missing_features,
+            "node": node,
+            "partition_opening": partition_opening,
+            "partitions": self.partitions,
+            "producer_ids": self.producer_ids,
+            "response_memory": self.response_memory,
+            "scheduler": self.scheduler,
+            "served_versions": SERVED_VERSIONS,
+            "timestamp_lookups": self.timestamp_lookups,
+            "topic_deletion": self.topic_deletion,
+        }
+
+    def dispatcher(self, node: Node) -> Dispatcher:
+        """The requests of one broker; after `open`, as the cluster's id is known then."""
+        return Dispatcher(bind_apis(self.collaborators(node)), self.scheduler)
+
+    def server(self, node: Node) -> Server:
+        """The connections of one broker; after `open`."""
+        return Server(
+            dispatcher=self.dispatcher(node),
+            config=self.config,
+            descriptors=self.descriptors,
+            event_loop_batch=self.event_loop_batch,
+            pipelining=self.pipelining,
+            request_memory=self.request_memory,
+            response_memory=self.response_memory,
+        )
+
+    def open(self) -> None:
+        """Read back what the directory holds (after a crash, every log), and start to load the groups. Raises StorageError."""
+        after_crash = not self.files.exists(CLEAN_SHUTDOWN_FILE)
+        identity = identify(self.files, self.config.node_id)
+        self.cluster_id = identity.cluster_id
+        self._checkpoints.load()
+        self.metadata_log.open(self.config.node_id, identity, after_crash=after_crash)
+        self._warn_of_unusable_settings()
+        self.log_manager.open()
+        self.coordinators.start_all()
+
+    def _warn_of_unusable_settings(self) -> None:
+        """Settings in the directory that this version or Apache Kafka refuses do not keep a broker from starting."""
+        unusable = self.cluster_metadata.configs.unusable()
+        for refused in islice(unusable, _UNUSABLE_NAMED_MAX):
+            log.warning(
+                "%s: %s; its default is used until it is set again or deleted (kafka-configs --alter)", refused.owner, refused.problem
+            )
+        more = sum(1 for _ in unusable)
+        if more:
+            log.warning("%d more settings in the data directory are invalid: their defaults are used", more)
+
+    async def loaded(self, seconds_max: float) -> None:
+        """Wait until every coordinator has read its log, but no longer than that: clients can wait too."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.coordinators.loaded(), seconds_max)
+
+    def close(self) -> None:
+        """Write what is pending, close every log cleanly, and record that on the disk, at the very end. Raises StorageError."""
+        self.scheduler.close()
+        self.coordinators.resign_all()
+        self.background.cancel()
+        self.batch_reading.close()
+        self.timestamp_lookups.close()
+        self._record_code.close()
+        self.loading_backends.close()
+        self.loading_executor.shutdown(wait=True, cancel_futures=True)
+        self.events.flush()
+        self.log_manager.close()
+        self.metadata_log.close()
+        self.log_manager.mark_clean()

@@ -1,0 +1,1 @@
+"""The group coordinators as shells: append, replay, reply; loading; events."""

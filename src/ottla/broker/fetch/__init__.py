@@ -1,0 +1,1 @@
+"""Fetch: sessions, reading partitions, delayed fetches; lookups of offsets by timestamp."""

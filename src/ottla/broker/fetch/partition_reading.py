@@ -1,0 +1,93 @@
+"""Reads one partition for a Fetch: its records, or the error.
+
+This module decides up to which offset a client may read (the high watermark, or the last stable offset), whether the client's leader epochs
+agree with the log, and which aborted transactions the response lists. It parses no records, and batch headers only where transactions were
+aborted. Source: KIP-98, KIP-320, KIP-595, Kafka's `Partition` and `UnifiedLog`.
+"""
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.protocol.fetch_partition import FetchedPartition, FetchPartitionData
+from ottla.core.errors import ErrorCode
+from ottla.core.wire.fields import Buffer
+
+if TYPE_CHECKING:
+    from ottla.storage.log.partition_log import PartitionLog
+    from ottla.storage.log.transaction_index import AbortedTransaction
+
+_LENGTH: Final = Struct(">qi")
+_LAST_DELTA: Final = Struct(">i")
+_LAST_DELTA_AT: Final = 23
+_LENGTH_OVERHEAD_BYTES: Final = 12
+
+
+def read_partition(
+    part: FetchedPartition, log: "PartitionLog", bytes_max: int, *, at_least_one: bool, committed_only: bool, wait: bool
+) -> FetchPartitionData:
+    """Read what the log has for `part`, at most `bytes_max` bytes, but with `at_least_one` its first batch in any case.
+
+    Raises ColdRead, unless `wait`, when the records are not in memory, and StorageError.
+    """
+    error = leader_epoch_error(part.current_leader_epoch, log.leader_epoch)
+    if error is not ErrorCode.NONE:
+        return FetchPartitionData(part, error)
+    high_watermark, stable, start, offset = log.high_watermark, log.last_stable_offset, log.log_start_offset, part.offset
+    found = FetchPartitionData(part, ErrorCode.NONE, high_watermark, stable, start, () if committed_only else None)
+    if part.last_fetched_epoch >= 0:
+        ends = log.end_offset_for_epoch(part.last_fetched_epoch)
+        if ends.epoch < 0 or ends.end_offset < 0 or offset < start:
+            return FetchPartitionData(part, ErrorCode.OFFSET_OUT_OF_RANGE)
+        if ends.epoch < part.last_fetched_epoch or ends.end_offset < offset:
+            found.diverging = ends
+            return found
+    if not start <= offset <= log.log_end_offset:
+        return FetchPartitionData(part, ErrorCode.OFFSET_OUT_OF_RANGE)
+    end = visible_end(log, committed_only)
+    if offset < end and (bytes_max > 0 or at_least_one):
+        found.records = log.read(offset, bytes_max, at_least_one=at_least_one, wait=wait, end_offset=end) or b""
+        if committed_only and found.records:
+            found.aborted = _aborted(log, offset, end, found.records)
+    return found
+
+
+def visible_end(log: "PartitionLog", committed_only: bool) -> int:
+    """The offset below which a client may read."""
+    return log.last_stable_offset if committed_only else log.high_watermark
+
+
+def has_no_news(part: FetchedPartition, log: "PartitionLog") -> bool:
+    """Whether an incremental response leaves a partition out unread: its reader is at the end, and has all its offsets."""
+    return (
+        part.offset == part.high_watermark == log.high_watermark
+        and part.log_start_offset == log.log_start_offset
+        and part.last_fetched_epoch < 0
+        and part.current_leader_epoch in (-1, log.leader_epoch)
+    )
+
+
+def leader_epoch_error(requested: int, current: int) -> ErrorCode:
+    """Compare a client's leader epoch (-1: none) with the current one (KIP-320)."""
+    if requested == current or requested < 0:
+        return ErrorCode.NONE
+    return ErrorCode.FENCED_LEADER_EPOCH if requested < current else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def _aborted(log: "PartitionLog", offset: int, end: int, records: Buffer) -> "Sequence[AbortedTransaction]":
+    """The aborted transactions with records in what was read. Most logs have none, and the records are not parsed."""
+    aborted = log.aborted_transactions(offset, end)
+    if not aborted:
+        return ()
+    end = next_offset(records)
+    return [transaction for transaction in aborted if transaction.first_offset < end]
+
+
+def next_offset(records: Buffer) -> int:
+    """The offset after `records`, which are whole batches, at least one."""
+    at = last = 0
+    while at < len(records):
+        last = at
+        at += _LENGTH.unpack_from(records, at)[1] + _LENGTH_OVERHEAD_BYTES
+    base_offset = _LENGTH.unpack_from(records, last)[0]
+    return int(base_offset + _LAST_DELTA.unpack_from(records, last + _LAST_DELTA_AT)[0] + 1)

@@ -1,0 +1,1 @@
+"""Partitions and their logs: opening, flushing, retention, cleaning, deletion."""

@@ -1,0 +1,235 @@
+"""The cleaner of compacted topics: threads that clean the dirtiest log, and put what they wrote in its place. As Kafka's LogCleaner.
+
+Which log is next is decided by the LogCleanerManager; a cleaning itself is storage/cleaner/cleaning.py. A log whose cleaning fails is left
+alone for a while, and its reason is part of the health snapshot; the others are cleaned.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import Final
+
+from ottla.broker.logs.cleaner_backend import CleanerBackends
+from ottla.broker.logs.cleaner_checkpoint import CleanerCheckpoint
+from ottla.broker.logs.cleaner_manager import DirtyLog, LogCleanerManager
+from ottla.broker.logs.cleaner_snapshot import CleanerSnapshot
+from ottla.broker.logs.cleaner_stats import CleanerStats
+from ottla.broker.logs.log_manager import LogManager
+from ottla.broker.logs.partition import Partition
+from ottla.broker.logs.partitions import Partitions
+from ottla.broker.logs.throttle import Throttle
+from ottla.broker.periodic import PeriodicTask
+from ottla.core.cleaning.candidates import Candidate
+from ottla.core.cleaning.offset_map import OffsetMap
+from ottla.core.config import BrokerConfig
+from ottla.core.errors import StorageError
+from ottla.core.metadata.cluster_metadata import ClusterMetadata
+from ottla.core.model import TopicPartition
+from ottla.storage.cleaner.cleaning import Cleaned, clean
+from ottla.storage.file_system import Files
+
+log = logging.getLogger(__name__)
+
+SNAPSHOT_AGE_MS_MAX: Final = 30_000
+"""The figures of how dirty the logs are get no older than this, also when no thread of the cleaner is left to check them."""
+_PAUSE_S_MIN: Final = 0.01
+_MAP_BYTES_MIN: Final = 1 << 20
+
+
+class LogCleaner:
+    """The cleaner of all brokers here. `start` it when the logs are open, `stop` it before they are closed; both on the event loop."""
+
+    def __init__(
+        self,
+        files: Files,
+        config: BrokerConfig,
+        cluster_metadata: ClusterMetadata,
+        partitions: Partitions,
+        log_manager: LogManager,
+        clock: Callable[[], int],
+    ) -> None:
+        self._files = files
+        self._config = config
+        self._cluster_metadata = cluster_metadata
+        self._log_manager = log_manager
+        self._clock = clock
+        self.checkpoint = CleanerCheckpoint(files)
+        self.manager = LogCleanerManager(
+            files=files, cluster_metadata=cluster_metadata, partitions=partitions, checkpoint=self.checkpoint, clock=clock
+        )
+        self._backends = CleanerBackends()
+        self._threads = config.number("log.cleaner.threads") if config.flag("log.cleaner.enable") else 0
+        self._pool = ThreadPoolExecutor(max(1, self._threads), thread_name_prefix="ottla-cleaner")
+        self._stopping = Event()
+        self._throttle = Throttle(config.share("log.cleaner.io.max.bytes.per.second"), self._stopping.wait)
+        self._tasks: list[PeriodicTask] = []
+        self._dead_threads = 0
+        self._last_run_ms: int | None = None
+        self._stats = CleanerStats()
+        self._logged_failure = ""
+
+    # --- start and end
+
+    def start(self) -> None:
+        """Read the checkpoint, and clean from now on. Raises StorageError."""
+        self.checkpoint.load(self._cluster_metadata.topics.values())
+        self._last_run_ms = self._clock() if self._threads else None
+        pause_s = max(_PAUSE_S_MIN, self._config.number("log.cleaner.backoff.ms") / 1000)
+        for number in range(self._threads):
+            task = PeriodicTask(self.clean_filthiest, pause_s=lambda: pause_s, failed=self._check_failed, name=f"ottla-cleaner-{number}")
+            task.start().add_done_callback(self._thread_ended)
+            self._tasks.append(task)
+
+    async def stop(self) -> None:
+        """Stop the cleanings that are under way; what was not swapped in yet is dropped."""
+        self._stopping.set()
+        await asyncio.gather(*(task.finish() for task in self._tasks))
+        self._pool.shutdown(wait=True)
+        self._backends.close()
+
+    def topic_deleted(self, name: str) -> None:
+        """Forget the topic. The checkpoint must be written before a topic of that name is created."""
+        self.manager.topic_deleted(name)
+
+    def write_checkpoint(self) -> None:
+        """Make the checkpoint durable, if it has changed. Any thread. Raises StorageError."""
+        self.checkpoint.write()
+
+    def _check_failed(self, error: Exception) -> None:
+        """Continue when a disk failed; end the thread after anything else, as Kafka's does."""
+        if not isinstance(error, StorageError):
+            raise error
+        self._log_failed_check(error)
+
+    def _thread_ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._dead_threads += 1
+            log.error("a thread of the cleaner died; %d of %d are left", self._threads - self._dead_threads, self._threads, exc_info=error)
+
+    # --- cleaning
+
+    async def clean_filthiest(self) -> bool:
+        """Clean the dirtiest log that is due; False when there was none, or it could not be cleaned to its end."""
+        chosen = await self.manager.grab_filthiest()
+        self._last_run_ms = self._clock()
+        if chosen is None:
+            return False
+        found, candidate = chosen
+        try:
+            return not self._stopping.is_set() and await self._clean(found, candidate)
+        finally:
+            self.manager.end_cleaning(found.partition.name)
+
+    async def _clean(self, found: DirtyLog, candidate: Candidate) -> bool:
+        name, start_ms = found.partition.name, self._clock()
+        loop = asyncio.get_running_loop()
+        try:
+            done = await loop.run_in_executor(self._pool, self._clean_in_thread, found, candidate, start_ms, loop)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this log, and the others are cleaned
+            if not found.partition.deleted and not self._stopping.is_set():
+                reason = str(error) if isinstance(error, StorageError) else repr(error)
+                self.manager.set_uncleanable(found.partition, found.snapshot.log_start_offset, found.snapshot.size_bytes, reason, error)
+            return False
+        if found.partition.deleted:
+            return False
+        self._record(name, done, start_ms)
+        self.checkpoint.note(name, done.end_offset)
+        try:
+            await loop.run_in_executor(self._pool, self.checkpoint.write)
+        except StorageError as error:
+            log.error("the cleaner's checkpoint is not written: %s", error)
+        return done.is_complete
+
+    def _clean_in_thread(self, found: DirtyLog, candidate: Candidate, now_ms: int, loop: asyncio.AbstractEventLoop) -> Cleaned:
+        def swap(base_offset: int, replaced: Sequence[int]) -> bool:
+            return asyncio.run_coroutine_threadsafe(self._swap(found.partition, base_offset, replaced), loop).result()
+
+        return clean(
+            self._files,
+            found.snapshot,
+            first_dirty_offset=candidate.first_dirty_offset,
+            first_uncleanable_offset=candidate.first_uncleanable_offset,
+            backend=self._backends.choose(candidate.cleanable_bytes + candidate.clean_bytes),
+            offset_map=self._offset_map(candidate.cleanable_bytes),
+            now_ms=now_ms,
+            swap=swap,
+            throttle=self._throttle,
+            is_stopped=lambda: self._stopping.is_set() or found.partition.deleted,
+            # As in Kafka half of a thread's share is for reading, half for writing.
+            io_buffer_bytes=self._config.number("log.cleaner.io.buffer.size") // self._threads // 2,
+        )
+
+    def _offset_map(self, cleanable_bytes: int) -> OffsetMap:
+        """As large as the settings allow, but not much larger than this log can fill: allocating it writes the memory."""
+        own_bytes = self._config.number("log.cleaner.dedupe.buffer.size") // self._threads
+        load_factor = self._config.share("log.cleaner.io.buffer.load.factor")
+        return OffsetMap(min(own_bytes, max(_MAP_BYTES_MIN, 2 * cleanable_bytes)), load_factor=load_factor)
+
+    async def _swap(self, partition: Partition, base_offset: int, replaced: Sequence[int]) -> bool:
+        """Put cleaned segments in place, on the event loop, which owns the log; other threads wait for the disk."""
+        # After a crash, recovery must not start at an offset inside of what was replaced.
+        await self._log_manager.checkpoint_recovery_points()
+        if partition.deleted:
+            return False
+        directory = partition.log.directory
+        paths = partition.log.swap_segments(base_offset, replaced)
+        if paths is None:
+            return False
+        await asyncio.get_running_loop().run_in_executor(None, self._files.sync_directory, directory)
+        if not partition.deleted:
+            self._log_manager.remove_later(paths, partition.log.settings.file_delete_delay_ms)
+        return True
+
+    # --- figures
+
+    def _record(self, name: TopicPartition, done: Cleaned, start_ms: int) -> None:
+        end_ms = self._clock()
+        self._stats.add(done, start_ms=start_ms, end_ms=end_ms)
+        if done.is_complete:
+            self.manager.set_clean(name, end_ms)
+            log.info(
+                "%s-%d is clean up to offset %d: %d of %d records stay, %d of %d bytes, in %d passes",
+                *name, done.end_offset, done.kept_records, done.read_records, done.written_bytes, done.read_bytes, done.passes,
+            )  # fmt: skip
+
+    async def up_to_date_snapshot(self) -> CleanerSnapshot:
+        """As `snapshot`; checks the logs first when the last check is too old, since no thread of the cleaner may be left to do it."""
+        if self._clock() - self.manager.checked_ms > SNAPSHOT_AGE_MS_MAX:
+            try:
+                await self.manager.check_logs()
+            except Exception as error:  # noqa: BLE001 - what is known, above all that a thread died, must be reported all the same
+                self._log_failed_check(error)
+        return self.snapshot()
+
+    def _log_failed_check(self, error: Exception) -> None:
+        """Log why the logs were not checked, once for each reason."""
+        if self._logged_failure != repr(error):
+            self._logged_failure = repr(error)
+            log.error("the cleaner could not check the logs; it tries again", exc_info=error)
+
+    def snapshot(self) -> CleanerSnapshot:
+        """The cleaner's state and figures."""
+        manager, stats = self.manager, self._stats
+        partitions = manager.partitions()
+        return CleanerSnapshot(
+            is_enabled=self._threads > 0,
+            threads=self._threads,
+            dead_threads=self._dead_threads,
+            backoff_ms=self._config.number("log.cleaner.backoff.ms"),
+            at_work=tuple(manager.in_progress),
+            looked_ms=self._last_run_ms,
+            cleaned_ms=stats.cleaned_ms,
+            cleanings=stats.cleanings,
+            read_bytes=stats.read_bytes,
+            written_bytes=stats.written_bytes,
+            recopy_ratio=stats.recopy_ratio,
+            buffer_ratio=stats.buffer_ratio,
+            last_clean_ms=stats.last_clean_ms,
+            max_compaction_delay_ms=manager.overdue_ms_max,
+            max_dirty_ratio=max((each.dirty_ratio for each in partitions.values()), default=0.0),
+            uncleanable=manager.uncleanable(),
+            uncleanable_bytes=manager.uncleanable_bytes,
+            partitions=partitions,
+        )

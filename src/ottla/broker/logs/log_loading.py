@@ -1,0 +1,127 @@
+"""Opening the log of one partition from its directory, in any thread: no other thread sees the log before it is handed over.
+
+A directory that an earlier topic of the same name left behind is renamed first.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Generic, NamedTuple, TypeVar
+from uuid import UUID, uuid4
+
+from ottla.broker.logs.offset_checkpoints import OffsetCheckpoints
+from ottla.core.metadata.topics import Topic
+from ottla.core.model import TopicPartition
+from ottla.storage.checkpoints import METADATA_FILE, decode_partition_metadata, encode_partition_metadata
+from ottla.storage.file_system import Files
+from ottla.storage.log.damage import Loss
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.recovery import Opened
+from ottla.storage.log.settings import LogSettings
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+STRAY_DIRECTORY_SUFFIX: Final = "-stray"
+_NAME_BYTES_MAX: Final = 255
+
+
+class Loaded(NamedTuple):
+    """A log that is not in use yet, and how it was found."""
+
+    log: PartitionLog
+    opened: Opened
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowed(Generic[T]):
+    """What the borrower of a log returned. `is_changed`: closing the log again would not leave the directory as it was."""
+
+    loaded: Loaded
+    result: T
+    is_changed: bool
+
+
+class LogLoader:
+    """Opens logs. Any thread may; one at a time for a directory."""
+
+    def __init__(self, files: Files, clock: Callable[[], int], checkpoints: OffsetCheckpoints) -> None:
+        self._files = files
+        self._clock = clock
+        self._checkpoints = checkpoints
+        self._losses: dict[TopicPartition, tuple[Loss, ...]] = {}
+
+    def new(self, topic: Topic, number: int, settings: LogSettings) -> PartitionLog:
+        """The log of a partition that has no directory yet; the disk is not read. Raises StorageError when the data directory is gone."""
+        self._files.check_root()
+        directory, topic_id = f"{topic.name}-{number}", UUID(bytes=topic.topic_id)
+        return PartitionLog(self._files, directory, settings, topic_id=topic_id, leader_epoch=topic.leader_epochs[number])
+
+    def load(self, topic: Topic, number: int, settings: LogSettings) -> Loaded:
+        """The log as its directory has it. Raises StorageError. `settings` are looked up by the caller, on the loop."""
+        name = TopicPartition(topic.name, number)
+        partition_log = self.new(topic, number, settings)
+        if self._files.exists(partition_log.directory):
+            self._rename_stray(name, partition_log.directory, topic)
+        opened = partition_log.open(
+            self._clock(), log_start_offset=self._checkpoints.log_start(name), recovery_point=self._checkpoints.recovery_point(name)
+        )
+        self._log_losses(name, opened)
+        return Loaded(partition_log, opened)
+
+    def forget(self, names: Iterable[TopicPartition]) -> None:
+        """Their topic was deleted."""
+        for name in names:
+            self._losses.pop(name, None)
+
+    def _log_losses(self, name: TopicPartition, opened: Opened) -> None:
+        """Log each loss once: retention opens logs that are not in use repeatedly."""
+        if self._losses.get(name, ()) != opened.losses:
+            self._losses[name] = opened.losses
+            for loss in opened.losses:
+                log.log(logging.ERROR if loss.was_durable else logging.WARNING, "%s-%d: %s", *name, loss.sentence)
+
+    def lend(self, topic: Topic, number: int, settings: LogSettings, use: Callable[[PartitionLog], T]) -> Borrowed[T]:
+        """What `use` returns for the log. Raises StorageError, also what `use` raises; the files are closed in any case."""
+        loaded = self.load(topic, number, settings)
+        own, start_offset = loaded.log, loaded.log.log_start_offset
+        try:
+            result = use(own)
+        finally:
+            own.close(clean=False)
+        is_changed = not loaded.opened.clean or own.log_start_offset != start_offset or own.rolled_segments > 0
+        return Borrowed(loaded, result, is_changed)
+
+    def _rename_stray(self, name: TopicPartition, directory: str, topic: Topic) -> None:
+        """Rename, as Kafka does, what an earlier topic of the same name left behind (a crash while it was deleted)."""
+        metadata, topic_id = f"{directory}/{METADATA_FILE}", UUID(bytes=topic.topic_id)
+        found = decode_partition_metadata(self._files.read_all(metadata)) if self._files.exists(metadata) else None
+        # Torn by a power failure, or never written.
+        if found is None and not (topic.is_recreated and self._may_be_of_earlier_topic(name, directory)):
+            self._files.replace(metadata, encode_partition_metadata(topic_id))
+        elif found != topic_id:
+            stray = renamed_directory(directory, STRAY_DIRECTORY_SUFFIX)
+            self._files.rename_directory(directory, stray)
+            self._files.sync_directory("")
+            if self._checkpoints.forget((name,)):
+                self._checkpoints.write()
+            whose = "does not say of which topic it is" if found is None else "belongs to an earlier topic of that name"
+            log.warning("%s %s: it is kept as %s, and nothing reads it", directory, whose, stray)
+
+    def _may_be_of_earlier_topic(self, name: TopicPartition, directory: str) -> bool:
+        """Whether a directory without a readable `partition.metadata` may hold what was left of a deleted topic.
+
+        The first sync of a log makes that file durable, too. Without a sync both the records and the file may be lost in a power failure,
+        and with the file, whose the records are. A synced log of the present topic is in the checkpoint.
+        """
+        is_known = bool(self._checkpoints.recovery_point(name))
+        return not is_known and any(file != METADATA_FILE for file in self._files.list(directory))
+
+
+def renamed_directory(directory: str, suffix: str) -> str:
+    """Kafka's name for a directory that is renamed. A long topic name is cut so that it stays a file name; the partition number is kept,
+    because Apache Kafka does not start on a directory whose name has none."""
+    topic, _, number = directory.rpartition("-")
+    ending = f"-{number}.{uuid4().hex}{suffix}"
+    return topic[: _NAME_BYTES_MAX - len(ending)] + ending

@@ -1,0 +1,1 @@
+"""The log of the cluster metadata, and `meta.properties`."""

@@ -1,0 +1,186 @@
+"""The shell of the cluster metadata: appends records to the log `__cluster_metadata-0` and replays them, at once and at every start.
+
+The log has Kafka's format. Records that Apache Kafka's controller wrote are replayed (the newest snapshot, then the log after it), and new
+ones are appended in the same leader epoch. No record is ever removed.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from uuid import UUID
+
+from ottla.broker.logs.offset_checkpoints import OffsetCheckpoints
+from ottla.broker.metadata.meta_properties import Identity, is_partition_directory
+from ottla.core.errors import PeerError, StorageError
+from ottla.core.metadata.adoption import adoption_problem, elect_leaders, first_records
+from ottla.core.metadata.cluster_metadata import ClusterMetadata
+from ottla.core.metadata.metadata_replay import MetadataReplay
+from ottla.core.metadata.quorum import BOOTSTRAP_SNAPSHOT, SnapshotId, first_snapshot, is_finished, snapshot_ids, voters_of
+from ottla.core.metadata.records import NOT_ENFORCED, AbortTransaction, MetadataRecord, decode, encode, record_type
+from ottla.core.metadata.topics import CLUSTER_METADATA
+from ottla.core.metadata.topics import METADATA_DIRECTORY as DIRECTORY
+from ottla.core.model import Record, TopicPartition
+from ottla.core.records.batch import BatchHeader, decode_batch, split_batches
+from ottla.storage.file_system import Files
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.settings import LogSettings
+
+log = logging.getLogger(__name__)
+
+TOPIC_ID = UUID(int=1)
+"""The id of the metadata topic, in every cluster."""
+RECORDS_PER_BATCH_MAX = 20_000
+"""Kafka's controller reads batches of up to 8 MiB; a record about a partition takes some 100 bytes."""
+_NAME = TopicPartition(CLUSTER_METADATA, 0)
+
+
+class MetadataLog:
+    """Appends, then replays: every change of the cluster metadata is in its log first."""
+
+    def __init__(self, files: Files, cluster_metadata: ClusterMetadata, clock: Callable[[], int], checkpoints: OffsetCheckpoints) -> None:
+        self.cluster_metadata = cluster_metadata
+        self._checkpoints = checkpoints
+        self._files = files
+        self._clock = clock
+        self._log = PartitionLog(files, DIRECTORY, LogSettings(), topic_id=TOPIC_ID)
+        self._voters: frozenset[int] = frozenset()
+        self._not_enforced: set[str] = set()
+
+    @property
+    def log(self) -> PartitionLog:
+        """The log, for reading its state. Only `append` appends records."""
+        return self._log
+
+    def open(self, node_id: int, identity: Identity, *, after_crash: bool) -> None:
+        """Replay the newest snapshot and the log, and make these brokers the leaders of their partitions. Load the checkpoints before.
+
+        Raises StorageError when a record cannot be read or is missing (a cluster must not lose topics silently), and for a directory that
+        this node cannot serve alone; nothing was written then. A last write that a crash cut short is no error: it was not synced, and so
+        not acknowledged.
+        """
+        self.cluster_metadata.directory_id = identity.directory_id
+        opened = self._log.open(self._clock(), recovery_point=self._checkpoints.recovery_point(_NAME), refuses_losses=True)
+        for loss in opened.losses:
+            log.warning("%s", loss.sentence)
+        newest = self._newest_snapshot()
+        replay = MetadataReplay(self.cluster_metadata)
+        for header, records in self._history(newest):
+            for record in records:
+                self._replay(replay, header, record)
+        if not (self.cluster_metadata.features or self.cluster_metadata.topics):
+            self._refuse_partitions_without_metadata()
+        refused = adoption_problem(self.cluster_metadata, identity.directory_id, self._voters)
+        if refused:
+            raise StorageError(refused)
+        if self._not_enforced:
+            log.warning("the cluster has %s: this broker does not enforce them", ", ".join(sorted(self._not_enforced)))
+        self._complete(newest, replay, node_id, identity)
+        elected = elect_leaders(self.cluster_metadata, after_crash=after_crash)
+        for first in range(0, len(elected), RECORDS_PER_BATCH_MAX):
+            self.append(elected[first : first + RECORDS_PER_BATCH_MAX])
+        self._log.flush()
+        self._checkpoints.note_durable(_NAME, self._log.recovery_point)
+
+    def _newest_snapshot(self) -> SnapshotId | None:
+        found = snapshot_ids(self._files.list(DIRECTORY)) if self._files.exists(DIRECTORY) else []
+        newest = found[-1] if found else None
+        start, end = self._log.log_start_offset, self._log.log_end_offset
+        covered = newest.end_offset if newest else 0
+        if start > covered or (end and end < covered):
+            raise StorageError(f"{DIRECTORY}: the log holds offsets {start} to {end}, but its newest snapshot ends at {covered}")
+        if newest:
+            self._log.leader_epoch = newest.epoch
+        return newest
+
+    def _refuse_partitions_without_metadata(self) -> None:
+        partitions = [name for name in self._files.list("") if is_partition_directory(name) and name != DIRECTORY]
+        if partitions:
+            raise StorageError(
+                f"the directory holds partitions ({min(partitions)}), but no {DIRECTORY} that describes them: it is one of several"
+                " log.dirs, or the cluster's metadata lies elsewhere (metadata.log.dir), or its log was emptied: restore it from a copy"
+            )
+
+    def _history(self, newest: SnapshotId | None) -> Iterator[tuple[BatchHeader, list[Record]]]:
+        """The batches to replay: those of the snapshot, then those of the log after it. Raises StorageError when one is missing."""
+        if newest:
+            yield from self._read_snapshot(f"{DIRECTORY}/{newest.file_name}")
+        next_offset = newest.end_offset if newest else self._log.log_start_offset
+        for header, records in self._log.read_batches(next_offset):
+            self._check_offset(next_offset, header.base_offset)
+            yield header, records
+            next_offset = header.next_offset
+        self._check_offset(next_offset, self._log.log_end_offset)
+
+    def _check_offset(self, expected: int, found: int) -> None:
+        if expected < found:
+            raise StorageError(
+                f"{DIRECTORY}: offsets {expected} to {found - 1} are missing: a file of the log is gone or damaged, and with it changes of"
+                " topics and settings. Nothing was changed: restore the data directory from a copy"
+            )
+
+    def _read_snapshot(self, path: str) -> list[tuple[BatchHeader, list[Record]]]:
+        data = self._files.read_all(path)
+        try:
+            batches = [(header, decode_batch(data, at)) for at, header in split_batches(data)]
+        except PeerError as error:
+            raise StorageError(f"the snapshot {path} cannot be read: {error}") from error
+        if not batches or not batches[-1][0].is_control or not is_finished(batches[-1][1]):
+            raise StorageError(f"the snapshot {path} was not written to its end")
+        return batches
+
+    def _replay(self, replay: MetadataReplay, header: BatchHeader, record: Record) -> None:
+        try:
+            if header.is_control:
+                voters = voters_of(record)
+                self._voters = self._voters if voters is None else voters
+            elif record.value is not None:
+                decoded = decode(record.value)
+                if decoded is not None:
+                    replay.replay(decoded)
+                elif (kind := record_type(record.value)) in NOT_ENFORCED:
+                    self._not_enforced.add(NOT_ENFORCED[kind])
+        except (PeerError, LookupError) as error:
+            raise StorageError(f"{DIRECTORY}: the record at offset {record.offset} cannot be replayed: {error}") from error
+
+    def _complete(self, newest: SnapshotId | None, replay: MetadataReplay, node_id: int, identity: Identity) -> None:
+        """Append what a new log, or one with an open transaction, needs before other records."""
+        if newest is None and not self._voters:
+            self._files.make_directory(DIRECTORY)
+            now_ms = self._clock()
+            self._files.replace(f"{DIRECTORY}/{SnapshotId(0, 0).file_name}", first_snapshot(node_id, identity.directory_id, now_ms))
+        if replay.is_pending:
+            self._append_values([encode(AbortTransaction())])
+        if not self.cluster_metadata.metadata_version and self._files.exists(BOOTSTRAP_SNAPSHOT):
+            # Formatted by Kafka's tool and never started: its bootstrap snapshot has the first records of the cluster.
+            batches = self._read_snapshot(BOOTSTRAP_SNAPSHOT)
+            records = [record for header, found in batches if not header.is_control for record in found]
+            self._append_values([record.value for record in records if record.value is not None])
+            for header, found in batches:
+                for record in found:
+                    self._replay(replay, header, record)
+        self.append(first_records(self.cluster_metadata))
+
+    def append(self, records: Sequence[MetadataRecord]) -> None:
+        """Append the records, sync them, and apply them. Raises StorageError, with nothing applied.
+
+        Records that could not be written are removed. Records that were written and could not be synced stay in the log: whether the disk
+        has them is unknown until the next start, where they may take effect. Until then the log refuses every other change (StorageError).
+        """
+        self.append_encoded(records, [encode(record) for record in records])
+
+    def append_encoded(self, records: Sequence[MetadataRecord], values: Sequence[bytes]) -> None:
+        """As `append`, for records whose values are already encoded."""
+        if not records:
+            return
+        self._append_values(values)
+        for record in records:
+            self.cluster_metadata.replay(record)
+
+    def _append_values(self, values: Sequence[bytes]) -> None:
+        now = self._clock()
+        self._log.append_records([Record(0, now, None, value) for value in values], now_ms=now)
+        self._log.flush()
+        self._checkpoints.note_durable(_NAME, self._log.recovery_point)
+
+    def close(self) -> None:
+        """Close the log."""
+        self._log.close(clean=True)

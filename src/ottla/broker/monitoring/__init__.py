@@ -1,0 +1,1 @@
+"""Health, group figures and their metrics."""

@@ -1,0 +1,144 @@
+"""The groups of this process as one frozen snapshot, for the metrics: the largest groups one by one, all of them in sums.
+
+Made on the broker's loop (group_sampler.py), read by any thread.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from ottla.core.diagnosis.burrow import Status
+
+DURATIONS_S: Final = (0.1, 0.5, 1.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""Upper bounds of the histogram of a phase's durations; the rest is counted too."""
+
+PHASES: Final = ("join", "sync")
+
+Owner = tuple[str, str, str]
+"""Member id, client id and host of the member that reads a partition."""
+NO_OWNER: Final[Owner] = ("", "", "")
+
+
+class Durations(NamedTuple):
+    """How long a phase took: how many times it took place, seconds in total, and how many times it took up to each of DURATIONS_S."""
+
+    times: int = 0
+    sum_s: float = 0.0
+    up_to: tuple[int, ...] = (0,) * len(DURATIONS_S)
+
+    def plus(self, duration_s: float) -> "Durations":
+        """These durations and one more."""
+        up_to = tuple(count + (duration_s <= bound) for count, bound in zip(self.up_to, DURATIONS_S, strict=True))
+        return Durations(self.times + 1, self.sum_s + duration_s, up_to)
+
+
+@dataclass(slots=True, kw_only=True)
+class EventCounts:
+    """What the events of one group, or of all, add up to since the start.
+
+    rebalances, coalesced: by cause. outcomes: by `completed`, `emptied`, `superseded`, `interrupted`. Kafka's "completed rebalances" are
+    the completed ones.
+    """
+
+    rebalances: dict[str, int] = field(default_factory=dict)
+    coalesced: dict[str, int] = field(default_factory=dict)
+    outcomes: dict[str, int] = field(default_factory=dict)
+    static_replaced: int = 0
+    static_fenced: int = 0
+    offsets_expired: int = 0
+    durations: dict[str, Durations] = field(default_factory=dict)
+
+    def copy(self) -> "EventCounts":
+        """A copy that stays as it is."""
+        return EventCounts(
+            rebalances=dict(self.rebalances),
+            coalesced=dict(self.coalesced),
+            outcomes=dict(self.outcomes),
+            static_replaced=self.static_replaced,
+            static_fenced=self.static_fenced,
+            offsets_expired=self.offsets_expired,
+            durations=dict(self.durations),
+        )
+
+
+class OffsetRow(NamedTuple):
+    """One committed offset. `log_start`, `log_end` and `lag` are None while the partition's log is not open (or is gone).
+
+    `owner`: NO_OWNER when no member reads the partition. `status` is Burrow's.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    log_start: int | None
+    log_end: int | None
+    lag: int | None
+    owner: Owner
+    status: Status
+
+
+class TopicRow(NamedTuple):
+    """A topic in a group's assignment."""
+
+    topic: str
+    members: int
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRow:
+    """One group. `offsets_left_out`: committed offsets that are not in `offsets`; the sums by topic have them all.
+
+    by_topic: (sum of the offsets, sum of the lags) by topic. empty_members: members without partitions.
+    """
+
+    group_id: str
+    broker_id: int
+    state: str
+    generation: int
+    protocol_type: str
+    protocol: str
+    members: int
+    static_members: int
+    empty_members: int
+    lag_sum: int
+    lag_max: int
+    offset_commits: int
+    offsets: tuple[OffsetRow, ...]
+    offsets_left_out: int
+    by_topic: Mapping[str, tuple[int, int]]
+    topics: tuple[TopicRow, ...]
+    status: Status
+    counts: EventCounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRow:
+    """What one broker coordinates. by_state: groups by state; coordinators: how many are `loading` and `active`.
+
+    offset_commits: offsets that were committed since the start.
+    """
+
+    broker_id: int
+    groups: int
+    offsets: int
+    by_state: Mapping[str, int]
+    coordinators: Mapping[str, int]
+    offset_commits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsSnapshot:
+    """All groups as of `at_ms`; `groups` holds the ones with most lag, then most members. `took_s`: the time it took on the loop.
+
+    topics: names with their numbers of partitions.
+    """
+
+    at_ms: int = 0
+    took_s: float = 0.0
+    cluster_id: str = ""
+    brokers: tuple[BrokerRow, ...] = ()
+    groups: tuple[GroupRow, ...] = ()
+    groups_left_out: int = 0
+    counts: EventCounts = field(default_factory=EventCounts)
+    topics: tuple[tuple[str, int], ...] = ()

@@ -1,0 +1,1 @@
+"""Sockets to frames and back: the server, its connections, and the bounds on them."""

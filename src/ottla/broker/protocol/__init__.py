@@ -1,0 +1,1 @@
+"""Requests and responses: bytes to values and back."""

@@ -1,0 +1,1 @@
+"""`ottla diagnose`: where its evidence comes from."""

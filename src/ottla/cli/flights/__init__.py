@@ -1,5 +1,0 @@
-"""The demo: a year of real flights through a consumer group that has a bad day. Nothing else in Ottla knows of it."""
-
-
-class DemoFailedError(Exception):
-    """The demo did not come to its end; the text says at which point, and where to look."""

@@ -1,0 +1,1 @@
+"""What `ottla report` does: evidence from its sources to a page."""

@@ -1,0 +1,1 @@
+"""`ottla watch`: stores the offsets topic and looks at the admin API, before compaction removes what explains a rebalance."""

@@ -1,0 +1,1 @@
+"""`ottla whatif`: reading the evidence, and printing what other settings would have changed."""

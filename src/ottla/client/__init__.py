@@ -1,0 +1,1 @@
+"""The client: settings, connections, admin requests, fetching."""

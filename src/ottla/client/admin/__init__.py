@@ -1,0 +1,1 @@
+"""Admin requests: groups, offsets, topics."""

@@ -1,0 +1,93 @@
+"""The admin client: requests about groups, offsets and topics, for Ottla and Apache Kafka alike.
+
+Each call has a timeout. The client keeps connections only: every call asks the brokers again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from ottla.client.addresses import BrokerEndpoint
+from ottla.client.admin import groups, offsets, topics
+from ottla.client.admin.values import CommittedOffset, DescribedGroup, DescribedTopic, Failure, ListedGroup, ListedOffset
+from ottla.client.brokers import Brokers
+from ottla.client.settings import ClientSettings
+from ottla.core.model import TopicPartition
+
+TIMEOUT_MS: Final = 30_000
+"""The timeout of kafka-consumer-groups 4.3."""
+
+
+class AdminClient:
+    """Calls the brokers of `settings`, or those of a text "host:port,..." without security.
+
+    Each call has `timeout_ms` for all its attempts (else `settings.default_api_timeout_ms`; 30 s with a text).
+
+    Raises ValueError for malformed addresses; calls raise DeadlineExceededError when no broker answers, RequestFailedError when a broker
+    refuses, UnsupportedBrokerError when it is too old, PeerError for malformed responses.
+    """
+
+    def __init__(self, settings: ClientSettings | str, *, timeout_ms: int | None = None) -> None:
+        if isinstance(settings, str):
+            settings = ClientSettings(bootstrap_servers=settings, client_id="ottla-admin", default_api_timeout_ms=TIMEOUT_MS)
+        self._brokers = Brokers(settings, timeout_ms=timeout_ms)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._brokers.close()
+
+    def list_groups(self, *, states: Sequence[str] = (), kinds: Sequence[str] = ()) -> list[ListedGroup]:
+        """Consumer groups on all brokers, sorted; `states` and `kinds` (lower case) filter them, none means all."""
+        return groups.list_consumer_groups(self._brokers, states=states, kinds=kinds)
+
+    def describe_groups(self, group_ids: Iterable[str]) -> dict[str, DescribedGroup | Failure]:
+        """Each group with its members, or the failure."""
+        return groups.describe_groups(self._brokers, group_ids)
+
+    def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Failure | None]:
+        """Delete groups; None for each deleted one."""
+        return groups.delete_groups(self._brokers, group_ids)
+
+    def committed(self, group_ids: Iterable[str]) -> dict[str, Mapping[TopicPartition, CommittedOffset] | Failure]:
+        """All committed offsets of each group, or the failure."""
+        return offsets.committed_offsets(self._brokers, group_ids)
+
+    def commit(
+        self, group_id: str, new_offsets: Mapping[TopicPartition, int | CommittedOffset]
+    ) -> Mapping[TopicPartition, Failure | None] | Failure:
+        """Commit offsets from outside the group (generation -1); a CommittedOffset has a leader epoch and metadata, too."""
+        return offsets.commit_offsets(self._brokers, group_id, new_offsets)
+
+    def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Failure | None] | Failure:
+        """Delete a group's offsets."""
+        return offsets.delete_offsets(self._brokers, group_id, partitions)
+
+    def describe_topics(self, names: Iterable[str]) -> dict[str, DescribedTopic | Failure]:
+        """Each topic's partitions, leaders and id, or the failure."""
+        return topics.describe_topics(self._brokers, names)
+
+    def list_topics(self) -> dict[str, DescribedTopic]:
+        """Every topic that the client may describe, internal ones included."""
+        return topics.list_topics(self._brokers)
+
+    def list_offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        """The first offset at or after `timestamp` (LATEST: the end, EARLIEST: the start), -1 where there is none."""
+        found = topics.list_offsets(self._brokers, dict.fromkeys(partitions, timestamp))
+        return {partition: listed.offset for partition, listed in found.items()}
+
+    def offsets_for_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+        """The first record at or after each partition's own timestamp, EARLIEST or LATEST; offset -1 where there is none.
+
+        LATEST is the end at this client's isolation level: the last stable offset where only committed records are read.
+        """
+        return topics.list_offsets(self._brokers, timestamps)
+
+    def broker(self, broker_id: int) -> BrokerEndpoint:
+        """A broker of the cluster and its address."""
+        return topics.broker_of(self._brokers, broker_id)

@@ -1,0 +1,97 @@
+"""Results of admin requests: groups, members, offsets and topics. Values without behaviour.
+
+Assignments of classic members stay bytes: they belong to the members' own protocol.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from ottla.client.addresses import BrokerEndpoint
+from ottla.core.errors import ErrorCode
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+"""Timestamps that stand for a partition's start and end (ListOffsets)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error for one group, topic or partition: the broker's code, and its message if it sent one."""
+
+    code: ErrorCode
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedGroup:
+    """A group in a ListGroups response; `kind` is "classic", "consumer", ..., "" where the broker is too old to send it."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedMember:
+    """A member. A classic one has `assignment_bytes`; one of a KIP-848 group has `assigned`, `target` (topic to partitions) and an epoch.
+
+    `is_upgraded`: whether a member of a KIP-848 group speaks the new protocol; None where the broker does not send it.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment_bytes: bytes = b""
+    assigned: Mapping[str, tuple[int, ...]] | None = None
+    target: Mapping[str, tuple[int, ...]] | None = None
+    epoch: int | None = None
+    is_upgraded: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedGroup:
+    """A group as its coordinator describes it; the epochs are those of KIP-848 groups, None in classic ones."""
+
+    group_id: str
+    kind: str
+    protocol_type: str
+    state: str
+    assignor: str
+    coordinator: BrokerEndpoint
+    members: tuple[DescribedMember, ...]
+    group_epoch: int | None = None
+    target_epoch: int | None = None
+
+
+class CommittedOffset(NamedTuple):
+    """A committed offset (-1: none), and what was committed with it: the leader epoch (-1: none) and a text."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class ListedOffset(NamedTuple):
+    """The offset for a timestamp, and the record's own timestamp (milliseconds since 1970); -1 where there is none.
+
+    The timestamp is -1 for EARLIEST and LATEST, too. `leader_epoch`: of the record, -1 where it is not known.
+    """
+
+    offset: int
+    timestamp_ms: int = -1
+    leader_epoch: int = -1
+
+
+class DescribedTopic(NamedTuple):
+    """A topic's partitions with the broker ids of their leaders (None while a partition has none), and its id as 22 letters of base64.
+
+    `topic_id` is "" where the broker is too old to have any (KIP-516: 2.8); `is_internal`: Kafka's own, as __consumer_offsets.
+    """
+
+    name: str
+    leaders: Mapping[int, int | None]
+    topic_id: str = ""
+    is_internal: bool = False

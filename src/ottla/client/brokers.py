@@ -1,0 +1,139 @@
+"""The brokers of a cluster: one connection to each, their endpoints from Metadata, and calls with retries.
+
+Admin requests and the fetch client are built on it. It knows no group, no offset and no record.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from secrets import SystemRandom
+from typing import Any, TypeVar
+
+from ottla.client.addresses import Address, BrokerEndpoint, parse_addresses
+from ottla.client.deadlines import RETRIABLE, Deadline
+from ottla.client.errors import BrokerUnavailableError, RequestFailedError
+from ottla.client.metadata import BrokersAndTopics, request_metadata
+from ottla.client.network.connection import BrokerConnection
+from ottla.client.network.connector import connect
+from ottla.client.settings import ClientSettings
+from ottla.core.client.leaders import TopicMetadata
+from ottla.core.errors import ErrorCode
+
+Connect = Callable[[Address, ClientSettings, int], BrokerConnection]
+"""Opens a connection within so many milliseconds."""
+
+T = TypeVar("T")
+_RANDOM = SystemRandom()
+
+
+class Brokers:
+    """The brokers behind `settings.bootstrap_servers`. Not for two threads at once.
+
+    `timeout_ms` is the time of each call; `clock` and `pause` are in seconds. Raises ValueError for malformed addresses.
+    """
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        *,
+        timeout_ms: int | None = None,
+        connect: Connect = connect,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+        rng: Callable[[], float] = _RANDOM.random,
+    ) -> None:
+        self.settings = settings
+        self._bootstrap = parse_addresses(settings.bootstrap_servers)
+        self._timeout_ms = settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        self._connect = connect
+        self._clock = clock
+        self._pause = pause
+        self._rng = rng
+        self._connections: dict[Address, BrokerConnection] = {}
+        self._endpoints: dict[int, BrokerEndpoint] = {}
+
+    def close(self) -> None:
+        """Close every connection."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def deadline(self, call: str) -> Deadline:
+        """A new deadline for one call."""
+        return Deadline(call, self._timeout_ms, self.settings, clock=self._clock, pause=self._pause, rng=self._rng)
+
+    def retry(self, call: str, attempt: Callable[[Deadline], T]) -> T:
+        """The result of `attempt`, retried after retriable errors until the deadline."""
+        deadline = self.deadline(call)
+        while True:
+            try:
+                return attempt(deadline)
+            except BrokerUnavailableError as error:
+                deadline.wait(None, error)
+            except RequestFailedError as error:
+                if error.code not in RETRIABLE:
+                    raise
+                deadline.wait(str(error))
+
+    def connection(self, endpoint: BrokerEndpoint, deadline: Deadline) -> BrokerConnection:
+        """The connection to a broker, with the time that is left. Raises BrokerUnavailableError."""
+        return self._connection(Address(endpoint.host, endpoint.port), deadline)
+
+    def call_any(self, request: Any, response_class: type[Any], deadline: Deadline) -> Any:
+        """Call one broker after another until one answers; brokers with a connection come first. Raises BrokerUnavailableError."""
+        return self._call_any(lambda connection: connection.call(request, response_class), deadline)
+
+    def call(self, connection: BrokerConnection, request: Any, response_class: type[Any]) -> Any:
+        """Call one broker; drop its connection after a failure."""
+        return self._use(connection, lambda used: used.call(request, response_class))
+
+    def metadata(self, topics: Sequence[str] | None, deadline: Deadline) -> tuple[TopicMetadata, ...]:
+        """The metadata of `topics` (None: all). The request creates no topic; the endpoints in the response are kept."""
+        found: BrokersAndTopics = self._call_any(lambda connection: request_metadata(connection, topics), deadline)
+        self._endpoints = found.endpoints
+        return found.topics
+
+    def endpoints(self, deadline: Deadline) -> dict[int, BrokerEndpoint]:
+        """Every broker of the cluster by its id, from a new Metadata request."""
+        self.metadata([], deadline)
+        return dict(self._endpoints)
+
+    def endpoint(self, broker_id: int) -> BrokerEndpoint:
+        """A broker in the last Metadata response. Raises a retriable RequestFailedError when it has none of this id."""
+        if broker_id not in self._endpoints:
+            raise RequestFailedError(f"broker {broker_id} is not there", ErrorCode.LEADER_NOT_AVAILABLE)
+        return self._endpoints[broker_id]
+
+    def add_endpoint(self, endpoint: BrokerEndpoint) -> None:
+        """Keep an endpoint that another response named (KIP-951)."""
+        self._endpoints[endpoint.broker_id] = endpoint
+
+    def _call_any(self, call: Callable[[BrokerConnection], T], deadline: Deadline) -> T:
+        failures = []
+        known = [Address(endpoint.host, endpoint.port) for endpoint in self._endpoints.values()]
+        for address in dict.fromkeys([*self._connections, *self._bootstrap, *known]):
+            try:
+                return self._use(self._connection(address, deadline), call)
+            except BrokerUnavailableError as error:
+                failures.append(str(error))
+        raise BrokerUnavailableError("; ".join(failures))
+
+    def _use(self, connection: BrokerConnection, call: Callable[[BrokerConnection], T]) -> T:
+        try:
+            return call(connection)
+        except BaseException:  # an interrupted call, too: its response must not be taken for the next one's
+            self._connections = {address: other for address, other in self._connections.items() if other is not connection}
+            connection.close()
+            raise
+
+    def _connection(self, address: Address, deadline: Deadline) -> BrokerConnection:
+        left_ms = min(deadline.left_ms(), self.settings.request_timeout_ms)
+        if left_ms == 0:
+            raise deadline.exceeded(None)
+        connection = self._connections.get(address)
+        if connection is not None and connection.is_stale(self.settings.connections_max_idle_ms):
+            connection.close()
+            connection = None
+        if connection is None:
+            connection = self._connections[address] = self._connect(address, self.settings, left_ms)
+        connection.timeout_ms = left_ms
+        return connection

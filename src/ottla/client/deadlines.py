@@ -1,0 +1,94 @@
+"""Deadlines of calls, and the error codes after which a call is retried.
+
+A call is retried with growing back-off until its deadline: coordinators move and load, leaders change, brokers restart. A refusal is final
+and never retried.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from ottla.client.errors import BrokerUnavailableError, ClientError, RequestFailedError, error_code
+from ottla.client.settings import ClientSettings
+from ottla.core.client.backoff import backoff_ms
+from ottla.core.errors import ErrorCode
+
+RETRIABLE: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.LISTENER_NOT_FOUND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+    }
+)
+"""Errors that another broker, or the same one a little later, may not give."""
+
+
+class DeadlineExceededError(ClientError):
+    """A call did not succeed before its deadline.
+
+    `last` is the error of the last attempt, None when no broker answered; `unreachable` says why the last one could not be reached.
+    """
+
+    def __init__(self, call: str, attempts: int, last: str | None, unreachable: str | None = None) -> None:
+        what = "Timed out waiting for a node assignment." if last is None else f"Timed out after {attempts} attempt(s), the last: {last}."
+        super().__init__(f"{what} Call: {call}" + (f" ({unreachable})" if unreachable else ""))
+
+
+class Deadline:
+    """The time of one call over all its attempts. `call` names it in errors; `clock` and `pause` are in seconds, `rng` gives 0 to 1."""
+
+    def __init__(
+        self,
+        call: str,
+        timeout_ms: int,
+        settings: ClientSettings,
+        *,
+        clock: Callable[[], float],
+        pause: Callable[[float], None],
+        rng: Callable[[], float],
+    ) -> None:
+        self.call = call
+        self._settings = settings
+        self._clock = clock
+        self._pause = pause
+        self._rng = rng
+        self._ends = clock() + timeout_ms / 1000
+        self._attempts = 0
+        self._unreachable: str | None = None
+
+    def left_ms(self) -> int:
+        """The time left; 0 after the deadline."""
+        return max(0, int((self._ends - self._clock()) * 1000))
+
+    def wait(self, last: str | None, error: BrokerUnavailableError | None = None) -> None:
+        """Back off before another attempt. Raises DeadlineExceededError with `last`, the error of this one, when no time is left."""
+        self._attempts += 1
+        self._unreachable = str(error) if error else None
+        settings = self._settings
+        waits = (settings.retry_backoff_ms, settings.retry_backoff_max_ms)
+        if error is not None:
+            waits = (settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms)
+        wait_ms = backoff_ms(self._attempts, *waits, self._rng())
+        if self.left_ms() <= wait_ms:
+            raise self.exceeded(last)
+        self._pause(wait_ms / 1000)
+
+    def exceeded(self, last: str | None) -> DeadlineExceededError:
+        """The error of a call past its deadline."""
+        return DeadlineExceededError(self.call, self._attempts, last, self._unreachable)
+
+
+def raise_for(number: int, what: str) -> None:
+    """Raise RequestFailedError unless an error code is NONE."""
+    code = error_code(number)
+    if code is not ErrorCode.NONE:
+        raise RequestFailedError(f"{what}: {code.name}", code)

@@ -1,0 +1,1 @@
+"""The fetch client: record batches of ranges of offsets."""

@@ -1,0 +1,59 @@
+"""Authentication over a new connection: SaslHandshake and SaslAuthenticate, with PLAIN or SCRAM.
+
+The SCRAM exchange itself is pure (`core.security.scram`). A refusal is an AuthenticationError and is never retried.
+Sources: KIP-152 (SaslAuthenticate), KIP-368 (a session's lifetime).
+"""
+
+from typing import Any, Final
+
+from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
+from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
+from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
+from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
+
+from ottla.client.errors import AuthenticationError, error_code
+from ottla.client.network.connection import BrokerConnection
+from ottla.client.security.properties import PLAIN, SecuritySettings
+from ottla.core.errors import ErrorCode
+from ottla.core.security.scram import ScramClient, plain
+
+_HANDSHAKE: Final = 17
+_HANDSHAKE_VERSION: Final = 1
+
+
+def authenticate(connection: BrokerConnection, security: SecuritySettings, nonce: str) -> int:
+    """Authenticate; the milliseconds after which the broker wants a new authentication (0: never).
+
+    Raises AuthenticationError, BrokerUnavailableError, or PeerError.
+    """
+    mechanism = security.sasl_mechanism
+    if not connection.speaks(_HANDSHAKE, _HANDSHAKE_VERSION):
+        raise AuthenticationError(f"broker {connection.name} does not support SASL: security.protocol must be PLAINTEXT or SSL")
+    handshake = connection.call(SaslHandshakeRequest(mechanism=mechanism), SaslHandshakeResponse)
+    code = error_code(handshake.error_code)
+    if code is ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        offered = ", ".join(handshake.mechanisms) or "none"
+        raise AuthenticationError(f"broker {connection.name} does not accept sasl.mechanism={mechanism}: it accepts {offered}")
+    if code is not ErrorCode.NONE:
+        raise AuthenticationError(f"broker {connection.name} does not accept SASL on this port ({code.name}): check security.protocol")
+    if mechanism == PLAIN:
+        return _lifetime_ms(_exchange(connection, security, plain(security.username, security.password)))
+    scram = ScramClient(mechanism, security.username, security.password, nonce)
+    first = _exchange(connection, security, scram.first())
+    last = _exchange(connection, security, scram.final(bytes(first.auth_bytes)))
+    if not scram.is_server(bytes(last.auth_bytes)):
+        raise AuthenticationError(f"broker {connection.name} could not prove that it knows the password of {security.username}")
+    return _lifetime_ms(last)
+
+
+def _exchange(connection: BrokerConnection, security: SecuritySettings, message: bytes) -> Any:
+    response = connection.call(SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse)
+    code = error_code(response.error_code)
+    if code is not ErrorCode.NONE:
+        why = response.error_message or code.name
+        raise AuthenticationError(f"broker {connection.name} refused user {security.username} ({security.sasl_mechanism}): {why}")
+    return response
+
+
+def _lifetime_ms(response: Any) -> int:
+    return int(response.session_lifetime.total_seconds() * 1000)

@@ -1,0 +1,192 @@
+"""A client's security settings: Kafka's `security.protocol`, `sasl.*` and `ssl.*` properties, as one checked value.
+
+It reads no file and opens no connection. Certificates and keys are PEM; a Java key store is refused with the command that turns it into
+PEM. Unsupported properties are refused by name. Source: KIP-651 (PEM), Kafka's SslConfigs and SaslConfigs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ottla.client.security.jaas import parse_jaas
+
+PLAINTEXT_PROTOCOL, SSL, SASL_PLAINTEXT, SASL_SSL = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
+PROTOCOLS: Final = (PLAINTEXT_PROTOCOL, SSL, SASL_PLAINTEXT, SASL_SSL)
+PLAIN, SCRAM_SHA_256, SCRAM_SHA_512 = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"
+MECHANISMS: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512)
+PEM: Final = "PEM"
+_TLS_VERSIONS: Final = frozenset({"TLSv1.2", "TLSv1.3"})
+
+NAMES: Final = frozenset(
+    {
+        "security.protocol",
+        "sasl.mechanism",
+        "sasl.jaas.config",
+        "ssl.protocol",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.truststore.type",
+        "ssl.truststore.location",
+        "ssl.truststore.certificates",
+        "ssl.keystore.type",
+        "ssl.keystore.location",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.key.password",
+    }
+)
+"""The properties that are read here; `parse_security` refuses every other one that begins with "ssl." or "sasl."."""
+
+_TO_PEM: Final = {
+    ("truststore", "JKS"): "keytool -list -rfc -keystore {place} > truststore.pem",
+    ("truststore", "PKCS12"): "openssl pkcs12 -in {place} -nokeys -out truststore.pem",
+    ("keystore", "JKS"): (
+        "keytool -importkeystore -srckeystore {place} -destkeystore keystore.p12 -deststoretype PKCS12 && "
+        "openssl pkcs12 -in keystore.p12 -out keystore.pem"
+    ),
+    ("keystore", "PKCS12"): "openssl pkcs12 -in {place} -out keystore.pem",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecuritySettings:
+    """The result of `parse_security`; hashable, picklable, and its repr shows no secret.
+
+    `truststore_*`: which certificates are trusted, as a file's path or as PEM text (neither: the machine's own list). `keystore_*`: the
+    client's own certificate and key, as a path of one PEM file or as two PEM texts.
+    """
+
+    protocol: str = PLAINTEXT_PROTOCOL
+    sasl_mechanism: str = ""
+    username: str = ""
+    password: str = field(default="", repr=False)
+    truststore_location: str = ""
+    truststore_certificates: str = field(default="", repr=False)
+    keystore_location: str = ""
+    keystore_certificate_chain: str = field(default="", repr=False)
+    keystore_key: str = field(default="", repr=False)
+    key_password: str = field(default="", repr=False)
+    checks_hostname: bool = True
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether the connection is encrypted."""
+        return self.protocol in (SSL, SASL_SSL)
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether the client authenticates with a password."""
+        return self.protocol in (SASL_PLAINTEXT, SASL_SSL)
+
+
+PLAINTEXT: Final = SecuritySettings()
+
+
+def parse_security(properties: Mapping[str, str]) -> SecuritySettings:
+    """The security settings in a client's properties (other properties are ignored).
+
+    Raises ValueError with a sentence that names the property that is wrong, incomplete or not supported.
+    """
+    for name in properties:
+        if name.startswith(("ssl.", "sasl.", "security.")) and name not in NAMES:
+            raise ValueError(_refusal(name))
+    protocol = properties.get("security.protocol", PLAINTEXT_PROTOCOL).strip().upper()
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"security.protocol must be one of {', '.join(PROTOCOLS)}, not {properties['security.protocol']!r}")
+    mechanism, username, password = _sasl(properties, protocol)
+    truststore_location, truststore_certificates = _truststore(properties)
+    keystore_location, chain, key = _keystore(properties)
+    return SecuritySettings(
+        protocol=protocol,
+        sasl_mechanism=mechanism,
+        username=username,
+        password=password,
+        truststore_location=truststore_location,
+        truststore_certificates=truststore_certificates,
+        keystore_location=keystore_location,
+        keystore_certificate_chain=chain,
+        keystore_key=key,
+        key_password=properties.get("ssl.key.password", ""),
+        checks_hostname=_checks_hostname(properties),
+    )
+
+
+def to_librdkafka(security: SecuritySettings) -> dict[str, str]:
+    """The same settings as librdkafka's properties, for confluent-kafka."""
+    config = {
+        "security.protocol": security.protocol,
+        "sasl.mechanism": security.sasl_mechanism,
+        "sasl.username": security.username,
+        "sasl.password": security.password,
+        "ssl.ca.location": security.truststore_location,
+        "ssl.ca.pem": security.truststore_certificates,
+        "ssl.certificate.location": security.keystore_location,
+        "ssl.key.location": security.keystore_location,
+        "ssl.certificate.pem": security.keystore_certificate_chain,
+        "ssl.key.pem": security.keystore_key,
+        "ssl.key.password": security.key_password,
+    }
+    if security.uses_tls:
+        config["ssl.endpoint.identification.algorithm"] = "https" if security.checks_hostname else "none"
+    return {name: value for name, value in config.items() if value}
+
+
+def _refusal(name: str) -> str:
+    if name in ("ssl.truststore.password", "ssl.keystore.password"):
+        return f"{name} belongs to Java's key stores; PEM files have none (a key's own password is ssl.key.password): leave it out"
+    if name.startswith(("sasl.oauthbearer.", "sasl.login.", "sasl.kerberos.", "sasl.client.")):
+        return f"{name} is not supported: sasl.mechanism can be {', '.join(MECHANISMS)}, which need none of it"
+    return f"{name} is not supported: leave it out"
+
+
+def _sasl(properties: Mapping[str, str], protocol: str) -> tuple[str, str, str]:
+    """Mechanism, user and password; empty without SASL."""
+    if protocol not in (SASL_PLAINTEXT, SASL_SSL):
+        return "", "", ""
+    mechanism = properties.get("sasl.mechanism", "GSSAPI").strip()
+    if mechanism not in MECHANISMS:
+        default = "" if "sasl.mechanism" in properties else " (Kafka's default)"
+        raise ValueError(f"sasl.mechanism must be one of {', '.join(MECHANISMS)}: {mechanism}{default} is not supported")
+    if "sasl.jaas.config" not in properties:
+        raise ValueError(f"sasl.jaas.config is needed with security.protocol={protocol}: it holds user and password")
+    return mechanism, *parse_jaas(properties["sasl.jaas.config"], is_scram=mechanism != PLAIN)
+
+
+def _truststore(properties: Mapping[str, str]) -> tuple[str, str]:
+    location, certificates = properties.get("ssl.truststore.location", ""), properties.get("ssl.truststore.certificates", "")
+    if location and certificates:
+        raise ValueError("ssl.truststore.location and ssl.truststore.certificates are both set: leave one out")
+    _check_type(properties, "truststore", location, is_used=bool(location or certificates))
+    return location, certificates
+
+
+def _keystore(properties: Mapping[str, str]) -> tuple[str, str, str]:
+    location = properties.get("ssl.keystore.location", "")
+    chain, key = properties.get("ssl.keystore.certificate.chain", ""), properties.get("ssl.keystore.key", "")
+    if location and (chain or key):
+        raise ValueError("ssl.keystore.location is set beside ssl.keystore.certificate.chain or ssl.keystore.key: leave one out")
+    if bool(chain) != bool(key):
+        raise ValueError("ssl.keystore.certificate.chain and ssl.keystore.key belong together: one of them is not set")
+    _check_type(properties, "keystore", location, is_used=bool(location or chain))
+    return location, chain, key
+
+
+def _check_type(properties: Mapping[str, str], store: str, location: str, *, is_used: bool) -> None:
+    name = f"ssl.{store}.type"
+    kind = properties.get(name, "JKS" if is_used else PEM).strip().upper()
+    if kind == PEM:
+        return
+    default = "" if name in properties else ", Kafka's default,"
+    command = _TO_PEM.get((store, kind))
+    how = f" Turn it into PEM: {command.format(place=location or f'the {store}')}" if command else ""
+    raise ValueError(f"{name} must be PEM: {kind}{default} is not supported.{how}")
+
+
+def _checks_hostname(properties: Mapping[str, str]) -> bool:
+    versions = {part.strip() for part in properties.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3").split(",")}
+    if versions != _TLS_VERSIONS or properties.get("ssl.protocol", "TLSv1.3").strip() not in ("TLSv1.3", "TLS"):
+        raise ValueError("ssl.enabled.protocols can be TLSv1.2,TLSv1.3 only, and ssl.protocol TLSv1.3: leave both out")
+    algorithm = properties.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
+    if algorithm not in ("https", ""):
+        raise ValueError(f"ssl.endpoint.identification.algorithm must be https, or empty to trust any host name, not {algorithm!r}")
+    return algorithm == "https"

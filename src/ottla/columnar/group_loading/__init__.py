@@ -1,0 +1,1 @@
+"""The compiled backend of a coordinator's loading: a log reduced to the latest commit of each key."""

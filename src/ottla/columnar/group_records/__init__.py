@@ -1,0 +1,1 @@
+"""Records of the offsets topic to Arrow, and how kernels read commits."""

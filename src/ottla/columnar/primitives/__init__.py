@@ -1,0 +1,1 @@
+"""What every kernel is built of: compilation, memory by address, checksums, varints and records, whole batches."""

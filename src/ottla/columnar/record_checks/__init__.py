@@ -1,0 +1,1 @@
+"""Checks of a client's records, and the search for a timestamp, in compiled code."""

@@ -1,0 +1,1 @@
+"""The client's decisions: fetching, leaders, retries."""

@@ -1,0 +1,322 @@
+"""State machine of the fetch client: ranges of offsets in, requests for brokers out; responses and failures in, records out. Pure.
+
+It decides what to fetch from which broker and when, what an error means, whether a retry is worth it, and when a range is complete. Each
+broker has at most one request in flight. The shell carries out `next_actions`, reports what happened (`on_response`, `on_disconnect`,
+`on_metadata`, `on_metadata_failure`), and hands out the records; a `problem` ends the read. Sources: KIP-74 (the first batch always comes),
+KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (leaders named in responses).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from ottla.core.client.batch_scan import scan_batches
+from ottla.core.client.fetch_values import (
+    BULK_BYTES,
+    BrokersUnreachable,
+    FetchedRecords,
+    FetchPolicy,
+    FetchRange,
+    OffsetOutOfRange,
+    PartitionFetch,
+    PartitionRefused,
+    PartitionResponse,
+    Problem,
+    RefreshMetadata,
+    SendFetch,
+    TopicRecreated,
+    UnknownPartition,
+)
+from ottla.core.client.leaders import NO_EPOCH, NO_LEADER, Leaders, TopicMetadata
+from ottla.core.client.range_progress import ATTEMPTS_MIN, RangeProgress
+from ottla.core.errors import ErrorCode, PeerError
+from ottla.core.model import TopicPartition
+
+EMPTY_TO_END: Final = 2
+"""Empty responses in a row, each of which had space for a batch, after which a range counts as complete.
+
+The last of them is for the last readable offset: records from there show that the earlier responses were empty for another reason, as they
+are while a broker waits for its remote storage (KIP-405).
+"""
+
+INVALID_METADATA: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.LISTENER_NOT_FOUND,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+    }
+)
+"""Another broker may lead the partition now: retry after a metadata refresh."""
+RETRIABLE: Final = frozenset({ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
+"""The same broker may succeed a little later."""
+UNKNOWN_TOPIC: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID})
+"""The topic may have been deleted or re-created."""
+
+
+class FetchMachine:
+    """Reads `ranges`. `leaders` is what is known already; the machine updates it. `rng` gives numbers from 0 to 1.
+
+    Ranges of one partition are read one after another. After a `problem` there are no more actions.
+    """
+
+    def __init__(self, ranges: Iterable[FetchRange], *, policy: FetchPolicy, leaders: Leaders, rng: Callable[[], float]) -> None:
+        self.problem: Problem | None = None
+        self._policy = policy
+        self._leaders = leaders
+        self._rng = rng
+        self._later: dict[TopicPartition, list[FetchRange]] = {}
+        for each in sorted(ranges, key=lambda each: each.start, reverse=True):
+            if each.start < each.end:
+                self._later.setdefault(each.partition, []).append(each)
+        # In the order of the next requests: a partition that got records goes to the back.
+        self._active: dict[TopicPartition, RangeProgress] = {}
+        for partition in sorted(self._later):
+            self._start_next_range(partition)
+        self._in_flight: dict[int, tuple[PartitionFetch, ...]] = {}
+        self._resumed: set[int] = set()
+        self._refreshing: frozenset[str] = frozenset()
+        self._received_bytes = self._received_offsets = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every record of every range was handed out."""
+        return not self._active
+
+    def resume(self, broker_id: int, fetches: tuple[PartitionFetch, ...]) -> bool:
+        """Take over a request that was sent before the ranges were known. False when the ranges need nothing of its response."""
+        if not any(self._is_current(fetch) for fetch in fetches):
+            return False
+        self._in_flight[broker_id] = fetches
+        self._resumed.add(broker_id)
+        return True
+
+    def next_actions(self, now_ms: float) -> list[SendFetch | RefreshMetadata]:
+        """What to do now. Each action is given once, and the shell reports its outcome."""
+        if self.problem is not None:
+            return []
+        by_broker: dict[int, list[RangeProgress]] = {}
+        unknown: dict[str, None] = {}
+        in_flight = {fetch.partition for fetches in self._in_flight.values() for fetch in fetches}
+        for each in self._active.values():
+            if each.retry_at_ms > now_ms or each.partition in in_flight:
+                continue
+            # Brokers that know no ids in Fetch would read a re-created topic by its name.
+            known_id = self._leaders.topic_id(each.partition.topic)
+            each.needs_metadata = each.needs_metadata or ("" != each.topic_id != known_id != "")
+            leader = None if each.needs_metadata else self._leaders.leader(each.partition)
+            if leader is None:
+                unknown[each.partition.topic] = None
+            elif leader.broker_id not in self._in_flight:
+                by_broker.setdefault(leader.broker_id, []).append(each)
+        actions: list[SendFetch | RefreshMetadata] = []
+        for broker_id, ranges in by_broker.items():
+            self._in_flight[broker_id] = self._fetches(ranges)
+            actions.append(SendFetch(broker_id, self._in_flight[broker_id], self._is_bulk(ranges)))
+        if unknown and not self._refreshing:
+            self._refreshing = frozenset(unknown)
+            actions.append(RefreshMetadata(tuple(unknown)))
+        return actions
+
+    def next_action_ms(self, now_ms: float) -> float | None:
+        """When `next_actions` has something to do without any report; None when it waits for responses alone."""
+        waiting = [each.retry_at_ms for each in self._active.values() if each.retry_at_ms > now_ms]
+        return min(waiting, default=None)
+
+    def on_response(self, broker_id: int, responses: Sequence[PartitionResponse], now_ms: float) -> list[FetchedRecords]:
+        """A broker's response to its request in flight. Raises PeerError when it makes no sense."""
+        fetches = self._in_flight.pop(broker_id)
+        was_resumed = broker_id in self._resumed
+        self._resumed.discard(broker_id)
+        by_partition = {response.partition: response for response in responses}
+        if len(by_partition) < len(responses) or not by_partition.keys() <= {fetch.partition for fetch in fetches}:
+            raise PeerError("a Fetch response with partitions that were not requested, or with one of them twice")
+        found: list[FetchedRecords] = []
+        is_first = True
+        for fetch in fetches:
+            response = by_partition.get(fetch.partition)
+            if self._is_current(fetch):
+                each = self._active[fetch.partition]
+                if response is None:
+                    # A broker that throttles leaves out the partitions.
+                    self._fail(each, PartitionRefused(each.partition, ErrorCode.REQUEST_TIMED_OUT), now_ms)
+                elif response.error is not ErrorCode.NONE:
+                    self._on_error(each, response, now_ms)
+                elif response.records:
+                    found.extend(self._on_records(each, response, is_first, now_ms))
+                elif not was_resumed:  # a resumed request is older than the range: records may have been appended since
+                    found.extend(self._on_empty(each, response, is_first, now_ms))
+            is_first = is_first and not (response and response.records)
+        return found
+
+    def on_disconnect(self, broker_id: int, why: str, now_ms: float) -> None:
+        """A broker cannot be reached, or did not respond: look up the leaders of all partitions that it was known to lead."""
+        self._in_flight.pop(broker_id, None)
+        self._resumed.discard(broker_id)
+        for each in list(self._active.values()):
+            leader = self._leaders.leader(each.partition)
+            if leader is not None and leader.broker_id == broker_id and not each.needs_metadata:
+                each.needs_metadata = True
+                self._fail(each, BrokersUnreachable(why), now_ms, is_connecting=True)
+
+    def on_metadata(self, topics: Iterable[TopicMetadata], now_ms: float) -> None:
+        """The metadata of the topics that `RefreshMetadata` named."""
+        waiting = self._take_waiting_for_metadata(now_ms)
+        by_name = {topic.name: topic for topic in topics}
+        self._leaders.update(by_name.values())
+        for each in waiting:
+            self._on_topic_metadata(each, by_name.get(each.partition.topic), now_ms)
+
+    def on_metadata_failure(self, why: str, now_ms: float) -> None:
+        """No broker answered Metadata."""
+        for each in self._take_waiting_for_metadata(now_ms):
+            self._fail(each, BrokersUnreachable(why), now_ms)
+
+    def _take_waiting_for_metadata(self, now_ms: float) -> list[RangeProgress]:
+        """The ranges that wait for the Metadata request, which is complete now or has failed."""
+        topics, self._refreshing = self._refreshing, frozenset()
+        ranges = [each for each in self._active.values() if each.retry_at_ms <= now_ms and each.partition.topic in topics]
+        return [each for each in ranges if each.needs_metadata or self._leaders.leader(each.partition) is None]
+
+    def _start_next_range(self, partition: TopicPartition) -> None:
+        """Start the partition's next range, if there is one."""
+        later = self._later[partition]
+        if later:
+            self._active[partition] = RangeProgress(later.pop())
+        else:
+            del self._later[partition]
+
+    def _is_current(self, fetch: PartitionFetch) -> bool:
+        each = self._active.get(fetch.partition)
+        return each is not None and each.fetch_offset == fetch.offset and each.topic_id in ("", fetch.topic_id)
+
+    def _fetches(self, ranges: list[RangeProgress]) -> tuple[PartitionFetch, ...]:
+        by_topic: dict[str, list[PartitionFetch]] = {}
+        for each in ranges:
+            leader = self._leaders.leader(each.partition)
+            epoch = NO_EPOCH if leader is None else leader.epoch
+            each.topic_id = each.topic_id or self._leaders.topic_id(each.partition.topic)
+            fetch = PartitionFetch(each.partition, each.fetch_offset, epoch, each.topic_id)
+            by_topic.setdefault(each.partition.topic, []).append(fetch)
+        return tuple(fetch for fetches in by_topic.values() for fetch in fetches)
+
+    def _is_bulk(self, ranges: list[RangeProgress]) -> bool:
+        """Whether the ranges probably hold several more large responses, by the bytes per offset so far."""
+        offsets = sum(each.end - each.fetch_offset for each in ranges if not each.empty_responses)
+        return offsets * self._received_bytes >= 2 * BULK_BYTES * self._received_offsets > 0
+
+    def _on_records(self, each: RangeProgress, response: PartitionResponse, is_first: bool, now_ms: float) -> list[FetchedRecords]:
+        """The batches of one partition. `is_first`: no records came before them in the response."""
+        if each.fetch_offset != each.position:
+            self._fetch_position_again(each, now_ms)
+            return []
+        scanned = scan_batches(response.records)
+        if scanned.next_offset < 0:
+            if is_first:  # the first batch comes whole, however large it is (KIP-74)
+                self._fail(each, PartitionRefused(each.partition, ErrorCode.RECORD_LIST_TOO_LARGE), now_ms)
+            return []
+        position = each.position
+        if scanned.next_offset <= position:
+            raise PeerError(f"a Fetch from offset {position} of {each.partition} was answered with records before it")
+        self._received_bytes += scanned.size_bytes
+        self._received_offsets += scanned.next_offset - position
+        each.advance(scanned.next_offset)
+        del self._active[each.partition]
+        if each.position < each.end:
+            self._active[each.partition] = each
+        else:
+            self._start_next_range(each.partition)
+        records = response.records[: scanned.size_bytes].toreadonly()
+        return [FetchedRecords(each.partition, position, scanned.next_offset, records, response.aborted)]
+
+    def _on_error(self, each: RangeProgress, response: PartitionResponse, now_ms: float) -> None:
+        error, refused = response.error, PartitionRefused(each.partition, response.error)
+        if error in INVALID_METADATA and self._leaders.update_leader(each.partition, response.current_leader):
+            each.failures += 1
+            if each.failures < ATTEMPTS_MIN:
+                each.failing_since_ms = now_ms
+                return  # retried at once; where brokers keep naming each other, back-off begins
+        if error in INVALID_METADATA:
+            each.needs_metadata = True
+            self._fail(each, refused, now_ms)
+        elif error in RETRIABLE:
+            self._fail(each, refused, now_ms)
+        elif error in UNKNOWN_TOPIC:
+            each.needs_metadata = each.is_topic_doubted = True
+            self._fail(each, self._missing(each), now_ms, is_short=True)
+        elif error is ErrorCode.OFFSET_OUT_OF_RANGE and each.fetch_offset != each.position:
+            self._fetch_position_again(each, now_ms)  # a new leader, whose high watermark lags behind
+        elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self.problem = OffsetOutOfRange(each.partition, each.position, response.log_start_offset, response.high_watermark)
+        else:
+            self.problem = refused
+
+    def _fetch_position_again(self, each: RangeProgress, now_ms: float) -> None:
+        """Retry from the position a little later: there are records behind it, although the responses from there were empty."""
+        each.fetch_offset, each.empty_responses = each.position, 0
+        self._fail(each, PartitionRefused(each.partition, ErrorCode.OFFSET_NOT_AVAILABLE), now_ms)
+
+    def _on_empty(self, each: RangeProgress, response: PartitionResponse, is_first: bool, now_ms: float) -> list[FetchedRecords]:
+        """No batch came: there is none yet, none any more, or the response had no space left.
+
+        `is_first`: no records came before in the response, so that it would hold a batch if there were one.
+        """
+        readable_to = response.last_stable_offset if self._policy.is_read_committed else response.high_watermark
+        if readable_to >= each.end:
+            each.empty_responses += is_first
+            if each.empty_responses >= EMPTY_TO_END:
+                del self._active[each.partition]
+                self._start_next_range(each.partition)
+                return [FetchedRecords(each.partition, each.position, each.end, memoryview(b""))]
+            if each.empty_responses:
+                each.fetch_offset = readable_to - 1
+        elif response.high_watermark >= each.end:
+            self._fail(each, PartitionRefused(each.partition, ErrorCode.OFFSET_NOT_AVAILABLE), now_ms)  # a transaction is open again
+        else:
+            truncated = OffsetOutOfRange(each.partition, each.position, response.log_start_offset, response.high_watermark)
+            self._fail(each, truncated, now_ms, is_short=True)
+        return []
+
+    def _on_topic_metadata(self, each: RangeProgress, topic: TopicMetadata | None, now_ms: float) -> None:
+        """Find one range's leader in new metadata."""
+        if topic is None or topic.error in UNKNOWN_TOPIC:
+            self._fail(each, self._missing(each), now_ms, is_short=True)
+            return
+        if topic.error is not ErrorCode.NONE:
+            refused = PartitionRefused(each.partition, topic.error)
+            if topic.error in INVALID_METADATA or topic.error in RETRIABLE:
+                self._fail(each, refused, now_ms)
+            else:
+                self.problem = refused
+            return
+        if each.topic_id and topic.topic_id and topic.topic_id != each.topic_id:
+            self._on_other_topic_id(each, topic.topic_id, now_ms)
+            return
+        partition = topic.partitions.get(each.partition.partition)
+        if partition is None:
+            self._fail(each, UnknownPartition(each.partition), now_ms, is_short=True)
+        elif partition.leader.broker_id == NO_LEADER:
+            self._fail(each, PartitionRefused(each.partition, ErrorCode.LEADER_NOT_AVAILABLE), now_ms)
+        else:
+            each.needs_metadata = False
+
+    def _on_other_topic_id(self, each: RangeProgress, found: str, now_ms: float) -> None:
+        """Metadata has the name with another id: the topic was re-created, unless that broker lags behind."""
+        problem = TopicRecreated(each.partition.topic, each.topic_id, found)
+        if each.is_topic_doubted:
+            self.problem = problem
+            return
+        each.needs_metadata = each.is_topic_doubted = True
+        self._fail(each, problem, now_ms)
+
+    def _missing(self, each: RangeProgress) -> Problem:
+        return TopicRecreated(each.partition.topic, each.topic_id, "") if each.topic_id else UnknownPartition(each.partition)
+
+    def _fail(self, each: RangeProgress, problem: Problem, now_ms: float, *, is_short: bool = False, is_connecting: bool = False) -> None:
+        """Schedule a retry, or end with `problem` when retries are exhausted."""
+        retries = each.record_failure(problem, now_ms, policy=self._policy, rng=self._rng(), is_short=is_short, is_connecting=is_connecting)
+        if not retries:
+            self.problem = problem

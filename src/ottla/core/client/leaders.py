@@ -1,0 +1,76 @@
+"""A client's table of partition leaders and topic ids, and the values of Metadata responses that update it."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from ottla.core.errors import ErrorCode
+from ottla.core.model import TopicPartition
+
+NO_LEADER: Final = -1
+NO_EPOCH: Final = -1
+
+
+class LeaderAndEpoch(NamedTuple):
+    """A leader's broker id and its leader epoch (-1: not known)."""
+
+    broker_id: int
+    epoch: int = NO_EPOCH
+
+
+class PartitionMetadata(NamedTuple):
+    """A partition in a Metadata response; the leader's broker id is -1 while there is none."""
+
+    error: ErrorCode
+    leader: LeaderAndEpoch
+
+
+class TopicMetadata(NamedTuple):
+    """A topic in a Metadata response; `topic_id` is Kafka's base64 text, "" where the broker sends none."""
+
+    name: str
+    error: ErrorCode
+    topic_id: str = ""
+    is_internal: bool = False
+    partitions: Mapping[int, PartitionMetadata] = {}
+
+
+class Leaders:
+    """Known leaders by partition, and ids by topic. Several machines may share one table, one after another."""
+
+    def __init__(self) -> None:
+        self._leaders: dict[TopicPartition, LeaderAndEpoch] = {}
+        self._topic_ids: dict[str, str] = {}
+
+    def leader(self, partition: TopicPartition) -> LeaderAndEpoch | None:
+        """The leader, None where it is not known."""
+        return self._leaders.get(partition)
+
+    def topic_id(self, topic: str) -> str:
+        """The topic's id, "" where it is not known."""
+        return self._topic_ids.get(topic, "")
+
+    def update(self, topics: Iterable[TopicMetadata]) -> None:
+        """Take over the metadata of topics without error; forget the leaders of partitions that have none."""
+        for topic in topics:
+            if topic.error is not ErrorCode.NONE:
+                continue
+            self._topic_ids[topic.name] = topic.topic_id
+            for number, metadata in topic.partitions.items():
+                partition = TopicPartition(topic.name, number)
+                if metadata.leader.broker_id == NO_LEADER:
+                    self._leaders.pop(partition, None)
+                else:
+                    self._leaders[partition] = metadata.leader
+
+    def update_leader(self, partition: TopicPartition, leader: LeaderAndEpoch) -> bool:
+        """Take over a leader that a broker named in a response (KIP-951). False when it is not newer than the known one."""
+        known = self._leaders.get(partition)
+        if leader.broker_id == NO_LEADER or (known is not None and leader.epoch <= known.epoch):
+            return False
+        self._leaders[partition] = leader
+        return True
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._leaders.clear()
+        self._topic_ids.clear()

@@ -1,0 +1,122 @@
+"""One thing that one source says about one group: the input of every verdict.
+
+A source says what it knows and leaves the rest None. Times of different clocks are not ordered against each other: what sources say about
+the same generation of a group belongs together, whatever their clocks say.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+from ottla.core.model import EventMember, TopicPartition
+
+
+class Source(StrEnum):
+    """Where evidence comes from, the most informative first."""
+
+    GROUP_EVENTS = "group-events"
+    BROKER_LOG = "broker-log"
+    CLIENT_LOG = "client-log"
+    OFFSETS_TOPIC = "offsets-topic"
+    ADMIN = "admin"
+
+
+class Kind(StrEnum):
+    """What happened. `generation` is the group's generation (classic) or group epoch (KIP-848), as each line says."""
+
+    TRIGGER = "trigger"
+    """Something asked for a rebalance; `generation` is the one before it. `coalesced`: one had already begun."""
+    MEMBER_JOINED = "member-joined"
+    MEMBER_LEFT = "member-left"
+    """The member (or an administrator) sent LeaveGroup, or a KIP-848 heartbeat with epoch -1."""
+    MEMBER_REMOVED = "member-removed"
+    """The coordinator removed the member: `trigger` says why (EXPIRE_HEARTBEAT, JOIN_TIMEOUT, SYNC_TIMEOUT)."""
+    JOIN_COMPLETED = "join-completed"
+    """A generation was formed; `generation` is the new one. On KIP-848: the group epoch was increased to it."""
+    SYNC_COMPLETED = "sync-completed"
+    """The assignment of `generation` is stored. On KIP-848: the target assignment was computed. `members` have assignments."""
+    EMPTIED = "emptied"
+    """The last member is gone; `generation` is the new one."""
+    STATIC_REPLACED = "static-replaced"
+    """A static member came back with a new member id, without a rebalance."""
+    STATIC_FENCED = "static-fenced"
+    """Another process used the instance id of a member."""
+    LOADED = "loaded"
+    UNLOADED = "unloaded"
+    """A coordinator read the group from its log, or gave it up."""
+    CONVERTED = "converted"
+    """The group changed between classic and KIP-848; `group_type` is the new one."""
+    TOPICS_CHANGED = "topics-changed"
+    """The subscribed topics or their partitions changed (metadata hash, regular expressions)."""
+    COMMITS = "commits"
+    """Offsets were committed: `commits` has what came since the COMMITS before."""
+    DELETED = "deleted"
+    MEMBER_RECONCILED = "member-reconciled"
+    """A KIP-848 member has the assignment of target `generation` (`reconciliation_ms` since it was computed), or has given up the
+    partitions that it had to (`revocation_ms` since it was asked to)."""
+    OBSERVED = "observed"
+    """What a first look shows: the members of a group, whatever happened before."""
+    CLIENT_JOINED = "client-joined"
+    """A client says that it has joined or synced `generation`."""
+    CLIENT_REJOINS = "client-rejoins"
+    """A client says that it joins again; `trigger` or `candidates` say why, `client_reason` in its words."""
+    CLIENT_LEAVES = "client-leaves"
+    CLIENT_LOST = "client-lost"
+    """A client says that it lost its membership: poll interval exceeded, session timed out, unknown member, fenced."""
+
+
+class CommitSpan(NamedTuple):
+    """Commits of one partition: the times and offsets of the first and the last, and how many."""
+
+    first_ms: int
+    last_ms: int
+    first_offset: int
+    last_offset: int
+    commit_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One thing that one source says.
+
+    clock: whose clock `at_ms` is of, e.g. a broker's log file, a client's log file; equal names are one clock. group: None where the source
+    does not name it (lines of some clients): it is found by the member id or the client id. trigger: the cause code where the source has
+    one; candidates: the codes that it cannot distinguish. reason: the text as logged. member_count: members of the generation, where only
+    their number is known. evidence: figures, units in the names.
+    """
+
+    at_ms: int
+    source: Source
+    clock: str
+    kind: Kind
+    group: str | None = None
+    generation: int | None = None
+    trigger: str | None = None
+    candidates: tuple[str, ...] = ()
+    coalesced: bool = False
+    reason: str | None = None
+    member_id: str | None = None
+    instance_id: str | None = None
+    client_id: str | None = None
+    client_host: str | None = None
+    client_reason: str | None = None
+    group_type: str | None = None
+    protocol: str | None = None
+    leader: str | None = None
+    member_count: int | None = None
+    members: tuple[EventMember, ...] | None = None
+    topics: frozenset[str] | None = None
+    commits: Mapping[TopicPartition, CommitSpan] = field(default_factory=dict)
+    evidence: Mapping[str, int] = field(default_factory=dict)
+
+
+def about_member(evidence: Evidence, member: EventMember) -> Evidence:
+    """The same evidence with the fields that name this member."""
+    return replace(
+        evidence,
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id or None,
+        client_host=member.client_host or None,
+    )

@@ -1,0 +1,196 @@
+"""One rebalance of one group, as all sources together show it: the input of a verdict.
+
+Rounds are built in steps (merging, membership, returns); rules read them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.core.diagnosis.evidence.model import CommitSpan, Evidence, Kind
+from ottla.core.diagnosis.rounds.identity import Identity
+from ottla.core.diagnosis.rounds.part import Part
+from ottla.core.model import EventMember, TopicPartition
+
+
+class Membership(NamedTuple):
+    """The members of a generation. `has_assignments`: the source lists who owns what; `topics`: what they subscribe to, where known."""
+
+    members: Mapping[str, EventMember]
+    protocol: str | None
+    topics: frozenset[str] | None
+    has_assignments: bool
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Departure:
+    """A member that was there before and is gone.
+
+    role: a `changes.Role`; "" where only the list of members shows it. items: all lines about it; client_items: what its own log says.
+    client_reason: "" where the client gave none, None where no source shows reasons. commit_gap_ms: from the last commit of its partitions
+    to the rebalance, on one clock; commit_interval_ms: how often it committed. returned_after_ms: None where the clocks differ.
+    """
+
+    who: Identity
+    at_ms: int
+    clock: str
+    role: str = ""
+    items: list[Evidence] = field(default_factory=list)
+    client_items: list[Evidence] = field(default_factory=list)
+    client_reason: str | None = None
+    figures: Mapping[str, int] = field(default_factory=dict)
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    partition_count: int | None = None
+    commit_gap_ms: int | None = None
+    commit_interval_ms: int | None = None
+    returned: "Arrival | None" = None
+    returned_after_ms: int | None = None
+    is_replaced_before: bool = False
+    """Its client had joined again, as a new member, when it was removed: a process that was killed and started again."""
+    is_same_connection: bool | None = None
+    """Whether its client came back on the connection on which it was a member; None where no source knows ports."""
+    is_left_by_other: bool = False
+    """Its LeaveGroup came on another connection than its JoinGroup."""
+    is_shared_name: bool = False
+    """Other members have the same name, so that it need not be this one that came back."""
+    is_consumer_type: bool = False
+    is_protocol_changed: bool = False
+    is_nameless_pair: bool = False
+    """Nothing but the times says that `returned` is the same client."""
+    returned_at_once: bool = False
+    """In the same rebalance."""
+    present_ms: int | None = None
+    """How long it was there, if it had joined in the rebalance before."""
+    is_with_others: bool = False
+    """Other clients joined in the same rebalance."""
+    went_with_all: bool = False
+    """It and all other members went at once."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Arrival:
+    """A member that joined. `loss`: the departure of the same client before, None where there is none within minutes."""
+
+    who: Identity
+    at_ms: int
+    clock: str
+    items: list[Evidence] = field(default_factory=list)
+    client_items: list[Evidence] = field(default_factory=list)
+    client_reason: str | None = None
+    loss: Departure | None = None
+    replaces: bool = False
+    """A member of the same name was still listed: it is removed later."""
+    is_protocol_changed: bool = False
+
+
+class AssignmentDiff(NamedTuple):
+    """What an assignment changed: partitions with a new owner, in no earlier assignment, and no longer assigned; and what it gave back.
+
+    `regained`: partitions that the assignment before had revoked and this one assigns, as a cooperative follow-up does.
+    """
+
+    assigned: int
+    moved: int
+    new: int
+    gone: int
+    regained: int
+    kept: int
+
+
+class Previous(NamedTuple):
+    """What a round needs to know of the one before it, if their clock is the same."""
+
+    clock: str
+    ended_ms: int
+    is_membership_change: bool
+    is_cold_start: bool
+    members: int | None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Round:
+    """One rebalance, or (`is_avoided`) one that did not happen.
+
+    `parts`: the same rebalance as each source shows it, the most informative first. `follow_ups`: second halves of a cooperative rebalance.
+    `client_arrivals`: clients that join for the first time in their log, or after a loss.
+    `skipped`: generations before it that no source shows. `since_cold_start_ms`: since the group's first members joined, on its clock.
+    """
+
+    group: str
+    generation: int | None
+    parts: list[Part]
+    is_avoided: bool = False
+    client_items: list[Evidence] = field(default_factory=list)
+    client_arrivals: list[Evidence] = field(default_factory=list)
+    follow_ups: "list[Round]" = field(default_factory=list)
+    before: Membership | None = None
+    after: Membership | None = None
+    count_before: int | None = None
+    count_after: int | None = None
+    departures: list[Departure] = field(default_factory=list)
+    arrivals: list[Arrival] = field(default_factory=list)
+    diff: AssignmentDiff | None = None
+    commits: Mapping[TopicPartition, CommitSpan] = field(default_factory=dict)
+    commits_after: Mapping[TopicPartition, CommitSpan] = field(default_factory=dict)
+    previous: Previous | None = None
+    since_cold_start_ms: int | None = None
+    skipped: int = 0
+
+    @property
+    def main(self) -> Part | None:
+        """The part of the most informative source; None where only clients saw the rebalance."""
+        return self.parts[0] if self.parts else None
+
+    @property
+    def clock(self) -> str:
+        """The clock of its times."""
+        return self.parts[0].clock if self.parts else self.client_items[0].clock
+
+    @property
+    def started_ms(self) -> int:
+        """Its first trigger, or the first that a source shows of it."""
+        return self.parts[0].started_ms if self.parts else min(item.at_ms for item in self.client_items if item.clock == self.clock)
+
+    @property
+    def ended_ms(self) -> int | None:
+        """When its last assignment was stored; None where it never came to that."""
+        if self.follow_ups:
+            return self.follow_ups[-1].ended_ms
+        if self.parts:
+            return self.parts[0].ended_ms
+        return max(item.at_ms for item in self.client_items if item.clock == self.clock)
+
+    @property
+    def items(self) -> Iterator[Evidence]:
+        """Everything that sources of the whole group say about it."""
+        return (item for part in self.parts for item in part.items)
+
+    @property
+    def context(self) -> Iterator[Evidence]:
+        """What the same sources say of the time just before it."""
+        return (item for part in self.parts for item in part.context)
+
+    def of_kind(self, *kinds: Kind) -> list[Evidence]:
+        """The items of these kinds, the most informative source's first."""
+        return [item for item in self.items if item.kind in kinds]
+
+    def items_before(self, item: Evidence) -> int:
+        """How many members came or went, on its own clock, before this item."""
+        part = next(part for part in self.parts if item in part.items)
+        return part.items.index(item)
+
+    @property
+    def is_start(self) -> bool:
+        """Whether the group had no members before, or its first assignment was not stored yet."""
+        return self.count_before == 0 or (self.previous is None and self.since_cold_start_ms is not None)
+
+    @property
+    def is_consumer_type(self) -> bool:
+        """Whether the group speaks KIP-848."""
+        return any(item.group_type == "consumer" for item in self.items)
+
+
+def all_items(rounds: Sequence[Round]) -> Iterator[Evidence]:
+    """Everything that sources of the whole group say about these rounds."""
+    return (item for each in rounds for item in each.items)

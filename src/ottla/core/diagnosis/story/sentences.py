@@ -1,0 +1,104 @@
+"""A verdict in words: what happened, and the figures behind it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from ottla.core.diagnosis.evidence.cause_codes import Cause
+from ottla.core.diagnosis.story.words import counted, duration
+from ottla.core.diagnosis.verdicts.rule import Confidence
+from ottla.core.diagnosis.verdicts.verdict import SettingAdvice, Verdict
+
+_WENT: Final[Mapping[Cause, str]] = {
+    Cause.EXPIRE_HEARTBEAT: "{who} sent no heartbeat{silent_ms| for |}{session_timeout_ms| (its session is |)} and was removed",
+    Cause.POLL_TIMEOUT: "{who} did not poll within max.poll.interval.ms{max_poll_interval_ms| (|)} and left",
+    Cause.JOIN_TIMEOUT: "{who} did not rejoin within the rebalance timeout{max_poll_interval_ms| (|)} and was removed",
+    Cause.SYNC_TIMEOUT: "{who} joined and then sent no SyncGroup, and was removed",
+    Cause.LEAVE_CLOSE: "{who} closed, and left the group",
+    Cause.RESTART_DYNAMIC: "{who} stopped for a restart{absence_ms|: it was away for |}",
+}
+_CAME: Final[Mapping[Cause, str]] = {
+    Cause.EXPIRE_HEARTBEAT: "{who} came back{absence_ms| after |}: it had been removed because it sent no heartbeat{silent_ms| for |}",
+    Cause.POLL_TIMEOUT: "{who} came back{absence_ms| after |}: it had left because it did not poll within max.poll.interval.ms",
+    Cause.JOIN_TIMEOUT: "{who} came back{absence_ms| after |}: it had been too late to rejoin",
+    Cause.SYNC_TIMEOUT: "{who} came back{absence_ms| after |}: it had sent no SyncGroup",
+    Cause.LEAVE_CLOSE: "{who} came back{absence_ms| after |}",
+    Cause.RESTART_DYNAMIC: "{who} came back from a restart{absence_ms| of |}",
+}
+_TEXTS: Final[Mapping[Cause, str]] = {
+    Cause.COLD_START: "The group started: {who} joined",
+    Cause.JOIN_NEW: "{who} joined the group",
+    Cause.TOPIC_CHANGE: "The subscribed topics changed: a topic or partitions came or went",
+    Cause.SUBSCRIPTION: "{who} subscribed to other topics",
+    Cause.ASSIGNOR_CHANGE: "The members use another assignor",
+    Cause.COOP_FOLLOWUP: "The second half of a cooperative rebalance: revoked partitions were assigned",
+    Cause.LEADER_REJOIN_SPURIOUS: "{who} joined again although nothing had changed",
+    Cause.ADMIN: "An administrator removed {who}",
+    Cause.ENFORCED: "The application of {who} asked for the rebalance",
+    Cause.CAPACITY: "The group was larger than group.max.size",
+    Cause.STORE_ERROR: "The coordinator could not store the assignment",
+    Cause.MIGRATION: "The group changed between the classic protocol and KIP-848",
+    Cause.COORDINATOR_MOVE: "The group moved to another coordinator, and members joined again",
+    Cause.STATIC_REJOIN: "{who} restarted and kept its partitions, as it has a group.instance.id: no rebalance",
+    Cause.STATIC_FENCED: "A second process used the group.instance.id of {who}",
+    Cause.UNKNOWN: "The evidence does not say why",
+}
+_DOUBT: Final = {Confidence.HIGH: "", Confidence.MEDIUM: "Probably: ", Confidence.LOW: "Perhaps: "}
+_NAMES: Final = {
+    "silent_ms": "silent for",
+    "session_timeout_ms": "session.timeout.ms",
+    "max_poll_interval_ms": "max.poll.interval.ms",
+    "last_commit_age_ms": "last commit of its partitions before",
+    "absence_ms": "away for",
+    "exceeded_by_ms": "poll interval exceeded by",
+    "join_phase_ms": "joins took",
+    "sync_ms": "assignment took",
+    "coalesced_triggers": "more triggers while it ran",
+    "follow_up_count": "second halves (cooperative)",
+    "generations_skipped": "generations before it without evidence",
+}
+
+
+def sentence_of(verdict: Verdict) -> str:
+    """What happened, with a word of doubt where the confidence is not high."""
+    has_come = (verdict.members_after or 0) > (verdict.members_before or 0)
+    pattern = (_CAME if has_come else _WENT).get(verdict.cause) or _TEXTS.get(verdict.cause, _TEXTS[Cause.UNKNOWN])
+    unnamed = "A member" if pattern.startswith("{who}") else "a member"
+    who = unnamed if verdict.who is None else verdict.who.label
+    text = "".join(_filled(pattern, who, verdict.evidence))
+    if verdict.contributing:
+        text += f"; meanwhile also {', '.join(cause.value for cause in verdict.contributing)}"
+    doubt = _DOUBT[verdict.confidence] if verdict.cause is not Cause.UNKNOWN else ""
+    return f"{doubt}{text}."
+
+
+def _filled(pattern: str, who: str, figures: Mapping[str, int]) -> Iterator[str]:
+    """The parts of a pattern: `{who}`, and `{figure|before|after}`, which is left out where the figure is not known."""
+    for at, part in enumerate(pattern.replace("}", "{").split("{")):
+        name, *around = part.split("|")
+        if at % 2 == 0:
+            yield part
+        elif name == "who":
+            yield who
+        elif name in figures:
+            yield f"{around[0]}{duration(figures[name])}{around[1]}"
+
+
+def evidence_texts(verdict: Verdict) -> tuple[str, ...]:
+    """The figures, what they show by which rule, and where they come from."""
+    found = [
+        f"{_NAMES.get(name, name.removesuffix('_ms').replace('_', ' '))} {_figure(name, value)}" for name, value in verdict.evidence.items()
+    ]
+    if verdict.cost.reread_messages:
+        found.append(f"{counted(verdict.cost.reread_messages, 'message')} were committed again from an earlier offset")
+    found += [f"rule: {rule}" for rule in verdict.rules]
+    return (*found, f"sources: {', '.join(verdict.sources)}") if verdict.sources else tuple(found)
+
+
+def _figure(name: str, value: int) -> str:
+    return duration(value) if name.endswith("_ms") else f"{value:,}"
+
+
+def advice_text(advice: SettingAdvice) -> str:
+    """A setting with its value, the arithmetic, and where it backfires."""
+    head = "" if advice.value is None else f"Set {advice.setting} to {advice.value}. "
+    return f"{head}{advice.sentence}" + (f" But: {advice.warning}" if advice.warning else "")

@@ -1,0 +1,235 @@
+"""Makes the story of one group from its evidence, its judged rebalances and its lag: the one document that pages draw.
+
+docs/report.md describes the document. Nothing is left to decide for who draws it: sentences, advice and the order of members are here.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from ottla.core.diagnosis.evidence.model import Evidence, Kind
+from ottla.core.diagnosis.story.arrays import pack, plain
+from ottla.core.diagnosis.story.assignments import NOTHING, AssignmentChange, OwnerArrays, owner_arrays
+from ottla.core.diagnosis.story.bursts import DeploymentSpan, bursts
+from ottla.core.diagnosis.story.columns import rebalance_columns
+from ottla.core.diagnosis.story.lag import LagHistory, encode_lag
+from ottla.core.diagnosis.story.presence import Presence
+from ottla.core.diagnosis.story.processes import Process, Processes
+from ottla.core.diagnosis.story.rebalance import StoryRebalance
+from ottla.core.diagnosis.story.sentences import advice_text
+from ottla.core.diagnosis.story.summary import advice_of, blames, headline
+from ottla.core.diagnosis.story.words import counted
+from ottla.core.diagnosis.verdicts.verdict import SettingAdvice
+from ottla.core.model import EventMember
+
+VERSION: Final = 1
+ASSIGNMENTS: Final = (Kind.SYNC_COMPLETED, Kind.LOADED, Kind.EMPTIED, Kind.DELETED)
+EMPTY: Final = (Kind.EMPTIED, Kind.DELETED)
+_MARGIN_MS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """The document of one group: JSON values and typed arrays."""
+
+    group: str
+    document: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document with its arrays as lists."""
+        values: dict[str, Any] = plain(self.document)
+        return values
+
+    def to_bytes(self) -> bytes:
+        """The document as one container (`arrays.pack`)."""
+        return pack(self.document)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoryExtras:
+    """What a story may hold beside members and rebalances.
+
+    clocks: how far those of several sources are apart, findings: what matters most, both as sentences. since_ms, until_ms: what is shown.
+    """
+
+    lag: LagHistory | None = None
+    clocks: Sequence[str] = ()
+    findings: Sequence[str] = ()
+    deployments: Sequence[DeploymentSpan] = ()
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+
+NO_EXTRAS: Final = StoryExtras()
+
+
+def story(group: str, evidence: Sequence[Evidence], rebalances: Sequence[StoryRebalance], extras: StoryExtras = NO_EXTRAS) -> Story:
+    """The story of `group`. `evidence`: of one source and of this group, in the order in which it happened: members and assignments.
+
+    `rebalances`: in the order in which they began.
+    """
+    read = _read(evidence)
+    processes = read.processes.rows
+    owners = owner_arrays(read.changes, rows=len(processes))
+    rows = [None if each.member is None else read.processes.find(each.member) for each in rebalances]
+    names = distinct_names(processes)
+    ledger = blames(rebalances, rows, names)
+    from_ms, to_ms = _range(read, rebalances, extras)
+    return Story(
+        group,
+        {
+            "story": VERSION,
+            "group": group,
+            "from_ms": from_ms,
+            "to_ms": to_ms,
+            "state": _state(read),
+            "facts": _facts(read, rebalances, owners),
+            "headline": headline(rebalances, ledger),
+            "sources": sorted(read.sources),
+            "clocks": list(extras.clocks),
+            "findings": list(extras.findings),
+            "topics": [[topic, partitions] for topic, partitions in owners.topics],
+            "members": [_member(process, name) for process, name in zip(processes, names, strict=True)],
+            "order": _order(processes, [blame.row for blame in ledger]),
+            "ledger": [
+                [each.row, each.name, each.rebalances, round(each.stopped_seconds, 1), _short_advice(each.advice.values())]
+                for each in ledger
+            ],
+            "advice": [[advice_text(each.advice), each.rebalances, round(each.stopped_seconds, 1)] for each in advice_of(rebalances)],
+            "rebalances": rebalance_columns(rebalances, rows, owners),
+            "bursts": [asdict(burst) for burst in bursts(rebalances, extras.deployments)],
+            "silent": _silent(read.presence.silent, rebalances, rows),
+            "assignments": {name: value for name, value in owners._asdict().items() if name != "topics"},
+            "lag": None if extras.lag is None else encode_lag(extras.lag, owners.topics),
+        },
+    )
+
+
+class _Reading:
+    """What was read from the evidence of one group so far."""
+
+    def __init__(self, *, lists_members: bool) -> None:
+        self.processes = Processes()
+        self.presence = Presence(self.processes, lists_members=lists_members)
+        self.changes: list[AssignmentChange] = []
+        self.sources: set[str] = set()
+        self.first_ms: int | None = None
+        self.last_ms: int | None = None
+        self.protocol: str | None = None
+        self.last: Evidence | None = None
+        self.owned: dict[int, Any] = {}
+
+    def note(self, evidence: Evidence) -> None:
+        """Take in the next line of evidence."""
+        self.first_ms = evidence.at_ms if self.first_ms is None else min(self.first_ms, evidence.at_ms)
+        self.last_ms = evidence.at_ms if self.last_ms is None else max(self.last_ms, evidence.at_ms)
+        self.sources.add(str(evidence.source))
+        members = () if evidence.kind in EMPTY else evidence.members
+        if evidence.kind is not Kind.JOIN_COMPLETED and evidence.kind not in ASSIGNMENTS:
+            self.presence.note(evidence)
+        elif members is not None:
+            self._set_members(evidence, members)
+
+    def _set_members(self, evidence: Evidence, members: Sequence[EventMember]) -> None:
+        self.last = evidence
+        self.protocol = evidence.protocol or self.protocol
+        rows = self.processes.rows_of(members, evidence.at_ms)
+        self.presence.set_members(rows, [member.member_id for member in members], evidence.at_ms)
+        if evidence.kind in ASSIGNMENTS:
+            now = {row: member.assignment for row, member in zip(rows, members, strict=True)}
+            gone = [(row, before, NOTHING) for row, before in self.owned.items() if row not in now and before]
+            new = [(row, self.owned.get(row, NOTHING), after) for row, after in now.items()]
+            self.changes.append(AssignmentChange(evidence.at_ms, evidence.generation, gone + [each for each in new if each[1] != each[2]]))
+            self.owned = now
+
+
+def _read(evidence: Sequence[Evidence]) -> _Reading:
+    lists_members = any(each.members is not None and each.kind in (Kind.JOIN_COMPLETED, *ASSIGNMENTS) for each in evidence)
+    reading = _Reading(lists_members=lists_members)
+    for each in evidence:
+        reading.note(each)
+    reading.presence.end()
+    return reading
+
+
+def distinct_names(processes: Sequence[Process]) -> list[str]:
+    """A name for each process; equal names get the host, or a number."""
+    names = [process.name for process in processes]
+    if len(set(names)) == len(names):
+        return names
+    seen: dict[str, int] = {}
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+    counts: dict[str, int] = {}
+    distinct = []
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+        distinct.append(name if seen[name] == 1 else f"{name} #{counts[name]}")
+    return distinct
+
+
+def _member(process: Process, name: str) -> dict[str, Any]:
+    member = process.member
+    return {
+        "name": name,
+        "client_id": member.client_id,
+        "host": member.client_host,
+        "instance_id": member.instance_id,
+        "ids": [list(each) for each in process.ids],
+        "present": process.present,
+        "session_timeout_ms": member.session_timeout_ms,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+    }
+
+
+def _order(processes: Sequence[Process], blamed: Iterable[int | None]) -> list[int]:
+    """All rows: those that caused unplanned rebalances first, then by name."""
+    first = [row for row in blamed if row is not None]
+    known = set(first)
+    rest = sorted((row for row in range(len(processes)) if row not in known), key=lambda row: (processes[row].name, row))
+    return first + rest
+
+
+def _short_advice(advice: Iterable[SettingAdvice]) -> str:
+    """What to set, without the reasons."""
+    return "; ".join(f"{each.setting} = {each.value}" for each in advice if each.value is not None)
+
+
+def _silent(seen: Sequence[tuple[int, int, int]], rebalances: Sequence[StoryRebalance], rows: Sequence[int | None]) -> list[list[int]]:
+    """The silences that the leading source shows, and those that only verdicts know of."""
+    found = {(row, to_ms): [row, from_ms, to_ms] for row, from_ms, to_ms in seen}
+    for each, row in zip(rebalances, rows, strict=True):
+        if row is not None and each.silent_ms is not None:
+            found.setdefault((row, each.started_ms), [row, each.started_ms - each.silent_ms, each.started_ms])
+    return sorted(found.values())
+
+
+def _state(read: _Reading) -> str:
+    if read.last is None:
+        return "Unknown"
+    if read.last.kind in EMPTY:
+        return "Empty" if read.last.kind is Kind.EMPTIED else "Deleted"
+    generation = "" if read.last.generation is None else f", generation {read.last.generation}"
+    return f"{'Rebalancing' if read.last.kind is Kind.JOIN_COMPLETED else 'Stable'}{generation}"
+
+
+def _facts(read: _Reading, rebalances: Sequence[StoryRebalance], owners: OwnerArrays) -> str:
+    parts = [
+        counted(len(read.processes.rows), "member"),
+        counted(sum(len(partitions) for _, partitions in owners.topics), "partition"),
+        counted(sum(not each.is_avoided for each in rebalances), "rebalance"),
+    ]
+    return " \N{MIDDLE DOT} ".join(parts + ([read.protocol] if read.protocol else []))
+
+
+def _range(read: _Reading, rebalances: Sequence[StoryRebalance], extras: StoryExtras) -> tuple[int, int]:
+    """What is drawn: rebalances and members with a margin, or what was asked for; not a time in which the group had no members."""
+    spans = [span for process in read.processes.rows for span in process.present]
+    times = [ms for span in spans for ms in (span[0], read.last_ms if span[1] is None else span[1])]
+    times += [ms for each in rebalances for ms in (each.started_ms, each.ended_ms)]
+    known = [each for each in times if each is not None]
+    first_ms, last_ms = min(known, default=0), max(known, default=0)
+    margin_ms = max(_MARGIN_MS, (last_ms - first_ms) // 50)
+    from_ms = first_ms - margin_ms if extras.since_ms is None else max(first_ms - margin_ms, extras.since_ms)
+    to_ms = last_ms + margin_ms if extras.until_ms is None else min(last_ms + margin_ms, extras.until_ms)
+    return from_ms, max(to_ms, from_ms + _MARGIN_MS)

@@ -1,0 +1,172 @@
+"""What can be true of a rebalance in which no member came or went: the conditions of the rules."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from ottla.core.diagnosis.evidence.model import Evidence, Kind
+from ottla.core.diagnosis.rounds.diffs import same_members
+from ottla.core.diagnosis.rounds.round import Round
+
+MOVED_WITHIN_MS: Final = 30_000
+"""A rebalance this soon after another coordinator has loaded the group may be due to the move."""
+
+
+RIGHT_AFTER_MS: Final = 1_000
+"""A rebalance this soon after another one may be its second half."""
+
+
+def rejoins(each: Round) -> Iterator[Evidence]:
+    return (item for item in each.items if item.kind is Kind.TRIGGER)
+
+
+def says(each: Round, *texts: str) -> bool:
+    return any(text in (item.client_reason or "") for item in rejoins(each) for text in texts)
+
+
+def is_silent_rejoin(each: Round) -> bool:
+    return any(item.client_reason in (None, "", "not provided") for item in rejoins(each))
+
+
+def is_epoch_alone(each: Round) -> bool:
+    is_known = each.before is not None or each.previous is not None or any(item.kind is Kind.TOPICS_CHANGED for item in each.items)
+    return is_known and each.is_consumer_type and not any(True for _ in rejoins(each))
+
+
+def is_list_alone(each: Round) -> bool:
+    return each.before is not None and not each.is_consumer_type and not any(True for _ in rejoins(each))
+
+
+def metadata_changed_reason(each: Round) -> bool:
+    return says(each, "cached metadata has changed")
+
+
+def subscription_reason(each: Round) -> bool:
+    return says(each, "subscription has changed", "does not match the current subscription")
+
+
+def revoke_reason(each: Round) -> bool:
+    return says(each, "need to revoke partitions", "followup rebalance")
+
+
+def enforced_reason(each: Round) -> bool:
+    return says(each, "rebalance enforced by user", "requested rejoin")
+
+
+REJOIN_REASONS: Final = re.compile(
+    r"not provided|cached metadata|subscription has changed|received assignment|current subscription|need to re|already rebalancing"
+    r"|encountered [A-Z_]+|rebalance failed due to|pro-actively leaving|followup rebalance|enforced by user|requested rejoin"
+)
+"""The reasons that Java's clients give when they join again (KIP-800)."""
+
+
+def own_reason(each: Round) -> bool:
+    return any(item.client_reason and REJOIN_REASONS.search(item.client_reason) is None for item in rejoins(each))
+
+
+def coordinator_reason(each: Round) -> bool:
+    return says(each, "CoordinatorLoadInProgress", "NotCoordinator", "CoordinatorNotAvailable", "DisconnectException")
+
+
+def is_coordinator_moved(each: Round) -> bool:
+    """Whether another coordinator loaded the group just before."""
+    return any(
+        item.kind in (Kind.LOADED, Kind.UNLOADED) and 0 <= each.started_ms - item.at_ms <= MOVED_WITHIN_MS and item.clock == each.clock
+        for item in each.context
+    )
+
+
+def topics_resubscribed(each: Round) -> bool:
+    if any(item.evidence.get("topics_added") or item.evidence.get("topics_removed") for item in each.items if item.evidence):
+        return True
+    if any(item.evidence.get("members_resubscribed") for item in each.items if item.evidence):
+        return True
+    before, after = each.before, each.after
+    return (
+        before is not None
+        and after is not None
+        and before.topics is not None
+        and after.topics is not None
+        and before.topics != after.topics
+    )
+
+
+def all_resubscribed(each: Round) -> bool:
+    counts = [item.evidence["members_resubscribed"] for item in each.items if "members_resubscribed" in item.evidence]
+    resubscribed = {item.member_id for item in each.items if item.evidence.get("topics_added") or item.evidence.get("topics_removed")}
+    return each.count_after is not None and max([len(resubscribed), *counts]) >= each.count_after > 1
+
+
+def dropped_topic_without_partitions(each: Round) -> bool:
+    """Whether a member subscribes to fewer topics than before, and the assignment has the same partitions."""
+    if not has_diff(each) or each.diff is None or each.diff.new or each.diff.gone:
+        return False
+    figures = [item.evidence for item in each.items if item.evidence]
+    return any(found.get("topics_removed") for found in figures) and not any(found.get("topics_added") for found in figures)
+
+
+def has_diff(each: Round) -> bool:
+    return each.diff is not None and each.before is not None and each.after is not None
+
+
+def partitions_changed(each: Round) -> bool:
+    return has_diff(each) and each.diff is not None and (each.diff.new > 0 or each.diff.gone > each.diff.moved) and not each.follow_ups
+
+
+def partitions_added(each: Round) -> bool:
+    return each.diff is not None and each.diff.new > 0
+
+
+def subscribed_topic_is_gone(each: Round) -> bool:
+    before, after = each.before, each.after
+    if before is None or after is None or after.topics is None or each.diff is None or not each.diff.gone:
+        return False
+    assigned = {topic for member in after.members.values() for topic in member.assignment}
+    was_assigned = {topic for member in before.members.values() for topic in member.assignment}
+    return bool((was_assigned - assigned) & after.topics)
+
+
+def nothing_changed(each: Round) -> bool:
+    diff, before, after = each.diff, each.before, each.after
+    if diff is None or before is None or after is None or topics_resubscribed(each) or before.protocol != after.protocol:
+        return False
+    return diff.new == diff.gone == diff.regained == 0 and same_members(before.members, after.members)
+
+
+def gave_back(each: Round) -> bool:
+    return each.diff is not None and each.diff.regained > 0 and each.diff.new == each.diff.gone == 0
+
+
+def is_protocol_changed(each: Round) -> bool:
+    """Whether the group has another assignor than before, and had members."""
+    before, after = each.before, each.after
+    return (
+        before is not None
+        and after is not None
+        and before.protocol is not None
+        and after.protocol is not None
+        and before.protocol != after.protocol
+        and bool(before.members)
+    )
+
+
+def follows(each: Round) -> bool:
+    previous = each.previous
+    return (
+        previous is not None
+        and previous.clock == each.clock
+        and each.started_ms - previous.ended_ms <= RIGHT_AFTER_MS
+        and previous.is_membership_change
+    )
+
+
+def follows_first_assignment(each: Round) -> bool:
+    return follows(each) and each.previous is not None and each.previous.is_cold_start and (each.previous.members or 0) <= 1
+
+
+def is_eager(each: Round) -> bool:
+    return each.before is not None and each.after is not None and each.after.protocol in ("range", "roundrobin", "sticky")
+
+
+def topics_scanned(each: Round) -> bool:
+    return any(item.kind is Kind.TOPICS_CHANGED for item in (*each.items, *each.context))

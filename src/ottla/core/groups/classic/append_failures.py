@@ -1,0 +1,137 @@
+"""Failed appends: answer the requests with an error and leave the group in a state from which it can continue.
+
+The failed effects changed nothing durable and their replies were not sent, so nothing has to be undone.
+"""
+
+from dataclasses import replace
+
+from ottla.core.errors import ErrorCode
+from ottla.core.groups.classic.events import Trigger
+from ottla.core.groups.classic.group import ClassicGroup
+from ottla.core.groups.classic.identity import find_group
+from ottla.core.groups.classic.rebalance import release_syncs, trigger_rebalance
+from ottla.core.groups.classic.sync import EMPTY_ASSIGNMENT_WARNING
+from ottla.core.groups.command_context import CommandContext
+from ottla.core.groups.commands import AppendFailed
+from ottla.core.groups.effects import (
+    CommitResult,
+    DeleteResult,
+    JoinResult,
+    LeaveResult,
+    OffsetDeleteResult,
+    Result,
+)
+from ottla.core.groups.events import Cause
+from ottla.core.groups.log.records import GroupMetadataRecord, GroupMetadataValue
+
+_E = ErrorCode
+RESPONSE_ERRORS = {
+    _E.UNKNOWN_TOPIC_OR_PARTITION: _E.COORDINATOR_NOT_AVAILABLE,
+    _E.NOT_ENOUGH_REPLICAS: _E.COORDINATOR_NOT_AVAILABLE,
+    _E.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _E.COORDINATOR_NOT_AVAILABLE,
+    _E.REQUEST_TIMED_OUT: _E.COORDINATOR_NOT_AVAILABLE,
+    _E.NOT_LEADER_OR_FOLLOWER: _E.NOT_COORDINATOR,
+    _E.KAFKA_STORAGE_ERROR: _E.NOT_COORDINATOR,
+    _E.MESSAGE_TOO_LARGE: _E.UNKNOWN_SERVER_ERROR,
+    _E.RECORD_LIST_TOO_LARGE: _E.UNKNOWN_SERVER_ERROR,
+    _E.INVALID_FETCH_SIZE: _E.UNKNOWN_SERVER_ERROR,
+}
+
+
+def append_failed(context: CommandContext, command: AppendFailed) -> None:
+    """Answer the requests of the failed effects with an error, and every request that is parked for them."""
+    error = RESPONSE_ERRORS.get(command.error, command.error)
+    for record in command.effects.records:
+        if isinstance(record, GroupMetadataRecord) and record.value is not None:
+            group = find_group(context, record.group_id)
+            assert group is not None, f"{record.group_id} was removed while its record was appended"
+            if group.staged is not None:
+                _discard_staged(context, group, command, error)
+            elif record.value.generation == 0 and group.generation == 0:
+                _discard_new_group(context, group, command, error)
+            else:
+                _keep_empty(context, record.value, command, error)
+            return
+    for reply in command.effects.replies:
+        context.reply(reply.to, failed_result(reply.result, error))
+
+
+def failed_result(result: Result, error: ErrorCode) -> Result:
+    """The error response in place of `result`, which confirms that something is stored."""
+    match result:
+        case CommitResult(errors=errors):
+            # A partition that was refused keeps its own error.
+            return CommitResult(errors=tuple(error if each is _E.NONE else each for each in errors))
+        case LeaveResult():
+            return LeaveResult(error=error)
+        case DeleteResult():
+            return DeleteResult(error=error)
+        case OffsetDeleteResult():
+            return OffsetDeleteResult(error=error)
+        case JoinResult():
+            return JoinResult(error=error, member_id="")
+        case _:
+            return result
+
+
+def _discard_staged(context: CommandContext, group: ClassicGroup, command: AppendFailed, error: ErrorCode) -> None:
+    staged, group.staged = group.staged, None
+    assert staged is not None, f"{group.group_id} has nothing staged"
+    context.log_lines.extend(line for line in command.effects.log_lines if not line.startswith(EMPTY_ASSIGNMENT_WARNING))
+    if staged.member is not None:
+        # The static member's old member id was not replaced and stays.
+        context.cancel(staged.member.session)
+        context.log(
+            f"Failed to persist metadata for group {group.group_id} static member {staged.member.member_id} with group "
+            f"instance id {staged.member.instance_id} due to {command.error.name}. "
+            f"Reverting to old member id {staged.replaced_id}."
+        )
+        for reply in command.effects.replies:
+            # The only error response of JoinGroup that contains the generation, which continues with the old member id.
+            context.reply(
+                reply.to,
+                JoinResult(
+                    error=error,
+                    member_id="",
+                    generation=group.generation,
+                    protocol_type=group.protocol_type,
+                    protocol_name=group.protocol,
+                    leader=group.leader or "",
+                ),
+            )
+        return
+    release_syncs(context, group, error)
+    # "assignmentduring" is the spelling in Apache Kafka 4.3, and so what people search for.
+    reason = f"Error {error.name} when storing group assignmentduring SyncGroup (member: {group.leader})."
+    trigger_rebalance(
+        context,
+        group,
+        Trigger(
+            cause=Cause.STORE_ERROR,
+            reason=reason,
+            member=group.members[group.leader or ""],
+            evidence={"error_code": command.error.value},
+        ),
+    )
+
+
+def _discard_new_group(context: CommandContext, group: ClassicGroup, command: AppendFailed, error: ErrorCode) -> None:
+    """Remove a group whose first record failed, without an event."""
+    context.log(f"Failed to write empty metadata for group {group.group_id}: {command.error.name}")
+    for reply in command.effects.replies:
+        context.reply(reply.to, failed_result(reply.result, error))
+    for member in group.members.values():
+        waiting = group.unpark_join(member)
+        if waiting is not None:
+            context.reply(waiting, JoinResult(error=error, member_id=""))
+    context.state.remove_group(group)
+
+
+def _keep_empty(context: CommandContext, value: GroupMetadataValue, command: AppendFailed, error: ErrorCode) -> None:
+    """Leave an emptied group empty: after a restart its last members come back, and their sessions expire."""
+    context.log_lines.extend(command.effects.log_lines)
+    context.log(f"Failed to write empty metadata for group with generation {value.generation}: {command.error.name}")
+    for reply in command.effects.replies:
+        leaves = isinstance(reply.result, LeaveResult)
+        context.replies.append(replace(reply, result=failed_result(reply.result, error)) if leaves else reply)
+    context.events.extend(command.effects.events)

@@ -1,0 +1,283 @@
+"""A classic group: its members, parked requests and rebalance. All of it is soft state, which a restart loses.
+
+It maintains its counts and rejects transitions that the table does not contain. It sends no replies and arms no timers.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.core.errors import ErrorCode, PeerError
+from ottla.core.groups.classic.member import Member, Protocols, member_from_value
+from ottla.core.groups.classic.states import ANSWERS, TRANSITIONS, GroupState
+from ottla.core.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_subscribed_topics
+from ottla.core.groups.effects import JoinMember
+from ottla.core.groups.group import Group
+from ottla.core.groups.log.records import GroupMetadataValue
+from ottla.core.groups.placement import java_hash
+from ottla.core.groups.timers import JOIN, SYNC, Timer
+
+CLASSIC: Final = "classic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """The change that takes effect when the group's record, which is being appended, is replayed.
+
+    A static member's replacement has `replaced_id` and the new `member`; both are None for an assignment.
+    """
+
+    at_ms: int
+    replaced_id: str | None = None
+    member: Member | None = None
+
+
+class ClassicGroup(Group):
+    """One classic group. Only `transition` changes `state`; only `add`, `replace` and `remove` change `members`."""
+
+    __slots__ = (
+        "_supported",
+        "awaiting_join_count",
+        "initial_remaining_ms",
+        "join_timer",
+        "members",
+        "new_member_added",
+        "pending",
+        "pending_sync",
+        "previous_state",
+        "staged",
+        "state",
+        "static_members",
+        "subscribed_topics",
+        "sync_timer",
+    )
+
+    def __init__(self, group_id: str, *, now_ms: int) -> None:
+        super().__init__(group_id, now_ms=now_ms)
+        self.state = self.previous_state = GroupState.EMPTY
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        """Instance id to member id."""
+        self.pending: dict[str, Timer] = {}
+        """Member ids that were handed out and have not joined yet (KIP-394), with their session timers."""
+        self.pending_sync: dict[str, None] = {}
+        """Members of this generation that have not sent SyncGroup, in the order in which they joined."""
+        self.awaiting_join_count = 0
+        self.new_member_added = False
+        self.initial_remaining_ms: int | None = None
+        """How much longer the initial rebalance delay may be extended; None when it does not run."""
+        self.subscribed_topics: frozenset[str] | None = None
+        """Topics of all members; None while they are unknown."""
+        self.join_timer = Timer(JOIN, group_id)
+        self.sync_timer = Timer(SYNC, group_id)
+        self.staged: Staged | None = None
+        self._supported: dict[str, int] = {}
+
+    @classmethod
+    def from_record(cls, group_id: str, value: GroupMetadataValue, *, timer_ms: int) -> "ClassicGroup":
+        """The group from its record after a restart: Stable if it has members, with no request parked."""
+        # UNKNOWN_MS before version 2 of the record. The present time would restart the retention of its offsets at every restart.
+        group = cls(group_id, now_ms=value.current_state_timestamp_ms)
+        group.generation = value.generation
+        group.protocol_type = value.protocol_type or None
+        group.protocol = value.protocol
+        for member in value.members:
+            group._insert(member_from_value(group_id, value.protocol, member, timer_ms))
+        group.leader = value.leader if value.leader in group.members else next(iter(group.members), None)
+        group.state = GroupState.STABLE if group.members else GroupState.EMPTY
+        group.update_subscribed_topics()
+        return group
+
+    @property
+    def group_type(self) -> str:
+        return CLASSIC
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    @property
+    def is_dead(self) -> bool:
+        return self.state is GroupState.DEAD
+
+    @property
+    def delete_group_error(self) -> ErrorCode:
+        return ANSWERS[self.state].delete_group
+
+    @property
+    def delete_offsets_error(self) -> ErrorCode:
+        error = ANSWERS[self.state].delete_offsets
+        # A group of consumers allows it for topics without a subscriber; which topics other members use is unknown.
+        if error is ErrorCode.NON_EMPTY_GROUP and self.protocol_type == CONSUMER_PROTOCOL_TYPE:
+            return ErrorCode.NONE
+        return error
+
+    @property
+    def can_expire_offsets(self) -> bool:
+        # While members may consume topics that are unknown, no offset expires.
+        if self.protocol_type is None or self.state is GroupState.EMPTY:
+            return True
+        knows_topics = self.protocol_type == CONSUMER_PROTOCOL_TYPE and self.subscribed_topics is not None
+        return knows_topics and self.state is GroupState.STABLE
+
+    def parked_requests(self) -> Iterator[int]:
+        for member in self.members.values():
+            yield from (to for to in (member.awaiting_join, member.awaiting_sync) if to is not None)
+
+    def timers(self) -> Iterator[Timer]:
+        yield from (self.join_timer, self.sync_timer, *self.pending.values())
+        for member in self.members.values():
+            yield member.session
+
+    def transition(self, state: GroupState, now_ms: int) -> None:
+        """Change to `state`, which the table must allow."""
+        assert state in TRANSITIONS[self.state], f"{self.group_id}: {self.state} -> {state}"
+        self.previous_state, self.state = self.state, state
+        self.state_since_ms = now_ms
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        """Add a member; the first one becomes the leader and sets the protocol type."""
+        if not self.members:
+            self.protocol_type = protocol_type
+        self.pending.pop(member.member_id, None)
+        self._insert(member)
+        if self.leader is None:
+            self.leader = member.member_id
+
+    def remove(self, member_id: str) -> Member | None:
+        """Remove a member or a pending id. The caller has answered its parked requests and cancelled its timer."""
+        self.pending.pop(member_id, None)
+        self.pending_sync.pop(member_id, None)
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            assert member.awaiting_join is None, f"{member_id} still waits in JoinGroup"
+            assert member.awaiting_sync is None, f"{member_id} still waits in SyncGroup"
+            self._count_protocols(member, -1)
+            if member.instance_id is not None:
+                self.static_members.pop(member.instance_id, None)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        return member
+
+    def replace(self, replaced_id: str, member: Member) -> None:
+        """Replace a static member by its new member id, which keeps the assignment and the leadership (KIP-345)."""
+        leads = self.leader == replaced_id
+        syncs = replaced_id in self.pending_sync
+        old = self.remove(replaced_id)
+        assert old is not None, f"{replaced_id} is not a member"
+        member.assignment = old.assignment
+        self._insert(member)
+        if syncs:
+            self.pending_sync[member.member_id] = None
+        if leads or self.leader is None:
+            self.leader = member.member_id
+
+    def update(self, member: Member, protocols: Protocols, session_timeout_ms: int, rebalance_timeout_ms: int) -> None:
+        """Update a member that joins again."""
+        member.is_loaded = False
+        if member.protocols != protocols:
+            self._count_protocols(member, -1)
+            member.protocols = protocols
+            self._count_protocols(member, 1)
+        member.session_timeout_ms = session_timeout_ms
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+
+    def park_join(self, member: Member, reply_to: int) -> int | None:
+        """Park a JoinGroup; returns the `reply_to` of the member's parked one, which it replaces, or None."""
+        superseded = member.awaiting_join
+        if superseded is None:
+            self.awaiting_join_count += 1
+        member.awaiting_join = reply_to
+        return superseded
+
+    def unpark_join(self, member: Member) -> int | None:
+        """Release a member's parked JoinGroup; returns its `reply_to`, None if none was parked."""
+        reply_to = member.awaiting_join
+        if reply_to is not None:
+            self.awaiting_join_count -= 1
+            member.awaiting_join = None
+        return reply_to
+
+    def _insert(self, member: Member) -> None:
+        assert member.member_id not in self.members, f"{member.member_id} is a member already"
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        self._count_protocols(member, 1)
+
+    def _count_protocols(self, member: Member, change: int) -> None:
+        for name in dict.fromkeys(name for name, _ in member.protocols):
+            count = self._supported.pop(name, 0) + change
+            if count:
+                self._supported[name] = count
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether every member is parked in JoinGroup and no handed-out id is still to join."""
+        return len(self.members) == self.awaiting_join_count and not self.pending
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest rebalance timeout of its members, in ms."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether a member with these protocols may join: every member must support one of them."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        if protocol_type != self.protocol_type:
+            return False
+        size = len(self.members)
+        return any([self._supported.get(name, 0) == size for name, _ in protocols])  # noqa: C419 - a list is made faster than a generator
+
+    def select_protocol(self) -> str:
+        """The protocol with most votes among those that all members support; of equals, the one that Java's hash map has first."""
+        candidates = {name for name, count in self._supported.items() if count == len(self.members)}
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            name = member.vote(candidates)
+            votes[name] = votes.get(name, 0) + 1
+        return max(votes, key=lambda name: (votes[name], -_java_bucket(name)))
+
+    def update_subscribed_topics(self) -> None:
+        """Read the members' topics again; they are unknown if a subscription cannot be decoded."""
+        self.subscribed_topics = self._compute_subscribed_topics()
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether its members consume `topic`; a consumer group whose topics are unknown counts as subscribed."""
+        if self.subscribed_topics is None:
+            return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+        return topic in self.subscribed_topics
+
+    def join_members(self) -> tuple[JoinMember, ...]:
+        """All members as the leader's JoinGroup response lists them."""
+        return tuple(
+            JoinMember(member_id=member.member_id, instance_id=member.instance_id, metadata=member.metadata(self.protocol))
+            for member in self.members.values()
+        )
+
+    def _compute_subscribed_topics(self) -> frozenset[str] | None:
+        if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return None
+        if not self.members:
+            return frozenset()
+        if self.protocol is None:
+            return None
+        topics: set[str] = set()
+        try:
+            # Most members have the same subscription.
+            for metadata in {member.metadata(self.protocol) for member in self.members.values()}:
+                topics.update(parse_subscribed_topics(metadata))
+        except PeerError:
+            return None
+        return frozenset(topics)
+
+
+def _java_bucket(name: str) -> int:
+    """The bucket of a name in a Java hash map of the initial size: of protocols with equal votes, Kafka takes the first in this order."""
+    spread = java_hash(name) & 0xFFFFFFFF
+    return (spread ^ spread >> 16) & 15

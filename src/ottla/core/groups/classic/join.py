@@ -1,0 +1,237 @@
+"""JoinGroup: checks, new members and their ids, members that join again, and the rebalance that a join triggers.
+
+Parked requests are answered in rebalance; static members that return are handled in static_members.
+"""
+
+from ottla.core.errors import ErrorCode, PeerError
+from ottla.core.groups.classic.events import Trigger, emit_trigger, liveness_evidence, port_evidence
+from ottla.core.groups.classic.group import ClassicGroup
+from ottla.core.groups.classic.group_records import group_metadata_record
+from ottla.core.groups.classic.identity import check_member, find_group
+from ottla.core.groups.classic.member import Member, Protocols
+from ottla.core.groups.classic.rebalance import complete_if_all_joined, joined_result, remove_member, trigger_rebalance
+from ottla.core.groups.classic.states import ANSWERS, PARK, GroupState
+from ottla.core.groups.classic.static_members import replace_static_member
+from ottla.core.groups.command_context import CommandContext
+from ottla.core.groups.commands import JoinGroup
+from ottla.core.groups.consumer_protocol import parse_subscription
+from ottla.core.groups.effects import JoinResult
+from ottla.core.groups.events import Cause, reason_or_default
+from ottla.core.groups.log.records import refuse_long_strings
+from ottla.core.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
+from ottla.core.groups.timers import SESSION, Timer
+
+
+def join_group(context: CommandContext, command: JoinGroup) -> None:
+    """Answer a JoinGroup, or park it."""
+    texts = [command.group_id, command.instance_id, command.client_id, command.client_host, command.protocol_type, command.new_member_id]
+    refuse_long_strings(*texts, *[name for name, _ in command.protocols])
+    if not context.settings.allows_session_timeout(command.session_timeout_ms):
+        _refuse(context, command, ErrorCode.INVALID_SESSION_TIMEOUT)
+        return
+    group = find_group(context, command.group_id)
+    if group is None:
+        _join_unknown_group(context, command)
+    elif not _has_capacity(context, group, command.member_id):
+        _reject_over_capacity(context, group, command)
+    elif ANSWERS[group.state].join_new is not PARK:
+        _refuse(context, command, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    elif not group.supports(command.protocol_type, command.protocols):
+        _refuse(context, command, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    elif not command.member_id:
+        _join_new(context, group, command)
+    elif command.member_id in group.pending:
+        _join_pending(context, group, command)
+    else:
+        _join_existing(context, group, command)
+
+
+def _refuse(context: CommandContext, command: JoinGroup, error: ErrorCode) -> None:
+    context.reply(command.reply_to, JoinResult(error=error, member_id=command.member_id))
+
+
+def _join_unknown_group(context: CommandContext, command: JoinGroup) -> None:
+    if command.member_id:
+        _refuse(context, command, ErrorCode.UNKNOWN_MEMBER_ID)
+        return
+    group = ClassicGroup(command.group_id, now_ms=context.now_ms)
+    context.state.groups[command.group_id] = group
+    # As in Kafka, a record without members makes a new group durable before its first generation.
+    context.records.append(group_metadata_record(group, (), leader=None))
+    if group.supports(command.protocol_type, command.protocols):
+        _join_new(context, group, command)
+    else:
+        # As in Kafka 4, the group exists nevertheless, until the next expiry pass deletes it.
+        _refuse(context, command, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+
+def _has_capacity(context: CommandContext, group: ClassicGroup, member_id: str) -> bool:
+    """Whether `group.max.size` admits the member; in PreparingRebalance the parked members count, so the last to join are rejected."""
+    size_max = context.settings.group_max_size
+    if group.state is GroupState.PREPARING_REBALANCE:
+        member = group.members.get(member_id)
+        return (member is not None and member.awaiting_join is not None) or group.awaiting_join_count < size_max
+    if group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+        return member_id in group.members or len(group.members) < size_max
+    return True
+
+
+def _reject_over_capacity(context: CommandContext, group: ClassicGroup, command: JoinGroup) -> None:
+    """Reject a member, and remove it if it was one. As in Kafka, the removal completes no join phase: the join timer does."""
+    context.reply(command.reply_to, JoinResult(error=ErrorCode.GROUP_MAX_SIZE_REACHED, member_id=""))
+    timer = group.pending.get(command.member_id)
+    member = group.members.get(command.member_id)
+    if timer is not None:
+        context.cancel(timer)
+        group.remove(command.member_id)
+    elif member is not None:
+        evidence = {"group_size": len(group.members), "group_size_max": context.settings.group_max_size}
+        reason = f"Group {group.group_id} has reached its maximum size; member {member.member_id} is turned away."
+        remove_member(context, group, member)
+        emit_trigger(context, group, Trigger(cause=Cause.CAPACITY, reason=reason, member=member, evidence=evidence))
+
+
+def _join_new(context: CommandContext, group: ClassicGroup, command: JoinGroup) -> None:
+    instance_id, member_id, state = command.instance_id, command.new_member_id, group.state.value
+    if instance_id is not None:
+        start = f"Static member with groupInstanceId={instance_id} and unknown member id joins group {group.group_id} in {state} state."
+        replaced_id = group.static_members.get(instance_id)
+        if replaced_id is not None:
+            context.log(f"{start} Replacing previously mapped member {replaced_id} with this groupInstanceId.")
+            replace_static_member(context, group, command, replaced_id)
+            return
+        context.log(f"{start} Created a new member id {member_id} for this member and added to the group.")
+        _add(context, group, command, member_id)
+    elif command.require_known_member_id:
+        context.log(
+            f"Dynamic member with unknown member id joins group {group.group_id} in {state} state. "
+            f"Created a new member id {member_id} and requesting the member to rejoin with this id."
+        )
+        timer = group.pending[member_id] = Timer(SESSION, group.group_id, member_id)
+        context.arm(timer, command.session_timeout_ms)
+        context.reply(command.reply_to, JoinResult(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
+    else:
+        context.log(
+            f"Dynamic member with unknown member id joins group {group.group_id} in state {state}. "
+            f"Created a new member id {member_id} and added the member to the group."
+        )
+        _add(context, group, command, member_id)
+
+
+def _join_pending(context: CommandContext, group: ClassicGroup, command: JoinGroup) -> None:
+    if command.instance_id is not None:
+        # Only dynamic members get MEMBER_ID_REQUIRED, so the client contradicts itself.
+        context.reply(command.reply_to, JoinResult(error=ErrorCode.UNKNOWN_SERVER_ERROR, member_id=""))
+        return
+    context.log(
+        f"Pending dynamic member with id {command.member_id} joins group {group.group_id} in {group.state.value} state. "
+        "Adding to the group now."
+    )
+    context.cancel(group.pending[command.member_id])
+    _add(context, group, command, command.member_id)
+
+
+def _add(context: CommandContext, group: ClassicGroup, command: JoinGroup, member_id: str) -> None:
+    member = Member(
+        group.group_id,
+        member_id,
+        instance_id=command.instance_id,
+        client_id=command.client_id,
+        client_host=command.client_host,
+        session_timeout_ms=command.session_timeout_ms,
+        rebalance_timeout_ms=command.rebalance_timeout_ms,
+        protocols=command.protocols,
+        now_ms=context.timer_ms,
+    )
+    member.is_new = True
+    if group.initial_remaining_ms is not None:
+        group.new_member_added = True
+    group.add(member, command.protocol_type)
+    group.park_join(member, command.reply_to)
+    context.arm(member.session, NEW_MEMBER_JOIN_TIMEOUT_MS)
+    reason = (
+        f"Adding new member {member_id} with group instance id {command.instance_id or 'null'}; "
+        f"client reason: {reason_or_default(command.reason)}"
+    )
+    trigger = Trigger(
+        cause=Cause.JOIN_NEW,
+        reason=reason,
+        member=member,
+        client_reason=command.reason,
+        evidence={"group_size": len(group.members), **port_evidence(command.client_port)},
+    )
+    trigger_rebalance(context, group, trigger)
+
+
+def _join_existing(context: CommandContext, group: ClassicGroup, command: JoinGroup) -> None:
+    error = check_member(context, group, command.member_id, command.instance_id)
+    if error is not ErrorCode.NONE:
+        _refuse(context, command, error)
+        return
+    member = group.members[command.member_id]
+    leads = group.leader == command.member_id
+    changed = member.protocols != command.protocols
+    answers = ANSWERS[group.state]
+    if group.state is GroupState.STABLE and leads:
+        # The leader joins again when topics changed, which its own metadata does not show.
+        text = f"Leader {member.member_id} re-joining group during Stable"
+        _update(context, group, member, command, Cause.LEADER_REJOIN, text)
+    elif (answers.join_changed if changed else answers.join_same) is PARK:
+        if group.state is GroupState.PREPARING_REBALANCE:
+            text = f"Member {member.member_id} is joining group during PreparingRebalance"
+        else:
+            text = f"Updating metadata for member {member.member_id} during {group.state.value}"
+        cause = _cause_of_change(member, command.protocols) if changed else Cause.METADATA_UPDATE
+        _update(context, group, member, command, cause, text)
+    else:
+        # The response was lost: the member repeats its request and gets the same generation.
+        member.last_seen_ms = context.timer_ms
+        context.reply(command.reply_to, joined_result(group, member))
+
+
+def _update(context: CommandContext, group: ClassicGroup, member: Member, command: JoinGroup, cause: Cause, text: str) -> None:
+    is_expected = group.state is GroupState.PREPARING_REBALANCE
+    change = _subscription_change(member.protocols, command.protocols)
+    has_changed = cause is Cause.ASSIGNOR_CHANGE or bool(change.get("topics_added") or change.get("topics_removed"))
+    is_trigger = has_changed or not is_expected
+    evidence = {**liveness_evidence(context, member), **change} if is_trigger else {}
+    group.update(member, command.protocols, command.session_timeout_ms, command.rebalance_timeout_ms)
+    member.last_seen_ms = context.timer_ms
+    superseded = group.park_join(member, command.reply_to)
+    if superseded is not None:
+        # Kafka never answers the earlier request. It is answered here, so that no request stays open.
+        context.reply(superseded, JoinResult(error=ErrorCode.REBALANCE_IN_PROGRESS, member_id=command.member_id))
+    if not is_trigger:
+        complete_if_all_joined(context, group)
+        return
+    trigger = Trigger(
+        cause=cause,
+        reason=f"{text}; client reason: {reason_or_default(command.reason)}",
+        member=member,
+        client_reason=command.reason,
+        evidence=evidence,
+    )
+    trigger_rebalance(context, group, trigger)
+
+
+def _cause_of_change(member: Member, after: Protocols) -> Cause:
+    known = [name for name, _ in member.protocols]
+    comparable = [name for name, _ in after if not member.is_loaded or name in known]
+    return Cause.METADATA_UPDATE if comparable == known else Cause.ASSIGNOR_CHANGE
+
+
+def _subscription_change(before: Protocols, after: Protocols) -> dict[str, int]:
+    """The change of a consumer's subscription, as evidence for a diagnosis; empty for other protocols."""
+    if before == after:
+        return {}
+    name, metadata = before[0]
+    try:
+        old, new = parse_subscription(metadata), parse_subscription(dict(after).get(name, after[0][1]))
+    except PeerError:
+        return {}
+    return {
+        "topics_added": len(set(new.topics) - set(old.topics)),
+        "topics_removed": len(set(old.topics) - set(new.topics)),
+        "owned_partitions_before": sum(map(len, old.owned.values())),
+        "owned_partitions": sum(map(len, new.owned.values())),
+    }

@@ -1,0 +1,218 @@
+"""The rebalance of a classic group: how it starts, how long it waits for members, and how its join phase completes.
+
+Requests and timers that change the membership call it. The assignment that follows is stored in sync.
+"""
+
+from ottla.core.errors import ErrorCode
+from ottla.core.groups.classic.events import Trigger, emit_trigger, joined_members, liveness_evidence
+from ottla.core.groups.classic.group import ClassicGroup
+from ottla.core.groups.classic.group_records import group_metadata_record
+from ottla.core.groups.classic.identity import restart_session
+from ottla.core.groups.classic.member import Member
+from ottla.core.groups.classic.states import GroupState, can_rebalance
+from ottla.core.groups.command_context import CommandContext
+from ottla.core.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from ottla.core.groups.effects import JoinResult, SyncResult
+from ottla.core.groups.events import Cause, emit_change
+
+GENERATION_MAX = 2**31 - 1
+REJOIN_RETRY_MS_MIN = 100
+"""The shortest join phase after one that no member joined: a rebalance timeout of 0 would repeat it without end."""
+
+
+def trigger_rebalance(context: CommandContext, group: ClassicGroup, trigger: Trigger) -> None:
+    """Publish the trigger and start a rebalance, or complete the join phase of the one in progress if no member is missing."""
+    emit_trigger(context, group, trigger)
+    start_or_complete(context, group, trigger.reason)
+
+
+def start_or_complete(context: CommandContext, group: ClassicGroup, reason: str) -> None:
+    """The same as `trigger_rebalance` for a trigger that was already published."""
+    if can_rebalance(group.state):
+        prepare_rebalance(context, group, reason)
+    else:
+        complete_if_all_joined(context, group)
+
+
+def prepare_rebalance(context: CommandContext, group: ClassicGroup, reason: str) -> None:
+    """Start a rebalance: members join again. The first one of an empty group waits for more members (initial rebalance delay)."""
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        release_syncs(context, group, ErrorCode.REBALANCE_IN_PROGRESS)
+    group.pending_sync.clear()
+    context.cancel(group.sync_timer)
+    is_initial = group.state is GroupState.EMPTY
+    group.transition(GroupState.PREPARING_REBALANCE, context.now_ms)
+    context.log(
+        f"Preparing to rebalance group {group.group_id} in state {group.state.value} "
+        f"with old generation {group.generation} (reason: {reason})."
+    )
+    if is_initial:
+        delay_ms = context.settings.group_initial_rebalance_delay_ms
+        group.new_member_added = False
+        group.initial_remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+        context.arm(group.join_timer, delay_ms)
+    elif group.all_joined:
+        complete_join(context, group)
+    else:
+        context.arm(group.join_timer, group.rebalance_timeout_ms)
+
+
+def complete_if_all_joined(context: CommandContext, group: ClassicGroup) -> None:
+    """Complete the join phase if no member is missing. Only its timer ends an initial rebalance delay."""
+    if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is not GroupState.EMPTY and group.all_joined:
+        complete_join(context, group)
+
+
+def complete_after_expiry(context: CommandContext, group: ClassicGroup) -> None:
+    """The same as `complete_if_all_joined`, and also in an initial rebalance delay (Kafka: `removeMemberAndUpdateClassicGroup`)."""
+    if group.state is GroupState.PREPARING_REBALANCE and group.all_joined:
+        complete_join(context, group)
+
+
+def expire_join(context: CommandContext, group: ClassicGroup) -> None:
+    """Handle the join timer: extend the initial rebalance delay if members joined meanwhile, otherwise complete the join phase."""
+    if group.state is not GroupState.PREPARING_REBALANCE:
+        return
+    if group.initial_remaining_ms and group.new_member_added:
+        group.new_member_added = False
+        delay_ms = min(context.settings.group_initial_rebalance_delay_ms, group.initial_remaining_ms)
+        group.initial_remaining_ms -= delay_ms
+        context.arm(group.join_timer, delay_ms)
+    else:
+        complete_join(context, group)
+
+
+def complete_join(context: CommandContext, group: ClassicGroup) -> None:
+    """Complete the join phase: a new generation of the members that joined, and of all static members."""
+    context.cancel(group.join_timer)
+    group.initial_remaining_ms = None
+    _remove_late_members(context, group)
+    if group.members and not _elect_joined_leader(context, group):
+        context.log(f"Group {group.group_id} could not complete rebalance because no members rejoined.")
+        context.arm(group.join_timer, max(group.rebalance_timeout_ms, REJOIN_RETRY_MS_MIN))
+        return
+    group.generation = _next_generation(group.generation)
+    group.pending_sync.clear()
+    if group.members:
+        _form_generation(context, group)
+    else:
+        _become_empty(context, group)
+
+
+def release_syncs(context: CommandContext, group: ClassicGroup, error: ErrorCode) -> None:
+    """Clear the assignments and answer parked SyncGroups with `error`."""
+    for member in group.members.values():
+        member.assignment = b""
+        if member.awaiting_sync is not None:
+            context.reply(member.awaiting_sync, SyncResult(error=error))
+            member.awaiting_sync = None
+            restart_session(context, member)
+
+
+def remove_member(context: CommandContext, group: ClassicGroup, member: Member) -> None:
+    """Remove a member; its parked request is answered UNKNOWN_MEMBER_ID, so that a live client joins again without its id."""
+    join_reply_to = group.unpark_join(member)
+    if join_reply_to is not None:
+        context.reply(join_reply_to, JoinResult(error=ErrorCode.UNKNOWN_MEMBER_ID, member_id=""))
+    if member.awaiting_sync is not None:
+        context.reply(member.awaiting_sync, SyncResult(error=ErrorCode.UNKNOWN_MEMBER_ID))
+        member.awaiting_sync = None
+    context.cancel(member.session)
+    group.remove(member.member_id)
+
+
+def log_unreadable_subscriptions(context: CommandContext, group: ClassicGroup) -> None:
+    """Log that a consumer group's subscriptions cannot be decoded: its offsets neither expire nor can be deleted while it has members."""
+    if group.protocol_type == CONSUMER_PROTOCOL_TYPE and group.protocol is not None and group.subscribed_topics is None:
+        context.log(
+            f"Failed to parse Consumer Protocol {group.protocol_type}:{group.protocol} of group {group.group_id}. "
+            "Consumer group coordinator is not aware of the subscribed topics."
+        )
+
+
+def joined_result(group: ClassicGroup, member: Member) -> JoinResult:
+    """The response to a member of the current generation; only the leader's lists the members."""
+    return JoinResult(
+        error=ErrorCode.NONE,
+        member_id=member.member_id,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        leader=group.leader or "",
+        members=group.join_members() if group.leader == member.member_id else (),
+    )
+
+
+def _remove_late_members(context: CommandContext, group: ClassicGroup) -> None:
+    late = [m for m in group.members.values() if m.awaiting_join is None and m.instance_id is None]
+    if not late:
+        return
+    reason = f"Group {group.group_id} removed dynamic members who haven't joined: [{_ids(late)}]"
+    context.log(reason)
+    for member in late:
+        evidence = liveness_evidence(context, member)
+        evidence["waited_ms"] = context.now_ms - group.state_since_ms
+        emit_trigger(context, group, Trigger(cause=Cause.JOIN_TIMEOUT, reason=reason, member=member, evidence=evidence))
+        remove_member(context, group, member)
+
+
+def _elect_joined_leader(context: CommandContext, group: ClassicGroup) -> bool:
+    """Whether a member joined that can lead: the leader if it joined, otherwise the first one that did becomes the leader."""
+    assert group.leader is not None, f"{group.group_id} has members and no leader"
+    leader = group.members[group.leader]
+    if leader.awaiting_join is not None:
+        return True
+    for member in group.members.values():
+        if member.awaiting_join is not None:
+            group.leader = member.member_id
+            context.log(
+                f"Group leader [memberId: {leader.member_id}, groupInstanceId: {leader.instance_id or 'None'}] failed to "
+                f"join before the rebalance timeout. Member {member.member_id} was elected as the new leader."
+            )
+            return True
+    return False
+
+
+def _form_generation(context: CommandContext, group: ClassicGroup) -> None:
+    prepared_at_ms = group.state_since_ms
+    group.protocol = group.select_protocol()
+    group.update_subscribed_topics()
+    log_unreadable_subscriptions(context, group)
+    group.transition(GroupState.COMPLETING_REBALANCE, context.now_ms)
+    context.log(f"Stabilized group {group.group_id} generation {group.generation} with {len(group.members)} members.")
+    for member in group.members.values():
+        reply_to = group.unpark_join(member)
+        if reply_to is not None:
+            context.reply(reply_to, joined_result(group, member))
+            member.last_seen_ms = context.timer_ms
+        context.arm(member.session, member.session_timeout_ms)
+        member.is_new = False
+        group.pending_sync[member.member_id] = None
+    context.arm(group.sync_timer, group.rebalance_timeout_ms)
+    emit_change(
+        context,
+        group,
+        "join_completed",
+        GroupState.PREPARING_REBALANCE.value,
+        GroupState.COMPLETING_REBALANCE.value,
+        members=joined_members(group),
+        evidence={"join_phase_ms": context.now_ms - prepared_at_ms},
+    )
+
+
+def _become_empty(context: CommandContext, group: ClassicGroup) -> None:
+    group.protocol = None
+    group.update_subscribed_topics()
+    group.transition(GroupState.EMPTY, context.now_ms)
+    context.log(f"Group {group.group_id} with generation {group.generation} is now empty.")
+    context.records.append(group_metadata_record(group, (), leader=None))
+    emit_change(context, group, "emptied", GroupState.PREPARING_REBALANCE.value, GroupState.EMPTY.value)
+
+
+def _next_generation(generation: int) -> int:
+    """The next 32-bit number, which overflows as in Java: a log may contain any generation."""
+    return generation + 1 if generation < GENERATION_MAX else -GENERATION_MAX - 1
+
+
+def _ids(members: list[Member]) -> str:
+    return ", ".join(member.member_id for member in members)

@@ -1,0 +1,1 @@
+"""The records of the offsets topic: schemas, encoding, the state that they replay to, bulk loading."""

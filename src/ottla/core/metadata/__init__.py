@@ -1,0 +1,1 @@
+"""KRaft record types and their replay: topics, partitions, settings, and blocks of producer ids."""

@@ -1,0 +1,82 @@
+"""Decides which broker of a process leads which partition when a broker starts or stops, and when leadership is moved.
+
+All brokers of a process share the logs, so every live replica is in sync. The results are records, or an error.
+"""
+
+from collections.abc import Container, Sequence
+
+from ottla.core.errors import ApiError, ErrorCode
+from ottla.core.metadata.cluster_metadata import ClusterMetadata
+from ottla.core.metadata.records import NO_LEADER, MetadataRecord, PartitionChangeRecord
+from ottla.core.metadata.topics import ReplicaAssignment, Topic
+
+
+def broker_stopped(cluster_metadata: ClusterMetadata, broker_id: int) -> list[MetadataRecord]:
+    """The records when a broker has stopped: the first live replica leads each partition that it led, or none does."""
+    return [
+        _change(topic, number, first_live(topic.replica_assignments[number].replicas, cluster_metadata.live_ids), cluster_metadata.live_ids)
+        for topic, number in _led_by(cluster_metadata, broker_id)
+    ]
+
+
+def broker_started(cluster_metadata: ClusterMetadata, broker_id: int) -> list[MetadataRecord]:
+    """The records when a broker has started: it leads its partitions that have no leader."""
+    return [
+        _change(topic, number, broker_id, cluster_metadata.live_ids)
+        for topic, number in _led_by(cluster_metadata, NO_LEADER)
+        if broker_id in topic.replica_assignments[number].replicas
+    ]
+
+
+def move_leader(cluster_metadata: ClusterMetadata, name: str, number: int, to: int) -> MetadataRecord | ApiError | None:
+    """The record that makes `to` the leader; None when it leads already. One that is no replica replaces the current leader as one."""
+    topic = cluster_metadata.topics.get(name)
+    if topic is None or not 0 <= number < len(topic.leaders):
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {name}-{number}.")
+    if to not in cluster_metadata.broker_ids:
+        known = ", ".join(map(str, cluster_metadata.broker_ids))
+        return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"There is no broker {to}: the brokers are {known}.")
+    if to not in cluster_metadata.live_ids:
+        return ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"Broker {to} is stopped: start it before it leads {name}-{number}.")
+    leader = topic.leaders[number]
+    if leader == to:
+        return None
+    replicas = topic.replica_assignments[number].replicas
+    if to in replicas:
+        return _change(topic, number, to, cluster_metadata.live_ids)
+    replaced = leader if leader in replicas else replicas[-1]
+    return _change(topic, number, to, cluster_metadata.live_ids, replicas=tuple(to if each == replaced else each for each in replicas))
+
+
+def first_live(replicas: Sequence[int], live_ids: Container[int]) -> int:
+    """The first replica whose broker runs, NO_LEADER when none does."""
+    return next((each for each in replicas if each in live_ids), NO_LEADER)
+
+
+def in_sync(assignment: ReplicaAssignment, live_ids: Container[int]) -> tuple[int, ...]:
+    """The replicas whose brokers run; all of them when none does, since none could fall behind."""
+    return tuple(each for each in assignment.replicas if each in live_ids) or assignment.replicas
+
+
+def _led_by(cluster_metadata: ClusterMetadata, broker_id: int) -> list[tuple[Topic, int]]:
+    return [
+        (topic, number) for topic in cluster_metadata.topics.values() for number, leader in enumerate(topic.leaders) if leader == broker_id
+    ]
+
+
+def _change(
+    topic: Topic, number: int, leader: int, live_ids: Container[int], *, replicas: tuple[int, ...] | None = None
+) -> PartitionChangeRecord:
+    assignment = topic.replica_assignments[number]
+    directories = None
+    if replicas is not None:
+        directories = assignment.directories or None  # one for each replica, and all of them are the same
+        assignment = ReplicaAssignment(replicas, assignment.directories)
+    return PartitionChangeRecord(
+        topic_id=topic.topic_id,
+        partition=number,
+        leader=leader,
+        in_sync=in_sync(assignment, live_ids),
+        replicas=replicas,
+        directories=directories,
+    )

@@ -1,0 +1,164 @@
+"""The settings of topics and brokers: those that were set, and the values in force. config_changes.py decides about changes.
+
+Values in the metadata log stay as they were written. An invalid one is not in force; `unusable` lists them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.core.config import (
+    BROKER_SETTINGS,
+    TOPIC_SETTINGS,
+    ConfigError,
+    ConfigSource,
+    Setting,
+    Value,
+)
+from ottla.core.metadata.records import ConfigRecord
+
+TOPIC_RESOURCE: Final = 2
+BROKER_RESOURCE: Final = 4
+_CACHED_MAX: Final = 1_000
+_CACHED_CHARS_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """A value in the log that is not in force, and why."""
+
+    resource_type: int
+    resource_name: str
+    problem: str
+
+    @property
+    def owner(self) -> str:
+        """The topic or the brokers that it is set on."""
+        if self.resource_type == TOPIC_RESOURCE:
+            return f"topic {self.resource_name}"
+        return f"broker {self.resource_name}" if self.resource_name else "all brokers"
+
+
+class ResourceConfigs:
+    """Settings by resource. `broker_id` is the broker whose own settings apply; `broker_default` gives those that it was started with."""
+
+    def __init__(self, broker_id: int | None, broker_default: Callable[[str], str]) -> None:
+        self._set: dict[tuple[int, str], dict[str, str]] = {}
+        self._owners = ("",) if broker_id is None else (str(broker_id), "")
+        self._broker_default = broker_default
+        self._parsed: dict[tuple[str, str], Value] = {}
+        self._of_broker: dict[str, tuple[str, ConfigSource]] = {}
+        """The values in force of the broker's settings, until one of them changes."""
+
+    # Reads.
+
+    def given(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
+        """What was set on a resource, unknown settings and invalid values included."""
+        return self._set.get((resource_type, resource_name), {})
+
+    def topic_value(self, configs: Mapping[str, str], name: str) -> tuple[str, ConfigSource]:
+        """The text in force of a topic's setting and where it comes from, where `configs` is what was set on the topic."""
+        setting = TOPIC_SETTINGS[name]
+        if self._is_usable(setting, configs):
+            return configs[name], ConfigSource.DYNAMIC_TOPIC
+        assert setting.broker_name is not None
+        return self.broker_value(setting.broker_name)
+
+    def parsed_topic_value(self, configs: Mapping[str, str], name: str) -> Value:
+        """The value in force of a topic's setting."""
+        setting = TOPIC_SETTINGS[name]
+        text, source = self.topic_value(configs, name)
+        if source is not ConfigSource.DYNAMIC_TOPIC and setting.broker_name is not None:
+            setting = BROKER_SETTINGS[setting.broker_name]
+        return self._value(setting, text)
+
+    def _is_usable(self, setting: Setting, configs: Mapping[str, str]) -> bool:
+        """Whether `configs` has a valid value for it."""
+        text = configs.get(setting.name)
+        return text is not None and self._parse(setting, text) is not None
+
+    def _value(self, setting: Setting, text: str) -> Value:
+        value = self._parse(setting, text)
+        assert value is not None
+        return value
+
+    def _parse(self, setting: Setting, text: str) -> Value | None:
+        """The value; None for an invalid one. Cached, since every partition reads the same when it is opened."""
+        key = (setting.name, text)
+        value = self._parsed.get(key)
+        if value is not None:
+            return value
+        if len(self._parsed) >= _CACHED_MAX:
+            self._parsed.clear()
+        try:
+            value = setting.parse(text)
+        except ConfigError:
+            return None
+        if len(text) <= _CACHED_CHARS_MAX:
+            self._parsed[key] = value
+        return value
+
+    def broker_value(self, name: str) -> tuple[str, ConfigSource]:
+        """The text in force of this broker's setting. A value set for this broker takes precedence over one set for all ("")."""
+        found = self._of_broker.get(name)
+        if found is None:
+            found = self._of_broker[name] = self.broker_value_if(name, None, {})
+        return found
+
+    def broker_value_if(self, name: str, changed: str | None, after: Mapping[str, str]) -> tuple[str, ConfigSource]:
+        """The value in force if `after` were set for the owner `changed`."""
+        setting = BROKER_SETTINGS[name]
+        for owner in self._owners:
+            configs = after if owner == changed else self.given(BROKER_RESOURCE, owner)
+            if self._is_usable(setting, configs):
+                return configs[name], ConfigSource.DYNAMIC_BROKER if owner else ConfigSource.DYNAMIC_DEFAULT_BROKER
+        value = self._broker_default(name)
+        return value, ConfigSource.DEFAULT if value == setting.default else ConfigSource.STATIC_BROKER
+
+    def broker_number(self, name: str) -> int:
+        """The value in force of this broker's setting that is a whole number."""
+        return _number(self._value(BROKER_SETTINGS[name], self.broker_value(name)[0]))
+
+    def default_number(self, name: str) -> int:
+        """The whole-number value that the broker was started with, of a setting that is not dynamic."""
+        return _number(self._value(BROKER_SETTINGS[name], self._broker_default(name)))
+
+    def unusable(self) -> Iterator[Unusable]:
+        """Invalid values of known settings: Apache Kafka or an earlier version accepted them."""
+        for (resource_type, resource_name), configs in self._set.items():
+            if resource_type == TOPIC_RESOURCE or (resource_type == BROKER_RESOURCE and resource_name in self._owners):
+                known = settings_of(resource_type)
+                for name, value in configs.items():
+                    problem = known[name].problem(value) if name in known else None
+                    if problem is not None:
+                        yield Unusable(resource_type, resource_name, problem)
+
+    # Replay: the only way in which state changes.
+
+    def of_topic(self, name: str) -> dict[str, str]:
+        """The settings of a topic: one mapping, which changes update."""
+        return self._set.setdefault((TOPIC_RESOURCE, name), {})
+
+    def forget_topic(self, name: str) -> None:
+        """Remove the settings of a deleted topic."""
+        self._set.pop((TOPIC_RESOURCE, name), None)
+
+    def replay(self, record: ConfigRecord) -> None:
+        """Set or delete one setting."""
+        configs = self._set.setdefault((record.resource_type, record.resource_name), {})
+        if record.resource_type == BROKER_RESOURCE:
+            self._of_broker.clear()
+        if record.value is None:
+            configs.pop(record.name, None)
+        else:
+            configs[record.name] = record.value
+
+
+def settings_of(resource_type: int) -> Mapping[str, Setting]:
+    """The known settings of topics or brokers, by name."""
+    return TOPIC_SETTINGS if resource_type == TOPIC_RESOURCE else BROKER_SETTINGS
+
+
+def _number(value: Value) -> int:
+    assert isinstance(value, int)
+    return value

@@ -1,0 +1,247 @@
+"""Replays a group's behaviour through the group coordinator in virtual time.
+
+The coordinator is the broker's own, with its timers; only the members are modelled. Nothing is random, so equal behaviour gives equal
+results. Heartbeats are not simulated one by one: a session is extended to the last heartbeat that its process will send, and members send
+a real one when the group has changed, as late after the change as the recorded group took.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any, Final, NamedTuple
+
+from ottla.core.assignors import assignors
+from ottla.core.groups.classic.group import ClassicGroup
+from ottla.core.groups.commands import Command, FinishLoading
+from ottla.core.groups.coordinator import Coordinator
+from ottla.core.groups.effects import Effects, JoinResult
+from ottla.core.groups.settings import GroupSettings
+from ottla.core.model import GroupEvent
+from ottla.core.whatif.behaviour import Action, ActionKind, GroupBehaviour, Reaction
+from ottla.core.whatif.client_rules import RETRY_MS, Phase
+from ottla.core.whatif.consumer_metadata import encode_assignment
+from ottla.core.whatif.member import ModelMember
+from ottla.core.whatif.partition_stops import PartitionStops
+from ottla.core.whatif.requests import MakeRequest
+
+MARGIN_MS: Final = 60_000
+"""How long a replay goes on after the last timeout that an action may cause."""
+DEFAULT_REACTION: Final = Reaction(0, 1_500, 10)
+"""Half of the default heartbeat interval, where no rebalance was recorded."""
+REMOVALS: Final = frozenset({"LEAVE", "POLL_TIMEOUT", "ADMIN_REMOVE", "EXPIRE_HEARTBEAT", "JOIN_TIMEOUT", "SYNC_TIMEOUT"})
+"""Triggers of a member that the coordinator has removed."""
+
+
+class Origin(NamedTuple):
+    """What caused a trigger: the process ("": the leader joined again by itself) and the index of its action."""
+
+    process: str
+    action: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """The events of a replay from the start of the evidence on, the origin of each trigger (by its place in `events`), and the stops."""
+
+    events: tuple[GroupEvent, ...]
+    origins: Mapping[int, Origin]
+    rebalancing_ms: int
+    waiting_ms: int
+
+
+def replay(behaviour: GroupBehaviour) -> Replayed:
+    """Run the whole behaviour. Raises ValueError for an assignor that is not known."""
+    return _Replay(behaviour).run()
+
+
+class _Replay:
+    """One run; the environment of its members."""
+
+    def __init__(self, behaviour: GroupBehaviour) -> None:
+        known = assignors()
+        if behaviour.protocol not in known:
+            raise ValueError(f"the assignor {behaviour.protocol!r} cannot be replayed (assignors: {', '.join(sorted(known))})")
+        self.group_id = behaviour.group
+        self.assignor = known[behaviour.protocol]
+        self.stops = PartitionStops()
+        self._behaviour = behaviour
+        timeouts_ms = [time for each in behaviour.processes for time in (each.session_timeout_ms, each.rebalance_timeout_ms)]
+        self._ends_ms = behaviour.ended_ms + max(timeouts_ms, default=0) + MARGIN_MS
+        self._members = [ModelMember(process, self) for process in behaviour.processes]
+        self._by_name = {member.process.name: member for member in self._members}
+        self._by_id: dict[str, ModelMember] = {}
+        self._queue: list[tuple[int, int, Callable[[], None]]] = []
+        self._queued = 0
+        self._receivers: dict[int, Callable[[Any], None]] = {}
+        self._events: list[GroupEvent] = []
+        self._origins: dict[int, Origin] = {}
+        self._leader_origin: int | None = None
+        settings = GroupSettings(
+            group_min_session_timeout_ms=1,
+            group_max_session_timeout_ms=2**31 - 1,
+            group_initial_rebalance_delay_ms=behaviour.initial_rebalance_delay_ms,
+        )
+        self._coordinator = Coordinator(settings)
+        starts_ms = [action.at_ms for process in behaviour.processes for action in process.actions]
+        self.now_ms = min([behaviour.started_ms, *starts_ms])
+
+    def run(self) -> Replayed:
+        """Run until nothing more can follow from the recorded actions."""
+        self._submit(FinishLoading())
+        for member in self._members:
+            for index, action in enumerate(member.process.actions):
+                self._at(action.at_ms, lambda member=member, index=index, action=action: self._act(member, index, action))  # type: ignore[misc]
+        for index, rejoin in enumerate(self._behaviour.leader_rejoins):
+            self._at(rejoin.at_ms, lambda index=index: self._rejoin_leader(index))  # type: ignore[misc]
+        # Before anything else of that millisecond.
+        heappush(self._queue, (self._behaviour.started_ms, -1, self._begin))
+        while self._step():
+            pass
+        self.stops.advance(self._ends_ms, is_running=self._is_running())
+        return Replayed(
+            events=tuple(self._events),
+            origins=self._origins,
+            rebalancing_ms=self.stops.rebalancing_ms,
+            waiting_ms=self.stops.waiting_ms,
+        )
+
+    # The members' environment
+
+    def send(self, request: MakeRequest, receive: Callable[[Any], None]) -> None:
+        """Send a request; `receive` gets its result."""
+        self._queued += 1
+        self._receivers[self._queued] = receive
+        self._submit(request(self._queued))
+
+    def later(self, delay_ms: int, act: Callable[[], None]) -> None:
+        """Call `act` after `delay_ms`."""
+        self._at(self.now_ms + delay_ms, act)
+
+    def new_member_id(self, process: str) -> str:
+        """An id that no member has had; ids order as the names do, as those of clients with these client ids."""
+        member_id = f"{process}-{len(self._by_id):08}"
+        self._by_id[member_id] = self._by_name[process]
+        return member_id
+
+    def assign(self, result: JoinResult) -> tuple[tuple[str, bytes], ...]:
+        """The assignment of the members in a leader's JoinGroup response, with the partitions that the topics have now."""
+        subscribers = [self._by_id[each.member_id].subscriber(each.member_id) for each in result.members]
+        assignment = self.assignor.assign(subscribers, self._partition_counts())
+        return tuple((member_id, encode_assignment(partitions)) for member_id, partitions in assignment.items())
+
+    def sync_delay_ms(self) -> int:
+        """How long the leader took at this time."""
+        return self._reaction().sync_ms
+
+    # Time
+
+    def _at(self, at_ms: int, act: Callable[[], None]) -> None:
+        self._queued += 1
+        heappush(self._queue, (at_ms, self._queued, act))
+
+    def _step(self) -> bool:
+        """Do what comes next, timers before actions of the same time; False at the end."""
+        deadline_ms = self._coordinator.next_deadline_ms()
+        action_ms = self._queue[0][0] if self._queue else None
+        next_ms = min(each for each in (deadline_ms, action_ms, self._ends_ms) if each is not None)
+        if next_ms >= self._ends_ms:
+            return False
+        if next_ms > self.now_ms:
+            self.stops.advance(next_ms, is_running=self._is_running())
+            self.now_ms = next_ms
+        if deadline_ms is not None and deadline_ms <= self.now_ms:
+            self._extend_sessions()
+            if self._coordinator.next_deadline_ms() == deadline_ms:
+                self._apply(self._coordinator.fire_timers(now_ms=self.now_ms))
+        else:
+            heappop(self._queue)[2]()
+        return True
+
+    def _extend_sessions(self) -> None:
+        """Extend each session that ends now and whose process sends heartbeats, to the last one that it will send."""
+        group = self._coordinator.state.groups.get(self.group_id)
+        if not isinstance(group, ClassicGroup):
+            return
+        for member_id, member in list(group.members.items()):
+            if member.session.at_ms is None or member.session.at_ms > self.now_ms or member.is_new:
+                continue
+            last_ms = self._by_id[member_id].last_heartbeat_ms(member_id, self._ends_ms)
+            if last_ms + member.session_timeout_ms > self.now_ms:
+                self._coordinator.fast_heartbeat(self.group_id, group.generation, member_id, member.instance_id, timer_ms=last_ms)
+
+    def _is_running(self) -> bool:
+        return any(member.phase is not Phase.GONE for member in self._members)
+
+    # Actions
+
+    def _begin(self) -> None:
+        """The evidence begins: what was replayed before brought the members there that it found."""
+        self._events.clear()
+        self._origins.clear()
+        self.stops.start(self.now_ms)
+
+    def _act(self, member: ModelMember, index: int, action: Action) -> None:
+        member.act(index, action)
+        if action.kind is ActionKind.REMOVAL:
+            self.later(self._reaction().join_ms, member.notice)
+
+    def _rejoin_leader(self, index: int) -> None:
+        group = self._coordinator.state.groups.get(self.group_id)
+        leader = self._by_id.get(group.leader or "") if isinstance(group, ClassicGroup) else None
+        if leader is not None and leader.phase in (Phase.JOINING, Phase.SYNCING):
+            # It did so after the rebalance that the replay has not finished yet.
+            self.later(RETRY_MS, lambda: self._rejoin_leader(index))
+        elif leader is not None and leader.phase is Phase.OWNING:
+            self._leader_origin = index
+            leader.rejoin("cached metadata has changed")
+            self._leader_origin = None
+
+    # The coordinator
+
+    def _submit(self, command: Command) -> None:
+        self._apply(self._coordinator.handle(command, now_ms=self.now_ms))
+
+    def _apply(self, effects: Effects) -> None:
+        if effects.records:
+            self._coordinator.replay_all(effects.records)
+        for event in effects.events:
+            self._take_event(event)
+        for reply in effects.replies:
+            receive = self._receivers.pop(reply.to, None)
+            if receive is not None:
+                self._at(self.now_ms, lambda receive=receive, result=reply.result: receive(result))  # type: ignore[misc]
+        if any(event.kind == "trigger" for event in effects.events):
+            self._notify()
+
+    def _take_event(self, event: GroupEvent) -> None:
+        member = self._by_id.get(event.member_id or "")
+        if member is not None and event.kind in ("trigger", "static_replaced"):
+            is_by_leader = self._leader_origin is not None
+            self._origins[len(self._events)] = (
+                Origin("", self._leader_origin or 0) if is_by_leader else Origin(member.process.name, member.origin)
+            )
+        if member is not None and event.trigger in REMOVALS:
+            member.removed(event.member_id or "")
+        self._events.append(event)
+
+    def _notify(self) -> None:
+        """Have each member send its next heartbeat: one after the other, the last one as late as in the recorded group."""
+        last_ms = self._reaction().join_ms
+        others = [member for member in self._members if member.sends_heartbeats]
+        for place, member in enumerate(others, 1):
+            self.later(last_ms * place // len(others), member.notice)
+
+    # What was recorded
+
+    def _reaction(self) -> Reaction:
+        """The reaction of the recorded rebalance that began last, or of the first one."""
+        reactions = self._behaviour.reactions
+        at = bisect_right(reactions, self.now_ms, key=lambda each: each.at_ms) - 1
+        return reactions[max(at, 0)] if reactions else DEFAULT_REACTION
+
+    def _partition_counts(self) -> Mapping[str, int]:
+        """The partitions of each topic now."""
+        counts = self._behaviour.partition_counts
+        at = bisect_right(counts, self.now_ms, key=lambda each: each[0]) - 1
+        return counts[max(at, 0)][1] if counts else {}

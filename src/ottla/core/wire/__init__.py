@@ -1,0 +1,1 @@
+"""Kafka's primitive types as bytes, and the bounds checks on messages."""

@@ -1,0 +1,1 @@
+"""Committing to consumer groups what a query has processed."""

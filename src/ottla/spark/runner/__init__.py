@@ -1,0 +1,1 @@
+"""Runs pipelines on a cluster: inputs, tables, batch and stream."""

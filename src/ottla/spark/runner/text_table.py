@@ -1,0 +1,61 @@
+"""DataFrames as text tables that fit a terminal, for people. It makes the text; the caller prints it."""
+
+import io
+import re
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+from pyspark.sql import DataFrame
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ottla.core.text import printable
+
+ROWS_MAX: Final = 200
+_GAP: Final = 3
+"""Characters between two columns."""
+
+_UUID: Final = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def table_text(frame: DataFrame, *, width: int, rows_max: int = ROWS_MAX) -> str:
+    """The first `rows_max` rows in columns at most `width` characters wide in all; longer cells end in an ellipsis.
+
+    Numbers are aligned to the right, null is empty, and the UUID at the end of a member id is cut to its first digits.
+    """
+    rows = frame.limit(rows_max + 1).collect()
+    names = frame.schema.fieldNames()
+    cells = [list(map(_cell, row)) for row in rows[:rows_max]]
+    # Versions of rich pad the last column differently: none is padded, and an empty column stands between two.
+    table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
+    widths = _fit([max(map(len, column)) for column in zip(names, *cells, strict=True)], width - _GAP * (len(names) - 1))
+    for field, column_width in zip(frame.schema.fields, widths, strict=True):
+        is_number = field.dataType.typeName() in ("integer", "long", "short", "double", "float")
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        if table.columns:
+            table.add_column("", width=_GAP - 2)  # the box puts a space on either side of it
+        table.add_column(field.name, justify=justify, no_wrap=True, overflow="ellipsis", width=column_width)
+    for row in cells:
+        # Not str: rich would take "[...]" in a group's name for markup.
+        table.add_row(*[Text(text) for cell in row for text in (cell, "")][:-1])
+    out = io.StringIO()
+    Console(file=out, width=width, color_system=None).print(table)
+    more = f"(only the first {rows_max} rows)\n" if len(rows) > rows_max else ""
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines()) + more
+
+
+def _fit(widths: list[int], width: int) -> list[int]:
+    """Column widths of at most `width` in all: the widest give way first, so that numbers and names stay whole."""
+    while sum(widths) > width and max(widths) > 1:
+        widths[widths.index(max(widths))] -= 1
+    return widths
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(_cell, value))
+    return _UUID.sub(r"-\1…", printable(str(value)))

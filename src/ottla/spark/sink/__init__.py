@@ -1,0 +1,1 @@
+"""The sink: writes rows as records and waits for acknowledgements."""

@@ -1,0 +1,187 @@
+"""Senders of records, each with a producer, and the pool in which a worker keeps them between tasks.
+
+A task ends when every record is acknowledged, or with the first failure, which names its record. All waiting is bounded: a full queue and
+the last acknowledgements by delivery.timeout.ms, missing topics by max.block.ms. Written records stay: delivery is at least once.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from ottla.spark.sink.producer_settings import ProducerSettings
+from ottla.spark.sink.rows import ProduceArguments, shown
+
+_WAITING_S: Final = 0.1
+_FLUSH_S: Final = 1.0
+_GRACE_MS: Final = 5_000
+IDLE_MS_MAX: Final = 600_000
+IDLE_MAX: Final = 8
+UNKNOWN_TOPIC_MS_MAX: Final = 10_000
+"""How long to wait for an unknown topic, which may be just being created, where max.block.ms allows more."""
+
+Clock = Callable[[], float]
+
+
+class DeliveryError(Exception):
+    """Records that were not written: the message says which, why, and what to do."""
+
+
+class RecordSender:
+    """One producer, used by one task after the other. `now_s` is a monotonic clock."""
+
+    def __init__(self, settings: ProducerSettings, *, reports_all: bool = False, now_s: Clock = time.monotonic) -> None:
+        """`reports_all`: callbacks of single records (in ProduceArguments) are called for success, too."""
+        self.settings = settings
+        self.used_at_s = now_s()
+        self._now_s = now_s
+        self._failure: str | None = None
+        self._partition_counts: dict[str, int] = {}
+        callbacks = {"on_delivery": self._delivered, "delivery.report.only.error": not reports_all}
+        self._producer: Any = Producer({**dict(settings.properties), **callbacks})
+
+    def begin(self) -> None:
+        """Begin a task: forget the topics, since partitions may have been added."""
+        self._partition_counts.clear()
+
+    def check_topics(self, topics: Iterable[str]) -> None:
+        """Check that topics exist and read their partition counts, once per task. Raises DeliveryError."""
+        for topic in topics:
+            if topic not in self._partition_counts:
+                self._partition_counts[topic] = self._partitions(topic)
+
+    def send_all(self, rows: Iterable[ProduceArguments]) -> int:
+        """Queue rows in their order, waiting while the queue is full; returns how many. Raises DeliveryError."""
+        produce, count = self._producer.produce, 0
+        for row in rows:
+            try:
+                try:
+                    produce(*row)
+                except BufferError:
+                    self._wait_and_send(row)
+            except KafkaException as error:
+                raise DeliveryError(self._reason(error.args[0], *_target(row), len(row[1] or b""))) from error
+            count += 1
+        self._producer.poll(0)
+        self._raise_failure()
+        return count
+
+    def finish(self) -> None:
+        """Wait until every record is acknowledged. Raises DeliveryError."""
+        until_s = self._deadline_s()
+        while left := self._producer.flush(_FLUSH_S):
+            self._raise_failure()
+            if self._now_s() >= until_s:
+                raise DeliveryError(f"{left} records were not acknowledged within {self.settings.delivery_timeout_ms / 1000:g} s")
+        self._raise_failure()
+        self.used_at_s = self._now_s()
+
+    def fail(self, reason: str) -> None:
+        """Record a failure from a callback; the first one counts."""
+        self._failure = self._failure or reason
+
+    def discard(self) -> None:
+        """Discard unsent records after a failure. The sender cannot be used afterwards."""
+        self._producer.purge()
+        self._producer.poll(0)
+
+    def _deadline_s(self) -> float:
+        return self._now_s() + (self.settings.delivery_timeout_ms + _GRACE_MS) / 1000
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            size = len(message.value() or b"")
+            self.fail(self._reason(error, message.topic(), message.partition(), message.key(), size, is_from_broker=True))
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise DeliveryError(self._failure)
+
+    def _wait_and_send(self, row: ProduceArguments) -> None:
+        until_s = self._deadline_s()
+        while True:
+            self._producer.poll(_WAITING_S)
+            self._raise_failure()
+            try:
+                self._producer.produce(*row)
+                return
+            except BufferError as full:
+                if self._now_s() >= until_s:
+                    raise DeliveryError(f"the queue stayed full for {self.settings.delivery_timeout_ms / 1000:g} s") from full
+
+    def _partitions(self, topic: str) -> int:
+        began_s, block_ms = self._now_s(), self.settings.max_block_ms
+        unknown_until_s = began_s + min(block_ms, UNKNOWN_TOPIC_MS_MAX) / 1000
+        while True:
+            try:
+                answer_s = max(began_s + block_ms / 1000 - self._now_s(), _WAITING_S)
+                found = self._producer.list_topics(topic, timeout=answer_s).topics[topic]
+            except KafkaException as error:
+                servers = self.settings.bootstrap_servers
+                raise DeliveryError(
+                    f"Topic {topic} not present in metadata after {block_ms} ms: no broker of {servers} answers ({error.args[0].str()})."
+                    " Check kafka.bootstrap.servers, and security.protocol"
+                ) from error
+            if found.error is None and found.partitions:
+                return len(found.partitions)
+            code = KafkaError.LEADER_NOT_AVAILABLE if found.error is None else found.error.code()
+            if code not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE):
+                raise DeliveryError(f"cannot write to topic {topic!r}: {found.error.str()}")
+            if self._now_s() >= unknown_until_s:
+                raise DeliveryError(f"topic {topic} does not exist (waited {self._now_s() - began_s:.1f} s): create it first")
+            self._producer.poll(_WAITING_S)
+
+    def _reason(self, error: Any, topic: str, partition: Any, key: Any, size: int, *, is_from_broker: bool = False) -> str:
+        what, properties = shown(topic, partition, key), dict(self.settings.properties)
+        code = error.code()
+        if code == KafkaError._UNKNOWN_PARTITION:
+            count = self._partition_counts.get(topic, 0)
+            return f"cannot write {what}: the topic has {count} partitions, counted from 0. Write to one of them, or add partitions first"
+        if code == KafkaError.MSG_SIZE_TOO_LARGE and is_from_broker:
+            return (
+                f"cannot write {what}, whose value has {size} bytes: the broker takes no batch so large. Raise the topic's"
+                " max.message.bytes; if records are much smaller than that, it is the batch: set kafka.batch.size below it"
+            )
+        if code == KafkaError.MSG_SIZE_TOO_LARGE:
+            return (
+                f"cannot write {what}, whose value has {size} bytes: that is more than kafka.max.request.size,"
+                f" {properties['message.max.bytes']} bytes. Raise it, and the topic's max.message.bytes where that is smaller"
+            )
+        if code == KafkaError._MSG_TIMED_OUT:
+            return (
+                f"{what} was not acknowledged within {self.settings.delivery_timeout_ms} ms (kafka.delivery.timeout.ms):"
+                " the partition has no leader that answers, or the brokers are too slow"
+            )
+        return f"cannot write {what}: {error.str()}"
+
+
+def _target(row: ProduceArguments) -> tuple[str, int, bytes | None]:
+    return row[0], row[3], row[2]
+
+
+class SenderPool:
+    """The idle senders of a worker process: connections and producer ids outlive a task. One task at a time acquires one."""
+
+    def __init__(self, make: Callable[[ProducerSettings], RecordSender] = RecordSender, now_s: Clock = time.monotonic) -> None:
+        self._make = make
+        self._now_s = now_s
+        self._idle: dict[ProducerSettings, RecordSender] = {}
+
+    def acquire(self, settings: ProducerSettings) -> RecordSender:
+        """An idle sender with these settings, or a new one; it is the caller's until `release`."""
+        oldest_s = self._now_s() - IDLE_MS_MAX / 1000
+        self._idle = {each: sender for each, sender in self._idle.items() if sender.used_at_s > oldest_s}
+        sender = self._idle.pop(settings, None) or self._make(settings)
+        sender.begin()
+        return sender
+
+    def release(self, sender: RecordSender) -> None:
+        """Put back a sender whose records are all acknowledged."""
+        self._idle[sender.settings] = sender
+        while len(self._idle) > IDLE_MAX:
+            del self._idle[next(iter(self._idle))]
+
+
+WORKER_SENDERS: Final = SenderPool()
+"""The pool of this process; Spark ends workers after an idle minute."""

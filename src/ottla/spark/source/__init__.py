@@ -1,0 +1,1 @@
+"""The source: planning offsets on the driver, reading them in tasks."""

@@ -1,0 +1,119 @@
+"""Rows of one group to evidence, and verdicts to rows: what a Python worker does around the judging. It knows no Spark.
+
+The readers are those of `ottla diagnose`; only the bytes are decoded already.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from ottla.core.diagnosis.evidence.group_events import evidence_of_event, read_event
+from ottla.core.diagnosis.evidence.group_records import GroupRecords, clock_of
+from ottla.core.diagnosis.evidence.model import CommitSpan, Evidence, Kind, Source
+from ottla.core.diagnosis.evidence.read_counts import ReadCounts
+from ottla.core.diagnosis.verdicts.judging import judge_group
+from ottla.core.diagnosis.verdicts.verdict import Verdict
+from ottla.core.errors import PeerError
+from ottla.core.model import Record, TopicPartition
+from ottla.core.records.schema import DecodedRecord
+from ottla.spark.schemas import GROUP_EVENTS_TOPIC
+
+Row = Mapping[str, Any]
+GROUP_METADATA: Final = 2
+_NO_TIME: Final = -1
+
+
+def judge_rows(group: str, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The verdicts of one group, from its rows in order."""
+    return [verdict_row(verdict) for verdict in judge_group(group, evidence_of_rows(group, rows))]
+
+
+def evidence_of_rows(group: str, rows: Sequence[Row]) -> Iterator[Evidence]:
+    """The evidence of records, commits and events of one group."""
+    names = {span["topic_id"]: span["topic"] for row in rows for span in row["spans"] or () if span["topic_id"]}
+    readers: dict[int, GroupRecords] = {}
+    for row in rows:
+        partition = row["partition"]
+        if row["event"] is not None:
+            yield from _event(row["event"], partition)
+        elif row["spans"] is not None:
+            yield _commits(group, partition, row["spans"])
+        else:
+            if partition not in readers:
+                readers[partition] = GroupRecords(partition, decode=decode, counts=ReadCounts(), topic_names=names)
+            # A record whose key is the row: `decode` makes the values of it.
+            yield from readers[partition].read([Record(0, row["at_ms"], row, None)])  # type: ignore[arg-type]
+    for reader in readers.values():
+        yield from reader.finish()
+
+
+def _event(value: str, partition: int) -> Iterator[Evidence]:
+    event = read_event(value.encode())
+    found = event and evidence_of_event(event, clock=f"{GROUP_EVENTS_TOPIC}-{partition}")
+    if found:
+        yield found
+
+
+def _commits(group: str, partition: int, spans: Iterable[Row]) -> Evidence:
+    commits = {
+        TopicPartition(span["topic"], span["topic_partition"]): CommitSpan(
+            span["first_ms"], span["last_ms"], span["first_offset"], span["last_offset"], span["commit_count"]
+        )
+        for span in spans
+    }
+    at_ms = max(span.last_ms for span in commits.values())
+    return Evidence(at_ms=at_ms, source=Source.OFFSETS_TOPIC, clock=clock_of(partition), kind=Kind.COMMITS, group=group, commits=commits)
+
+
+def decode(row: Any, _value: bytes | None) -> DecodedRecord:
+    """The values of a record from its row. Raises PeerError for a text that is no record."""
+    if row["record_type"] == GROUP_METADATA:
+        return DecodedRecord(GROUP_METADATA, {"group": row["group"]}, None, None if row["is_tombstone"] else _generation(row))
+    try:
+        found = json.loads(row["record"])
+        value = found["value"]
+        version = None if value is None else int(value["version"])
+        return DecodedRecord(row["record_type"], found["key"]["data"], version, None if value is None else value["data"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise PeerError(f"not the JSON of a record: {error}") from error
+
+
+def _generation(row: Row) -> dict[str, Any]:
+    return {
+        "generation": row["generation"],
+        "protocol": row["protocol"],
+        "leader": row["leader"],
+        "currentStateTimestamp": _NO_TIME if row["state_ms"] is None else row["state_ms"],
+        "members": [_member(member) for member in row["members"] or ()],
+    }
+
+
+def _member(member: Row) -> dict[str, Any]:
+    topics = member["subscribed_topics"]
+    owned, assigned = member["owned_partitions"], member["assignment"]
+    return {
+        "memberId": member["member_id"],
+        "groupInstanceId": member["group_instance_id"],
+        "clientId": member["client_id"],
+        "clientHost": member["client_host"],
+        "rebalanceTimeout": member["rebalance_timeout"],
+        "sessionTimeout": member["session_timeout"],
+        # Null is what is not a consumer's: as bytes that could not be decoded.
+        "subscription": "" if topics is None else {"topics": topics, "ownedPartitions": _by_topic(owned)},
+        "assignment": "" if assigned is None else {"assignedPartitions": _by_topic(assigned)},
+    }
+
+
+def _by_topic(partitions: Iterable[tuple[str, Sequence[int]]] | None) -> list[dict[str, Any]]:
+    """A map's entries, as Arrow gives them."""
+    return [{"topic": topic, "partitions": numbers} for topic, numbers in partitions or ()]
+
+
+def verdict_row(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as a row of the table `verdicts`, for Arrow: times in microseconds."""
+    row = verdict.to_dict()
+    started_ms, ended_ms = row.pop("started_ms"), row.pop("ended_ms")
+    row["started_at"] = started_ms * 1000
+    row["ended_at"] = None if ended_ms is None else ended_ms * 1000
+    row["evidence"] = list(row["evidence"].items())
+    return row

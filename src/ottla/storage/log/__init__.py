@@ -1,0 +1,1 @@
+"""One partition on the disk: segments, indexes, recovery, producers."""

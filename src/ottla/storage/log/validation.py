@@ -1,0 +1,231 @@
+"""May a client append this batch? Kafka's checks, in Kafka's order, on the header and the checksum alone.
+
+Single records are checked only where no header can answer: a compacted topic needs keys, a time that is out of range belongs to records
+with numbers, and how far back a batch reaches stands in no header. It writes nothing and knows nothing of offsets or producers.
+Source: Kafka's `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords` and `LogValidator`.
+"""
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from ottla.core.errors import ErrorCode
+from ottla.core.records.batch import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD_BYTES,
+    MAGIC,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    crc_is_valid,
+)
+from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec
+from ottla.core.records.record import RECORD_BYTES_MIN
+from ottla.core.records.record_checks import CheckRecords, Checks, Fault, Section
+from ottla.storage.log.settings import LogSettings
+
+_MAGIC_AT: Final = 16
+_LENGTH: Final = Struct(">8xi")
+# What a message of format 0 has at least; Kafka looks for that before it looks at the format.
+_OLDER_LENGTH_MIN: Final = 14
+_LENGTH_MAX: Final = (1 << 31) - 1 - LENGTH_OVERHEAD_BYTES
+_INT64_MAX: Final = (1 << 63) - 1
+_ODD_BITS: Final = CONTROL_BIT | TRANSACTIONAL_BIT
+# How a compressed section must begin; snappy has no sign of its own. Zstandard also has frames to be skipped, with these low bits free.
+_GZIP_SIGN: Final = 0x1F8B
+_LZ4_SIGN: Final = 0x04224D18
+_ZSTD_SIGNS: Final = (0x28B52FFD, 0x502A4D18)
+_ZSTD_FREE_BITS: Final = 0x0F000000
+_SIGN_BYTES: Final = 4
+
+
+class Appended(NamedTuple):
+    """A batch lies in the log (or lay there already, when a producer repeated it).
+
+    log_append_time_ms: -1 unless the topic's timestamps are the broker's.
+    """
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+
+
+class LogRefusal(NamedTuple):
+    """Nothing was appended.
+
+    record_errors: (number in the batch, sentence) of single records at fault, at most `record_checks.FAULTS_MAX`.
+    before_log: refused before the log was asked, as a bad request; else the answer may say where the log begins.
+    """
+
+    error: ErrorCode
+    message: str
+    record_errors: tuple[tuple[int, str], ...] = ()
+    before_log: bool = False
+
+
+def read_client_batch(batches: memoryview) -> BatchHeader | LogRefusal:
+    """The header of the one batch that a client may send for a partition. A partial batch behind it does not count, as in Kafka."""
+    first = whole_batch(batches, 0)
+    if first is None:
+        return _bad_request("A produce request must hold exactly one record batch per partition; there is none")
+    if isinstance(first, LogRefusal):
+        return first
+    if batches[_MAGIC_AT] != MAGIC:
+        return _bad_request(
+            f"Produce requests are only allowed to contain record batches of format {MAGIC}; this is format {batches[_MAGIC_AT]}"
+        )
+    if first != len(batches):
+        second = whole_batch(batches, first)
+        if isinstance(second, LogRefusal):
+            return second
+        if second is not None:
+            return _bad_request("A produce request must hold exactly one record batch per partition; there are more")
+    if first < HEADER_BYTES:
+        return LogRefusal(ErrorCode.CORRUPT_MESSAGE, f"Record batch is corrupt (its {first} bytes are too few for a header)")
+    return BatchHeader._make(HEADER.unpack_from(batches))
+
+
+def whole_batch(batches: memoryview, at: int) -> int | LogRefusal | None:
+    """The size of the batch or older message at `at`; None when it is not all there."""
+    there = len(batches) - at
+    if there < LENGTH_OVERHEAD_BYTES:
+        return None
+    (length,) = _LENGTH.unpack_from(batches, at)
+    if length < _OLDER_LENGTH_MIN:
+        sentence = f"Record size {length} is less than the minimum record overhead ({_OLDER_LENGTH_MIN})"
+        return LogRefusal(ErrorCode.CORRUPT_MESSAGE, sentence, before_log=True)
+    if length > _LENGTH_MAX:
+        # Kafka adds the twelve bytes before it and overflows; what its clients see is the same.
+        return LogRefusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"Record size {length} is too large", before_log=True)
+    if there <= _MAGIC_AT:
+        return None
+    if batches[at + _MAGIC_AT] > MAGIC:
+        return LogRefusal(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {batches[at + _MAGIC_AT]}", before_log=True)
+    size: int = length + LENGTH_OVERHEAD_BYTES
+    return size if size <= there else None
+
+
+def _bad_request(message: str) -> LogRefusal:
+    return LogRefusal(ErrorCode.INVALID_RECORD, message, before_log=True)
+
+
+def header_refusal(header: BatchHeader, batch: memoryview, settings: LogSettings) -> LogRefusal | None:
+    """Why a client's batch, which fills `batch`, may not be appended; None when its header and checksum allow it.
+
+    `needs_record_checks` and `size_refusal` are to be asked then.
+    """
+    size = len(batch)
+    attributes = header.attributes
+    if header.base_offset != 0:
+        return _invalid(f"The baseOffset of the record batch should be 0, but it is {header.base_offset}")
+    if size > settings.max_message_bytes:
+        return size_refusal(size, settings)
+    if not crc_is_valid(batch, 0, size):
+        return LogRefusal(ErrorCode.CORRUPT_MESSAGE, f"Record batch is corrupt (stored crc = {header.crc})")
+    if attributes & CODEC_MASK > ZSTD:
+        return LogRefusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown compression type id: {attributes & CODEC_MASK}")
+    if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
+        return _invalid(f"Inconsistent batch offset range [0, {header.last_offset_delta}] and count of records {header.record_count}")
+    if attributes & _ODD_BITS:
+        return _odd(header)
+    if header.producer_id >= 0 > header.base_sequence:
+        return _invalid(f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}")
+    if attributes & CODEC_MASK:
+        refused = _not_compressed(attributes & CODEC_MASK, batch)
+        if refused is not None:
+            return refused
+    elif header.record_count * RECORD_BYTES_MIN > size - HEADER_BYTES:
+        return _invalid(f"{size - HEADER_BYTES} bytes cannot hold the {header.record_count} records that the batch claims")
+    return None
+
+
+def _invalid(message: str) -> LogRefusal:
+    return LogRefusal(ErrorCode.INVALID_RECORD, message)
+
+
+def size_refusal(size: int, settings: LogSettings) -> LogRefusal | None:
+    """Whether a batch is larger than max.message.bytes or than segment.bytes."""
+    if size > settings.max_message_bytes:
+        message = f"The record batch size is {size} bytes, which exceeds the maximum configured value of {settings.max_message_bytes}"
+        return LogRefusal(ErrorCode.MESSAGE_TOO_LARGE, message)
+    if size > settings.segment_bytes:
+        message = f"The record batch size is {size} bytes, which exceeds the maximum configured segment size of {settings.segment_bytes}"
+        return LogRefusal(ErrorCode.RECORD_LIST_TOO_LARGE, message)
+    return None
+
+
+def _odd(header: BatchHeader) -> LogRefusal:
+    if header.is_control:
+        return _invalid("Clients are not allowed to write control records")
+    # No coordinator here would ever end this transaction, and an open one hides all that follows from read_committed consumers. This is
+    # what Kafka's coordinator says of a producer whose transactional id it does not know.
+    message = f"Producer {header.producer_id} has no transactional id here: this broker does not coordinate transactions"
+    return LogRefusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message, before_log=True)
+
+
+def _not_compressed(codec: int, batch: memoryview) -> LogRefusal | None:
+    """Sections that do not begin as the codec's do; that costs nothing to see."""
+    sign = int.from_bytes(batch[HEADER_BYTES : HEADER_BYTES + _SIGN_BYTES])
+    if (
+        codec == SNAPPY
+        or (codec == ZSTD and (sign == _ZSTD_SIGNS[0] or sign & ~_ZSTD_FREE_BITS == _ZSTD_SIGNS[1]))
+        or (codec == LZ4 and sign == _LZ4_SIGN)
+        or (codec == GZIP and sign >> 16 == _GZIP_SIGN)
+    ):
+        return None
+    return LogRefusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"The batch's {Codec(codec).name.lower()} data cannot be decompressed")
+
+
+def needs_record_checks(header: BatchHeader, settings: LogSettings, now_ms: int) -> bool:
+    """Whether the header alone does not say that all is well: the largest time stands in it, the smallest and the keys do not."""
+    if settings.is_compacted:
+        return True
+    if settings.is_log_append_time:
+        return header.is_log_append_time
+    return (
+        header.max_timestamp_ms - now_ms > settings.message_timestamp_after_max_ms
+        or settings.message_timestamp_before_max_ms != _INT64_MAX
+        or (header.max_timestamp_ms == NO_TIMESTAMP and header.is_log_append_time)
+    )
+
+
+def record_refusal(header: BatchHeader, section: Section, settings: LogSettings, now_ms: int, check: CheckRecords) -> LogRefusal | None:
+    """Why a batch may not be appended because of its records, `section`; None when it may. PeerError when they cannot be decompressed.
+
+    More strictly than Kafka, whatever does not run from offset 0 to the last is refused, compressed or not.
+    """
+    checks = Checks(
+        needs_key=settings.is_compacted,
+        checks_time=not settings.is_log_append_time,
+        earliest_ms=max(now_ms - settings.message_timestamp_before_max_ms, -_INT64_MAX - 1),
+        latest_ms=min(now_ms + settings.message_timestamp_after_max_ms, _INT64_MAX),
+    )
+    found = check(section, header, checks)
+    if found.damage is not None:
+        return _invalid(found.damage)
+    if found.out_of_order is not None:
+        error = ErrorCode.INVALID_RECORD if header.codec is NONE else ErrorCode.UNKNOWN_SERVER_ERROR
+        number, offset_delta = found.out_of_order
+        return LogRefusal(error, f"Record {number} of the batch has offset delta {offset_delta}")
+    if found.faults:
+        error = ErrorCode.INVALID_TIMESTAMP if found.has_bad_timestamp else ErrorCode.INVALID_RECORD
+        sentences = tuple((number, _sentence(number, fault, timestamp_ms, checks)) for number, fault, timestamp_ms in found.faults)
+        return LogRefusal(error, "One or more records have been rejected", sentences)
+    if not settings.is_log_append_time and header.max_timestamp_ms - now_ms > settings.message_timestamp_after_max_ms:
+        # Kafka corrects the header; here it would steer retention, so a client that lies about it is refused.
+        return LogRefusal(ErrorCode.INVALID_TIMESTAMP, f"The batch's largest timestamp {header.max_timestamp_ms} is none of its records'")
+    return None
+
+
+def _sentence(number: int, fault: Fault, timestamp_ms: int, checks: Checks) -> str:
+    if fault is Fault.NO_KEY:
+        return "Compacted topic cannot accept message without key"
+    if fault is Fault.LOG_APPEND_TIME:
+        return "Producer should not set timestamp type to LogAppendTime"
+    return (
+        f"Timestamp {timestamp_ms} of message with offset {number} is out of range."
+        f" The timestamp should be within [{checks.earliest_ms}, {checks.latest_ms}]"
+    )

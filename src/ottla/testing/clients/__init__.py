@@ -1,0 +1,1 @@
+"""Requests and group members without a client library."""

@@ -1,0 +1,22 @@
+"""Create topics with bare requests, on any broker."""
+
+from typing import Any
+
+from ottla.core.errors import ErrorCode
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_client import RawClient
+
+
+def create_topic(broker: RawClient | str, name: str, partitions: int = 1, *, replicas: int = 1, **configs: str) -> Any:
+    """Create a topic, at a client's broker or at these bootstrap servers; return its id.
+
+    The names of settings have "_" for ".". Raises AssertionError with the broker's error message.
+    """
+    if isinstance(broker, str):
+        with RawClient(broker) as client:
+            return create_topic(client, name, partitions, replicas=replicas, **configs)
+    settings = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
+    topic = {"name": name, "num_partitions": partitions, "replication_factor": replicas, "configs": settings}
+    (created,) = broker.call(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout=60_000).topics
+    assert created.error_code == ErrorCode.NONE, created
+    return created.topic_id

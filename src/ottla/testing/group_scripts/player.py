@@ -1,0 +1,155 @@
+"""Runs a script on one broker: sends its steps, collects the responses, and describes the group.
+
+After every step it deletes an unknown group, a request that the coordinator handles after everything sent before; once it is answered,
+every request without a response is parked. (Apache Kafka answers it when all earlier writes are stored, except for requests that fail as
+a whole.) On Apache Kafka this needs one thread of each kind and one offsets partition.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from select import POLLIN, poll
+from typing import Any
+
+from ottla.testing.clients.raw_client import RawClient, build_request
+from ottla.testing.group_scripts.masks import Masks
+from ottla.testing.group_scripts.script_state import OFFSET_COMMIT, GroupDescription, Step
+
+CONFIG = {
+    "offsets.topic.num.partitions": "1",
+    "group.min.session.timeout.ms": "100",
+}
+"""Settings of both brokers: one queue for all groups, and short sessions."""
+KAFKA_CONFIG = CONFIG | {
+    "num.network.threads": "1",
+    "num.io.threads": "1",
+    "group.coordinator.threads": "1",
+    "group.coordinator.append.linger.ms": "0",
+    "auto.create.topics.enable": "false",
+}
+METADATA, OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS, API_VERSIONS, DELETE_GROUPS = 3, 9, 15, 16, 18, 42
+UNKNOWN_TOPIC_OR_PARTITION = 3
+POLL_SECONDS = 0.015
+FLUSH = "-flush"
+SCRIPT_ENDS_AT = 999
+"""The offset that the group of flushes commits when a script is over."""
+GONE_SECONDS_MAX = 15
+
+
+class Player:
+    """The connections of one script to one broker, and its responses."""
+
+    def __init__(self, bootstrap_servers: str, group: str, masks: Masks) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.masks = masks
+        self.description: Any = None
+        """The group as DescribeGroups shows it, masked."""
+        self._group = group
+        self._free: list[RawClient] = []
+        self._waiting: dict[int, tuple[RawClient, Any]] = {}
+        self._probe = RawClient(bootstrap_servers, client_id="probe")
+        # These are sent after every step, so they are encoded once, and an unchanged response is not decoded again.
+        self._barrier = self._probe.encode(build_request(DELETE_GROUPS, 0, {"groups_names": [f"{group}-not-there"]}))
+        part = {"partition_index": 0, "committed_offset": 0, "committed_metadata": ""}
+        topics = [{"name": "flights", "partitions": [part]}]
+        self._commit = build_request(OFFSET_COMMIT, 2, {"group_id": group + FLUSH, "generation_id_or_member_epoch": -1, "topics": topics})
+        part["committed_offset"] = SCRIPT_ENDS_AT
+        self._end = build_request(OFFSET_COMMIT, 2, {"group_id": group + FLUSH, "generation_id_or_member_epoch": -1, "topics": topics})
+        self._describe_request = build_request(DESCRIBE_GROUPS, 4, {"groups": [group]})
+        self._describe = self._probe.encode(self._describe_request)
+        self._described = b""
+
+    def send(self, number: int, step: Step) -> None:
+        """Send a step; it keeps its connection until it is answered."""
+        assert step.api is not None, f"{step} is not a request"
+        client = self._free.pop() if self._free else self._connect()
+        client.client_id = step.client_id
+        request = build_request(step.api, step.version, self.masks.real(step.values))
+        client.send(request)
+        self._waiting[number] = (client, request)
+
+    def _connect(self) -> RawClient:
+        # Until a broker has accepted the connection, requests on other connections overtake it.
+        client = RawClient(self.bootstrap_servers)
+        client.call(API_VERSIONS, 0)
+        return client
+
+    def flush(self) -> None:
+        """Let the coordinator write something: what a request changed without a record is fields by Apache Kafka from then on."""
+        self._probe.ask(self._commit)
+
+    def end(self) -> None:
+        """Write a record that marks the end of the script; later records are those of timers."""
+        self._probe.ask(self._end)
+
+    def settle(self) -> dict[int, Any]:
+        """Wait until every request sent so far is handled; returns the masked responses that arrived, by step."""
+        self._probe.send_frame(self._barrier)
+        self._probe.receive_frame()
+        self._probe.send_frame(self._describe)
+        described = self._probe.receive_frame()
+        answers = self._arrived()
+        if described != self._described:
+            (group,) = self._probe.decode(self._describe_request, described).groups
+            self._described, self.description = described, self.masks.masked(group)
+        return answers
+
+    def settle_until(self, condition: Callable[[dict[int, Any]], bool], seconds_max: float) -> dict[int, Any]:
+        """Settle repeatedly until the condition holds for the responses so far, or time is up."""
+        deadline = time.monotonic() + seconds_max
+        answers = self.settle()
+        while not condition(answers) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+            answers |= self.settle()
+        return answers
+
+    def wait_for_topics_gone(self, topics: list[str]) -> None:
+        """Wait until the broker has deleted the topics and their offsets."""
+        asked = [{"name": topic, "partition_indexes": list(range(2))} for topic in topics]
+        request = build_request(OFFSET_FETCH, 5, {"group_id": self._group, "topics": asked})
+        metadata = build_request(METADATA, 12, {"topics": [{"name": topic} for topic in topics], "allow_auto_topic_creation": False})
+        deadline = time.monotonic() + GONE_SECONDS_MAX
+        while time.monotonic() < deadline:
+            known = any(topic.error_code != UNKNOWN_TOPIC_OR_PARTITION for topic in self._probe.ask(metadata).topics)
+            kept = any(part.committed_offset >= 0 for topic in self._probe.ask(request).topics for part in topic.partitions)
+            if not known and not kept:
+                return
+            time.sleep(POLL_SECONDS)
+        raise TimeoutError(f"{topics} still exist")
+
+    def close(self) -> None:
+        """Close every connection, which does not affect groups."""
+        for client in [self._probe, *self._free, *(client for client, _ in self._waiting.values())]:
+            client.close()
+
+    def _arrived(self) -> dict[int, Any]:
+        if not self._waiting:
+            return {}
+        readiness = poll()  # select.select ends at 1,024 descriptors
+        for client, _ in self._waiting.values():
+            readiness.register(client, POLLIN)
+        readable = {fd for fd, _ in readiness.poll(0)}
+        raw: dict[int, Any] = {}
+        for number, (client, request) in sorted(self._waiting.items()):
+            if client.fileno() in readable:
+                raw[number] = client.receive(request)
+                del self._waiting[number]
+                self._free.append(client)
+        # A response with the member's own id names it first, since lists of members have no order.
+        for answer in raw.values():
+            if isinstance(getattr(answer, "member_id", None), str):
+                self.masks.name_member(answer.member_id)
+        return {number: self._comparable(answer) for number, answer in raw.items()}
+
+    def _comparable(self, answer: Any) -> Any:
+        masked = self.masks.masked(answer)
+        api = int(answer.__api_key__)
+        if api == LIST_GROUPS:
+            own = [group for group in masked["groups"] if group["group_id"].startswith(self._group)]
+            masked["groups"] = sorted(own, key=lambda group: str(group["group_id"]))
+        return masked
+
+
+def group_description(described: Mapping[str, Any]) -> GroupDescription:
+    """The fields of a described group that a script needs."""
+    members = {each["member_id"]: each["group_instance_id"] for each in described["members"]}
+    return GroupDescription(state=described["group_state"], protocol=described["protocol_data"], members=members)

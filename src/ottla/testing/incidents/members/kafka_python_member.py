@@ -1,0 +1,95 @@
+"""A member that uses kafka-python, which logs by Python's logging."""
+
+import asyncio
+import time
+from typing import Any
+
+from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+from kafka import KafkaConsumer
+from ottla.testing.incidents.members.program import Slowness
+from ottla.testing.incidents.members.settings import MemberSettings
+
+POLL_MS = 1_000
+"""A poll that ends during a JoinGroup loses the assignment in kafka-python 3.0: heartbeats stay off, and the session expires."""
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+}
+
+
+class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Takes its time when partitions are revoked."""
+
+    def __init__(self, slowness: Slowness) -> None:
+        self._slowness = slowness
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        """Before the member joins again."""
+        time.sleep(self._slowness.take())
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        """Nothing to do."""
+
+
+class KafkaPythonMember:
+    """See `program.Client`."""
+
+    def __init__(self, settings: MemberSettings, slowness: Slowness) -> None:
+        self._settings = settings
+        self._listener = Listener(slowness)
+        self._is_subscribed = True
+        named = {"client_id": settings.client_id} if settings.client_id else {}
+        self._consumer = KafkaConsumer(
+            bootstrap_servers=settings.servers.split(","),
+            group_id=settings.group,
+            group_instance_id=settings.instance_id,
+            partition_assignment_strategy=[ASSIGNORS[each] for each in settings.assignors],
+            auto_offset_reset="earliest",
+            enable_auto_commit=settings.commits,
+            auto_commit_interval_ms=1_000,
+            session_timeout_ms=settings.session_ms,
+            heartbeat_interval_ms=settings.heartbeat_ms,
+            max_poll_interval_ms=settings.max_poll_ms,
+            metadata_max_age_ms=settings.metadata_ms,
+            **named,
+        )
+
+    async def start(self) -> None:
+        """Subscribe as the settings say."""
+        if self._settings.pattern:
+            self._consumer.subscribe(pattern=f"^{self._settings.pattern}", listener=self._listener)
+        else:
+            await self.subscribe(list(self._settings.topics))
+
+    async def subscribe(self, topics: list[str]) -> None:
+        """Subscribe to these topics instead."""
+        self._is_subscribed = True
+        self._consumer.subscribe(topics, listener=self._listener)
+
+    async def unsubscribe(self) -> None:
+        """Subscribe to nothing."""
+        self._consumer.unsubscribe()
+        self._is_subscribed = False
+
+    async def poll(self) -> None:
+        """Read what there is, for a moment."""
+        if self._is_subscribed:
+            self._consumer.poll(timeout_ms=POLL_MS)
+        else:
+            await asyncio.sleep(POLL_MS / 1000)
+
+    def assignment(self) -> set[str]:
+        """The partitions owned now."""
+        return {f"{each.topic}-{each.partition}" for each in self._consumer.assignment()}
+
+    async def close(self) -> None:
+        """Leave the group and end."""
+        self._consumer.close()
+
+
+make_client = KafkaPythonMember

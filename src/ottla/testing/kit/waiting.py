@@ -1,0 +1,40 @@
+"""Wait until a condition holds: check it again and again, and fail with what was waited for when it takes too long."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+_Value = TypeVar("_Value")
+_PAUSE_SECONDS = 0.01
+
+
+def wait_until(
+    condition: Callable[[], _Value],
+    what: str | Callable[[], str],
+    doing: Callable[[], object] = lambda: time.sleep(_PAUSE_SECONDS),
+    *,
+    seconds: float = 15,
+) -> _Value:
+    """What `condition()` returns once that is true. `doing` runs between two checks: a pause, or a client's short poll.
+
+    Raises AssertionError with `what`, which a call may make then, after so many seconds.
+    """
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, _timed_out(what, seconds)
+        doing()
+    return value
+
+
+async def wait_until_async(condition: Callable[[], _Value], what: str | Callable[[], str], *, seconds: float = 15) -> _Value:
+    """`wait_until` for coroutines: the event loop runs between two checks."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, _timed_out(what, seconds)
+        await asyncio.sleep(0.001)
+    return value
+
+
+def _timed_out(what: str | Callable[[], str], seconds: float) -> str:
+    return f"waited {seconds} s for: {what if isinstance(what, str) else what()}"

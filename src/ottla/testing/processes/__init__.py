@@ -1,0 +1,1 @@
+"""Servers and Java programs as child processes."""

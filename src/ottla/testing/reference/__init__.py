@@ -1,0 +1,1 @@
+"""Apache Kafka and Spark's own connector, to compare with."""

@@ -1,0 +1,1 @@
+"""Scenario files: their language, their rendering and their execution."""

@@ -1,0 +1,1 @@
+"""A group coordinator in virtual time, from one seed."""

@@ -1,0 +1,160 @@
+"""A simulated group from one seed: members, an unreliable network, a failing broker, and a virtual clock.
+
+    python -m ottla.testing.simulation.simulator 123          reports every command of one seed
+    python -m ottla.testing.simulation.simulator 1 2 3        reports the outcome of each; without seeds, of the first hundred
+
+Every choice comes from `random.Random(seed)`, so the same seed gives the same run, command for command (`Outcome.trace_hash`). The
+oracle checks the invariants. Faults are injected for some time; then the group must recover: every running member owns its partitions,
+and no request is open.
+"""
+
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ottla.core.groups.classic.states import GroupState
+from ottla.core.groups.coordinator import Coordinator
+from ottla.core.groups.settings import GroupSettings
+from ottla.testing.kit.coordinator_shell import CoordinatorShell
+from ottla.testing.simulation.conditions import Conditions
+from ottla.testing.simulation.consumers import MEMBERS_MAX, Consumers
+from ottla.testing.simulation.faults import Faults
+from ottla.testing.simulation.member import GROUP_ID
+from ottla.testing.simulation.oracle import InvariantBroken
+from ottla.testing.simulation.simulated_broker import EXPIRY_INTERVAL_MS, SimulatedBroker
+from ottla.testing.simulation.trace import Trace
+
+FAULTS_MS = 120_000
+RECOVERY_MS_MAX = 600_000
+"""The time to recover, longer than all timeouts of the protocol together."""
+STEPS_MAX = 100_000
+RETENTIONS_MS = (5_000, 20_000, 7 * 24 * 60 * 60 * 1000)
+MakeCoordinator = Callable[[GroupSettings], Coordinator]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of one run; equal for equal seeds."""
+
+    seed: int
+    steps: int
+    generations: int
+    records: int
+    restarts: int
+    expirations: int
+    """Tombstones of expired offsets and groups."""
+    causes: tuple[str, ...]
+    """Every published trigger cause."""
+    trace_hash: str
+
+
+class SimulationFailed(AssertionError):
+    """A seed that violates an invariant; the text says how to run it again."""
+
+
+class Simulation:
+    """One run. `report` gets every line of its trace."""
+
+    def __init__(self, seed: int, *, make: MakeCoordinator = Coordinator, report: Callable[[str], None] | None = None) -> None:
+        self.seed = seed
+        rng = random.Random(seed)
+        self._settings = GroupSettings(
+            group_initial_rebalance_delay_ms=rng.choice((0, 0, 500)), offsets_retention_ms=rng.choice(RETENTIONS_MS)
+        )
+        shares_appends = rng.random() < 0.5
+        self._rng = rng
+        self._conditions = Conditions(rng)
+        self._events = self._conditions.events
+        self._trace = Trace(self._events, report)
+        shell = CoordinatorShell(lambda: make(self._settings))
+        self._broker = SimulatedBroker(shell, self._conditions, self._trace, shares_appends=shares_appends)
+        self.consumers = Consumers(self._conditions, self._broker)
+        clock_rng = random.Random(f"clock {seed}")
+        self._faults = Faults(self._conditions, self._broker, self.consumers, self._trace, clock_rng=clock_rng)
+
+    def run(self) -> Outcome:
+        """Run it; raises SimulationFailed if an invariant is violated."""
+        try:
+            self._simulate()
+        except (AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            again = f"make sim SEED={self.seed}, or python -m ottla.testing.simulation.simulator {self.seed}"
+            raise SimulationFailed(f"seed {self.seed}, at {self._events.now_ms} ms: {error!r}; run it again: {again}") from error
+        groups = self._broker.shell.stored.group_metadata
+        return Outcome(
+            seed=self.seed,
+            steps=self._broker.steps,
+            generations=groups[GROUP_ID].generation if GROUP_ID in groups else 0,
+            records=len(self._broker.shell.log),
+            restarts=self._broker.restarts,
+            expirations=self._broker.expirations,
+            causes=tuple(sorted(self._trace.causes)),
+            trace_hash=self._trace.hexdigest(),
+        )
+
+    def _simulate(self) -> None:
+        self._broker.start()
+        for number in range(self._rng.randint(1, MEMBERS_MAX)):
+            self._events.later(self._rng.randrange(3_000), lambda number=number: self.consumers.add(number))  # type: ignore[misc]
+        self._events.later(self._rng.randrange(2_000), self._faults.inject)
+        self._events.later(EXPIRY_INTERVAL_MS, self._broker.expire)
+        if self._settings.offsets_retention_ms > FAULTS_MS:
+            # Retention counts by the time of day: the oracle knows which offsets must stay only if none expires within hours.
+            self._faults.jump_clock_later()
+        self._run_until(FAULTS_MS, lambda: False)
+        self._conditions.has_faults = False
+        for member in self.consumers.members:
+            member.frozen_until_ms = min(member.frozen_until_ms, self._events.now_ms)
+        if not self._broker.is_up:
+            self._broker.start()
+        self._run_until(self._events.now_ms + RECOVERY_MS_MAX, self._has_recovered)
+        if not self._has_recovered():
+            raise InvariantBroken(f"the group does not recover: {self._describe()}")
+        owned = [(topic, number) for each in self.consumers.alive for topic in each.owned for number in each.owned[topic]]
+        if len(owned) != len(set(owned)):
+            raise InvariantBroken(f"two members own a partition: {self._describe()}")
+
+    def _run_until(self, end_ms: int, done: Callable[[], bool]) -> None:
+        self._events.run_until(end_ms, lambda: self._broker.steps >= STEPS_MAX or done())
+
+    def _has_recovered(self) -> bool:
+        alive = self.consumers.alive
+        group = self._broker.shell.groups.get(GROUP_ID)
+        if group is None:
+            return not alive
+        if any(member.phase != "owning" or member.generation != group.generation for member in alive):
+            return False
+        if len(group.members) != len(alive) or self._broker.oracle.open_requests():
+            return False
+        return group.state is (GroupState.STABLE if alive else GroupState.EMPTY)
+
+    def _describe(self) -> str:
+        members = ", ".join(f"{each.config.name} {each.phase} gen={each.generation}" for each in self.consumers.alive)
+        return f"{members}; {self._broker.shell.coordinator.snapshot().groups}"
+
+
+def simulate(seed: int, *, make: MakeCoordinator = Coordinator, report: Callable[[str], None] | None = None) -> Outcome:
+    """Run one seed; raises SimulationFailed if an invariant is violated."""
+    return Simulation(seed, make=make, report=report).run()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the given seeds, or the first hundred; a single seed is reported in full."""
+    seeds = [int(argument) for argument in arguments] or range(100)
+    report = _print if len(seeds) == 1 else None
+    for seed in seeds:
+        try:
+            outcome = simulate(seed, report=report)
+        except SimulationFailed as failure:
+            _print(str(failure))
+            return 1
+        _print(str(outcome))
+    return 0
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

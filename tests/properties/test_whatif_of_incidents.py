@@ -1,0 +1,52 @@
+"""What-if on the recorded incidents with real clients: a replay with the recorded settings has the recorded rebalances."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from ottla.core.diagnosis.evidence.model import Source
+from ottla.core.whatif.agreement import Agreement, agreement
+from ottla.core.whatif.comparison import outcome_with
+from ottla.core.whatif.prediction import evidence_of_group
+from ottla.core.whatif.reconstruction import reconstruct
+from ottla.core.whatif.settings import Settings
+from ottla.testing.incidents.corpus import CORPUS, RecordedIncident, read_corpus
+
+LOGS = frozenset({Source.BROKER_LOG, Source.CLIENT_LOG})
+
+
+@pytest.fixture(scope="module")
+def incidents() -> list[RecordedIncident]:
+    """Groups of the classic protocol, from their first member to the end of the incident."""
+    return [each for each in read_corpus(CORPUS) if each.incident.protocol == "classic" and each.incident.action != "migrate"]
+
+
+def replayed(incidents: Iterable[RecordedIncident], sources: frozenset[Source]) -> list[Agreement]:
+    found = []
+    for recorded in incidents:
+        incident = recorded.incident
+        items = [item for source, of_source in recorded.evidence.items() if source in sources for item in of_source]
+        of_group = evidence_of_group(incident.group, (item for item in items if item.at_ms <= incident.end_ms))
+        if of_group:
+            behaviour = reconstruct(incident.group, of_group)
+            found.append(agreement(behaviour.recorded_ms, outcome_with(behaviour, Settings())))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("sources", "at_least"),
+    [
+        (frozenset(Source), 0.97),
+        (frozenset({Source.GROUP_EVENTS}), 0.98),
+        (frozenset({Source.OFFSETS_TOPIC}), 0.97),
+        (LOGS, 0.93),
+    ],
+    ids=["all", "own events", "offsets topic", "logs"],
+)
+def test_recorded_rebalances_are_reproduced(incidents: list[RecordedIncident], sources: frozenset[Source], at_least: float) -> None:
+    found = replayed(incidents, sources)
+    assert len(found) > 80
+    recorded, reproduced = sum(each.recorded for each in found), sum(each.reproduced for each in found)
+    extra = sum(len(each.extra_ms) for each in found)
+    assert reproduced / recorded >= at_least, f"{reproduced} of {recorded}"
+    assert extra / recorded <= 0.03, f"{extra} rebalances that were not recorded"

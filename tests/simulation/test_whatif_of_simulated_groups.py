@@ -1,0 +1,35 @@
+"""What-if on groups whose network loses messages and whose broker is killed: a replay cannot be exact there, and must not fail."""
+
+from typing import Any
+
+import pytest
+
+from ottla.core.diagnosis.evidence.group_events import evidence_of_event
+from ottla.core.model import GroupEvent
+from ottla.core.whatif.agreement import agreement
+from ottla.core.whatif.comparison import outcome_with
+from ottla.core.whatif.reconstruction import reconstruct
+from ottla.core.whatif.settings import Settings
+from ottla.testing.simulation.member import GROUP_ID
+from ottla.testing.simulation.simulated_broker import SimulatedBroker
+from ottla.testing.simulation.simulator import simulate
+
+
+def test_most_rebalances_of_chaotic_groups_are_reproduced(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[GroupEvent] = []
+    apply = SimulatedBroker._apply
+
+    def record(broker: SimulatedBroker, effects: Any, command: Any) -> None:
+        events.extend(effects.events)
+        apply(broker, effects, command)
+
+    monkeypatch.setattr(SimulatedBroker, "_apply", record)
+    recorded = reproduced = 0
+    for seed in range(8):
+        events.clear()
+        simulate(seed)
+        evidence = [item for event in events if (item := evidence_of_event(event, clock="c")) is not None and item.group == GROUP_ID]
+        behaviour = reconstruct(GROUP_ID, evidence)
+        found = agreement(behaviour.recorded_ms, outcome_with(behaviour, Settings()))
+        recorded, reproduced = recorded + found.recorded, reproduced + found.reproduced
+    assert reproduced / recorded > 0.65, f"{reproduced} of {recorded}"

@@ -1,0 +1,112 @@
+"""Published group events: the topic and the listeners, whose failures never fail a group."""
+
+import asyncio
+import json
+
+from ottla.broker.composition import Components
+from ottla.broker.running_brokers import BrokerTask
+from ottla.core.config import BrokerConfig
+from ottla.core.errors import StorageError
+from ottla.core.model import GroupEvent
+from ottla.core.wire.api_keys import ApiKey
+from ottla.storage.memory_files import MemoryFiles
+
+
+def event(kind: str = "trigger") -> GroupEvent:
+    return GroupEvent(at_ms=1, group="g", kind=kind, generation=0, state_from="Empty", state_to="PreparingRebalance", trigger="JOIN_NEW")
+
+
+def make(callback=None, files: MemoryFiles | None = None) -> Components:
+    cluster = Components(files or MemoryFiles(), BrokerConfig({}), clock=lambda: 5, on_group_event=callback)
+    cluster.open()
+    return cluster
+
+
+def publish(cluster: Components, *events: GroupEvent) -> None:
+    async def run() -> None:
+        for one in events:
+            cluster.events.publish((one,))
+        await asyncio.sleep(0)
+
+    asyncio.run(run())
+
+
+def test_events_become_one_batch_of_json_records() -> None:
+    cluster = make()
+    publish(cluster, event(), event("emptied"))
+    log = cluster.partitions.by_name("__ottla_group_events", 0).log
+    records = list(log.read_records(0))
+    assert [record.key for record in records] == [b"g", b"g"]
+    assert [json.loads(record.value)["kind"] for record in records] == ["trigger", "emptied"]
+    assert json.loads(records[0].value) == event().to_dict() | {"members": []}
+
+
+def test_a_callback_that_fails_is_logged_and_gets_the_next_event(caplog) -> None:
+    kinds: list[str] = []
+
+    def callback(one: GroupEvent) -> None:
+        kinds.append(one.kind)
+        if one.kind == "trigger":
+            raise ValueError("the user's own bug")
+
+    cluster = make(callback)
+    publish(cluster, event(), event("emptied"))
+    assert kinds == ["trigger", "emptied"]
+    assert "the user's own bug" in caplog.text
+
+
+def test_every_listener_gets_every_event() -> None:
+    first: list[GroupEvent] = []
+    second: list[GroupEvent] = []
+    cluster = make(first.append)
+    cluster.events.add_listener(second.append)
+    publish(cluster, event(), event("emptied"))
+    assert first == second == [event(), event("emptied")]
+
+
+def test_events_that_a_full_disk_refuses_are_logged_as_lost_and_reach_listeners(caplog, hooked_files) -> None:
+    received: list[GroupEvent] = []
+    cluster = make(received.append, hooked_files)
+
+    def before_append(path: str) -> None:
+        if path.startswith("__ottla_group_events"):
+            raise StorageError("the disk is full")
+
+    hooked_files.before_append = before_append
+    publish(cluster, event())
+    assert "1 group events are lost: the disk is full" in caplog.text
+    assert received == [event()]
+
+
+def test_events_follow_a_real_group_through_its_life(api) -> None:
+    fields = {
+        "group_id": "g", "session_timeout": 10000, "rebalance_timeout": 10000, "member_id": "", "group_instance_id": None,
+        "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b""}],
+    }  # fmt: skip
+    joined = api.ask(ApiKey.JOIN_GROUP, 3, **fields)
+    api.ask(ApiKey.LEAVE_GROUP, 0, group_id="g", member_id=joined.member_id)
+    log = api.cluster.partitions.by_name("__ottla_group_events", 0).log
+    events = [json.loads(record.value) for record in log.read_records(0)]
+    assert [(one["kind"], one["trigger"]) for one in events] == [
+        ("trigger", "JOIN_NEW"), ("join_completed", None), ("trigger", "LEAVE"), ("emptied", None)
+    ]  # fmt: skip
+
+
+def test_the_last_events_of_a_broker_that_has_not_opened_their_topic_are_kept(tmp_path, caplog) -> None:
+    async def run() -> int:
+        for _ in range(2):
+            task = BrokerTask(tmp_path, {}, "127.0.0.1:0")
+            await task.start()
+            loops = task.cluster.coordinators.by_broker[1]
+            resign_all = loops.resign_all
+            loops.resign_all = lambda cluster=task.cluster, resign_all=resign_all: (resign_all(), cluster.events.publish((event(),)))
+            await task.stop()
+        task = BrokerTask(tmp_path, {}, "127.0.0.1:0")
+        await task.start()
+        partition = await task.cluster.partitions.open(task.cluster.topics.get("__ottla_group_events"), 0)
+        end_offset = partition.log.log_end_offset
+        await task.stop()
+        return end_offset
+
+    assert asyncio.run(run()) == 2
+    assert caplog.messages == []

@@ -1,0 +1,93 @@
+"""How many brokers may listen where, and brokers that cannot begin; their life is in test_broker and test_cluster."""
+
+import asyncio
+
+import pytest
+
+from ottla.broker.network.server import Server
+from ottla.broker.running_brokers import BROKERS_MAX, BrokerTask, check_count, parse_listen
+from ottla.core.config import ConfigError
+from ottla.core.errors import StorageError
+from ottla.core.metadata.topics import NewTopic
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("127.0.0.1:0", ("127.0.0.1", 0)), ("[::1]:9092", ("::1", 9092)), ("localhost:65535", ("localhost", 65535))]
+)
+def test_addresses(text: str, expected: tuple[str, int]) -> None:
+    assert parse_listen(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "9092", ":9092", "host:", "host:port", "host:65536", "host:-1", "host:" + "1" * 5000])
+def test_addresses_that_are_none(text: str) -> None:
+    with pytest.raises(ConfigError, match="HOST:PORT"):
+        parse_listen(text)
+
+
+@pytest.mark.parametrize("host", ["a" * 64, "a" * 5000, ".".join(["a" * 60] * 5), "a..b", "a\0b", "..."])
+def test_hosts_that_are_none(host: str) -> None:
+    with pytest.raises(ConfigError, match="is not a host name or address") as refused:
+        parse_listen(f"{host}:0")
+    assert len(str(refused.value)) < 1500
+
+
+@pytest.mark.parametrize(
+    ("brokers", "listen", "words"),
+    [
+        (0, "h:0", "write a number from 1 to 100"),
+        (BROKERS_MAX + 1, "h:0", "write a number from 1 to 100"),
+        (3, "h:65534", "the last port is 65535"),
+        (1, "nowhere", "HOST:PORT"),
+    ],
+)
+def test_counts_that_cannot_be(brokers: int, listen: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        check_count(brokers, listen)
+
+
+@pytest.mark.parametrize(("brokers", "listen"), [(1, "h:65535"), (BROKERS_MAX, "h:0"), (2, "h:65534")])
+def test_counts_that_can(brokers: int, listen: str) -> None:
+    check_count(brokers, listen)
+
+
+def test_a_broker_that_cannot_begin_for_want_of_a_disk_can_be_started_later(monkeypatch) -> None:
+    def full(_records) -> None:
+        raise StorageError("the disk is full")
+
+    async def life() -> None:
+        task = BrokerTask(None, {}, "127.0.0.1:0", brokers=2)
+        await task.start()
+        try:
+            task.cluster.topics.create(NewTopic(name="t", partitions=2, replication_factor=1))
+            await task.stop_broker(2)
+            with monkeypatch.context() as patch:
+                patch.setattr(task.cluster.metadata_log, "append", full)
+                with pytest.raises(StorageError):
+                    await task.start_broker(2)
+            assert not task.cluster.brokers.nodes[2].is_alive
+            await task.start_broker(2)
+            assert [await task.leader("t", number) for number in (0, 1)] == [1, 2]
+        finally:
+            await task.stop()
+
+    asyncio.run(life())
+
+
+def test_a_further_broker_whose_port_is_taken_is_none(monkeypatch) -> None:
+    async def taken(_node, _host, _port) -> None:
+        raise OSError("address already in use")
+
+    async def life() -> None:
+        task = BrokerTask(None, {}, "127.0.0.1:0")
+        await task.start()
+        try:
+            with monkeypatch.context() as patch:
+                patch.setattr(Server, "start", taken)
+                with pytest.raises(OSError, match="in use"):
+                    await task.add_broker()
+            assert (list(task.cluster.brokers.nodes), task.cluster.cluster_metadata.broker_ids) == ([1], (1,))
+            assert await task.add_broker() == 2
+        finally:
+            await task.stop()
+
+    asyncio.run(life())

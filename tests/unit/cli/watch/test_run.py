@@ -1,0 +1,154 @@
+"""Tests of a run of `ottla watch`. With real brokers and signals: tests/clients/test_watch.py."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.cli.watch import run as run_module
+from ottla.cli.watch.run import Stopped, WatchOptions, run
+from ottla.client.errors import BrokerUnavailableError
+from ottla.core.errors import StorageError
+from ottla.core.metadata.topics import CONSUMER_OFFSETS
+from ottla.storage.archive.writer import ArchiveWriter
+from ottla.testing.kit.offsets_topic_records import commit
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Closeable:
+    """The cluster as a context manager, as AdminClient and Fetcher are."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+
+    def __enter__(self) -> Any:
+        return self._cluster
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def here(cluster: Any, monkeypatch: Any) -> None:
+    """Connects every run to the cluster in memory, and passes time without waiting."""
+    monkeypatch.setattr(run_module, "AdminClient", lambda *_: Closeable(cluster))
+    monkeypatch.setattr(run_module, "Fetcher", lambda *_: Closeable(cluster))
+
+
+class Time:
+    """A clock that sleeping moves."""
+
+    def __init__(self, monkeypatch: Any) -> None:
+        self.now = 100.0
+        monkeypatch.setattr(run_module.time, "sleep", self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def watch(directory: Path, clock: Time, *, err: io.StringIO | None = None, **options: Any) -> tuple[int, str, str]:
+    out, err = io.StringIO(), err or io.StringIO()
+    options = {"bootstrap_server": "h:1", "output": str(directory), "duration_s": 12.0, **options}
+    status = run(WatchOptions(**options), out=out, err=err, clock=clock)
+    return status, out.getvalue(), err.getvalue()
+
+
+@pytest.mark.usefixtures("here")
+def test_a_run_of_some_seconds(cluster: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    cluster.set_group("g", "m")
+    status, out, err = watch(tmp_path / "a", Time(monkeypatch))
+    assert (status, err) == (0, "")
+    assert out.startswith("looks: 4, groups: 1, records: 0, bytes stored: ")
+    assert out.endswith(f", in {tmp_path / 'a'}\n")
+
+
+@pytest.mark.usefixtures("here")
+def test_json_has_a_line_for_each_look_and_one_for_the_end(cluster: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    _, out, _ = watch(tmp_path / "a", Time(monkeypatch), as_json=True, interval_s=6.0)
+    documents = [json.loads(line) for line in out.splitlines()]
+    assert [(each["looks"], each["ended"]) for each in documents] == [(1, False), (2, False), (3, True)]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_terminal_shows_progress(tmp_path: Path, monkeypatch: Any) -> None:
+    _, _, err = watch(tmp_path / "a", Time(monkeypatch), err=Terminal())
+    assert err.count("(Ctrl-C ends)") == 3  # a line for each look but the last, which the summary shows
+    assert err.endswith("\r\x1b[K")
+
+
+@pytest.mark.usefixtures("here")
+def test_a_signal_ends_with_a_summary(tmp_path: Path, monkeypatch: Any) -> None:
+    clock = Time(monkeypatch)
+
+    def stop(_: float) -> None:
+        raise Stopped
+
+    monkeypatch.setattr(run_module.time, "sleep", stop)
+    status, out, _ = watch(tmp_path / "a", clock)
+    assert status == 0
+    assert out.startswith("looks: 1, groups: 0")
+
+
+@pytest.mark.usefixtures("here")
+def test_progress_moves_within_a_look(cluster: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    cluster.add(CONSUMER_OFFSETS, 0, commit("g", 0, 1))
+    _, _, err = watch(tmp_path / "a", Time(monkeypatch), err=Terminal())
+    assert "looks: 0, groups: 0, records: 1," in err
+
+
+@pytest.mark.usefixtures("here")
+def test_a_signal_in_the_first_look_ends_with_a_summary(cluster: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    def stop() -> None:
+        raise Stopped
+
+    monkeypatch.setattr(cluster, "list_groups", stop)
+    status, out, _ = watch(tmp_path / "a", Time(monkeypatch))
+    assert status == 0
+    assert out.startswith("looks: 0, groups: 0")
+
+
+@pytest.mark.usefixtures("here")
+def test_a_disk_that_is_full_ends_the_run(cluster: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    lines: list[int] = []
+
+    def append(_: Any, data: Any) -> int:
+        lines.append(len(data))
+        if len(lines) > 1:
+            raise StorageError("cannot write to snapshots: the disk is full")
+        return 0
+
+    monkeypatch.setattr(ArchiveWriter, "append_lines", append)
+    status, out, err = watch(tmp_path / "a", Time(monkeypatch))
+    assert (status, err) == (1, "Error: cannot write to snapshots: the disk is full\n")
+    assert out.startswith("looks: 1, ")
+
+
+@pytest.mark.usefixtures("here")
+def test_a_cluster_that_does_not_answer_at_the_start(cluster: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    def fail() -> None:
+        raise BrokerUnavailableError("no broker answers")
+
+    monkeypatch.setattr(cluster, "list_groups", fail)
+    assert watch(tmp_path / "a", Time(monkeypatch)) == (1, "", "Error: no broker answers\n")
+
+
+def test_what_is_wrong_with_the_command_line(tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "other").touch()
+    clock = Time(monkeypatch)
+    status, _, err = watch(tmp_path / "a", clock, bootstrap_server="nowhere")
+    assert (status, err) == (1, "Error: --bootstrap-server: 'nowhere' is no host:port\n")
+    status, _, err = watch(tmp_path, clock)
+    assert status == 1
+    assert "the directory holds other things (other)" in err
+    status, _, err = watch(tmp_path / "a", clock, command_config=str(tmp_path / "missing"))
+    assert status == 1
+    assert "missing" in err

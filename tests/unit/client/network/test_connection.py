@@ -1,0 +1,173 @@
+"""One connection against canned bytes: order, bounds, timeouts, and peers that are no brokers."""
+
+import itertools
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kio.schema.metadata.v9.request import MetadataRequest
+from kio.schema.metadata.v9.response import MetadataResponse
+
+from ottla.client.errors import AuthenticationError, BrokerUnavailableError, UnsupportedBrokerError
+from ottla.client.network.connection import FRAME_BYTES_MAX, BrokerConnection, readable
+from ottla.core.errors import PeerError
+from ottla.core.wire.api_keys import ApiKey
+
+REQUEST = MetadataRequest(
+    topics=(), allow_auto_topic_creation=False, include_cluster_authorized_operations=False, include_topic_authorized_operations=False
+)
+
+
+def _connect(broker: Any, **options: Any) -> BrokerConnection:
+    return BrokerConnection("127.0.0.1", broker.port, client_id="tester", **{"timeout_ms": 2_000, **options})
+
+
+def test_responses_come_in_the_order_of_the_requests(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    broker = canned_broker(lambda key, correlation: frame(correlation, b"\x00" + b"answer to %d" % correlation))
+    with _connect(broker) as connection:
+        connection.send(ApiKey.FETCH, 12, b"first")
+        connection.send(ApiKey.FETCH, 12, b"second")
+        assert [bytes(connection.receive()) for _ in range(2)] == [b"answer to 2", b"answer to 3"]
+    assert broker.requests[1] == struct.pack(">hhi", 1, 12, 2) + b"\x00\x06tester\x00first"
+
+
+def test_a_response_is_read_only_memory(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    with _connect(canned_broker(lambda key, correlation: frame(correlation, b"\x00abc"))) as connection:
+        connection.send(ApiKey.FETCH, 12, b"")
+        assert connection.receive().readonly
+
+
+def test_a_message_of_kio_there_and_back(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    body = b"\x00" + struct.pack(">i", 0) + b"\x01\x03cl" + struct.pack(">i", 1) + b"\x01" + struct.pack(">i", -1) + b"\x00"
+    with _connect(canned_broker(lambda key, correlation: frame(correlation, body))) as connection:
+        assert connection.call(REQUEST, MetadataResponse).cluster_id == "cl"
+
+
+@pytest.mark.parametrize("body", [b"", b"\x00", b"\x00" + b"\xff" * 40, bytes(5) + b"\xff\xff\xff\xff\x0f"])
+def test_a_message_that_cannot_be_read_blames_the_peer(canned_broker: Any, frame: Callable[[int, bytes], bytes], body: bytes):
+    with _connect(canned_broker(lambda key, correlation: frame(correlation, body))) as connection, pytest.raises(PeerError):
+        connection.call(REQUEST, MetadataResponse)
+
+
+@pytest.mark.parametrize("size", [-1, 0, 3, FRAME_BYTES_MAX + 1, 2**31 - 1])
+def test_a_response_of_impossible_size_is_not_read(canned_broker: Any, size: int):
+    with _connect(canned_broker(lambda key, correlation: struct.pack(">i", size))) as connection:
+        connection.send(ApiKey.FETCH, 12, b"")
+        with pytest.raises(PeerError, match="announced an answer"):
+            connection.receive()
+
+
+def test_a_response_to_another_request_blames_the_peer(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    with _connect(canned_broker(lambda key, correlation: frame(correlation + 1, b"\x00"))) as connection:
+        connection.send(ApiKey.FETCH, 12, b"")
+        with pytest.raises(PeerError, match="out of order"):
+            connection.receive()
+
+
+def test_silence_is_bounded(canned_broker: Any):
+    with _connect(canned_broker(lambda key, correlation: b""), timeout_ms=50) as connection:
+        connection.send(ApiKey.FETCH, 12, b"")
+        with pytest.raises(BrokerUnavailableError, match="no answer within 50 ms"):
+            connection.receive()
+
+
+def test_a_request_has_the_timeout_of_its_own_call(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    with _connect(canned_broker(lambda key, correlation: frame(correlation, b"\x00"))) as connection:
+        connection.timeout_ms = 1_500
+        connection.send(ApiKey.FETCH, 12, b"")
+        assert connection._socket.gettimeout() == 1.5, "not what was left of the last one"
+
+
+def test_bytes_that_trickle_in_are_bounded_too(canned_broker: Any):
+    clock = itertools.chain([0.0] * 5, [0.0] * 4, [61.0])  # five for ApiVersions, then: sent, start, length, 50 of 100 bytes; time is up
+    broker = canned_broker(lambda key, correlation: struct.pack(">i", 100) + bytes(50))
+    with _connect(broker, timeout_ms=60_000, clock=lambda: next(clock)) as connection:
+        connection.send(ApiKey.FETCH, 12, b"")
+        with pytest.raises(BrokerUnavailableError, match="no answer within 60000 ms"):
+            connection.receive()
+
+
+def test_a_broker_that_hangs_up_is_named(canned_broker: Any):
+    broker = canned_broker(lambda key, correlation: None)
+    with _connect(broker) as connection:
+        connection.send(ApiKey.FETCH, 12, b"")
+        with pytest.raises(BrokerUnavailableError, match=rf"lost broker 127.0.0.1:{broker.port}: the broker closed the connection"):
+            connection.receive()
+
+
+def test_no_broker_at_all(canned_broker: Any):
+    broker = canned_broker(lambda key, correlation: None)
+    broker.close()
+    with pytest.raises(BrokerUnavailableError, match=f"no connection to broker 127.0.0.1:{broker.port}"):
+        _connect(broker)
+
+
+@pytest.mark.parametrize(("api_key", "version"), [(ApiKey.FETCH, 19), (ApiKey.FETCH, 3), (77, 0)])
+def test_unsupported_versions_are_not_sent(canned_broker: Any, api_key: int, version: int):
+    broker = canned_broker(lambda key, correlation: b"")
+    with _connect(broker) as connection, pytest.raises(UnsupportedBrokerError, match=f"does not speak version {version} of API {api_key}"):
+        connection.send(api_key, version, b"")
+    assert len(broker.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("versions_body", "error"),
+    [
+        (struct.pack(">h", 35), UnsupportedBrokerError),
+        (b"", PeerError),
+        (struct.pack(">h", 0) + b"\xff\xff\xff\xff\x0f", PeerError),
+    ],
+)
+def test_a_broker_without_api_versions(canned_broker: Any, versions_body: bytes, error: type[Exception]):
+    with pytest.raises(error):
+        _connect(canned_broker(lambda key, correlation: b"", versions_body=versions_body))
+
+
+@pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("127.0.0.1", -1), ("a\0b", 9092), ("a" * 300, 9092), ("", 1)])
+def test_a_malformed_address_is_an_unavailable_broker(host: str, port: int):
+    with pytest.raises(BrokerUnavailableError, match="no connection to broker"):
+        BrokerConnection(host, port, client_id="tester", timeout_ms=500)
+
+
+def test_a_request_without_tagged_fields(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    broker = canned_broker(lambda key, correlation: frame(correlation, b"answer"))
+    with _connect(broker) as connection:
+        connection.send(ApiKey.FETCH, 11, b"body", is_flexible=False)
+        assert bytes(connection.receive()) == b"answer"
+        assert [connection.speaks(*asked) for asked in ((ApiKey.FETCH, 11), (ApiKey.FETCH, 12), (ApiKey.METADATA, 14), (999, 0))] == [
+            True,
+            True,
+            False,
+            False,
+        ]
+    assert broker.requests[1] == struct.pack(">hhi", 1, 11, 2) + b"\x00\x06testerbody"
+
+
+def test_a_connection_is_stale_when_it_ended_or_was_idle_or_its_session_ends(canned_broker: Any):
+    now = [100.0]
+    broker = canned_broker(lambda key, correlation: None)
+    with _connect(broker, clock=lambda: now[0]) as connection:
+        assert not connection.is_stale(60_000)
+        now[0] += 61
+        assert connection.is_stale(60_000)
+        assert not connection.is_stale(-1)
+        connection.end_after(0)
+        assert not connection.is_stale(-1)
+        connection.end_after(10_000)
+        now[0] += 8.4
+        assert not connection.is_stale(-1)
+        now[0] += 0.2
+        assert connection.is_stale(-1), "well before the broker ends it"
+    with _connect(broker) as connection:
+        connection.send(ApiKey.FETCH, 12, b"")
+        assert readable([connection], 5_000) == [connection], "the broker hung up"
+    assert connection.is_stale(-1), "it is closed"
+
+
+def test_a_broker_with_tls_is_recognized(canned_broker: Any):
+    broker = canned_broker(lambda key, correlation: b"\x15\x03\x03\x00\x02\x02\x0a")
+    with _connect(broker) as connection:
+        connection.send(ApiKey.FETCH, 12, b"")
+        with pytest.raises(AuthenticationError, match=r"security.protocol must be SSL or SASL_SSL"):
+            connection.receive()

@@ -1,0 +1,107 @@
+"""security.protocol, sasl.* and ssl.*: supported and refused values."""
+
+import pickle
+from typing import Any
+
+import pytest
+
+from ottla.client.security.properties import PLAINTEXT, SecuritySettings, parse_security, to_librdkafka
+
+PEM = {"ssl.truststore.type": "PEM", "ssl.keystore.type": "PEM"}
+SCRAM = {
+    "sasl.mechanism": "SCRAM-SHA-512",
+    "sasl.jaas.config": 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="hidden";',
+}
+
+
+def test_the_default_is_plaintext() -> None:
+    assert parse_security({"client.id": "x"}) == PLAINTEXT
+    assert parse_security({"security.protocol": "plaintext"} | SCRAM) == PLAINTEXT, "settings of what is not used, as in Kafka"
+    assert not PLAINTEXT.uses_tls
+    assert not PLAINTEXT.uses_sasl
+
+
+def test_every_property() -> None:
+    security = parse_security(
+        {"security.protocol": "SASL_SSL", "ssl.truststore.location": "/ca", "ssl.keystore.location": "/me", "ssl.key.password": "k"}
+        | SCRAM
+        | PEM
+    )
+    assert security == SecuritySettings(
+        protocol="SASL_SSL",
+        sasl_mechanism="SCRAM-SHA-512",
+        username="u",
+        password="hidden",
+        truststore_location="/ca",
+        keystore_location="/me",
+        key_password="k",
+    )
+    assert security.uses_tls
+    assert security.uses_sasl
+    assert "hidden" not in repr(security)
+    assert pickle.loads(pickle.dumps(security)) == security
+    assert hash(security) == hash(pickle.loads(pickle.dumps(security)))
+
+
+@pytest.mark.parametrize(
+    ("properties", "sentence"),
+    [
+        ({"security.protocol": "TLS"}, "security.protocol must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ({"security.protocol": "SASL_SSL"}, r"sasl.mechanism must be one of .*: GSSAPI \(Kafka's default\) is not supported"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER is not supported"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "sasl.jaas.config is needed"),
+        ({"sasl.oauthbearer.token.endpoint.url": "x"}, "sasl.oauthbearer.token.endpoint.url is not supported"),
+        ({"sasl.login.callback.handler.class": "x"}, "sasl.login.callback.handler.class is not supported"),
+        ({"security.providers": "x"}, "security.providers is not supported: leave it out"),
+        ({"ssl.cipher.suites": "x"}, "ssl.cipher.suites is not supported"),
+        ({"ssl.truststore.password": "x"}, "belongs to Java's key stores"),
+        ({"ssl.truststore.location": "/t"}, r"must be PEM: JKS, Kafka's default, is not supported. .*keytool -list -rfc -keystore /t >"),
+        ({"ssl.truststore.location": "/t", "ssl.truststore.type": "PKCS12"}, "openssl pkcs12 -in /t -nokeys"),
+        ({"ssl.keystore.location": "/k", "ssl.keystore.type": "jks"}, "keytool -importkeystore -srckeystore /k"),
+        ({"ssl.keystore.location": "/k", "ssl.keystore.type": "PKCS12"}, "openssl pkcs12 -in /k -out"),
+        ({"ssl.keystore.key": "x"} | PEM, "belong together"),
+        ({"ssl.keystore.location": "/k", "ssl.keystore.key": "x", "ssl.keystore.certificate.chain": "y"} | PEM, "leave one out"),
+        ({"ssl.truststore.location": "/k", "ssl.truststore.certificates": "x"} | PEM, "leave one out"),
+        ({"ssl.enabled.protocols": "TLSv1.1"}, "ssl.enabled.protocols can be TLSv1.2,TLSv1.3 only"),
+        ({"ssl.protocol": "SSLv3"}, "ssl.protocol TLSv1.3"),
+        ({"ssl.endpoint.identification.algorithm": "ldaps"}, "ssl.endpoint.identification.algorithm must be https"),
+    ],
+)
+def test_refusals_say_what_to_do(properties: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        parse_security(properties)
+
+
+@pytest.mark.parametrize(
+    ("security", "words"),
+    [
+        (PLAINTEXT, {"security.protocol": "PLAINTEXT"}),
+        (
+            SecuritySettings(protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", username="u", password="p"),
+            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"},
+        ),
+        (
+            SecuritySettings(protocol="SSL", truststore_location="/t", keystore_location="/k", key_password="p", checks_hostname=False),
+            {
+                "security.protocol": "SSL",
+                "ssl.ca.location": "/t",
+                "ssl.certificate.location": "/k",
+                "ssl.key.location": "/k",
+                "ssl.key.password": "p",
+                "ssl.endpoint.identification.algorithm": "none",
+            },
+        ),
+        (
+            SecuritySettings(protocol="SSL", truststore_certificates="T", keystore_certificate_chain="C", keystore_key="K"),
+            {
+                "security.protocol": "SSL",
+                "ssl.ca.pem": "T",
+                "ssl.certificate.pem": "C",
+                "ssl.key.pem": "K",
+                "ssl.endpoint.identification.algorithm": "https",
+            },
+        ),
+    ],
+)
+def test_as_librdkafka_s_properties(security: SecuritySettings, words: dict[str, Any]) -> None:
+    assert to_librdkafka(security) == words

@@ -1,0 +1,131 @@
+"""Connections, deadlines and retries of calls, without a socket and without waiting."""
+
+from typing import Any
+
+import pytest
+
+from ottla.client.addresses import BrokerEndpoint
+from ottla.client.deadlines import Deadline, DeadlineExceededError, raise_for
+from ottla.client.errors import BrokerUnavailableError, RequestFailedError
+from ottla.core.errors import ErrorCode
+from ottla.core.wire.api_keys import ApiKey
+
+
+def metadata(*nodes: tuple[int, str, int]) -> dict[str, Any]:
+    brokers = [{"node_id": number, "host": host, "port": port, "rack": None} for number, host, port in nodes]
+    return {"brokers": brokers, "topics": [], "cluster_id": None, "controller_id": 1, "cluster_authorized_operations": 0}
+
+
+def test_the_first_reachable_broker_is_called_and_its_connection_kept(scripted: Any) -> None:
+    scripted.broker("b:2", lambda key, request: metadata((1, "a", 1), (2, "b", 2)))
+    brokers = scripted.brokers("a:1,b:2")
+    for _ in range(2):
+        assert brokers.endpoints(brokers.deadline("x")) == {1: BrokerEndpoint(1, "a", 1), 2: BrokerEndpoint(2, "b", 2)}
+    assert scripted.connected == ["b:2"]
+    assert brokers.endpoint(2) == BrokerEndpoint(2, "b", 2)
+    with pytest.raises(RequestFailedError, match="broker 7 is not there"):
+        brokers.endpoint(7)
+
+
+def test_brokers_that_metadata_named_help_when_the_first_one_is_gone(scripted: Any) -> None:
+    scripted.broker("a:1", lambda key, request: metadata((2, "b", 2))).broker("b:2", lambda key, request: metadata((2, "b", 2)))
+    brokers = scripted.brokers("a:1")
+    brokers.endpoints(brokers.deadline("x"))
+    scripted.broker("a:1", lost)
+    assert brokers.endpoints(brokers.deadline("x")) == {2: BrokerEndpoint(2, "b", 2)}
+    assert scripted.asked == [("a:1", ApiKey.METADATA), ("a:1", ApiKey.METADATA), ("b:2", ApiKey.METADATA)]
+
+
+def lost(key: int, request: Any) -> Any:
+    raise BrokerUnavailableError("lost")
+
+
+def test_an_interrupted_call_leaves_no_connection_with_its_response(scripted: Any) -> None:
+    def interrupt(key: int, request: Any) -> Any:
+        raise KeyboardInterrupt
+
+    scripted.broker("a:1", interrupt)
+    brokers = scripted.brokers()
+    with pytest.raises(KeyboardInterrupt):
+        brokers.endpoints(brokers.deadline("x"))
+    scripted.broker("a:1", lambda key, request: metadata((1, "a", 1)))
+    assert brokers.endpoints(brokers.deadline("x")) == {1: BrokerEndpoint(1, "a", 1)}
+    assert scripted.connected == ["a:1", "a:1"]
+
+
+def test_retriable_errors_are_retried_until_the_deadline(scripted: Any) -> None:
+    brokers = scripted.brokers(timeout_ms=750)
+    attempts = []
+
+    def attempt(deadline: Deadline) -> int:
+        attempts.append(deadline.left_ms())
+        raise_for(ErrorCode.NOT_LEADER_OR_FOLLOWER, "partition 0")
+        return 1
+
+    with pytest.raises(
+        DeadlineExceededError, match=r"Timed out after 4 attempt\(s\), the last: partition 0: NOT_LEADER_OR_FOLLOWER\. Call: lists"
+    ):
+        brokers.retry("lists", attempt)
+    assert (len(attempts), scripted.waits) == (4, [0.1, 0.2, 0.4])
+
+
+def test_a_refusal_is_not_retried(scripted: Any) -> None:
+    brokers = scripted.brokers()
+
+    def attempt(deadline: Deadline) -> int:
+        raise_for(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "topic t")
+        return 1
+
+    with pytest.raises(RequestFailedError, match="topic t: TOPIC_AUTHORIZATION_FAILED"):
+        brokers.retry("lists", attempt)
+    assert scripted.waits == []
+
+
+def test_no_broker_is_reachable(scripted: Any) -> None:
+    brokers = scripted.brokers(timeout_ms=350)
+    with pytest.raises(DeadlineExceededError) as raised:
+        brokers.retry("lists", brokers.endpoints)
+    assert str(raised.value) == "Timed out waiting for a node assignment. Call: lists (no connection to broker a:1)"
+    assert len(scripted.waits) == 2
+
+
+def test_a_result_after_a_failure(scripted: Any) -> None:
+    results = iter([BrokerUnavailableError("gone"), RequestFailedError("x", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), 5])
+
+    def attempt(deadline: Deadline) -> int:
+        result = next(results)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    assert scripted.brokers().retry("lists", attempt) == 5
+
+
+def test_malformed_bootstrap_servers(scripted: Any) -> None:
+    with pytest.raises(ValueError, match="'x' is no host:port"):
+        scripted.brokers("x")
+
+
+def test_a_connection_that_the_broker_closed_is_replaced(scripted: Any) -> None:
+    scripted.broker("a:1", lambda key, request: metadata())
+    brokers = scripted.brokers()
+    first = brokers.connection(BrokerEndpoint(1, "a", 1), brokers.deadline("x"))
+    assert brokers.connection(BrokerEndpoint(1, "a", 1), brokers.deadline("x")) is first
+    first.is_hung_up = True  # type: ignore[attr-defined]
+    assert brokers.connection(BrokerEndpoint(1, "a", 1), brokers.deadline("x")) is not first
+    assert scripted.connected == ["a:1", "a:1"]
+    assert first.is_closed  # type: ignore[attr-defined]
+
+
+def test_an_endpoint_from_another_response_is_known(scripted: Any) -> None:
+    brokers = scripted.brokers()
+    brokers.add_endpoint(BrokerEndpoint(9, "i", 9))
+    assert brokers.endpoint(9) == BrokerEndpoint(9, "i", 9)
+
+
+def test_closing_closes_every_connection(scripted: Any) -> None:
+    scripted.broker("a:1", lambda key, request: metadata())
+    brokers = scripted.brokers()
+    connection = brokers.connection(BrokerEndpoint(1, "a", 1), brokers.deadline("x"))
+    brokers.close()
+    assert connection.is_closed

@@ -1,0 +1,215 @@
+"""Records of the offsets topic as typed columns: which columns a record has, and that no record is lost. The backends are compared in
+tests/properties."""
+
+import datetime
+import json
+
+import pyarrow as pa
+import pytest
+
+from ottla.columnar import GROUP_RECORD_TYPES, GroupRecordDecoder, scan
+from ottla.core.errors import PeerError
+from ottla.core.groups.log.records import (
+    GroupMetadataRecord,
+    GroupMetadataValue,
+    MemberValue,
+    OffsetRecord,
+    OffsetValue,
+    encode_key,
+    encode_value,
+)
+from ottla.core.model import Record
+from ottla.core.records.batch import encode_batch
+from ottla.core.records.compression import Codec
+from ottla.core.wire.writer import Writer
+
+NOW_MS = 1_700_000_000_000
+NOW = datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.UTC)
+SUBSCRIPTION = Writer().int16(0).int32(1).string("flights").int32(-1).to_bytes()
+ASSIGNMENT = Writer().int16(0).int32(1).string("flights").int32(2).int32(0).int32(4).int32(-1).to_bytes()
+COMMIT = OffsetRecord(group_id="größe", topic="flights", partition=4, value=OffsetValue(77, 3, "méta", NOW_MS, topic_id=b"i" * 16))
+EXPIRING = OffsetRecord(group_id="g", topic="t", partition=0, value=OffsetValue(5, -1, "", NOW_MS, expire_timestamp_ms=NOW_MS))
+
+
+def _generation(protocol_type: str, subscription: bytes, assignment: bytes) -> GroupMetadataRecord:
+    member = MemberValue(
+        member_id="m-1",
+        instance_id=None,
+        client_id="c",
+        client_host="/host",
+        rebalance_timeout_ms=1,
+        session_timeout_ms=2,
+        subscription=subscription,
+        assignment=assignment,
+    )
+    value = GroupMetadataValue(
+        protocol_type=protocol_type,
+        generation=3,
+        protocol="range",
+        leader="m-1",
+        current_state_timestamp_ms=NOW_MS,
+        members=(member,),
+    )
+    return GroupMetadataRecord(group_id="gm", value=value)
+
+
+def _batch(*pairs: tuple[bytes | None, bytes | None], first: int = 0, **options) -> bytearray:
+    records = [Record(first + number, NOW_MS, key, value) for number, (key, value) in enumerate(pairs)]
+    return encode_batch(records, base_offset=first, **options)
+
+
+def _pair(record) -> tuple[bytes, bytes | None]:
+    return encode_key(record), encode_value(record)
+
+
+def _rows(buffer: bytes | bytearray, **options) -> list[dict[str, object]]:
+    """The rows without their nulls."""
+    decoder = GroupRecordDecoder(9, **options)
+    batches = list(decoder.decode(buffer))
+    for batch in batches:
+        batch.validate(full=True)
+    rows = pa.Table.from_batches(batches, schema=decoder.schema).to_pylist()
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+def test_a_commit():
+    (row,) = _rows(_batch(_pair(COMMIT)))
+    assert row == {
+        "partition": 9,
+        "offset": 0,
+        "timestamp": NOW,
+        "record_type": 1,
+        "is_known": True,
+        "is_tombstone": False,
+        "group": "größe",
+        "topic": "flights",
+        "topic_partition": 4,
+        "committed_offset": 77,
+        "leader_epoch": 3,
+        "metadata": "méta",
+        "commit_timestamp": NOW,
+        "topic_id": "aWlpaWlpaWlpaWlpaWlpaQ",
+        "value_version": 4,
+    }
+
+
+def test_a_commit_that_expires_and_a_tombstone():
+    old, gone = _rows(_batch(_pair(EXPIRING), (encode_key(COMMIT), None)))
+    assert (old["expire_timestamp"], old["leader_epoch"], old["value_version"], "topic_id" in old) == (NOW, -1, 1, False)
+    assert gone == {
+        "partition": 9,
+        "offset": 1,
+        "timestamp": NOW,
+        "record_type": 1,
+        "is_known": True,
+        "is_tombstone": True,
+        "group": "größe",
+        "topic": "flights",
+        "topic_partition": 4,
+    }
+
+
+def test_a_generation_with_what_consumers_embed():
+    columns = ("group", "protocol_type", "generation", "protocol", "leader", "state_timestamp", "members", "is_known", "topic")
+    consumer, garbled, connect = _rows(
+        _batch(
+            *(
+                _pair(_generation(*each))
+                for each in (("consumer", SUBSCRIPTION, ASSIGNMENT), ("consumer", b"?", b""), ("connect", b"", b""))
+            )
+        ),
+        columns=columns,
+    )
+    member = {
+        "member_id": "m-1",
+        "group_instance_id": None,
+        "client_id": "c",
+        "client_host": "/host",
+        "rebalance_timeout": 1,
+        "session_timeout": 2,
+        "subscribed_topics": ["flights"],
+        "owned_partitions": [],
+        "assignment": [("flights", [0, 4])],
+    }
+    assert consumer == {
+        "group": "gm",
+        "protocol_type": "consumer",
+        "generation": 3,
+        "protocol": "range",
+        "leader": "m-1",
+        "state_timestamp": NOW,
+        "members": [member],
+        "is_known": True,
+    }
+    assert garbled["members"] == [member | {"subscribed_topics": None, "owned_partitions": None, "assignment": []}]
+    assert connect["members"] == [member | {"subscribed_topics": None, "owned_partitions": None, "assignment": None}]
+
+
+def test_other_known_types_are_json_in_kafka_s_words():
+    (row,) = _rows(_batch((b"\0\x03\0\x01g", b"\0\0\0\0\0\x07\0")), columns=("group", "record_type", "is_known", "record"))
+    assert json.loads(row.pop("record")) == {
+        "key": {"type": "3", "data": {"groupId": "g"}},
+        "value": {"version": "0", "data": {"epoch": 7}},
+    }
+    assert row == {"group": "g", "record_type": 3, "is_known": True}
+
+
+def test_what_is_not_known_or_cannot_be_read_is_a_row():
+    commit_key, group_key = b"\0\x01\0\x01g\0\x01t\0\0\0\x01", b"\0\x02\0\x01g"
+    pairs = [
+        (None, None),
+        (b"", b"x"),
+        (b"\0\x63\0\x01g", b"\0\0"),  # type 99
+        (b"\xff\xff\0\x01g", None),  # type -1
+        (commit_key, b"\0\x05"),  # version 5
+        (commit_key, b"\0\x04\0"),  # cut off
+        (b"\0\x01\0\x01\xff\0\x01t\0\0\0\x01", None),  # a group that is no text
+        (group_key, b"\0\x09"),
+        (b"\0\x02\0\x01\xff", None),
+    ]
+    names = ("record_type", "is_known", "is_tombstone", "group", "topic", "topic_partition", "value_version")
+    of_commit = {"group": "g", "topic": "t", "topic_partition": 1}
+    assert _rows(_batch(*pairs), columns=names) == [
+        {"is_known": False, "is_tombstone": True},
+        {"is_known": False, "is_tombstone": False},
+        {"record_type": 99, "is_known": False, "is_tombstone": False},
+        {"record_type": -1, "is_known": False, "is_tombstone": True},
+        {"record_type": 1, "is_known": False, "is_tombstone": False, **of_commit, "value_version": 5},
+        {"record_type": 1, "is_known": False, "is_tombstone": False, **of_commit, "value_version": 4},
+        {"record_type": 1, "is_known": False, "is_tombstone": True},
+        {"record_type": 2, "is_known": False, "is_tombstone": False, "group": "g", "value_version": 9},
+        {"record_type": 2, "is_known": False, "is_tombstone": True},
+    ]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_rows_keep_their_order_over_many_batches(codec: Codec):
+    other = (b"\0\x03\0\x01g", b"\0\0\0\0\0\x07\0")
+    buffer = b"".join(_batch(_pair(COMMIT), other, _pair(EXPIRING), first=3 * number, codec=codec) for number in range(100))
+    decoder = GroupRecordDecoder(0, columns=("offset", "record_type", "is_known", "record", "metadata"), rows_max=70)
+    batches = list(decoder.decode(scan(buffer), offset_start=10, offset_end=290))
+    assert all(batch.num_rows <= 70 for batch in batches)
+    rows = pa.Table.from_batches(batches).to_pylist()
+    assert [row["offset"] for row in rows] == list(range(10, 290))
+    assert {(row["offset"] % 3, row["record_type"], row["is_known"], row["record"] is None, row["metadata"]) for row in rows} == {
+        (0, 1, True, True, "méta"),
+        (1, 3, True, False, None),
+        (2, 1, True, True, ""),
+    }
+
+
+def test_columns_and_bad_bytes():
+    assert GroupRecordDecoder(0).schema.names == list(GROUP_RECORD_TYPES)
+    with pytest.raises(ValueError, match="unknown column grup; there are partition, offset"):
+        GroupRecordDecoder(0, columns=("grup",))
+    buffer = _batch(_pair(COMMIT))
+    buffer[-1] ^= 1
+    with pytest.raises(PeerError, match="CRC-32C of the record batch at offset 0"):
+        _rows(buffer)
+
+
+def test_commits_of_an_aborted_transaction_are_left_out():
+    aborted = _batch(_pair(COMMIT), is_transactional=True, producer_id=4)
+    decoder = GroupRecordDecoder(0, columns=("offset",))
+    found = decoder.decode(aborted + _batch(_pair(COMMIT), first=1), aborted=[(4, 0)])
+    assert [batch["offset"].to_pylist() for batch in found] == [[1]]

@@ -1,0 +1,528 @@
+"""The fetch machine against a cluster of values, in virtual time: every record comes once and in order, whatever the brokers do."""
+
+import random
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.core.client.fetch_machine import INVALID_METADATA, RETRIABLE, UNKNOWN_TOPIC, FetchMachine
+from ottla.core.client.fetch_values import (
+    BULK_BYTES,
+    BrokersUnreachable,
+    FetchPolicy,
+    FetchRange,
+    OffsetOutOfRange,
+    PartitionFetch,
+    PartitionRefused,
+    PartitionResponse,
+    RefreshMetadata,
+    SendFetch,
+    TopicRecreated,
+    UnknownPartition,
+)
+from ottla.core.client.leaders import LeaderAndEpoch, Leaders, PartitionMetadata, TopicMetadata
+from ottla.core.errors import ErrorCode, PeerError
+from ottla.core.model import TopicPartition
+
+ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+OK = ErrorCode.NONE
+
+
+def batch(base: int, count: int, size: int = 0) -> bytes:
+    """A header of format 2 with `size` bytes behind it."""
+    return struct.pack(">qiibIhiqqqhii", base, 49 + size, 0, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count) + bytes(size)
+
+
+@dataclass
+class Log:
+    """A partition: batches as (base offset, records, bytes); `end` is its high watermark, `stable` its last stable offset."""
+
+    batches: list[tuple[int, int, int]]
+    end: int
+    start: int = 0
+    stable: int | None = None
+    leader: LeaderAndEpoch = field(default_factory=lambda: LeaderAndEpoch(1, 5))
+
+    def read(self, offset: int, bytes_max: int, at_least_one: bool, committed: bool) -> bytes:
+        bound = self.end if self.stable is None or not committed else self.stable
+        found = b""
+        for base, count, size in self.batches:
+            if base + count <= offset or base + count > bound:
+                continue
+            data = batch(base, count, size)
+            if found and len(found) + len(data) > bytes_max:
+                return found + data[: bytes_max - len(found)]
+            if not found and len(data) > bytes_max and not at_least_one:
+                return b""
+            found += data
+        return found
+
+
+@dataclass
+class World:
+    """Brokers 1 to 3 with their logs. `failure(now)` may give an error code, "lost", "throttled", or None, for each request."""
+
+    logs: dict[TopicPartition, Log]
+    policy: FetchPolicy = field(default_factory=FetchPolicy)
+    topic_ids: dict[str, str] = field(default_factory=lambda: {"t": "id-t", "u": "id-u"})
+    failure: Callable[[float], Any] = lambda now: None
+    metadata_failure: Callable[[float], Any] = lambda now: None
+    now: float = 0.0
+    asked: list[SendFetch] = field(default_factory=list)
+    seen: list[tuple[TopicPartition, int, int]] = field(default_factory=list)
+
+    def run(self, *ranges: FetchRange, leaders: Leaders | None = None, ms_max: float = 200_000) -> FetchMachine:
+        machine = FetchMachine(ranges, policy=self.policy, leaders=leaders or Leaders(), rng=lambda: 0.5)
+        waiting: list[SendFetch] = []
+        while not machine.is_done and machine.problem is None:
+            assert self.now < ms_max, "it hangs"
+            for action in machine.next_actions(self.now):
+                if isinstance(action, RefreshMetadata):
+                    self.refresh(machine, action)
+                else:
+                    assert action.broker_id not in {each.broker_id for each in waiting}, "one request a broker"
+                    waiting.append(action)
+                    self.asked.append(action)
+            if waiting:
+                self.answer(machine, waiting.pop(0))
+            elif machine.problem is None and not machine.is_done:
+                wake = machine.next_action_ms(self.now)
+                self.now = max(self.now, wake) if wake is not None else self.now + 0.1
+        return machine
+
+    def refresh(self, machine: FetchMachine, action: RefreshMetadata) -> None:
+        self.now += 1
+        failure = self.metadata_failure(self.now)
+        if failure == "lost":
+            machine.on_metadata_failure("no broker", self.now)
+            return
+        views = []
+        for topic in action.topics:
+            partitions = {each.partition: PartitionMetadata(OK, log.leader) for each, log in self.logs.items() if each.topic == topic}
+            known = OK if partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            views.append(TopicMetadata(topic, failure or known, self.topic_ids.get(topic, ""), False, partitions))
+        machine.on_metadata(views, self.now)
+
+    def answer(self, machine: FetchMachine, send: SendFetch) -> None:
+        failure = self.failure(self.now)
+        self.now += 1
+        if failure == "lost":
+            machine.on_disconnect(send.broker_id, "gone", self.now)
+            return
+        answers, size = [], 0
+        for ask in send.fetches:
+            answer = self.part(send.broker_id, ask, failure, size)
+            size += len(answer.records)
+            answers.append(answer)
+        if size == 0 and all(answer.error is OK for answer in answers):
+            self.now += self.policy.max_wait_ms
+        for records in machine.on_response(send.broker_id, [] if failure == "throttled" else answers, self.now):
+            assert records.position < records.next_offset
+            self.seen.append((records.partition, records.position, records.next_offset))
+
+    def part(self, broker_id: int, ask: PartitionFetch, failure: Any, size: int) -> PartitionResponse:
+        log = self.logs.get(ask.partition)
+        if log is None:
+            return PartitionResponse(ask.partition, ErrorCode.UNKNOWN_TOPIC_ID if ask.topic_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if isinstance(failure, ErrorCode):
+            return PartitionResponse(ask.partition, failure)
+        if ask.topic_id and ask.topic_id != self.topic_ids.get(ask.partition.topic):
+            return PartitionResponse(ask.partition, ErrorCode.UNKNOWN_TOPIC_ID)
+        if broker_id != log.leader.broker_id:
+            return PartitionResponse(ask.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if not log.start <= ask.offset <= log.end:
+            return PartitionResponse(ask.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+        space = self.policy.max_bytes - size
+        bytes_max = min(self.policy.partition_max_bytes, space)
+        records = log.read(ask.offset, bytes_max, size == 0, self.policy.is_read_committed)
+        stable = log.end if log.stable is None else log.stable
+        return PartitionResponse(ask.partition, OK, log.end, stable, log.start, memoryview(records), ((7, 0),))
+
+    def offsets(self, partition: TopicPartition) -> list[int]:
+        """The offsets between the positions that were handed out, in their order."""
+        return [offset for each, start, end in self.seen if each == partition for offset in range(start, end)]
+
+
+def log_of(*sizes: int, **more: Any) -> Log:
+    """One batch of ten records for each size."""
+    return Log([(at * 10, 10, size) for at, size in enumerate(sizes)], len(sizes) * 10, **more)
+
+
+def test_partitions_of_one_broker_share_a_request() -> None:
+    world = World({TopicPartition("t", number): log_of(100, 100) for number in range(8)})
+    machine = world.run(*(FetchRange(each, 0, 20, "id-t") for each in world.logs))
+    assert machine.is_done
+    assert [len(send.fetches) for send in world.asked] == [8]
+    assert {ask.leader_epoch for ask in world.asked[0].fetches} == {5}
+    assert all(world.offsets(each) == list(range(20)) for each in world.logs)
+
+
+def test_surplus_records_are_handed_out_with_their_range() -> None:
+    world = World({ZERO: log_of(0, 0, 0, 0)})
+    world.run(FetchRange(ZERO, 15, 25))
+    assert world.seen == [(ZERO, 15, 40)]
+
+
+def test_ranges_of_one_partition_come_one_after_another_in_their_order() -> None:
+    world = World({ZERO: log_of(*[0] * 10)})
+    assert world.run(FetchRange(ZERO, 50, 60), FetchRange(ZERO, 0, 20), FetchRange(ZERO, 30, 30)).is_done
+    assert [position for _, position, _ in world.seen] == [0, 50]
+
+
+def test_a_batch_above_all_limits_still_comes() -> None:
+    world = World({ZERO: log_of(50, 5_000, 50), ONE: log_of(5_000, 50, 5_000)}, FetchPolicy(max_bytes=1_000, partition_max_bytes=200))
+    assert world.run(FetchRange(ZERO, 0, 30), FetchRange(ONE, 0, 30)).is_done
+    assert world.offsets(ZERO) == world.offsets(ONE) == list(range(30))
+
+
+def test_no_partition_starves_when_a_response_has_no_space_for_all() -> None:
+    logs = {TopicPartition(topic, number): log_of(*[400] * 20) for topic in "tu" for number in range(4)}
+    world = World(logs, FetchPolicy(max_bytes=1_000, partition_max_bytes=500))
+    machine = world.run(*(FetchRange(each, 0, 200) for each in logs))
+    assert machine.is_done
+    last = {each: max(at for at, seen in enumerate(world.seen) if seen[0] == each) for each in logs}
+    assert min(last.values()) > len(world.seen) * 3 // 4, "all advance at about the same pace"
+
+
+@pytest.mark.parametrize("code", [*sorted(INVALID_METADATA | RETRIABLE | UNKNOWN_TOPIC), "lost", "throttled"])
+def test_retriable_errors_are_retried(code: Any) -> None:
+    world = World({ZERO: log_of(0, 0)}, failure=lambda now: code if now < 500 else None)
+    assert world.run(FetchRange(ZERO, 0, 20, "id-t")).is_done
+    assert world.offsets(ZERO) == list(range(20))
+    assert 4 <= len(world.asked) <= 7, "waits grow"
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE])
+def test_lasting_errors_end_the_read_after_the_timeout(code: ErrorCode) -> None:
+    world = World({ZERO: log_of(0)}, FetchPolicy(api_timeout_ms=5_000), failure=lambda now: code)
+    assert world.run(FetchRange(ZERO, 0, 10)).problem == PartitionRefused(ZERO, code)
+    assert 5_000 <= world.now < 8_000
+
+
+def test_a_broker_that_never_comes_back() -> None:
+    world = World({ZERO: log_of(0)}, FetchPolicy(api_timeout_ms=5_000), failure=lambda now: "lost")
+    assert world.run(FetchRange(ZERO, 0, 10)).problem == BrokersUnreachable("gone")
+    world = World({ZERO: log_of(0)}, FetchPolicy(api_timeout_ms=5_000), metadata_failure=lambda now: "lost")
+    assert world.run(FetchRange(ZERO, 0, 10)).problem == BrokersUnreachable("no broker")
+
+
+def test_a_refusal_is_not_retried() -> None:
+    world = World({ZERO: log_of(0)}, failure=lambda now: ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert world.run(FetchRange(ZERO, 0, 10)).problem == PartitionRefused(ZERO, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert len(world.asked) == 1
+    world = World({ZERO: log_of(0)}, metadata_failure=lambda now: ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert world.run(FetchRange(ZERO, 0, 10)).problem == PartitionRefused(ZERO, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def test_a_moved_leader_is_looked_up() -> None:
+    world = World({ZERO: log_of(0, leader=LeaderAndEpoch(2, 6)), ONE: log_of(0)})
+    leaders = Leaders()
+    leaders.update(
+        [
+            TopicMetadata(
+                "t", OK, "id-t", False, {0: PartitionMetadata(OK, LeaderAndEpoch(1, 5)), 1: PartitionMetadata(OK, LeaderAndEpoch(1, 5))}
+            )
+        ]
+    )
+    assert world.run(FetchRange(ZERO, 0, 10), FetchRange(ONE, 0, 10), leaders=leaders).is_done
+    assert [(send.broker_id, [ask.partition for ask in send.fetches]) for send in world.asked] == [(1, [ZERO, ONE]), (2, [ZERO])]
+    assert leaders.leader(ZERO) == LeaderAndEpoch(2, 6)
+
+
+def machine_of(*ranges: FetchRange, **policy: Any) -> FetchMachine:
+    """A machine that knows broker 1 as the leader of all partitions, with epoch 5."""
+    leaders = Leaders()
+    leaders.update([TopicMetadata("t", OK, "id-t", False, {number: PartitionMetadata(OK, LeaderAndEpoch(1, 5)) for number in range(3)})])
+    return FetchMachine(ranges, policy=FetchPolicy(**policy), leaders=leaders, rng=lambda: 0.5)
+
+
+def test_a_leader_that_a_response_names_is_used_at_once() -> None:
+    machine = machine_of(FetchRange(ZERO, 0, 10))
+    machine.next_actions(0)
+    machine.on_response(1, [PartitionResponse(ZERO, ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=LeaderAndEpoch(3, 6))], 1)
+    assert machine.next_actions(1) == [SendFetch(3, (PartitionFetch(ZERO, 0, 6, "id-t"),))]
+
+
+def test_brokers_that_keep_naming_each_other_are_retried_with_back_off() -> None:
+    machine, now = machine_of(FetchRange(ZERO, 0, 10)), 100_000
+    for epoch in range(6, 10):
+        (send,) = machine.next_actions(now)
+        assert isinstance(send, SendFetch)
+        machine.on_response(
+            send.broker_id, [PartitionResponse(ZERO, ErrorCode.FENCED_LEADER_EPOCH, current_leader=LeaderAndEpoch(epoch, epoch))], now
+        )
+    assert machine.next_actions(now) == []
+    assert machine.next_action_ms(now) is not None
+    assert machine.problem is None
+
+
+def test_a_partition_is_in_one_request_at_a_time() -> None:
+    machine = machine_of(FetchRange(ZERO, 10, 20, "id-t"))
+    assert machine.resume(3, (PartitionFetch(ZERO, 10, 4, "id-t"),))
+    assert machine.next_actions(0) == [], "broker 1 leads now, but an answer of broker 3 is on its way"
+    machine.on_response(3, [PartitionResponse(ZERO, ErrorCode.NOT_LEADER_OR_FOLLOWER)], 0)
+    assert machine.next_actions(0) == []
+    assert machine.next_actions(100) == [RefreshMetadata(("t",))]
+
+
+def test_a_broker_with_old_metadata_does_not_make_a_topic_re_created() -> None:
+    world = World({ZERO: log_of(0)}, topic_ids={"t": "id-old"})
+
+    def catch_up(now: float) -> None:
+        world.topic_ids["t"] = "id-old" if now < 50 else "id-t"
+
+    world.metadata_failure = catch_up
+    assert world.run(FetchRange(ZERO, 0, 10, "id-t")).is_done
+
+
+def test_the_next_request_is_sent_before_records_are_processed() -> None:
+    machine = machine_of(FetchRange(ZERO, 0, 20))
+    machine.next_actions(0)
+    answer = PartitionResponse(ZERO, OK, 20, 20, 0, memoryview(batch(0, 10)))
+    assert [records.next_offset for records in machine.on_response(1, [answer], 1)] == [10]
+    assert machine.next_actions(1) == [SendFetch(1, (PartitionFetch(ZERO, 10, 5, "id-t"),))]
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [(0, 10, 0)],  # the tail was compacted away
+        [(0, 10, 0), (90, 10, 0)],  # what lies behind begins after the range
+        [(0, 10, 0), (10, 90, 0)],  # one batch of few records that reaches to the end
+    ],
+)
+def test_a_range_with_an_empty_tail_ends(batches: list[tuple[int, int, int]]) -> None:
+    world = World({ZERO: Log(batches, 100)})
+    assert world.run(FetchRange(ZERO, 0, 50)).is_done
+    assert world.seen[-1][2] >= 50, "the reader gets the end of the range"
+    assert world.now < 5_000
+
+
+def test_a_full_response_is_not_an_empty_partition() -> None:
+    machine = machine_of(FetchRange(ZERO, 0, 20), FetchRange(ONE, 0, 20))
+    empty = PartitionResponse(ONE, OK, 20, 20, 0)
+    machine.next_actions(0)
+    machine.on_response(1, [PartitionResponse(ZERO, OK, 20, 20, 0, memoryview(batch(0, 10))), empty], 0)
+    for at, asked_at in enumerate((0, 19)):
+        assert not machine.is_done
+        assert machine.next_actions(0) == [
+            SendFetch(1, (PartitionFetch(ONE, asked_at, 5, "id-t"), PartitionFetch(ZERO, 10 + 5 * at, 5, "id-t")))
+        ]
+        machine.on_response(1, [empty, PartitionResponse(ZERO, OK, 20, 20, 0, memoryview(batch(10 + 5 * at, 5)))], 0)
+    assert machine.is_done
+
+
+def test_empty_responses_do_not_count_where_the_end_has_records() -> None:
+    machine, now, empties = machine_of(FetchRange(ZERO, 0, 20), api_timeout_ms=60_000), 0.0, 0
+    seen: list[tuple[int, int]] = []
+    while not machine.is_done:
+        for send in machine.next_actions(now):
+            assert isinstance(send, SendFetch)
+            (ask,) = send.fetches
+            is_slow = ask.offset == 0 and empties < 5
+            empties += is_slow
+            records = b"" if is_slow else batch(ask.offset // 10 * 10, 10)
+            found = machine.on_response(1, [PartitionResponse(ZERO, OK, 30, 30, 0, memoryview(records))], now)
+            seen.extend((each.position, each.next_offset) for each in found)
+        now = machine.next_action_ms(now) or now
+    assert machine.problem is None
+    assert seen == [(0, 10), (10, 20)]
+
+
+def test_a_leader_with_an_older_end_is_retried() -> None:
+    machine = machine_of(FetchRange(ZERO, 0, 20))
+    assert machine.next_actions(0) == [SendFetch(1, (PartitionFetch(ZERO, 0, 5, "id-t"),))]
+    machine.on_response(1, [PartitionResponse(ZERO, OK, 30, 30, 0)], 0)
+    assert machine.next_actions(0) == [SendFetch(1, (PartitionFetch(ZERO, 29, 5, "id-t"),))]
+    machine.on_response(1, [PartitionResponse(ZERO, ErrorCode.OFFSET_OUT_OF_RANGE)], 0)
+    assert machine.next_actions(1_000) == [SendFetch(1, (PartitionFetch(ZERO, 0, 5, "id-t"),))]
+
+
+def test_a_name_with_another_topic_id_is_looked_up_before_it_is_fetched() -> None:
+    leaders = Leaders()
+    leaders.update([TopicMetadata("t", OK, "id-t", False, {0: PartitionMetadata(OK, LeaderAndEpoch(1, 5))})])
+    world = World({ZERO: log_of(0)})
+    assert world.run(FetchRange(ZERO, 0, 10, "id-old"), leaders=leaders).problem == TopicRecreated("t", "id-old", "id-t")
+    assert world.asked == []
+
+
+def test_a_truncated_log_is_a_problem_after_a_while() -> None:
+    world = World({ZERO: log_of(0, 0)})
+    assert world.run(FetchRange(ZERO, 10, 99)).problem == OffsetOutOfRange(ZERO, 20, 0, 20)
+    assert 1_000 <= world.now < 4_000
+
+
+def test_a_high_watermark_that_lags_behind_a_new_leader_is_waited_for() -> None:
+    log = log_of(0, 0)
+    world = World({ZERO: log})
+    log.end = 10
+
+    def grow(now: float) -> None:
+        log.end = 20 if now > 800 else 10
+
+    world.failure = grow
+    assert world.run(FetchRange(ZERO, 0, 20)).is_done
+
+
+def test_offsets_that_the_broker_does_not_hold() -> None:
+    world = World({ZERO: log_of(0, 0, start=15)})
+    assert world.run(FetchRange(ZERO, 10, 20)).problem == OffsetOutOfRange(ZERO, 10, -1, -1)
+
+
+def test_committed_records_end_at_the_stable_offset_with_aborted_transactions() -> None:
+    world = World({ZERO: log_of(0, 0, 0, stable=20)}, FetchPolicy(is_read_committed=True))
+    assert world.run(FetchRange(ZERO, 0, 20)).is_done
+    assert world.offsets(ZERO) == list(range(20))
+    waiting = World({ZERO: log_of(0, 0, 0, stable=20)}, FetchPolicy(is_read_committed=True, api_timeout_ms=4_000))
+    assert waiting.run(FetchRange(ZERO, 0, 30)).problem == PartitionRefused(ZERO, ErrorCode.OFFSET_NOT_AVAILABLE)
+
+
+def test_a_re_created_topic() -> None:
+    world = World({ZERO: log_of(0)})
+    assert world.run(FetchRange(ZERO, 0, 10, "id-old")).problem == TopicRecreated("t", "id-old", "id-t")
+    assert world.now < 500
+    leaders = Leaders()
+    leaders.update([TopicMetadata("t", OK, "id-old", False, {0: PartitionMetadata(OK, LeaderAndEpoch(1, 5))})])
+    again = World({ZERO: log_of(0)})
+    assert again.run(FetchRange(ZERO, 0, 10, "id-old"), leaders=leaders).problem == TopicRecreated("t", "id-old", "id-t")
+
+
+def test_a_topic_that_is_re_created_during_a_read_without_its_id() -> None:
+    world = World({ZERO: log_of(*[0] * 5)}, FetchPolicy(partition_max_bytes=10))
+
+    def remade(now: float) -> None:
+        world.topic_ids["t"] = "id-new" if now > 3 else "id-t"
+
+    world.failure = remade
+    assert world.run(FetchRange(ZERO, 0, 50)).problem == TopicRecreated("t", "id-t", "id-new")
+
+
+def test_a_deleted_topic() -> None:
+    assert World({}).run(FetchRange(ZERO, 0, 10)).problem == UnknownPartition(ZERO)
+    assert World({}).run(FetchRange(ZERO, 0, 10, "id-t")).problem == TopicRecreated("t", "id-t", "")
+    assert World({ONE: log_of(0)}).run(FetchRange(ZERO, 0, 10)).problem == UnknownPartition(ZERO)
+
+
+def test_a_prefetch_request_is_resumed() -> None:
+    machine = machine_of(FetchRange(ZERO, 10, 30, "id-t"), FetchRange(ONE, 0, 10, "id-t"))
+    ahead = (PartitionFetch(ZERO, 10, 5, "id-t"), PartitionFetch(ONE, 5, 5, "id-t"), PartitionFetch(TopicPartition("t", 2), 0, 5, "id-t"))
+    assert machine.resume(1, ahead)
+    assert machine.next_actions(0) == []
+    answers = [PartitionResponse(ask.partition, OK, 30, 30, 0, memoryview(batch(ask.offset, 10))) for ask in ahead]
+    assert [(each.partition, each.position) for each in machine.on_response(1, answers, 1)] == [(ZERO, 10)]
+    assert machine.next_actions(1) == [SendFetch(1, (PartitionFetch(ONE, 0, 5, "id-t"), PartitionFetch(ZERO, 20, 5, "id-t")))]
+
+
+def test_a_prefetch_request_for_other_ranges_is_not_resumed() -> None:
+    machine = machine_of(FetchRange(ZERO, 10, 20, "id-t"))
+    assert not machine.resume(1, (PartitionFetch(ZERO, 11, 5, "id-t"),))
+    assert not machine.resume(1, (PartitionFetch(ZERO, 10, 5, "id-old"),))
+    assert len(machine.next_actions(0)) == 1
+
+
+def test_a_lost_prefetch_request_is_forgotten() -> None:
+    machine = machine_of(FetchRange(ZERO, 10, 20, "id-t"))
+    assert machine.resume(1, (PartitionFetch(ZERO, 10, 5, "id-t"),))
+    machine.on_disconnect(1, "gone", 0)
+    machine.next_actions(1_000)
+    machine.on_metadata([TopicMetadata("t", OK, "id-t", False, {0: PartitionMetadata(OK, LeaderAndEpoch(1, 5))})], 1_000)
+    for _ in range(2):  # as many empty answers as say that nothing is there
+        assert not machine.is_done
+        assert len(machine.next_actions(1_000)) == 1
+        machine.on_response(1, [PartitionResponse(ZERO, OK, 20, 20, 0)], 1_000)
+    assert machine.is_done
+
+
+def test_an_empty_response_to_a_prefetch_costs_no_wait() -> None:
+    machine = machine_of(FetchRange(ZERO, 10, 20, "id-t"))
+    assert machine.resume(1, (PartitionFetch(ZERO, 10, 5, "id-t"),))
+    machine.on_response(1, [PartitionResponse(ZERO, OK, 10, 10, 0)], 1)
+    assert machine.next_actions(1) == [SendFetch(1, (PartitionFetch(ZERO, 10, 5, "id-t"),))]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [PartitionResponse(ONE, OK, 1, 1, 0)],
+        [PartitionResponse(ZERO, OK, 1, 1, 0), PartitionResponse(ZERO, OK, 1, 1, 0)],
+        [PartitionResponse(ZERO, OK, 9, 9, 0, memoryview(batch(0, 3)))],
+        [PartitionResponse(ZERO, OK, 9, 9, 0, memoryview(bytes(100)))],
+    ],
+)
+def test_a_malformed_response(answers: list[PartitionResponse]) -> None:
+    machine = machine_of(FetchRange(ZERO, 5, 10))
+    machine.next_actions(0)
+    with pytest.raises(PeerError):
+        machine.on_response(1, answers, 1)
+
+
+def test_a_first_batch_that_never_comes_whole_is_a_problem() -> None:
+    machine, now = machine_of(FetchRange(ZERO, 0, 10), api_timeout_ms=1_000), 0.0
+    while machine.problem is None:
+        for send in machine.next_actions(now):
+            assert isinstance(send, SendFetch)
+            machine.on_response(1, [PartitionResponse(ZERO, OK, 10, 10, 0, memoryview(batch(0, 10, 500)[:300]))], now)
+        now = machine.next_action_ms(now) or now
+    assert machine.problem == PartitionRefused(ZERO, ErrorCode.RECORD_LIST_TOO_LARGE)
+
+
+def troubles(seed: int) -> Iterator[Any]:
+    """Three requests in ten fail; never twice in a row by an unknown topic, which is a problem after a while."""
+    rng = random.Random(seed)
+    codes = [*sorted(INVALID_METADATA | RETRIABLE | UNKNOWN_TOPIC), "lost", "throttled"]
+    while True:
+        yield (code := rng.choice(codes) if rng.random() < 0.3 else None)
+        if code in UNKNOWN_TOPIC:
+            yield None
+
+
+@given(st.integers(0, 2**32), st.data())
+def test_every_record_comes_once_and_in_order_through_any_failures(seed: int, data: st.DataObject) -> None:
+    logs = {}
+    for number in range(data.draw(st.integers(1, 4))):
+        sizes = data.draw(st.lists(st.sampled_from([0, 50, 300, 3_000]), min_size=1, max_size=8))
+        logs[TopicPartition("t", number)] = log_of(*sizes, leader=LeaderAndEpoch(data.draw(st.integers(1, 3)), 5))
+    stream, moves = troubles(seed), random.Random(seed)
+    world = World(logs, FetchPolicy(max_bytes=data.draw(st.sampled_from([100, 1_000, 10_000])), partition_max_bytes=200))
+
+    def failure(now: float) -> Any:
+        log = logs[moves.choice(sorted(logs))]
+        if moves.random() < 0.2:
+            log.leader = LeaderAndEpoch(moves.randint(1, 3), log.leader.epoch + 1)
+        return next(stream) if now < 20_000 else None
+
+    world.failure = failure
+    wanted = {}
+    for each, log in logs.items():
+        start = data.draw(st.integers(0, log.end - 1))
+        wanted[each] = (start, data.draw(st.integers(start + 1, log.end)))
+    machine = world.run(*(FetchRange(each, *bounds, "id-t") for each, bounds in wanted.items()))
+    assert machine.is_done
+    for each, (start, end) in wanted.items():
+        offsets = world.offsets(each)
+        assert offsets == list(range(start, start + len(offsets)))
+        assert len(offsets) >= end - start
+
+
+def test_bulk_requests_while_much_data_is_expected() -> None:
+    size = BULK_BYTES // 4
+    world = World({ZERO: Log([(10 * number, 10, size) for number in range(20)], 200)}, FetchPolicy(partition_max_bytes=4 * (size + 61)))
+    world.run(FetchRange(ZERO, 0, 200))
+    asked = [(send.fetches[0].offset, send.is_bulk) for send in world.asked]
+    assert asked == [(0, False), (40, True), (80, True), (120, True), (160, False)], "the first is not known to be one of many"
+
+
+def test_small_or_doubted_ranges_are_no_bulk() -> None:
+    world = World({ZERO: Log([(10 * number, 10, 1_000) for number in range(20)], 200)}, FetchPolicy(partition_max_bytes=3_000))
+    world.run(FetchRange(ZERO, 0, 200))
+    assert len(world.asked) > 5
+    assert not any(send.is_bulk for send in world.asked)
+    # Large ones, and then nothing up to the end: whether there is nothing is no question of size.
+    world = World({ZERO: Log([(10 * number, 10, BULK_BYTES) for number in range(5)], 1_000)}, FetchPolicy(partition_max_bytes=BULK_BYTES))
+    world.run(FetchRange(ZERO, 0, 1_000))
+    assert [(send.fetches[0].offset, send.is_bulk) for send in world.asked[5:]] == [(50, True), (999, False)]

@@ -1,0 +1,137 @@
+"""Any skew is found again within the uncertainty that is printed with it, whatever messages took and in whatever order evidence comes."""
+
+import random
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.core.diagnosis.evidence.broker_log.parser import broker_log_reader
+from ottla.core.diagnosis.evidence.client_log.parser import client_log_reader
+from ottla.core.diagnosis.evidence.clock_skew import ClockSkew, estimate_skews
+from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
+
+LOGS = Path(__file__).parents[4] / "data" / "logs"
+SKEWS = st.integers(-10 * 86_400_000, 10 * 86_400_000)
+DELAYS = st.lists(st.integers(0, 3_000), min_size=1, max_size=30)
+
+
+def broker(at_ms: int, kind: Kind, *, clock: str = "broker.log", generation: int | None = None, member_id: str | None = None) -> Evidence:
+    return Evidence(at_ms=at_ms, source=Source.BROKER_LOG, clock=clock, kind=kind, group="g", generation=generation, member_id=member_id)
+
+
+def client(at_ms: int, kind: Kind, *, clock: str = "client.log", generation: int | None = None, member_id: str | None = None) -> Evidence:
+    return Evidence(at_ms=at_ms, source=Source.CLIENT_LOG, clock=clock, kind=kind, group="g", generation=generation, member_id=member_id)
+
+
+def joins(
+    skew_ms: int, delays_ms: list[int], *, client_clock: str = "client.log", broker_clock: str = "broker.log", first: int = 1
+) -> list[Evidence]:
+    found = []
+    for number, delay in enumerate(delays_ms, first):
+        at_ms = number * 60_000
+        found.append(broker(at_ms, Kind.JOIN_COMPLETED, clock=broker_clock, generation=number))
+        found.append(client(at_ms + delay + skew_ms, Kind.CLIENT_JOINED, clock=client_clock, generation=number))
+    return found
+
+
+def leaves(skew_ms: int, delays_ms: list[int]) -> list[Evidence]:
+    found = []
+    for number, delay in enumerate(delays_ms):
+        at_ms = number * 60_000
+        found.append(client(at_ms + skew_ms, Kind.CLIENT_LEAVES, member_id=f"m{number}"))
+        found.append(broker(at_ms + delay, Kind.MEMBER_LEFT, member_id=f"m{number}"))
+    return found
+
+
+@given(skew=SKEWS, there=DELAYS, back=DELAYS)
+def test_a_skew_that_is_bounded_on_both_sides_is_certain(skew: int, there: list[int], back: list[int]) -> None:
+    found = estimate_skews([*joins(skew, there), *leaves(skew, back)], reference="broker.log")["client.log"]
+    assert abs(found.ahead_ms - skew) <= found.uncertain_ms <= (min(there) + min(back) + 1) / 2
+    assert found.correct(1000 + found.ahead_ms) == 1000
+
+
+@given(skew=SKEWS, delays=st.lists(st.integers(0, 3_000), min_size=3, max_size=30))
+def test_a_skew_that_is_bounded_above_is_off_by_the_least_delay(skew: int, delays: list[int]) -> None:
+    found = estimate_skews(joins(skew, delays), reference="broker.log")["client.log"]
+    assert found.ahead_ms == skew + min(delays)
+    assert found.pair_count == len(delays)
+
+
+@given(skew=SKEWS, delays=DELAYS, shift=SKEWS, seed=st.integers())
+def test_the_order_of_evidence_and_the_time_of_day_make_no_difference(skew: int, delays: list[int], shift: int, seed: int) -> None:
+    evidence = joins(skew, delays) + leaves(skew, delays)
+    here = estimate_skews(evidence, reference="broker.log")["client.log"]
+    shuffled = random.Random(seed).sample(evidence, len(evidence))
+    assert estimate_skews(shuffled, reference="broker.log") == {"client.log": here}
+    there = estimate_skews(evidence, reference="client.log")["broker.log"]
+    assert abs(there.ahead_ms + here.ahead_ms) <= 1
+    moved = estimate_skews(joins(skew + shift, delays) + leaves(skew + shift, delays), reference="broker.log")["client.log"]
+    assert abs(moved.ahead_ms - here.ahead_ms - shift) <= 1
+
+
+@given(skew=SKEWS, delays=st.lists(st.integers(0, 300), min_size=8, max_size=30), wrong=st.integers(100_000, 500_000))
+def test_a_pair_of_different_events_is_left_out(skew: int, delays: list[int], wrong: int) -> None:
+    wrong_pair = [broker(0, Kind.JOIN_COMPLETED, generation=99), client(skew - wrong, Kind.CLIENT_JOINED, generation=99)]
+    evidence = [*joins(skew, delays), *wrong_pair]
+    assert estimate_skews(evidence, reference="broker.log")["client.log"].ahead_ms == skew + min(delays)
+
+
+def test_a_generation_that_came_twice_says_nothing() -> None:
+    twice = [broker(9_000_000, Kind.JOIN_COMPLETED, generation=1)]
+    assert estimate_skews(joins(0, [5]) + twice, reference="broker.log") == {}
+
+
+def test_a_single_late_line_is_no_skew() -> None:
+    """A process that was stopped for five seconds writes that it has joined when it runs again."""
+    assert str(estimate_skews(joins(0, [5_000]), reference="broker.log")["client.log"]) == (
+        "clock of client.log agrees with broker.log within 5.0 s, from 1 event"
+    )
+    early = estimate_skews(joins(-5_000, [5]), reference="broker.log")["client.log"]
+    assert (early.ahead_ms, early.uncertain_ms) == (-4_995, 1_000)
+
+
+def test_without_common_events_there_is_no_estimate() -> None:
+    assert estimate_skews([], reference="broker.log") == {}
+    assert (
+        estimate_skews([broker(0, Kind.JOIN_COMPLETED, generation=1), client(0, Kind.CLIENT_JOINED, generation=2)], reference="broker.log")
+        == {}
+    )
+
+
+def test_a_second_broker_is_compared_by_way_of_a_client_of_both() -> None:
+    evidence = joins(500, [10, 20, 30]) + joins(500 - 2_000, [10, 20, 30], broker_clock="other.log", first=10)
+    second = [each for each in evidence if each.clock == "other.log"]
+    moved = [client(each.at_ms + 500 - 2_000 + 10, Kind.CLIENT_JOINED, generation=each.generation) for each in second]
+    skews = estimate_skews([*joins(500, [10, 20, 30]), *second, *moved], reference="broker.log")
+    assert skews["client.log"].ahead_ms == 510
+    assert abs(skews["other.log"].ahead_ms - 2_000) <= skews["other.log"].uncertain_ms + 10
+
+
+@pytest.mark.parametrize(
+    ("skew", "text"),
+    [
+        (ClockSkew("client.log", "broker.log", -3_200, 100, 14), "clock of client.log is 3.2 s behind broker.log, ±0.1 s, from 14 events"),
+        (ClockSkew("client.log", "broker.log", 90_000, 5, 1), "clock of client.log is 90.0 s ahead of broker.log, ±5 ms, from 1 event"),
+        (
+            ClockSkew("client.log", "broker.log", -3_600_400, 2, 5),
+            "clock of client.log is 3,600.4 s behind broker.log, ±2 ms, from 5 events (another time zone?)",
+        ),
+        (ClockSkew("client.log", "broker.log", 3, 5, 2_000), "clock of client.log agrees with broker.log within 5 ms, from 2,000 events"),
+    ],
+)
+def test_a_skew_reads_as_a_sentence(skew: ClockSkew, text: str) -> None:
+    assert str(skew) == text
+
+
+@pytest.mark.parametrize("name", ["java-4.3.0", "kafka-python-3.0", "aiokafka-0.14", "librdkafka-2.16"])
+def test_logs_of_one_machine_agree(name: str) -> None:
+    """The logs of a real run; the one broker and all clients had the same clock."""
+    evidence = [
+        *broker_log_reader(clock="broker.log", zone=UTC).read_chunk((LOGS / "apache-kafka-4.3.0.log").read_bytes()),
+        *client_log_reader(clock=name, zone=UTC).read_chunk((LOGS / f"{name}.log").read_bytes()),
+    ]
+    skew = estimate_skews(evidence, reference="broker.log")[name]
+    assert abs(skew.ahead_ms) <= 20

@@ -1,0 +1,34 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.core.diagnosis.evidence.cause_codes import Cause
+from ottla.core.diagnosis.rounds.identity import Identity
+from ottla.core.diagnosis.verdicts.policy import POLICIES
+from ottla.core.diagnosis.verdicts.rule import Confidence
+from ottla.core.diagnosis.verdicts.verdict import REBALANCE, Cost, Verdict
+
+
+def _verdict(cause: Cause, name: str | None, at_ms: int, **fields: Any) -> Verdict:
+    known = {
+        "group": "g",
+        "generation": 1,
+        "started_ms": at_ms,
+        "ended_ms": at_ms + 500,
+        "kind": REBALANCE,
+        "cause": cause,
+        "candidates": (cause,),
+        "confidence": Confidence.HIGH,
+        "planned": POLICIES[cause].planned,
+        "avoidable": POLICIES[cause].avoidable,
+        "who": None if name is None else Identity("m", None, name),
+        "cost": Cost(4, 2.0),
+    }
+    return Verdict(**(known | fields))
+
+
+@pytest.fixture
+def verdict() -> Callable[..., Verdict]:
+    """`verdict(cause, client id, at_ms, **fields)`: half a second, two partition-seconds."""
+    return _verdict

@@ -1,0 +1,45 @@
+import pytest
+
+from ottla.core.diagnosis.rounds.identity import Identity, KnownMembers, name_in_member_id, of_member
+from ottla.testing.kit.evidence import EvidenceLog, member
+
+UUID = "51b6c1d2-0000-4000-8000-0123456789ab"
+
+
+@pytest.mark.parametrize(
+    ("member_id", "name"),
+    [
+        (f"w1-{UUID}", "w1"),
+        (f"consumer-g-1-{UUID}", "consumer-g-1"),
+        ("KfqTkGW8RvKSBcfw7XNo6A", None),
+        (UUID, None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_classic_member_id_begins_with_the_name_of_the_client(member_id: str | None, name: str | None) -> None:
+    assert name_in_member_id(member_id) == name
+
+
+def test_instance_id_then_client_id_then_the_member_id_name_a_client() -> None:
+    assert Identity(f"w1-{UUID}", "i", "c").name == "i"
+    assert Identity(f"w1-{UUID}", None, "c").name == "c"
+    assert Identity(f"w1-{UUID}").label == "w1"
+    assert Identity("KfqTkGW8RvKSBcfw7XNo6A").label == "KfqTkGW8RvKSBcfw7XNo6A"
+    assert Identity().label == "?"
+
+
+def test_the_same_client_may_have_another_host() -> None:
+    one, other = Identity("a", None, "c", "/h1"), Identity("b", None, "c", "/h2")
+    assert one.is_same_client(other)
+    assert not one.has_same_host(other)
+    assert not Identity("a").is_same_client(Identity("b"))
+
+
+def test_what_one_source_says_about_a_member_id_completes_what_others_say() -> None:
+    known, log = KnownMembers(), EvidenceLog()
+    log.rebalance(1, members=(member("w1", member_id="m1"),))
+    log.leave("m1", 1)
+    known.learn(log.lines)
+    assert known.complete(Identity("m1")) == of_member(member("w1", member_id="m1"))
+    assert known.complete(Identity("m2")) == Identity("m2")

@@ -1,0 +1,72 @@
+from typing import Any
+
+import pytest
+
+from ottla.core.diagnosis.evidence.model import Kind, Source
+from ottla.core.diagnosis.rounds.changes import Role
+from ottla.core.diagnosis.rounds.identity import Identity
+from ottla.core.diagnosis.rounds.round import Arrival, Departure
+from ottla.core.diagnosis.verdicts.departure_rules import DEPARTURE_RULES
+from ottla.core.diagnosis.verdicts.rule import findings_of
+from ottla.testing.kit.evidence import EvidenceLog
+
+
+def departure(**fields: Any) -> Departure:
+    return Departure(**({"who": Identity("m1", None, "w1"), "at_ms": 0, "clock": "c", "role": Role.LEFT, "client_reason": ""} | fields))
+
+
+def arrival(member_id: str = "m2") -> Arrival:
+    return Arrival(who=Identity(member_id, None, "w1"), at_ms=5, clock="c")
+
+
+TIMEOUTS = {"session_timeout_ms": 6_000, "rebalance_timeout_ms": 8_000, "commit_interval_ms": 500}
+REVOKES = EvidenceLog(Source.OFFSETS_TOPIC).add(Kind.MEMBER_LEFT, candidates=("POLL_TIMEOUT", "JOIN_TIMEOUT"))
+HOLDS: dict[str, Departure] = {
+    "left without a reason": departure(),
+    "closed": departure(client_reason="the consumer is being closed"),
+    "unsubscribed": departure(client_reason="the consumer unsubscribed from all topics"),
+    "poll timeout": departure(client_reason="consumer poll timeout has expired."),
+    "removed by an administrator": departure(client_reason="member was removed by an admin"),
+    "a reason of someone's own": departure(client_reason="drain"),
+    "session expired": departure(role=Role.EXPIRED),
+    "session expired, KIP-848": departure(role=Role.EXPIRED, is_consumer_type=True),
+    "did not join again": departure(role=Role.LATE_TO_JOIN),
+    "did not sync": departure(role=Role.LATE_TO_SYNC),
+    "not listed any more": departure(role=""),
+    "committed just before": departure(commit_gap_ms=400, **TIMEOUTS),
+    "silent for a session timeout": departure(commit_gap_ms=6_400, **TIMEOUTS),
+    "silent for a poll interval": departure(commit_gap_ms=9_400, **TIMEOUTS),
+    "silent, and replaced in the same generation": departure(role="", returned_at_once=True, commit_gap_ms=6_000, **TIMEOUTS),
+    "gone one rebalance timeout after it joined": departure(role="", present_ms=8_500, **TIMEOUTS),
+    "silent while others joined": departure(role="", is_with_others=True, commit_gap_ms=6_000, **TIMEOUTS),
+    "all went at once": departure(role="", went_with_all=True),
+    "the client came back": departure(returned=arrival()),
+    "a client of the same name came": departure(returned=arrival(), is_shared_name=True),
+    "another member came": departure(returned=arrival(), is_nameless_pair=True),
+    "the client stayed away": departure(),
+    "the process lived on": departure(returned=arrival("m1"), is_consumer_type=True),
+    "the same id is listed again": departure(role="", returned=arrival("m1"), is_consumer_type=True),
+    "it had not revoked its partitions": departure(role="", is_consumer_type=True, items=[REVOKES]),
+    "came back on its connection": departure(returned=arrival(), is_same_connection=True),
+    "came back on another connection": departure(returned=arrival(), is_same_connection=False),
+    "removed from another connection": departure(is_left_by_other=True),
+    "silent, and back on its connection": departure(role=Role.EXPIRED, returned=arrival(), is_same_connection=True),
+    "silent, and back on another connection": departure(role=Role.EXPIRED, returned=arrival(), is_same_connection=False),
+    "its successor was there first": departure(is_replaced_before=True, returned=arrival()),
+    "the assignor changed with it": departure(is_protocol_changed=True),
+}
+BLAND = departure(role=Role.OTHER, client_reason=None, returned=arrival(), is_shared_name=True)
+
+
+def names(subject: Departure) -> list[str]:
+    return [finding.name for finding in findings_of(DEPARTURE_RULES, subject)]
+
+
+def test_every_rule_has_its_example() -> None:
+    assert set(HOLDS) == {rule.name for rule in DEPARTURE_RULES}
+
+
+@pytest.mark.parametrize("name", HOLDS)
+def test_the_rule_holds_for_its_example_and_for_hardly_any_other(name: str) -> None:
+    assert name in names(HOLDS[name])
+    assert name == "a client of the same name came" or name not in names(BLAND)

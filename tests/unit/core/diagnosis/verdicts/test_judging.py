@@ -1,0 +1,291 @@
+"""Each signature of the broker's log, of group events and of the offsets topic, from evidence to verdict."""
+
+import pytest
+
+from ottla.core.diagnosis.evidence.cause_codes import Cause
+from ottla.core.diagnosis.evidence.model import CommitSpan, Kind, Source
+from ottla.core.diagnosis.verdicts.judging import judge, judge_group
+from ottla.core.diagnosis.verdicts.rule import Confidence
+from ottla.core.diagnosis.verdicts.verdict import AVOIDED, Verdict
+from ottla.core.model import TopicPartition
+from ottla.testing.kit.evidence import EvidenceLog, member
+
+CLOSED = "the consumer is being closed"
+
+
+def last(*logs: EvidenceLog) -> Verdict:
+    return judge_group("g", [line for log in logs for line in log.lines])[-1]
+
+
+def settled() -> EvidenceLog:
+    """A group of two members that has been there for a while."""
+    log = EvidenceLog()
+    log.join("m1", 0, client_id="w1")
+    log.join("m2", 0, after_ms=500, client_id="w2", coalesced=True)
+    log.rebalance(1, count=2)
+    log.now_ms += 60_000
+    return log
+
+
+def test_a_first_start_and_a_scale_out() -> None:
+    log = settled()
+    log.join("m3", 1, client_id="w3")
+    log.rebalance(2, count=3)
+    first, second = judge_group("g", log.lines)
+    assert (first.cause, first.planned, first.members_before, first.members_after) == (Cause.COLD_START, True, 0, 2)
+    assert (second.cause, second.confidence, second.avoidable) == (Cause.JOIN_NEW, Confidence.HIGH, False)
+    assert second.who is not None
+    assert second.who.client_id == "w3"
+
+
+def test_a_close_with_a_reason_and_one_without() -> None:
+    for reason, confidence in ((CLOSED, Confidence.HIGH), ("not provided", Confidence.MEDIUM)):
+        log = settled()
+        log.leave("m2", 1, client_reason=reason, client_id="w2")
+        log.rebalance(2, count=1)
+        assert (last(log).cause, last(log).confidence) == (Cause.LEAVE_CLOSE, confidence)
+    assert Cause.POLL_TIMEOUT in last(log).candidates
+    assert last(log).sharper is not None
+
+
+@pytest.mark.parametrize("reason", [CLOSED, "not provided"])
+def test_a_client_that_leaves_and_returns_was_restarted(reason: str) -> None:
+    log = settled()
+    log.leave("m2", 1, client_reason=reason, client_id="w2")
+    log.rebalance(2, count=1)
+    log.join("m4", 2, after_ms=1_500, client_id="w2")
+    log.rebalance(3, count=2)
+    half, other = judge_group("g", log.lines)[1:]
+    assert (half.cause, other.cause, half.avoidable) == (Cause.RESTART_DYNAMIC, Cause.RESTART_DYNAMIC, True)
+    assert half.evidence["absence_ms"] == 1_620
+    assert half.advice[0].setting == "group.instance.id"
+
+
+def test_a_silent_member_that_returns_is_one_story() -> None:
+    log = settled()
+    log.expire("m2", 1, client_id="w2", evidence={"session_timeout_ms": 6_000})
+    log.rebalance(2, count=1)
+    log.join("m4", 2, after_ms=3_000, client_id="w2")
+    log.rebalance(3, count=2)
+    loss, back = judge_group("g", log.lines)[1:]
+    assert (loss.cause, back.cause, loss.rebalance_class) == (Cause.EXPIRE_HEARTBEAT, Cause.EXPIRE_HEARTBEAT, 1)
+    assert (loss.avoidable, loss.advice[0].setting, loss.advice[0].value) == (True, "session.timeout.ms", "15000")
+
+
+def test_a_silent_member_that_stays_away_could_not_be_helped() -> None:
+    log = settled()
+    log.expire("m2", 1, client_id="w2")
+    log.rebalance(2, count=1)
+    assert (last(log).cause, last(log).avoidable, last(log).advice[0].value) == (Cause.EXPIRE_HEARTBEAT, False, None)
+
+
+def test_a_killed_process_that_started_again_before_its_session_ended() -> None:
+    log = settled()
+    log.join("m4", 1, client_id="w2")
+    log.add(Kind.MEMBER_REMOVED, 4_000, member_id="m2", trigger="EXPIRE_HEARTBEAT")
+    log.rebalance(2, count=2)
+    assert last(log).cause is Cause.RESTART_DYNAMIC
+
+
+def test_poll_timeouts_by_reason_and_by_the_clients_own_log() -> None:
+    log = settled()
+    log.leave("m2", 1, client_reason="consumer poll timeout has expired.", client_id="w2")
+    log.rebalance(2, count=1)
+    assert (last(log).cause, last(log).confidence, last(log).rebalance_class) == (Cause.POLL_TIMEOUT, Confidence.HIGH, 2)
+    silent, client = settled(), EvidenceLog(Source.CLIENT_LOG)
+    silent.leave("m2", 1, client_id="w2")
+    silent.rebalance(2, count=1)
+    client.add(Kind.CLIENT_JOINED, generation=1, client_id="w2")
+    client.add(Kind.CLIENT_LEAVES, 9, client_id="w2", trigger="POLL_TIMEOUT", evidence={"exceeded_ms": 250})
+    verdict = last(silent, client)
+    assert (verdict.cause, verdict.confidence, verdict.evidence["exceeded_by_ms"]) == (Cause.POLL_TIMEOUT, Confidence.HIGH, 250)
+    assert verdict.sources == ("broker-log", "client-log")
+
+
+def test_late_members_decide_over_the_join_that_they_were_late_for() -> None:
+    log = settled()
+    log.join("m3", 1, client_id="w3")
+    log.add(Kind.MEMBER_REMOVED, 8_000, member_id="m2", trigger="JOIN_TIMEOUT")
+    log.rebalance(2, count=2)
+    verdict = last(log)
+    assert (verdict.cause, verdict.contributing, verdict.who and verdict.who.member_id) == (Cause.JOIN_TIMEOUT, (Cause.JOIN_NEW,), "m2")
+    assert Cause.JOIN_NEW in verdict.candidates
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        ("CAPACITY", Cause.CAPACITY),
+        ("STORE_ERROR", Cause.STORE_ERROR),
+        ("MIGRATION", Cause.MIGRATION),
+        ("ASSIGNOR_CHANGE", Cause.ASSIGNOR_CHANGE),
+        ("SYNC_TIMEOUT", Cause.SYNC_TIMEOUT),
+        ("ADMIN_REMOVE", Cause.ADMIN),
+    ],
+)
+def test_codes_that_say_it_all(code: str, cause: Cause) -> None:
+    log = settled()
+    log.add(Kind.TRIGGER, generation=1, trigger=code, member_id="m1")
+    log.rebalance(2, count=2)
+    assert (last(log).cause, last(log).confidence) == (cause, Confidence.HIGH)
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("cached metadata has changed from (..) at the beginning of the rebalance to (..)", Cause.TOPIC_CHANGE),
+        ("subscription has changed from [a] at the beginning of the rebalance to [a, b]", Cause.SUBSCRIPTION),
+        ("rebalance enforced by user", Cause.ENFORCED),
+        ("rebalance failed due to CoordinatorLoadInProgressException", Cause.COORDINATOR_MOVE),
+    ],
+)
+def test_java_says_why_it_joins_again(reason: str, cause: Cause) -> None:
+    log = settled()
+    log.rejoin("m1", 1, client_reason=reason)
+    log.rebalance(2, count=2)
+    assert (last(log).cause, last(log).confidence) == (cause, Confidence.HIGH)
+
+
+def test_others_do_not() -> None:
+    log = settled()
+    log.rejoin("m1", 1)
+    log.rebalance(2, count=2)
+    verdict = last(log)
+    assert set(verdict.candidates) >= {Cause.TOPIC_CHANGE, Cause.SUBSCRIPTION, Cause.COOP_FOLLOWUP, Cause.LEADER_REJOIN_SPURIOUS}
+    assert verdict.confidence is Confidence.LOW
+    assert "offsets topic" in (verdict.sharper or "")
+
+
+def test_a_coordinator_that_moved_explains_changed_metadata() -> None:
+    log = settled()
+    log.add(Kind.LOADED, generation=1)
+    log.rejoin("m1", 1, after_ms=800, client_reason="cached metadata has changed")
+    log.rebalance(2, count=2)
+    assert last(log).cause is Cause.COORDINATOR_MOVE
+
+
+def topic_of(*generations: tuple[tuple[int, ...], tuple[int, ...]], protocol: tuple[str, ...] = ()) -> EvidenceLog:
+    log = EvidenceLog(Source.OFFSETS_TOPIC)
+    for at, (one, other) in enumerate(generations):
+        protocol_of = protocol[at] if protocol else "range"
+        log.add(Kind.SYNC_COMPLETED, 20_000, generation=at + 4, members=(member("a", *one), member("b", *other)), protocol=protocol_of)
+    return log
+
+
+def test_what_an_assignment_changed_says_why() -> None:
+    assert last(topic_of(((0,), (1,)), ((0, 2), (1, 3)))).cause is Cause.TOPIC_CHANGE
+    assert last(topic_of(((0,), (1,)), ((0,), (1,)))).cause is Cause.LEADER_REJOIN_SPURIOUS
+    assert last(topic_of(((0,), (1,)), ((0,), (1,)), protocol=("range", "roundrobin"))).cause is Cause.ASSIGNOR_CHANGE
+
+
+def test_other_topics_are_another_subscription() -> None:
+    log = topic_of(((0,), (1,)))
+    members = (member("a", 0), member("b", 1))
+    log.add(Kind.SYNC_COMPLETED, 9_000, generation=5, members=members, protocol="range", evidence={"members_resubscribed": 1})
+    assert last(log).cause is Cause.SUBSCRIPTION
+
+
+@pytest.mark.parametrize(("gap_ms", "cause"), [(300, Cause.LEAVE_CLOSE), (6_900, Cause.EXPIRE_HEARTBEAT), (10_400, Cause.POLL_TIMEOUT)])
+def test_from_the_offsets_topic_alone_the_gap_since_the_last_commit_decides(gap_ms: int, cause: Cause) -> None:
+    log = EvidenceLog(Source.OFFSETS_TOPIC, now_ms=0)
+    log.add(Kind.SYNC_COMPLETED, generation=1, members=(member("a", 0), member("b", 1)))
+    span = CommitSpan(20_000, 50_000, 0, 300, 31)
+    log.add(Kind.COMMITS, 50_000, commits={TopicPartition("t", 1): span, TopicPartition("t", 0): span})
+    log.add(Kind.SYNC_COMPLETED, gap_ms, generation=2, members=(member("a", 0, 1),))
+    assert last(log).cause is cause
+    assert last(log).confidence <= Confidence.MEDIUM
+
+
+def test_a_static_return_is_a_row_of_its_own() -> None:
+    log = settled()
+    log.add(Kind.STATIC_REPLACED, generation=1, member_id="m9", instance_id="i", evidence={"last_heartbeat_age_ms": 4_000})
+    verdict = last(log)
+    assert (verdict.kind, verdict.cause, verdict.cost.stopped_partitions) == (AVOIDED, Cause.STATIC_REJOIN, 0)
+    assert Cause.STATIC_FENCED in verdict.candidates
+
+
+def test_kip_848_leaves_that_come_back_with_the_same_id_were_no_restart() -> None:
+    log = EvidenceLog(group_type="consumer")
+    log.add(Kind.MEMBER_LEFT, member_id="A")
+    log.add(Kind.JOIN_COMPLETED, generation=7)
+    log.add(Kind.SYNC_COMPLETED, 500, generation=7)
+    log.add(Kind.MEMBER_JOINED, 4_000, member_id="A")
+    log.add(Kind.JOIN_COMPLETED, generation=8)
+    assert [verdict.cause for verdict in judge_group("g", log.lines)] == [Cause.POLL_TIMEOUT, Cause.POLL_TIMEOUT]
+
+
+def test_a_conversion_is_a_migration_unless_the_group_was_empty() -> None:
+    for reason, cause in (
+        ("Converted the classic group to a consumer group.", Cause.MIGRATION),
+        ("Converted the empty ...", Cause.COLD_START),
+    ):
+        log = EvidenceLog(group_type="consumer")
+        log.add(Kind.CONVERTED, trigger="MIGRATION", reason=reason)
+        log.add(Kind.MEMBER_JOINED, member_id="A")
+        log.add(Kind.JOIN_COMPLETED, generation=2, member_count=1)
+        assert last(log).cause is cause
+
+
+def test_groups_are_judged_by_themselves() -> None:
+    one, two = EvidenceLog(group="one"), EvidenceLog(group="two")
+    for log in (one, two):
+        log.join("a", 0)
+        log.rebalance(1, count=1)
+    assert {group: len(found) for group, found in judge([*one.lines, *two.lines]).items()} == {"one": 1, "two": 1}
+
+
+def with_port(log: EvidenceLog, member_id: str, port: int, old_generation: int, **fields: object) -> None:
+    log.join(member_id, old_generation, client_id="w2", evidence={"client_port": port}, **fields)
+
+
+@pytest.mark.parametrize(
+    ("left_from", "came_from", "cause"),
+    [(40_001, 40_001, Cause.POLL_TIMEOUT), (40_001, 40_002, Cause.RESTART_DYNAMIC), (50_000, 40_001, Cause.ADMIN)],
+)
+def test_connections_say_who_left_and_which_process_came_back(left_from: int, came_from: int, cause: Cause) -> None:
+    log = EvidenceLog(Source.GROUP_EVENTS)
+    log.join("m1", 0, client_id="w1")
+    log.rebalance(1, members=(member("w1", 0),))
+    with_port(log, "m2", 40_001, 1)
+    log.rebalance(2, members=(member("w1", 0), member("w2", 1, member_id="m2")))
+    reason = "explicit `LeaveGroup` request for (m2) members."
+    log.add(Kind.TRIGGER, 60_000, generation=2, member_id="m2", client_id="w2", reason=reason, evidence={"client_port": left_from})
+    log.rebalance(3, members=(member("w1", 0, 1),))
+    with_port(log, "m3", came_from, 3, after_ms=4_000)
+    log.rebalance(4, members=(member("w1", 0), member("w2", 1, member_id="m3")))
+    loss, back = judge_group("g", log.lines)[2:]
+    assert (loss.cause, back.cause) == (cause, cause)
+
+
+def test_members_that_are_lost_right_after_a_move_were_lost_by_it() -> None:
+    log = settled()
+    log.add(Kind.LOADED, generation=1)
+    log.expire("m2", 1, after_ms=6_000, client_id="w2")
+    log.rebalance(2, count=1)
+    log.join("m4", 2, after_ms=900, client_id="w2")
+    log.rebalance(3, count=2)
+    loss, back = judge_group("g", log.lines)[1:]
+    assert (loss.cause, back.cause) == (Cause.COORDINATOR_MOVE, Cause.COORDINATOR_MOVE)
+    assert Cause.EXPIRE_HEARTBEAT in loss.candidates
+
+
+def test_kip_848_members_with_random_ids_are_paired_by_time_without_certainty() -> None:
+    log = EvidenceLog(group_type="consumer")
+    log.add(Kind.MEMBER_LEFT, member_id="A")
+    log.add(Kind.JOIN_COMPLETED, generation=7)
+    log.add(Kind.SYNC_COMPLETED, 500, generation=7)
+    log.add(Kind.MEMBER_JOINED, 4_000, member_id="B")
+    log.add(Kind.JOIN_COMPLETED, generation=8)
+    found = judge_group("g", log.lines)
+    assert [verdict.cause for verdict in found] == [Cause.RESTART_DYNAMIC, Cause.RESTART_DYNAMIC]
+    assert all(verdict.confidence < Confidence.HIGH and Cause.LEAVE_CLOSE in found[0].candidates for verdict in found)
+
+
+def test_clients_logs_alone_are_never_certain() -> None:
+    log = EvidenceLog(Source.CLIENT_LOG)
+    log.add(Kind.CLIENT_JOINED, generation=1, client_id="w1")
+    log.add(Kind.CLIENT_LEAVES, 60_000, client_id="w1", trigger="POLL_TIMEOUT")
+    log.add(Kind.CLIENT_JOINED, 5_000, generation=3, client_id="w1")
+    start, loss, back = judge_group("g", log.lines)
+    assert (start.cause, loss.cause, back.cause) == (Cause.COLD_START, Cause.POLL_TIMEOUT, Cause.POLL_TIMEOUT)
+    assert max(verdict.confidence for verdict in (start, loss, back)) is Confidence.MEDIUM

@@ -1,0 +1,63 @@
+import pytest
+
+from ottla.core.diagnosis.evidence.cause_codes import Cause
+from ottla.core.diagnosis.rounds.identity import Identity
+from ottla.core.diagnosis.verdicts.setting_advice import Situation, advice_for
+
+
+def situation(
+    *, who: Identity | None = None, returned: Identity | None = None, is_consumer_type: bool = False, back: bool = True, **figures: int
+) -> Situation:
+    return Situation(figures, who, returned, is_consumer_type, back)
+
+
+def test_a_session_that_outlasts_the_silence() -> None:
+    (advice,) = advice_for(Cause.EXPIRE_HEARTBEAT, situation(session_timeout_ms=6_000, absence_ms=4_000))
+    assert (advice.setting, advice.value) == ("session.timeout.ms", "15000")
+    assert "6 s (its session) + 4 s = 10 s" in advice.sentence
+    assert "15 s" in (advice.warning or "")
+
+
+def test_the_settings_of_kip_848_have_other_names() -> None:
+    (advice,) = advice_for(Cause.EXPIRE_HEARTBEAT, situation(is_consumer_type=True, session_timeout_ms=6_000, absence_ms=4_000))
+    assert advice.setting == "group.consumer.session.timeout.ms"
+
+
+def test_a_poll_interval_above_the_work_of_the_article() -> None:
+    (advice,) = advice_for(Cause.POLL_TIMEOUT, situation(max_poll_interval_ms=300_000, exceeded_by_ms=120_000))
+    assert (advice.setting, advice.value) == ("max.poll.interval.ms", "480000")
+    assert "5 min + 2 min = 7 min" in advice.sentence
+    assert "max.poll.records to 70 %" in advice.sentence
+
+
+def test_static_membership_warns_of_names_that_rotate() -> None:
+    pod, other = Identity("m", None, "orders-6d4cf56db6-x7k2p", "/10.0.0.1"), Identity("n", None, "orders-6d4cf56db6-q9z4d", "/10.0.0.2")
+    advice = advice_for(Cause.RESTART_DYNAMIC, situation(who=pod, returned=other, session_timeout_ms=45_000, absence_ms=8_000))
+    assert [each.setting for each in advice] == ["group.instance.id"]
+    assert "StatefulSet" in (advice[0].warning or "")
+    assert "ReplicaSet?" in (advice[0].warning or "")
+
+
+def test_a_restart_longer_than_the_session_needs_a_longer_session_too() -> None:
+    advice = advice_for(Cause.RESTART_DYNAMIC, situation(who=Identity("m", None, "w1"), session_timeout_ms=6_000, absence_ms=9_000))
+    assert [(each.setting, each.value) for each in advice][1] == ("session.timeout.ms", "20000")
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_advice_is_whole_sentences_whatever_is_known(cause: Cause) -> None:
+    for known in (
+        situation(),
+        situation(back=False),
+        situation(late_starters=1),
+        situation(who=Identity("m", "i"), group_size=4, max_poll_interval_ms=1),
+    ):
+        for advice in advice_for(cause, known):
+            assert advice.sentence.endswith(".")
+            assert advice.setting
+
+
+def test_a_session_that_no_source_shows_is_not_made_up() -> None:
+    (advice,) = advice_for(Cause.EXPIRE_HEARTBEAT, situation(absence_ms=3_200))
+    assert advice.value is None
+    assert "not known here) and 4 s more" in advice.sentence
+    assert "45 s" not in advice_for(Cause.RESTART_DYNAMIC, situation(absence_ms=3_200))[0].sentence

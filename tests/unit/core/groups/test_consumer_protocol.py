@@ -1,0 +1,62 @@
+"""The embedded consumer protocol: golden bytes, every version, invalid bytes."""
+
+import pytest
+
+from ottla.core.errors import PeerError
+from ottla.core.groups.consumer_protocol import parse_assignment, parse_subscribed_topics, parse_subscription
+from ottla.testing.kit.consumer_protocol import encode_assignment, encode_subscription
+
+V0 = bytes.fromhex("000000000001000174ffffffff")
+V3 = bytes.fromhex("000300000001000174ffffffff000000010001740000000200000000000000010000000700027231")
+
+
+def test_a_subscription_of_version_0_has_topics_alone() -> None:
+    subscription = parse_subscription(V0)
+    assert subscription.topics == ("t",)
+    assert subscription.owned == {}
+
+
+def test_a_subscription_of_version_3_says_what_is_owned() -> None:
+    subscription = parse_subscription(V3)
+    assert subscription.topics == ("t",)
+    assert subscription.owned == {"t": (0, 1)}
+    assert parse_subscribed_topics(V3) == ("t",)
+
+
+def test_versions_to_come_are_read_by_the_part_that_is_known() -> None:
+    assert parse_subscription(b"\x00\x09" + V3[2:] + b"more").owned == {"t": (0, 1)}
+
+
+def test_user_data_is_passed_over() -> None:
+    data = b"\x00\x01" + V0[2:-4] + b"\x00\x00\x00\x03abc" + b"\x00\x00\x00\x00"
+    assert parse_subscription(data).topics == ("t",)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00", V0[:6], V0[:-4], V0[:-1], V0[:-4] + b"\x00\x00\x00\x02a"])
+def test_topics_count_only_with_whole_user_data_behind_them(data: bytes) -> None:
+    with pytest.raises(PeerError):
+        parse_subscribed_topics(data)
+
+
+def test_an_assignment_and_the_empty_one() -> None:
+    assert parse_assignment(bytes.fromhex("0003000000010001740000000100000003ffffffff")) == {"t": (3,)}
+    assert parse_assignment(b"") == {}
+
+
+def test_what_members_write_is_what_is_read() -> None:
+    assert parse_subscription(encode_subscription(["a", "b"], {"a": [1, 2]})).owned == {"a": (1, 2)}
+    assert parse_assignment(encode_assignment({"a": [0], "b": [1, 2]})) == {"a": (0,), "b": (1, 2)}
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x00", b"\xff\xff" + V0[2:], V0[:6], b"\x00\x00\x7f\xff\xff\xff", V3[:-20], b"\x00\x00\x00\x00\x00\x01\x00\x01\xff"]
+)
+def test_bytes_that_are_no_subscription(data: bytes) -> None:
+    with pytest.raises(PeerError):
+        parse_subscription(data)
+
+
+@pytest.mark.parametrize("data", [b"\x00", b"\x00\x00\x00\x00\x00\x01\x00\x01t\x7f\xff\xff\xff", b"\xff\xff\x00\x00\x00\x00"])
+def test_bytes_that_are_no_assignment(data: bytes) -> None:
+    with pytest.raises(PeerError):
+        parse_assignment(data)

@@ -1,0 +1,90 @@
+"""Opening a directory: what this node may serve, and what it says in the log when it takes it over."""
+
+import pytest
+
+from ottla.core.metadata.adoption import FIRST_FEATURES, adoption_problem, elect_leaders, first_records
+from ottla.core.metadata.cluster_metadata import ClusterMetadata
+from ottla.core.metadata.records import FeatureLevelRecord, PartitionChangeRecord, PartitionRecord, TopicRecord
+
+HERE = bytes(range(100, 116))
+TOPIC = bytes(range(16))
+
+
+def metadata_with(*homes: tuple[tuple[int, ...], tuple[bytes, ...]], leader: int = 1, metadata_version: int = 30) -> ClusterMetadata:
+    cluster_metadata = ClusterMetadata((1,), lambda _name: "")
+    cluster_metadata.directory_id = HERE
+    if metadata_version:
+        cluster_metadata.replay(FeatureLevelRecord(name="metadata.version", level=metadata_version))
+    cluster_metadata.replay(TopicRecord(name="t", topic_id=TOPIC))
+    for number, (replicas, directories) in enumerate(homes):
+        cluster_metadata.replay(
+            PartitionRecord(topic_id=TOPIC, partition=number, replicas=replicas, leader=leader, leader_epoch=4, directories=directories)
+        )
+    return cluster_metadata
+
+
+@pytest.mark.parametrize(
+    ("home", "voters", "words"),
+    [
+        (((1,), (HERE,)), {1}, None),
+        (((1,), ()), set(), None),
+        (((1,), (bytes(15) + b"\x02",)), {1}, None),
+        (((1, 2), (HERE, HERE)), {1}, "partition t-0 lies on 1, 2, and this is node 1 alone"),
+        (((2,), (HERE,)), {1}, "partition t-0 lies on 2"),
+        (((1,), (bytes(range(16)),)), {1}, "another one of the node's log.dirs"),
+        (((1,), (HERE,)), {1, 2, 3}, "controllers are the nodes 1, 2, 3"),
+        (((1,), (HERE,)), {100}, "controllers are the nodes 100"),
+    ],
+)
+def test_only_what_this_node_holds_alone_is_served(home, voters, words) -> None:
+    found = adoption_problem(metadata_with(home), HERE, voters)
+    assert found is None if words is None else words in found
+
+
+def test_a_topic_whose_files_would_be_the_metadata_log_is_not_served() -> None:
+    cluster_metadata = metadata_with(((1,), (HERE,)))
+    cluster_metadata.replay(TopicRecord(name="__cluster_metadata", topic_id=bytes(15) + b"\x09"))
+    assert "a topic __cluster_metadata, whose files would be the metadata log" in adoption_problem(cluster_metadata, HERE, {1})
+
+
+def test_a_partition_that_the_log_never_described_is_not_served() -> None:
+    cluster_metadata = metadata_with(((1,), (HERE,)))
+    cluster_metadata.replay(PartitionRecord(topic_id=TOPIC, partition=2, replicas=(1,), leader=1))
+    assert "t-1 lies on no broker" in adoption_problem(cluster_metadata, HERE, {1})
+
+
+def test_a_new_log_begins_with_the_features() -> None:
+    cluster_metadata = ClusterMetadata((1,), lambda _name: "")
+    for record in first_records(cluster_metadata):
+        cluster_metadata.replay(record)
+    assert cluster_metadata.features == FIRST_FEATURES
+    assert first_records(cluster_metadata) == []
+
+
+def test_what_has_another_leader_or_none_is_taken_over() -> None:
+    cluster_metadata = metadata_with(((1,), (HERE,)), ((1,), (HERE,)), leader=-1)
+    records = elect_leaders(cluster_metadata, after_crash=False)
+    assert records == [
+        PartitionChangeRecord(topic_id=TOPIC, partition=n, leader=1, in_sync=(1,), eligible_leaders=(), last_known_leaders=())
+        for n in range(2)
+    ]
+    for record in records:
+        cluster_metadata.replay(record)
+    assert (cluster_metadata.topics["t"].leaders, cluster_metadata.topics["t"].leader_epochs) == ([1, 1], [5, 5])
+    assert elect_leaders(cluster_metadata, after_crash=False) == []
+
+
+def test_after_a_crash_every_partition_gets_a_new_leader_epoch() -> None:
+    cluster_metadata = metadata_with(((1,), (HERE,)))
+    (record,) = elect_leaders(cluster_metadata, after_crash=True)
+    cluster_metadata.replay(record)
+    assert cluster_metadata.topics["t"].leader_epochs == [5]
+
+
+@pytest.mark.parametrize(
+    ("metadata_version", "directories", "eligible"), [(16, None, None), (17, (HERE,), None), (22, (HERE,), None), (23, (HERE,), ())]
+)
+def test_records_say_only_what_the_clusters_version_knows(metadata_version, directories, eligible) -> None:
+    cluster_metadata = metadata_with(((1,), ()), leader=-1, metadata_version=metadata_version)
+    (record,) = elect_leaders(cluster_metadata, after_crash=False)
+    assert (record.directories, record.eligible_leaders, record.last_known_leaders) == (directories, eligible, eligible)

@@ -1,0 +1,115 @@
+"""Who leads when brokers come, go and are asked."""
+
+import pytest
+
+from ottla.core.config import BrokerConfig
+from ottla.core.errors import ApiError, ErrorCode
+from ottla.core.metadata.cluster_metadata import ClusterMetadata
+from ottla.core.metadata.leadership import broker_started, broker_stopped, in_sync, move_leader
+from ottla.core.metadata.records import NO_LEADER, PartitionChangeRecord
+from ottla.core.metadata.topic_changes import create_partitions, create_topic
+from ottla.core.metadata.topics import NewTopic
+
+TOPIC = bytes(range(16))
+
+
+def replay(cluster_metadata: ClusterMetadata, records) -> None:
+    assert not isinstance(records, ApiError), records
+    for record in records:
+        cluster_metadata.replay(record)
+
+
+@pytest.fixture
+def cluster_metadata() -> ClusterMetadata:
+    """Three brokers and a topic `t` of four partitions with two replicas each."""
+    made = ClusterMetadata((1, 2, 3), BrokerConfig({"num.partitions": 4, "default.replication.factor": 2}, brokers=3).text)
+    replay(made, create_topic(made, NewTopic(name="t"), TOPIC))
+    return made
+
+
+def test_partitions_are_spread_over_the_brokers(cluster_metadata) -> None:
+    topic = cluster_metadata.topics["t"]
+    assert topic.leaders == [1, 2, 3, 1]
+    assert [home.replicas for home in topic.replica_assignments] == [(1, 2), (2, 3), (3, 1), (1, 2)]
+
+
+def test_new_partitions_have_as_many_replicas_as_the_others(cluster_metadata) -> None:
+    replay(cluster_metadata, create_partitions(cluster_metadata, "t", 6, None))
+    topic = cluster_metadata.topics["t"]
+    assert topic.leaders == [1, 2, 3, 1, 2, 3]
+    assert topic.replica_assignments[5].replicas == (3, 1)
+
+
+def test_replicas_that_were_asked_for_are_taken(cluster_metadata) -> None:
+    replay(cluster_metadata, create_topic(cluster_metadata, NewTopic(name="by-hand", assignment={0: [3, 1], 1: [2]}), bytes(16)))
+    topic = cluster_metadata.topics["by-hand"]
+    assert topic.leaders == [3, 2]
+    assert [home.replicas for home in topic.replica_assignments] == [(3, 1), (2,)]
+    replay(cluster_metadata, create_partitions(cluster_metadata, "by-hand", 3, [[1, 3]]))
+    assert topic.replica_assignments[2].replicas == (1, 3)
+
+
+def test_more_replicas_than_brokers_cannot_be(cluster_metadata) -> None:
+    refused = create_topic(cluster_metadata, NewTopic(name="many", replication_factor=4), bytes(16))
+    assert refused.error is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert "only 3 broker(s)" in refused.message
+
+
+def test_other_replicas_take_over_from_a_broker_that_goes_and_keep_what_they_have(cluster_metadata) -> None:
+    cluster_metadata.live_ids.discard(1)
+    replay(cluster_metadata, broker_stopped(cluster_metadata, 1))
+    topic = cluster_metadata.topics["t"]
+    assert topic.leaders == [2, 2, 3, 2]
+    assert topic.leader_epochs == [1, 0, 0, 1]
+    assert in_sync(topic.replica_assignments[0], cluster_metadata.live_ids) == (2,)
+    cluster_metadata.live_ids.add(1)
+    assert broker_started(cluster_metadata, 1) == []
+
+
+def test_without_a_live_replica_there_is_no_leader_until_one_comes_back(cluster_metadata) -> None:
+    for gone in (1, 2):
+        cluster_metadata.live_ids.discard(gone)
+        replay(cluster_metadata, broker_stopped(cluster_metadata, gone))
+    topic = cluster_metadata.topics["t"]
+    assert topic.leaders == [NO_LEADER, 3, 3, NO_LEADER]
+    assert in_sync(topic.replica_assignments[0], cluster_metadata.live_ids) == (1, 2)
+    cluster_metadata.live_ids.add(2)
+    replay(cluster_metadata, broker_started(cluster_metadata, 2))
+    assert topic.leaders == [2, 3, 3, 2]
+
+
+def test_a_topic_made_while_a_broker_is_gone_is_led_by_those_who_run(cluster_metadata) -> None:
+    cluster_metadata.live_ids.discard(1)
+    replay(cluster_metadata, create_topic(cluster_metadata, NewTopic(name="later"), bytes(16)))
+    assert cluster_metadata.topics["later"].leaders == [2, 2, 3, 2]
+
+
+def test_a_leader_is_moved_to_another_replica(cluster_metadata) -> None:
+    record = move_leader(cluster_metadata, "t", 0, 2)
+    assert isinstance(record, PartitionChangeRecord)
+    replay(cluster_metadata, [record])
+    assert (cluster_metadata.topics["t"].leaders[0], cluster_metadata.topics["t"].leader_epochs[0]) == (2, 1)
+    assert cluster_metadata.topics["t"].replica_assignments[0].replicas == (1, 2)
+    assert move_leader(cluster_metadata, "t", 0, 2) is None
+
+
+def test_a_broker_that_is_no_replica_becomes_one_in_the_old_leaders_place(cluster_metadata) -> None:
+    replay(cluster_metadata, [move_leader(cluster_metadata, "t", 0, 3)])
+    assert cluster_metadata.topics["t"].leaders[0] == 3
+    assert cluster_metadata.topics["t"].replica_assignments[0].replicas == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "to", "error", "words"),
+    [
+        ("other", 0, 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no partition other-0"),
+        ("t", 9, 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no partition t-9"),
+        ("t", 0, 9, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no broker 9: the brokers are 1, 2, 3"),
+        ("t", 0, 2, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Broker 2 is stopped"),
+    ],
+)
+def test_moves_that_cannot_be(cluster_metadata, name, number, to, error, words) -> None:
+    cluster_metadata.live_ids.discard(2)
+    refused = move_leader(cluster_metadata, name, number, to)
+    assert refused.error is error
+    assert words in refused.message

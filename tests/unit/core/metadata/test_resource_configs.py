@@ -1,0 +1,44 @@
+"""The settings of topics and brokers: the values in force, and invalid values in the metadata log."""
+
+from ottla.core.config import BrokerConfig, ConfigSource
+from ottla.core.metadata.records import ConfigRecord
+from ottla.core.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs
+
+
+def configs(*stored: tuple[int, str, str, str], given: dict[str, str] | None = None) -> ResourceConfigs:
+    made = ResourceConfigs(1, BrokerConfig(given).text)
+    for kind, resource, name, value in stored:
+        made.replay(ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value))
+    return made
+
+
+OF_T = (TOPIC_RESOURCE, "t")
+
+
+def test_invalid_values_in_the_log_are_not_in_force_and_are_named() -> None:
+    ours = configs(
+        (*OF_T, "compression.type", ""),
+        (*OF_T, "segment.bytes", "1_048_576"),
+        (*OF_T, "from.elsewhere", "anything"),
+        (BROKER_RESOURCE, "1", "log.retention.ms", "soon"),
+        (BROKER_RESOURCE, "9", "log.retention.ms", "soon"),
+        given={"log.segment.bytes": "2000000"},
+    )
+    of_topic = ours.given(*OF_T)
+    assert ours.topic_value(of_topic, "compression.type") == ("producer", ConfigSource.DEFAULT)
+    assert ours.parsed_topic_value(of_topic, "segment.bytes") == 2_000_000
+    assert ours.topic_value(of_topic, "retention.ms") == ("604800000", ConfigSource.DEFAULT)
+    assert [(each.owner, each.problem.split(": ")[0]) for each in ours.unusable()] == [
+        ("topic t", "Invalid value  for configuration compression.type"),
+        ("topic t", "Invalid value 1_048_576 for configuration segment.bytes"),
+        ("broker 1", "Invalid value soon for configuration log.retention.ms"),
+    ]
+    assert of_topic["segment.bytes"] == "1_048_576", "the log keeps what it has"
+
+
+def test_values_are_read_as_kafka_reads_them() -> None:
+    ours = configs((*OF_T, "segment.ms", " +7 "), (BROKER_RESOURCE, "", "log.retention.ms", "-5"))
+    assert ours.parsed_topic_value(ours.given(*OF_T), "segment.ms") == 7
+    assert ours.parsed_topic_value(ours.given(*OF_T), "retention.ms") == -5, "any negative time means none"
+    assert ours.broker_number("log.retention.ms") == -5
+    assert configs(given={"num.partitions": "\x00 3"}).default_number("num.partitions") == 3

@@ -1,0 +1,141 @@
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from ottla.core.diagnosis.evidence.group_events import evidence_of_event
+from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
+from ottla.core.whatif.agreement import agreement
+from ottla.core.whatif.behaviour import Action, ActionKind, GroupBehaviour, LeaderRejoin
+from ottla.core.whatif.comparison import outcome_with
+from ottla.core.whatif.reconstruction import BEFORE_MS, reconstruct
+from ottla.core.whatif.replay import replay
+from ottla.core.whatif.settings import Settings
+from ottla.testing.kit.evidence import EvidenceLog
+from ottla.testing.kit.group_behaviours import behaviour, process, random_behaviour
+
+START = Action(at_ms=0, kind=ActionKind.START)
+
+
+def evidence(group: GroupBehaviour) -> list[Evidence]:
+    return [item for event in replay(group).events if (item := evidence_of_event(event, clock="c")) is not None]
+
+
+def actions(group: GroupBehaviour, name: str) -> list[tuple[str, int, int | None]]:
+    (found,) = [each for each in reconstruct("g", evidence(group)).processes if each.name == name]
+    return [(action.kind.value, action.at_ms, action.until_ms) for action in found.actions]
+
+
+@given(seed=st.integers(0, 10_000), protocol=st.sampled_from(["range", "roundrobin", "sticky", "cooperative-sticky"]))
+def test_a_replay_of_what_was_reconstructed_has_the_recorded_rebalances(seed: int, protocol: str) -> None:
+    found = reconstruct("g", evidence(random_behaviour(seed, protocol=protocol)))
+    assert agreement(found.recorded_ms, outcome_with(found, Settings())).is_complete
+    assert found.protocol == protocol
+
+
+@given(seed=st.integers(0, 10_000), session_s=st.integers(7, 40))
+def test_and_it_predicts_what_other_settings_would_have_done(seed: int, session_s: int) -> None:
+    original, settings = random_behaviour(seed), Settings(session_timeout_ms=session_s * 1_000, max_poll_interval_ms=60_000)
+    # A session that ends while the process is coming back may or may not need a second rebalance: it depends on milliseconds.
+    # A static member that exceeds its poll interval sends no LeaveGroup: what is seen is a session that expires.
+    assume(not any(each.instance_id and action.kind is ActionKind.POLL_GAP for each in original.processes for action in each.actions))
+    assume(all(abs(absence_ms - session_s * 1_000) > 3_000 for absence_ms in _absences(original)))
+    predicted = outcome_with(reconstruct("g", evidence(original)), settings)
+    assert len(predicted.rebalances) == len(outcome_with(original, settings).rebalances)
+
+
+def _absences(group: GroupBehaviour) -> list[int]:
+    pairs = [pair for each in group.processes for pair in pairwise(each.actions)]
+    return [action.length_ms for each in group.processes for action in each.actions] + [after.at_ms - at.at_ms for at, after in pairs]
+
+
+def test_silences_gaps_and_restarts_have_their_times() -> None:
+    silence = Action(at_ms=20_000, kind=ActionKind.SILENCE, until_ms=30_000)
+    gap = Action(at_ms=60_000, kind=ActionKind.POLL_GAP, until_ms=80_000)
+    close, back = Action(at_ms=100_000, kind=ActionKind.CLOSE), Action(at_ms=105_000, kind=ActionKind.START)
+    group = behaviour(process("a", START, silence, gap, close, back), process("b", START))
+    assert actions(group, "a") == [
+        ("start", 0, None),
+        ("silence", 20_000, 30_000),
+        ("poll gap", 60_000, 80_000),
+        ("close", 100_000, None),
+        ("start", 105_000, None),
+    ]
+
+
+def test_a_killed_process_that_came_back_at_once_is_one_process() -> None:
+    crash, back = Action(at_ms=20_000, kind=ActionKind.CRASH), Action(at_ms=22_000, kind=ActionKind.START)
+    group = behaviour(process("a", START, crash, back), process("b", START))
+    assert actions(group, "a") == [("start", 0, None), ("crash", 20_000, None), ("start", 22_000, None)]
+
+
+def test_the_same_from_a_brokers_log() -> None:
+    log = EvidenceLog(Source.BROKER_LOG)
+    log.join("w-1", 0, client_id="w")
+    log.rebalance(1, count=1)
+    log.join("v-1", 1, client_id="v")
+    log.rebalance(2, count=2)
+    joined_ms = log.now_ms + 60_000
+    log.join("w-2", 2, after_ms=60_000, client_id="w")
+    log.add(Kind.MEMBER_REMOVED, 2_000, member_id="w-1", client_id="w", trigger="EXPIRE_HEARTBEAT")
+    log.rebalance(3, count=2)
+    found = reconstruct("g", log.lines, Settings(session_timeout_ms=6_000))
+    (process_of_w,) = [each for each in found.processes if each.client_id == "w"]
+    assert [(action.kind.value, action.at_ms - joined_ms) for action in process_of_w.actions[1:]] == [("crash", -4_000), ("start", 0)]
+
+
+def test_a_static_restart_is_read_from_the_rebalance_that_it_avoided() -> None:
+    close, back = Action(at_ms=20_000, kind=ActionKind.CLOSE), Action(at_ms=24_000, kind=ActionKind.START)
+    group = behaviour(process("a", START, close, back, instance_id="a"), process("b", START))
+    assert actions(group, "a") == [("start", 0, None), ("close", 20_000, None), ("start", 24_000, None)]
+
+
+def test_members_that_were_there_before_start_before_the_evidence() -> None:
+    close = Action(at_ms=50_000, kind=ActionKind.CLOSE)
+    group = behaviour(process("a", START), process("b", START), process("c", START, close))
+    late = [item for item in evidence(group) if item.at_ms >= 50_000]
+    found = reconstruct("g", late)
+    starts = sorted(each.actions[0].at_ms for each in found.processes)
+    assert (starts, found.started_ms) == ([50_000 - BEFORE_MS] * 3, 50_000)
+    assert agreement(found.recorded_ms, outcome_with(found, Settings())).is_complete
+
+
+def test_a_brokers_log_gives_no_timeouts_and_no_assignments() -> None:
+    log = EvidenceLog(Source.BROKER_LOG)
+    log.expire("w-1", 4)
+    log.rebalance(5, count=2)
+    log.join("w-2", 5)
+    log.rebalance(6, count=3)
+    found = reconstruct("g", log.lines, Settings(session_timeout_ms=9_000, heartbeat_interval_ms=3_000))
+    assert len(found.processes) == 4
+    assert any("9000" in note for note in found.notes)
+    assert any("assignments" in note for note in found.notes)
+    assert any("range is assumed" in note for note in found.notes)
+    assert found.partition_counts == ()
+
+
+def test_range_stands_in_for_an_assignor_of_ones_own() -> None:
+    events = [replace(item, protocol="mine") for item in evidence(behaviour(process("a", START), process("b", START)))]
+    found = reconstruct("g", events)
+    assert (found.protocol, [note for note in found.notes if "mine is not known" in note] != []) == ("range", True)
+
+
+def test_rejoins_of_leaders_and_of_others() -> None:
+    resubscribe = Action(at_ms=60_000, kind=ActionKind.RESUBSCRIBE)
+    group = replace(behaviour(process("a", START), process("b", START, resubscribe)), leader_rejoins=(LeaderRejoin(30_000),))
+    found = reconstruct("g", evidence(group))
+    assert [rejoin.at_ms for rejoin in found.leader_rejoins] == [30_000]
+    assert [action.kind for each in found.processes for action in each.actions][-1] is ActionKind.RESUBSCRIBE
+
+
+def test_a_group_without_rebalances_or_of_kip_848_is_refused() -> None:
+    with pytest.raises(ValueError, match="shows no rebalance"):
+        reconstruct("g", [])
+    log = EvidenceLog(group_type="consumer")
+    log.add(Kind.MEMBER_JOINED, member_id="m")
+    log.add(Kind.JOIN_COMPLETED, 10, generation=2)
+    log.add(Kind.SYNC_COMPLETED, 10, generation=2)
+    with pytest.raises(ValueError, match="KIP-848"):
+        reconstruct("g", log.lines)

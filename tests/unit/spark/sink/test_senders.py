@@ -1,0 +1,166 @@
+"""A task and its producer: waiting is bounded, the first failure names its record, and the next task reuses the producer."""
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from ottla.spark.sink.producer_settings import parse_producer_settings
+from ottla.spark.sink.senders import IDLE_MAX, IDLE_MS_MAX, DeliveryError, RecordSender, SenderPool
+
+SETTINGS = parse_producer_settings({"bootstrap.servers": "h:1"})
+
+
+def row(key: bytes | None = b"k", *, topic: str = "t", value: bytes | None = b"v", partition: int = -1) -> tuple[Any, ...]:
+    return topic, value, key, partition, None, None, 0, None
+
+
+def sender_of(producers: Any, **more: str) -> RecordSender:
+    settings = parse_producer_settings({"bootstrap.servers": "h:1", **more})
+    return RecordSender(settings, now_s=lambda: producers.now_s)
+
+
+def test_rows_are_sent_in_order_and_the_end_waits_for_acknowledgements(producers: Any) -> None:
+    sender = sender_of(producers)
+    assert sender.send_all([row(b"1"), row(b"2", value=None, partition=2), row(None)]) == 3
+    sender.finish()
+    (made,) = producers.made
+    assert [(each["key"], each["value"], each["partition"]) for each in made.sent] == [(b"1", b"v", -1), (b"2", None, 2), (None, b"v", -1)]
+    assert made.settings["delivery.report.only.error"] is True
+    assert made.settings["enable.idempotence"] is True
+
+
+def test_a_full_queue_is_waited_for_with_a_timeout(producers: Any) -> None:
+    sender = sender_of(producers)
+    producers.full_times = 3
+    sender.send_all([row(b"1"), row(b"2")])
+    assert [each["key"] for each in producers.made[0].sent] == [b"1", b"2"]
+    assert producers.now_s == pytest.approx(1_000.3)
+    producers.full_times = 10**9
+    with pytest.raises(DeliveryError, match="the queue stayed full for 120 s"):
+        sender.send_all([row()])
+    assert producers.now_s < 1_130
+
+
+def test_a_refusal_after_a_full_queue_names_its_record_too(producers: Any) -> None:
+    sender = sender_of(producers)
+    producers.full_times, producers.refuses = 1, KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    with pytest.raises(DeliveryError, match=r"cannot write the record with key .*kafka\.max\.request\.size"):
+        sender.send_all([row()])
+
+
+def test_a_record_that_is_not_acknowledged_ends_the_task(producers: Any) -> None:
+    sender = sender_of(producers, **{"delivery.timeout.ms": "40000"})
+    producers.is_silent = True
+    sender.send_all([row(), row()])
+    with pytest.raises(DeliveryError, match="2 records were not acknowledged within 40 s"):
+        sender.finish()
+    assert producers.now_s == pytest.approx(1_045.0)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (
+            KafkaError.MSG_SIZE_TOO_LARGE,
+            "the record with key b'k' for partition 2 of topic t, whose value has 1 bytes: the broker takes no",
+        ),
+        (KafkaError._MSG_TIMED_OUT, r"was not acknowledged within 120000 ms \(kafka.delivery.timeout.ms\)"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "cannot write the record with key b'k' for partition 2 of topic t: Broker: Topic auth"),
+    ],
+)
+def test_what_a_broker_refuses_names_the_record(producers: Any, code: int, said: str) -> None:
+    sender = sender_of(producers)
+    producers.fails = KafkaError(code)
+    sender.send_all([row(partition=2), row(b"other", partition=1)])
+    with pytest.raises(DeliveryError, match=said):
+        sender.finish()
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (
+            KafkaError.MSG_SIZE_TOO_LARGE,
+            "for partition 7 of topic t, whose value has 1 bytes: that is more than kafka.max.request.size, 2000 ",
+        ),
+        (KafkaError._UNKNOWN_PARTITION, "cannot write a record without a key for partition 7 of topic t: the topic has 3 partitions"),
+    ],
+)
+def test_what_librdkafka_refuses_names_the_record(producers: Any, code: int, said: str) -> None:
+    sender = sender_of(producers, **{"max.request.size": "2000"})
+    sender.check_topics(["t"])
+    producers.refuses = KafkaError(code)
+    with pytest.raises(DeliveryError, match=said):
+        sender.send_all([row(None, partition=7)])
+
+
+def test_a_topic_is_looked_up_once_per_task_and_waited_for_briefly(producers: Any) -> None:
+    sender = sender_of(producers)
+    for _ in range(2):
+        sender.begin()
+        sender.check_topics(["t"])
+        sender.check_topics({"t"})
+    assert producers.made[0].asked == ["t", "t"]
+    with pytest.raises(DeliveryError, match=r"topic gone does not exist \(waited 10.0 s\): create it first"):
+        sender.check_topics(["gone"])
+    with pytest.raises(DeliveryError, match=r"topic gone does not exist \(waited 0.5 s\)"):
+        sender_of(producers, **{"max.block.ms": "450"}).check_topics(["gone"])
+
+
+def test_a_topic_that_is_being_created_is_written_to(producers: Any) -> None:
+    sender = sender_of(producers)
+    producers.topics["new"] = 0
+
+    made = producers.made[0]
+    plain = made.poll
+
+    def poll(timeout: float) -> int:
+        producers.topics["new"] = 5
+        return plain(timeout)
+
+    made.poll = poll
+    sender.check_topics(["new"])
+    assert made.asked == ["new", "new"]
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (KafkaError.TOPIC_EXCEPTION, "cannot write to topic 'a b': Broker: Invalid topic"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "cannot write to topic 'a b': Broker: Topic authorization failed"),
+        (KafkaError._TRANSPORT, "Topic a b not present in metadata after 60000 ms: no broker of h:1 answers"),
+    ],
+)
+def test_an_invalid_topic_is_an_error_at_once(producers: Any, code: int, said: str) -> None:
+    producers.topics["a b"] = KafkaError(code)
+    with pytest.raises(DeliveryError, match=said):
+        sender_of(producers).check_topics(["a b"])
+    assert producers.now_s <= 1_060
+
+
+def test_idle_senders_are_kept_by_their_settings_for_a_while(producers: Any) -> None:
+    others = [parse_producer_settings({"bootstrap.servers": "h:1", "client.id": str(number)}) for number in range(IDLE_MAX)]
+    pool = SenderPool(lambda settings: RecordSender(settings, now_s=lambda: producers.now_s), lambda: producers.now_s)
+    first = pool.acquire(SETTINGS)
+    assert pool.acquire(SETTINGS) is not first, "an acquired sender has one owner"
+    pool.release(first)
+    other = pool.acquire(others[0])
+    assert other is not first
+    pool.release(other)
+    assert pool.acquire(SETTINGS) is first
+    pool.release(first)
+    producers.now_s += IDLE_MS_MAX / 1000 + 1
+    assert pool.acquire(SETTINGS) is not first
+
+    pool.release(first)
+    for each in others:
+        pool.release(pool.acquire(each))
+    assert pool.acquire(SETTINGS) is not first, "the oldest goes when there are too many"
+
+
+def test_discarded_records_are_not_sent_later(producers: Any) -> None:
+    sender = sender_of(producers)
+    sender.send_all([row()])
+    sender.discard()
+    assert producers.made[0].is_purged

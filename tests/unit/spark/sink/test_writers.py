@@ -1,0 +1,78 @@
+"""The sink without Spark: options and modes when a query is planned, and one task from its first batch to its last acknowledgement."""
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaError
+from pyspark.sql.types import StringType, StructField, StructType
+
+from ottla.spark.options.values import OptionError
+from ottla.spark.sink.senders import DeliveryError, SenderPool
+from ottla.spark.sink.writers import Written, batch_sink, parse_sink_options, send, stream_sink
+
+OPTIONS = {"kafka.bootstrap.servers": "h:1", "topic": " t "}
+VALUE = StructType([StructField("value", StringType())])
+
+
+def batch(*values: str) -> pa.RecordBatch:
+    return pa.record_batch({"value": pa.array(values)})
+
+
+def test_options_are_read_in_any_case_of_letters():
+    settings = parse_sink_options({"Kafka.Bootstrap.Servers": "h:1", "TOPIC": " t ", "checkpointLocation": "/x"})
+    assert (settings.topic, settings.producer.bootstrap_servers) == ("t", "h:1")
+    assert parse_sink_options({"kafka.bootstrap.servers": "h:1"}).topic is None
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"foo": "x"}, 'The option "foo" is not supported for writing'),
+        ({"subscribe": "x"}, 'The option "subscribe" is not supported for writing'),
+        ({"path": "x"}, "A path means nothing here"),
+        ({"kafka.acks": "x"}, 'The option "kafka.acks" must be one of'),
+    ],
+)
+def test_an_unsupported_option_is_refused(options: dict[str, str], said: str):
+    with pytest.raises(OptionError, match=said):
+        batch_sink({**OPTIONS, **options}, VALUE, overwrite=False)
+
+
+def test_a_batch_appends_and_a_stream_appends_in_every_mode():
+    with pytest.raises(OptionError, match=r"Save mode Overwrite not allowed for Kafka\. Allowed save modes are Append and ErrorIfExists"):
+        batch_sink(OPTIONS, VALUE, overwrite=True)
+    for made in (batch_sink(OPTIONS, VALUE, overwrite=False), stream_sink(OPTIONS, VALUE)):
+        assert pickle.loads(pickle.dumps(made))._settings == made._settings
+    with pytest.raises(OptionError, match="Required attribute 'value' not found"):
+        stream_sink(OPTIONS, StructType([StructField("key", StringType())]))
+
+
+def test_a_task_ends_when_all_is_acknowledged_and_leaves_its_producer_to_the_next(producers: Any):
+    pool, settings = SenderPool(), parse_sink_options(OPTIONS)
+    assert send(settings, iter([batch("a", "b"), batch("c")]), pool) == Written(3)
+    assert send(settings, iter([batch("d"), batch()]), pool) == Written(1)
+    (made,) = producers.made
+    assert [each["value"] for each in made.sent] == [b"a", b"b", b"c", b"d"]
+    assert made.asked == ["t", "t"]
+    assert send(settings, iter([]), pool) == Written(0)
+
+
+def test_a_failed_task_discards_its_producer(producers: Any):
+    pool, settings = SenderPool(), parse_sink_options(OPTIONS)
+    producers.fails = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    with pytest.raises(DeliveryError, match="the broker takes no batch so large"):
+        send(settings, iter([batch("a")]), pool)
+    producers.fails = None
+
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield batch("b")
+        raise ValueError("what Spark hands over breaks off")
+
+    with pytest.raises(ValueError, match="breaks off"):
+        send(settings, broken(), pool)
+    assert [made.is_purged for made in producers.made] == [True, True]
+    send(settings, iter([batch("c")]), pool)
+    assert len(producers.made) == 3

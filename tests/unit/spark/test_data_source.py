@@ -1,0 +1,25 @@
+"""The data source checks options and delegates; that needs no Spark."""
+
+import pytest
+
+from ottla.spark.data_source import OttlaDataSource
+from ottla.spark.options.values import OptionError
+from ottla.spark.schemas import KAFKA, KAFKA_WITH_HEADERS
+from ottla.spark.source.batch_reader import BatchReader
+
+NEEDED = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}
+
+
+def test_the_schema_is_the_kafka_source_s():
+    assert OttlaDataSource.name() == "ottla"
+    assert OttlaDataSource(NEEDED).schema() == KAFKA
+    assert OttlaDataSource({**NEEDED, "includeHeaders": "true"}).schema() == KAFKA_WITH_HEADERS
+
+
+def test_a_reader_for_batches():
+    assert isinstance(OttlaDataSource(NEEDED).reader(schema=KAFKA), BatchReader)
+
+
+def test_options_are_checked_before_any_request():
+    with pytest.raises(OptionError, match='The option "foo" is not supported'):
+        OttlaDataSource({**NEEDED, "foo": "bar"}).schema()

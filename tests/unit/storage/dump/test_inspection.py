@@ -1,0 +1,212 @@
+"""A data directory's figures, and what is wrong with its files."""
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ottla.core.diagnosis.cleaner_health import FINDINGS_MAX
+from ottla.core.metadata.records import ConfigRecord, TopicRecord, encode
+from ottla.core.model import Record, TopicPartition
+from ottla.core.records.batch import encode_batch
+from ottla.storage.checkpoints import CLEANER_FILE, encode_offsets
+from ottla.storage.dump.inspection import Inspection, PartitionFacts, inspect_directory
+from ottla.storage.dump.topic_settings import TopicSettings
+from ottla.storage.files import OsFiles
+from ottla.storage.log.segment_facts import SegmentFacts
+from ottla.storage.memory_files import MemoryFiles
+
+HOUR = 3_600_000
+T0 = 1_700_000_000_000
+
+
+def partition(*segments: SegmentFacts, cleaned_to: int | None = None) -> PartitionFacts:
+    return PartitionFacts(name=TopicPartition("t", 0), segments=segments, cleaned_to=cleaned_to)
+
+
+def add_segment(files: MemoryFiles | OsFiles, directory: str, base: int, times_ms: Sequence[int], value_bytes: int = 1000) -> int:
+    """Writes a segment with one batch for each time; gives its size."""
+    files.make_directory(directory)
+    batches = [
+        bytes(encode_batch([Record(base + at, ms, b"k", bytes(value_bytes))], base_offset=base + at)) for at, ms in enumerate(times_ms)
+    ]
+    files.replace(f"{directory}/{base:020d}.log", b"".join(batches))
+    files.replace(f"{directory}/{base:020d}.index", b"")
+    files.replace(f"{directory}/{base:020d}.timeindex", struct.pack(">qi", max(times_ms), 0))
+    return sum(map(len, batches))
+
+
+def add_setting(files: MemoryFiles | OsFiles, topic: str, **settings: str) -> None:
+    files.make_directory("__cluster_metadata-0")
+    values = [encode(TopicRecord(name=topic, topic_id=bytes(16)))]
+    values += [
+        encode(ConfigRecord(resource_type=2, resource_name=topic, name=name.replace("_", "."), value=value))
+        for name, value in settings.items()
+    ]
+    batch = encode_batch([Record(at, T0, None, value) for at, value in enumerate(values)])
+    files.replace("__cluster_metadata-0/00000000000000000000.log", batch)
+    files.replace("__cluster_metadata-0/00000000000000000000.index", b"")
+    files.replace("__cluster_metadata-0/00000000000000000000.timeindex", b"")
+
+
+def sentences(inspection: Inspection, *, unhealthy: bool) -> list[str]:
+    return [finding.sentence for finding in inspection.findings if finding.is_ill is unhealthy]
+
+
+def test_dirty_is_what_lies_behind_the_checkpoint() -> None:
+    segments = [SegmentFacts(0, 100, 1, 2), SegmentFacts(10, 50, 3, 4), SegmentFacts(20, 30, 5, 6), SegmentFacts(30, 7, 7, 8)]
+    never = partition(*segments)
+    assert (never.size_bytes, never.dirty_bytes, never.cleanable_bytes, never.dirty_ratio) == (187, 187, 180, 1.0)
+    once = partition(*segments, cleaned_to=20)
+    assert (once.dirty_bytes, once.cleanable_bytes, once.dirty_ratio) == (37, 30, 30 / 180)
+    partly = partition(*segments, cleaned_to=15)
+    assert partly.cleanable_bytes == 80
+    whole = partition(*segments, cleaned_to=30)
+    assert (whole.dirty_bytes, whole.cleanable_bytes, whole.dirty_ratio) == (7, 0, 0.0)
+    assert (partition().dirty_bytes, partition().dirty_ratio) == (0, 0.0)
+
+
+def test_a_cleaning_is_due_from_when_the_ratio_was_passed() -> None:
+    segments = [
+        SegmentFacts(0, 100, 0, 1000),
+        SegmentFacts(10, 60, 1001, 2000),
+        SegmentFacts(20, 60, 2001, 3000),
+        SegmentFacts(30, 7, 3500, 9000),
+    ]
+    cleaned = partition(*segments, cleaned_to=10)
+    assert cleaned.cleanable_since_ms(TopicSettings()) == 3500
+    assert cleaned.cleanable_since_ms(TopicSettings(min_cleanable_dirty_ratio=0.1)) == 2001
+    assert cleaned.cleanable_since_ms(TopicSettings(min_cleanable_dirty_ratio=0.1, min_compaction_lag_ms=50)) == 2051
+    assert cleaned.cleanable_since_ms(TopicSettings(min_cleanable_dirty_ratio=0.9)) is None
+    assert partition(segments[0]).cleanable_since_ms(TopicSettings()) is None
+
+
+def test_bytes_by_time_are_spread_over_a_segment() -> None:
+    facts = partition(SegmentFacts(0, 100, 1000, 2000), SegmentFacts(10, 400, 2000, 6000), SegmentFacts(20, 0, -1, -1))
+    assert [facts.bytes_at(at_ms) for at_ms in (0, 1000, 1500, 2000, 3000, 6000)] == [0, 0, 50, 100, 200, 500]
+    assert partition(SegmentFacts(0, 100, 5, 5)).bytes_at(4) == 0
+    assert partition(SegmentFacts(0, 100, 5, 5)).bytes_at(5) == 100
+
+
+def test_a_directory_where_the_cleaner_has_been_missing() -> None:
+    files = MemoryFiles()
+    add_setting(files, "prices", cleanup_policy="compact", min_cleanable_dirty_ratio="0.4")
+    clean = add_segment(files, "prices-0", 0, [T0, T0 + HOUR])
+    dirty = add_segment(files, "prices-0", 2, [T0 + 2 * HOUR, T0 + 3 * HOUR])
+    active = add_segment(files, "prices-0", 4, [T0 + 5 * HOUR, T0 + 6 * HOUR])
+    plain = add_segment(files, "logs-1", 0, [T0 + 5 * HOUR])
+    files.replace(CLEANER_FILE, encode_offsets({TopicPartition("prices", 0): 2}))
+    seen = inspect_directory(files, T0 + 100 * HOUR)
+    assert seen.at_ms == T0 + 6 * HOUR
+    topics = {topic.name: topic for topic in seen.topics}
+    prices = topics["prices"]
+    assert (prices.size_bytes, prices.dirty_bytes, prices.cleanable_bytes) == (clean + dirty + active, dirty + active, dirty)
+    assert prices.dirty_ratio == dirty / (clean + dirty)
+    assert prices.overdue_ms == HOUR, "the second segment was closed when the third began"
+    assert (prices.grown_bytes, prices.grown_over_ms) == (active, HOUR)
+    logs = topics["logs"]
+    assert (logs.is_compacted, logs.size_bytes, logs.dirty_bytes, logs.overdue_ms, logs.grown_bytes) == (False, plain, 0, 0, 0)
+    assert seen.findings == ()
+    assert seen.is_data_directory
+
+
+def test_a_topic_that_was_cleaned_once_is_compacted() -> None:
+    files = MemoryFiles()
+    add_segment(files, "old-0", 0, [T0])
+    files.replace(CLEANER_FILE, encode_offsets({TopicPartition("old", 0): 0}))
+    (old,) = inspect_directory(files, T0).topics
+    assert old.is_compacted
+
+
+def test_a_clock_that_is_behind_the_records_is_believed() -> None:
+    files = MemoryFiles()
+    add_segment(files, "t-0", 0, [T0 + 500 * HOUR])
+    assert inspect_directory(files, T0).at_ms == T0
+
+
+def test_a_damaged_checkpoint_is_logged() -> None:
+    files = MemoryFiles()
+    files.replace(CLEANER_FILE, b"0\n7\n")
+    assert sentences(inspect_directory(files, T0), unhealthy=True) == [f"{CLEANER_FILE} is damaged: everything counts as dirty."]
+
+
+def test_odd_files() -> None:
+    files = MemoryFiles()
+    add_segment(files, "a-0", 0, [T0])
+    for name in ("00000000000000000000.log.cleaned", "00000000000000000000.index.cleaned", "00000000000000000005.log.swap"):
+        files.replace(f"a-0/{name}", b"")
+    add_segment(files, "b-0", 0, [T0])
+    add_segment(files, "b-0", 1, [T0])
+    files.remove("b-0/00000000000000000000.log")
+    files.remove("b-0/00000000000000000001.index")
+    files.make_directory("c-0")
+    files.replace("c-0/partition.metadata", b"")
+    seen = inspect_directory(files, T0)
+    assert sentences(seen, unhealthy=True) == ["b-0/00000000000000000000.log is gone, while its index is there (1 such)."]
+    assert sentences(seen, unhealthy=False) == [
+        "a-0: a cleaning is at work or was cut off (2 .cleaned files).",
+        "a-0: a cleaning was cut off when its result was put in place (1 .swap files).",
+        "b-0: 1 segments lack an index, the first at offset 1.",
+        "c-0 holds no segment.",
+    ]
+
+
+def test_odd_directories() -> None:
+    files = MemoryFiles()
+    for name in (f"gone-0.{'0a' * 16}-delete", f"lost-3.{'0a' * 16}-stray", "holiday", "work"):
+        files.make_directory(name)
+        files.replace(f"{name}/x", bytes(2000))
+    files.replace("meta.properties", b"")
+    seen = inspect_directory(files, T0)
+    assert sentences(seen, unhealthy=True) == []
+    said = sentences(seen, unhealthy=False)
+    assert len(said) == 3
+    assert "is deleted and holds 2 kB" in said[0]
+    assert "did not know" in said[1]
+    assert said[2] == "2 directories are no partition's: holiday, work."
+    assert seen.is_data_directory
+    assert not inspect_directory(MemoryFiles(), T0).is_data_directory
+    files = MemoryFiles()
+    files.make_directory("tmux-0")
+    assert not inspect_directory(files, T0).is_data_directory
+
+
+def test_findings_are_bounded() -> None:
+    files = MemoryFiles()
+    for number in range(FINDINGS_MAX + 3):
+        add_segment(files, f"a-{number}", 0, [T0])
+        files.remove(f"a-{number}/00000000000000000000.log")
+    seen = inspect_directory(files, T0)
+    assert len(seen.findings) == FINDINGS_MAX + 1
+    assert "more things" in seen.findings[-1].sentence
+
+
+def test_a_real_directory_is_left_as_it_is(tmp_path: Path) -> None:
+    files = OsFiles(tmp_path)
+    add_segment(files, "t-0", 0, [T0, T0 + 5])
+    files.replace("meta.properties", b"version=1\n")
+    before = {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in tmp_path.rglob("*")}
+    for path in tmp_path.rglob("*.*"):
+        path.chmod(0o400)
+    seen = inspect_directory(OsFiles(tmp_path), T0 + 5)
+    assert [(topic.name, topic.partitions) for topic in seen.topics] == [("t", 1)]
+    assert seen.findings == ()
+    assert {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in tmp_path.rglob("*")} == before
+
+
+def test_a_partition_that_vanishes_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = MemoryFiles()
+    add_segment(files, "t-0", 0, [T0])
+    add_segment(files, "t-0", 1, [T0])
+    real = files.size
+
+    def size(path: str) -> int:
+        if path.endswith("00000000000000000000.log") and files.exists(path):
+            files.remove(path)
+        return real(path)
+
+    monkeypatch.setattr(files, "size", size)
+    seen = inspect_directory(files, T0)
+    assert [segment.base_offset for each in seen.partitions for segment in each.segments] == [1]
+    assert sentences(seen, unhealthy=True) == []

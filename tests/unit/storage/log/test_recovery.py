@@ -1,0 +1,395 @@
+"""Opening after an end in order, after a crash, and after another process changed files: what is kept, what is cut, what is rebuilt."""
+
+import struct
+import zlib
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from ottla.core.errors import StorageError
+from ottla.core.model import Record
+from ottla.core.records.batch import encode_batch
+from ottla.storage.files import OsFiles
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.producer_state import ProducerStates
+from ottla.storage.log.recovery import Recovered, recover
+from ottla.storage.log.settings import LogSettings
+from ottla.storage.log.validation import Appended
+from ottla.storage.memory_files import MemoryFiles
+from ottla.testing.kit.faulty_files import overwrite
+
+NOW_MS = 1_000_000
+SETTINGS = LogSettings(segment_bytes=2000, index_interval_bytes=300)
+COMPACTED = LogSettings(segment_bytes=2000, index_interval_bytes=300, cleanup_policy="compact")
+
+
+def batch_of(number: int) -> bytearray:
+    records = [Record(each, NOW_MS + 10 * number + each, b"k", b"%04d" % number * 20) for each in range(3)]
+    return encode_batch(records, producer_id=9, producer_epoch=0, base_sequence=3 * number)
+
+
+def written(batches: int = 40, *, clean: bool = False, flushed: int = 0) -> MemoryFiles:
+    """A log of several segments; synced up to `flushed` batches."""
+    files = MemoryFiles()
+    log = PartitionLog(files, "t-0", SETTINGS)
+    log.open(NOW_MS)
+    for number in range(batches):
+        assert isinstance(log.append(batch_of(number), now_ms=NOW_MS), Appended)
+        if number + 1 == flushed:
+            log.flush()
+    log.close(clean=clean)
+    return files
+
+
+def open_it(files: MemoryFiles, settings: LogSettings = SETTINGS) -> Recovered:
+    return recover(files, "t-0", settings, now_ms=NOW_MS)
+
+
+def names(files: MemoryFiles, suffix: str) -> list[int]:
+    return [int(name[:20]) for name in files.list("t-0") if name.endswith(suffix)]
+
+
+def path(base: int, suffix: str = ".log") -> str:
+    return f"t-0/{base:020d}{suffix}"
+
+
+def contents(files: MemoryFiles) -> dict[str, bytes]:
+    return {name: files.read_all(f"t-0/{name}") for name in files.list("t-0")}
+
+
+BATCH_BYTES = len(batch_of(0))
+BASES = names(written(), ".log")
+
+
+def test_the_log_used_here_has_several_segments() -> None:
+    assert len(BASES) >= 4
+    assert BASES[1] % 3 == 0
+
+
+def test_nothing_there_is_an_empty_log() -> None:
+    found = open_it(MemoryFiles())
+    assert (found.segments, found.end_offset, found.clean, found.bytes_cut) == ([], 0, True, 0)
+
+
+def test_after_an_end_in_order_only_the_tail_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = written(clean=True)
+    before = contents(files)
+    monkeypatch.setattr("ottla.storage.log.batch_walk.crc_is_valid", lambda *_: pytest.fail("a checksum was computed"))
+    found = open_it(files)
+    assert (found.clean, found.end_offset, found.bytes_cut, len(found.producers)) == (True, 120, 0, 1)
+    assert [segment.base_offset for segment in found.segments] == BASES
+    assert contents(files) == before
+
+
+def test_after_a_kill_everything_written_is_there_and_indexes_are_made() -> None:
+    files, closed = written(clean=False), written(clean=True)
+    found = open_it(files)
+    assert (found.clean, found.end_offset, found.bytes_cut) == (False, 120, 0)
+    assert [segment.base_offset for segment in found.undurable] == BASES[:-1]
+    found.segments[-1].write_indexes(final=True)  # those of the last one wait until it is full or closed
+    for base in BASES:
+        for suffix in (".log", ".index", ".timeindex"):
+            assert files.read_all(path(base, suffix)) == closed.read_all(path(base, suffix))
+    assert found.producers.encode() == ProducerStates.decode(closed.read_all(path(120, ".snapshot"))).encode()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("missing", [2, 8, 20, 60, 61, 62, BATCH_BYTES - 1])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_a_torn_last_batch_is_cut(missing: int, zeros: bool) -> None:
+    files = written()
+    log = files.open(path(BASES[-1]))
+    size = log.size
+    log.truncate(size - missing)
+    if zeros:
+        log.truncate(size)  # the length reached the disk, the bytes did not
+    found = open_it(files)
+    assert (found.clean, found.end_offset) == (False, 117)
+    assert found.bytes_cut == BATCH_BYTES - (0 if zeros else missing)
+    assert files.size(path(BASES[-1])) == size - BATCH_BYTES
+
+
+def test_damage_in_the_middle_ends_the_log_there() -> None:
+    files = written()
+    overwrite(files, path(BASES[1]), 2 * BATCH_BYTES + 100, b"\xff")
+    found = open_it(files)
+    assert found.end_offset == BASES[1] + 6
+    assert names(files, ".log") == names(files, ".index") == names(files, ".timeindex") == BASES[:2]
+    assert found.producers.encode() != ProducerStates().encode()
+    # and it stays so
+    again = open_it(files)
+    assert (again.end_offset, again.bytes_cut) == (BASES[1] + 6, 0)
+
+
+def records_in(files: MemoryFiles) -> dict[str, bytes]:
+    """Everything but the indexes, which are made from the records again."""
+    return {name: data for name, data in contents(files).items() if not name.endswith("index")}
+
+
+def sentences(found: Recovered) -> list[str]:
+    return [loss.sentence for loss in found.losses]
+
+
+def test_what_is_cut_is_logged_with_file_byte_and_offset() -> None:
+    files = written()
+    files.open(path(BASES[-1])).truncate(files.size(path(BASES[-1])) - 5)
+    (torn,) = open_it(files).losses
+    place = (117 - BASES[-1]) // 3 * BATCH_BYTES
+    assert torn.sentence == (
+        f"{BATCH_BYTES - 5} bytes of a torn tail were cut; the log ends at offset 117 ({path(BASES[-1])}, from byte {place} on)"
+    )
+    assert not torn.was_durable
+    overwrite(files, path(BASES[1]), 2 * BATCH_BYTES + 100, b"\xff")
+    (damaged,) = open_it(files).losses
+    assert damaged.sentence.startswith(f"{path(BASES[1])} is damaged at byte {2 * BATCH_BYTES}: ")
+    assert f"from offset {BASES[1] + 6} on are lost, among them whole batches from offset {BASES[1] + 9} on" in damaged.sentence
+    assert f"the files from {path(BASES[2])} to {path(BASES[-1])}" in damaged.sentence
+
+
+@pytest.mark.parametrize("what", ["damage", "damage in the last batch", "gap", "emptied", "shortened", "no file", "no directory"])
+def test_a_log_that_must_not_lose_anything_is_refused_and_left_as_it_is(what: str) -> None:
+    files = written(clean=True) if what in ("emptied", "shortened") else written()
+    match what:
+        case "damage":
+            overwrite(files, path(BASES[-1]), 100, b"\xff")
+        case "damage in the last batch":
+            overwrite(files, path(BASES[-1]), files.size(path(BASES[-1])) - 10, b"\xff")
+        case "gap":
+            for suffix in (".log", ".index", ".timeindex"):
+                files.remove(path(BASES[1], suffix))
+        case "emptied":
+            files.open(path(BASES[-1])).truncate(0)
+        case "shortened":
+            files.open(path(BASES[-1])).truncate(BATCH_BYTES)
+        case "no file":
+            for name in files.list("t-0"):
+                files.remove(f"t-0/{name}")
+        case "no directory":
+            files.remove_directory("t-0")
+    before = records_in(files)
+    # Offset 120 is what the checkpoint of the last clean end, or of the last minute, says; a gap is logged without.
+    recovery_point = 0 if what in ("gap", "damage") else 120
+    with pytest.raises(StorageError, match=r"(lost|missing).*Nothing was changed: restore the data directory from a copy"):
+        recover(files, "t-0", SETTINGS, now_ms=NOW_MS, recovery_point=recovery_point, refuses_losses=True)
+    assert records_in(files) == before
+
+
+def test_a_write_that_a_crash_cut_short_is_no_loss_that_is_refused() -> None:
+    files = written()
+    files.open(path(BASES[-1])).truncate(files.size(path(BASES[-1])) - 5)
+    found = recover(files, "t-0", SETTINGS, now_ms=NOW_MS, recovery_point=117, refuses_losses=True)
+    assert (found.end_offset, len(found.losses)) == (117, 1)
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_log_that_ends_before_what_was_durable_says_what_is_lost(clean: bool) -> None:
+    files = written(clean=clean)
+    files.open(path(BASES[-1])).truncate(BATCH_BYTES)
+    found = recover(files, "t-0", SETTINGS, now_ms=NOW_MS, recovery_point=120)
+    assert found.end_offset == BASES[-1] + 3
+    assert sentences(found) == [
+        f"t-0 ends at offset {BASES[-1] + 3}, but was synced up to offset 120 (according to recovery-point-offset-checkpoint or a .snapshot"
+        f" file): offsets {BASES[-1] + 3} to 119 are lost"
+    ]
+
+
+def test_a_segment_missing_in_the_middle_is_logged_after_a_clean_end() -> None:
+    files = written(clean=True)
+    for suffix in (".log", ".index", ".timeindex"):
+        files.remove(path(BASES[1], suffix))
+    found = recover(files, "t-0", SETTINGS, now_ms=NOW_MS, recovery_point=120)
+    assert (found.clean, found.end_offset) == (True, 120)
+    (sentence,) = sentences(found)
+    assert sentence.startswith(f"offsets {BASES[1]} to {BASES[2] - 1} are missing between {path(BASES[0])} and {path(BASES[2])}")
+    assert sentences(recover(files, "t-0", COMPACTED, now_ms=NOW_MS, recovery_point=120)) == []
+
+
+def test_a_start_that_only_the_checkpoint_knows_is_logged() -> None:
+    files = written(clean=True)
+    found = recover(files, "t-0", SETTINGS, now_ms=NOW_MS, recovery_point=120, log_start_offset=BASES[1] + 1)
+    assert names(files, ".log") == BASES[1:]
+    (sentence,) = sentences(found)
+    assert f"which no other file of t-0 has: offsets 0 to {BASES[1]} are no longer read" in sentence
+
+
+def test_a_start_behind_the_end_is_logged() -> None:
+    files = written(clean=True)
+    found = recover(files, "t-0", SETTINGS, now_ms=NOW_MS, recovery_point=120, log_start_offset=500)
+    assert (found.start_offset, found.end_offset) == (500, 500)
+    assert any(f"t-0 ends at offset 120: offsets {BASES[-1]} to 119 were removed" in sentence for sentence in sentences(found))
+
+
+def test_a_changed_offset_is_damage_although_no_checksum_shows_it() -> None:
+    files = written()
+    overwrite(files, path(BASES[1]), 2 * BATCH_BYTES, struct.pack(">q", BASES[1] + 7))
+    assert open_it(files).end_offset == BASES[1] + 6
+
+
+def test_what_a_snapshot_vouches_for_is_not_read_again_and_never_removed() -> None:
+    files = written(flushed=40)
+    assert names(files, ".snapshot") == BASES[1:]
+    overwrite(files, path(BASES[0]), 100, b"\xff")
+    found = open_it(files)
+    assert (found.clean, found.end_offset, found.undurable) == (False, 120, [])
+    assert [segment.base_offset for segment in found.segments] == BASES
+
+
+def test_a_hole_between_segments_ends_the_log_unless_it_was_compacted() -> None:
+    for settings, end in ((SETTINGS, BASES[1]), (COMPACTED, 120)):
+        files = written()
+        for suffix in (".log", ".index", ".timeindex"):
+            files.remove(path(BASES[1], suffix))
+        assert open_it(files, settings).end_offset == end
+
+
+def test_segments_that_overlap_end_the_log() -> None:
+    files = written()
+    files.replace(path(BASES[1] - 1), files.read_all(path(BASES[1])))
+    assert open_it(files).end_offset == BASES[1]
+    assert names(files, ".log") == [0]
+
+
+@pytest.mark.parametrize("damage", ["missing", "torn", "zeros"])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_indexes_that_were_lost_after_an_end_in_order(suffix: str, damage: str) -> None:
+    files = written(clean=True)
+    before = contents(files)
+    for base in BASES:
+        match damage:
+            case "missing":
+                files.remove(path(base, suffix))
+            case "torn":
+                files.open(path(base, suffix)).append(b"123")
+            case "zeros":
+                files.open(path(base, suffix)).append(bytes(24))
+    log = PartitionLog(files, "t-0", SETTINGS)
+    log.open(NOW_MS)
+    assert [record.offset for record in log.read_records(0)] == list(range(120))
+    assert log.timestamps().first_at(NOW_MS + 100) == (NOW_MS + 100, 30)
+    assert contents(files) == before
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"junk", bytes(20)])
+def test_the_epochs_are_read_from_the_batches_when_their_checkpoint_is_lost(damage: bytes | None) -> None:
+    files = MemoryFiles()
+    log = PartitionLog(files, "t-0", SETTINGS)
+    for epoch in (2, 2, 5):
+        log.leader_epoch = epoch
+        log.append(batch_of(epoch), now_ms=NOW_MS, from_client=False)
+    log.close()
+    whole = files.read_all("t-0/leader-epoch-checkpoint")
+    files.remove("t-0/leader-epoch-checkpoint")
+    if damage is not None:
+        files.replace("t-0/leader-epoch-checkpoint", damage)
+    assert open_it(files).epochs == [(2, 0), (5, 6)]
+    assert files.read_all("t-0/leader-epoch-checkpoint") == whole
+
+
+def test_epochs_behind_the_cut_are_forgotten() -> None:
+    files = MemoryFiles()
+    log = PartitionLog(files, "t-0", SETTINGS)
+    for epoch in (0, 1):
+        log.leader_epoch = epoch
+        log.append(batch_of(epoch), now_ms=NOW_MS)
+    log.close(clean=False)
+    files.open(path(0)).truncate(BATCH_BYTES + 5)
+    assert open_it(files).epochs == [(0, 0)]
+    assert files.read_all("t-0/leader-epoch-checkpoint") == b"0\n1\n0 0\n"
+
+
+def test_a_damaged_snapshot_is_no_evidence() -> None:
+    files = written(clean=True)
+    overwrite(files, path(120, ".snapshot"), 10, b"\xff")
+    found = open_it(files)
+    assert (found.clean, found.end_offset) == (False, 120)
+    assert found.producers.encode() == open_it(written()).producers.encode()
+    assert names(files, ".snapshot") == BASES[1:]
+
+
+def test_a_log_shorter_than_its_snapshot_goes_back_to_an_older_one() -> None:
+    files = written(clean=True)
+    files.open(path(BASES[-1])).truncate(5)
+    found = open_it(files)
+    assert (found.clean, found.end_offset) == (False, BASES[-1])
+    expected = written(BASES[-1] // 3)
+    assert found.producers.encode() == open_it(expected).producers.encode()
+    assert names(files, ".snapshot") == BASES[1:]
+
+
+def test_without_a_snapshot_that_fits_producers_are_read_from_the_start() -> None:
+    files = written(10, clean=True)
+    for base in names(files, ".snapshot")[:-1]:
+        files.remove(path(base, ".snapshot"))
+    last = names(files, ".log")[-1]
+    files.open(path(last)).truncate(0)
+    found = open_it(files)
+    assert found.end_offset == last
+    assert found.producers.encode() == open_it(written(last // 3)).producers.encode()
+    assert names(files, ".snapshot") == []
+
+
+def test_what_crashes_leave_half_made_is_removed() -> None:
+    files = written(clean=True)
+    before = contents(files)
+    for name in (path(0, ".log.cleaned"), path(7, ".log.deleted"), path(500, ".index"), path(500, ".timeindex"), "t-0/x.tmp"):
+        files.open(name).append(b"half")
+    files.replace(path(4, ".snapshot"), ProducerStates().encode())
+    found = open_it(files)
+    assert found.clean
+    assert contents(files) == before
+
+
+def test_files_with_other_names_are_let_alone() -> None:
+    files = written(clean=True)
+    for name in ("t-0/readme.log", "t-0/+0000000000000000001.log", "t-0/00000000000000000000.other"):
+        files.open(name).append(b"x")
+    before = contents(files)
+    assert open_it(files).clean
+    assert contents(files) == before
+
+
+def test_messages_of_older_formats_are_not_taken_for_damage() -> None:
+    files = written(1, clean=True)
+    body = struct.pack(">bbqi", 1, 0, NOW_MS, -1) + struct.pack(">i", 1) + b"v"
+    old = struct.pack(">qiI", 3, len(body) + 4, zlib.crc32(body)) + body
+    files.open(path(0)).append(old * 5)
+    before = contents(files)
+    with pytest.raises(StorageError, match="format 1, from before Kafka"):
+        open_it(files)
+    assert contents(files) == before
+
+
+def test_silent_producers_do_not_survive_the_restart() -> None:
+    files = written(clean=True)
+    assert len(recover(files, "t-0", SETTINGS, now_ms=NOW_MS + 86_400_000 + 1000).producers) == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_junk_behind_the_log_is_cut_and_nothing_else(seed: int) -> None:
+    random = Random(seed)
+    files = written(random.randint(1, 12))
+    last = names(files, ".log")[-1]
+    good = files.read_all(path(last))
+    files.open(path(last)).append(random.randbytes(random.randint(1, 500)))
+    found = open_it(files)
+    assert files.read_all(path(last)) == good
+    assert found.bytes_cut > 0
+
+
+def test_an_opening_that_fails_gives_its_files_back(tmp_path: Path) -> None:
+    class Bad(OsFiles):
+        def read_all(self, path: str) -> bytes:
+            if path.endswith(".snapshot"):
+                raise StorageError(f"cannot read {path}")
+            return super().read_all(path)
+
+    log = PartitionLog(OsFiles(tmp_path), "t-0", SETTINGS)
+    log.open(NOW_MS)
+    for number in range(20):
+        log.append(encode_batch([Record(0, NOW_MS + number, b"k", b"v" * 100)]), now_ms=NOW_MS)
+    log.close()
+    files = Bad(tmp_path)
+    for _ in range(3):
+        with pytest.raises(StorageError, match="snapshot"):
+            PartitionLog(files, "t-0", SETTINGS).open(NOW_MS)
+    assert not files.opened

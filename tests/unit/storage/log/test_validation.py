@@ -1,0 +1,286 @@
+"""What a client may append. Unless it says otherwise, each answer in these tables is what Apache Kafka 4.3.0 gave to the same bytes."""
+
+import struct
+
+import pytest
+
+from ottla.core.errors import ErrorCode
+from ottla.core.model import Record
+from ottla.core.records.batch import BatchHeader, encode_batch, join_batch, seal
+from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress
+from ottla.core.records.record import encode_records
+from ottla.core.records.record_checks import FAULTS_MAX
+from ottla.storage.log.client_batch import UnreadBatch, accept
+from ottla.storage.log.settings import LogSettings
+from ottla.storage.log.validation import LogRefusal
+
+NOW_MS = 1_700_000_000_000
+RECORDS = [Record(number, NOW_MS, b"k", b"v") for number in range(3)]
+SETTINGS = LogSettings(segment_bytes=1 << 20)
+GOOD = bytes(encode_batch(RECORDS))
+LOG_APPEND = LogSettings(message_timestamp_type="LogAppendTime")
+COMPACTED = LogSettings(cleanup_policy="compact")
+DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
+WITHIN_A_DAY = LogSettings(message_timestamp_before_max_ms=DAY_MS)
+OUT_OF_RANGE = "INVALID_TIMESTAMP"
+
+
+def good(**given: object) -> bytes:
+    return bytes(encode_batch(RECORDS, **given))  # type: ignore[arg-type]
+
+
+def with_field(at: int, layout: str, value: int, *, sealed: bool = True) -> bytes:
+    batch = bytearray(GOOD)
+    struct.pack_into(layout, batch, at, value)
+    if sealed:
+        seal(batch)
+    return bytes(batch)
+
+
+def judge(data: bytes, settings: LogSettings = SETTINGS) -> LogRefusal | None:
+    accepted = accept(memoryview(bytearray(data)), settings, NOW_MS)
+    outcome = accepted.read() if isinstance(accepted, UnreadBatch) else accepted
+    return outcome if isinstance(outcome, LogRefusal) else None
+
+
+def error(data: bytes, settings: LogSettings = SETTINGS) -> str:
+    refused = judge(data, settings)
+    return "NONE" if refused is None else refused.error.name
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "answer"),
+    [
+        ("whole", GOOD, "NONE"),
+        ("nothing", b"", "INVALID_RECORD"),
+        ("ten bytes", GOOD[:10], "INVALID_RECORD"),
+        ("a piece of the header", GOOD[:40], "INVALID_RECORD"),
+        ("cut by one byte", GOOD[:-1], "INVALID_RECORD"),
+        ("a few bytes more", GOOD + b"12345", "NONE"),
+        ("a partial second batch", GOOD + GOOD[:-1], "NONE"),
+        ("zeros behind it", GOOD + bytes(70), "CORRUPT_MESSAGE"),
+        ("two batches", GOOD * 2, "INVALID_RECORD"),
+        ("format 0", with_field(16, ">b", 0), "INVALID_RECORD"),
+        ("format 1", with_field(16, ">b", 1), "INVALID_RECORD"),
+        ("format 3", with_field(16, ">b", 3), "CORRUPT_MESSAGE"),
+        ("format -1", with_field(16, ">b", -1), "CORRUPT_MESSAGE"),
+        ("length 0", with_field(8, ">i", 0), "CORRUPT_MESSAGE"),
+        ("length 20", with_field(8, ">i", 20), "CORRUPT_MESSAGE"),
+        ("length -1", with_field(8, ">i", -1), "CORRUPT_MESSAGE"),
+        ("length 2^31-1", with_field(8, ">i", (1 << 31) - 1), "UNKNOWN_SERVER_ERROR"),
+        ("length 2^31-13", with_field(8, ">i", (1 << 31) - 13), "INVALID_RECORD"),
+    ],
+)
+def test_one_whole_batch_of_format_2(name: str, data: bytes, answer: str) -> None:
+    assert error(data) == answer, name
+
+
+def test_a_short_batch_of_its_own_length_is_corrupt() -> None:
+    assert error(with_field(8, ">i", 20)[:32]) == "CORRUPT_MESSAGE"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "answer"),
+    [
+        ("a wrong checksum", with_field(30, ">b", 1, sealed=False), "CORRUPT_MESSAGE"),
+        ("a base offset", with_field(0, ">q", 5), "INVALID_RECORD"),
+        ("a leader epoch", with_field(12, ">i", -1), "NONE"),
+        ("count 4 of 3", with_field(57, ">i", 4), "INVALID_RECORD"),
+        ("count 0", with_field(57, ">i", 0), "INVALID_RECORD"),
+        ("count -1", with_field(57, ">i", -1), "INVALID_RECORD"),
+        ("last offset -1", with_field(23, ">i", -1), "INVALID_RECORD"),
+        ("last offset 5", with_field(23, ">i", 5), "INVALID_RECORD"),
+        ("a control batch", good(is_control=True), "INVALID_RECORD"),
+        ("a producer without sequence", good(producer_id=5, producer_epoch=0), "INVALID_RECORD"),
+        ("a producer without epoch", good(producer_id=5, base_sequence=0), "NONE"),
+        ("a producer below zero", good(producer_id=-2, base_sequence=-1), "NONE"),
+        ("codec 5", with_field(21, ">h", 5), "UNKNOWN_SERVER_ERROR"),
+        ("codec 7", with_field(21, ">h", 7), "UNKNOWN_SERVER_ERROR"),
+        ("codec 5 and a wrong checksum", with_field(21, ">h", 5, sealed=False), "CORRUPT_MESSAGE"),
+        ("a bit without a meaning", with_field(21, ">h", 0x80), "NONE"),
+        # Kafka: what its transaction coordinator says; that of a cluster which knows no such transactional id says this
+        (
+            "a transactional batch",
+            good(is_transactional=True, producer_id=5, producer_epoch=0, base_sequence=0),
+            "INVALID_PRODUCER_ID_MAPPING",
+        ),
+        ("a transactional control batch", good(is_transactional=True, is_control=True), "INVALID_RECORD"),
+    ],
+)
+def test_headers(name: str, data: bytes, answer: str) -> None:
+    assert error(data) == answer, name
+
+
+def batch_of(size: int) -> bytes:
+    """One record in a batch of exactly `size` bytes."""
+    batch = bytes(encode_batch([Record(0, NOW_MS, b"k", bytes(size - 61 - 14))]))
+    return bytes(encode_batch([Record(0, NOW_MS, b"k", bytes(size - 61 - 14 + size - len(batch)))]))
+
+
+def test_sizes() -> None:
+    assert len(batch_of(1_048_588)) == 1_048_588
+    large = LogSettings()
+    assert error(batch_of(1_048_588), large) == "NONE"
+    assert error(batch_of(1_048_589), large) == "MESSAGE_TOO_LARGE"
+    assert error(batch_of(1_048_588)) == "RECORD_LIST_TOO_LARGE"
+    assert error(batch_of(1 << 20)) == "NONE"
+
+
+def test_a_large_batch_is_judged_by_its_records_before_its_segment() -> None:
+    late = bytes(encode_batch([Record(0, NOW_MS + 3_600_001, b"k", bytes(1 << 20))]))
+    assert error(late, LogSettings(segment_bytes=1 << 20, max_message_bytes=1 << 21)) == "INVALID_TIMESTAMP"
+
+
+def section(*deltas: int) -> bytes:
+    return bytes(encode_records([Record(delta, NOW_MS, b"k", b"v") for delta in deltas], base_offset=0, base_timestamp_ms=NOW_MS))
+
+
+def batch_with(data: bytes, *, count: int = 3, codec: Codec = NONE, compressed: bool = True) -> bytes:
+    """A sound header over any records section."""
+    data = compress(codec, data) if compressed else data
+    header = BatchHeader(0, 0, 0, 2, 0, codec, count - 1, NOW_MS, NOW_MS, -1, -1, -1, count)
+    return bytes(join_batch(header, data))
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_a_section_that_does_not_begin_as_its_codec_does_is_not_stored(codec: Codec) -> None:
+    assert error(batch_with(section(0, 1, 2), codec=codec)) == "NONE"
+    junk = batch_with(b"\xff" * 50, codec=codec, compressed=False)
+    # Snappy has no sign of its own: what it holds is seen where records are read.
+    assert error(junk) == ("NONE" if codec is SNAPPY else "UNKNOWN_SERVER_ERROR")
+    assert error(junk, COMPACTED) == "UNKNOWN_SERVER_ERROR"
+    assert error(batch_with(b"", codec=codec, compressed=False), COMPACTED) == "UNKNOWN_SERVER_ERROR"
+
+
+def test_a_frame_to_be_skipped_may_come_first() -> None:
+    assert error(batch_with(b"\x5a\x2a\x4d\x18\x00\x00\x00\x00" + compress(ZSTD, section(0, 1, 2)), codec=ZSTD, compressed=False)) == "NONE"
+
+
+def test_more_records_than_fit_are_refused_without_a_look() -> None:
+    assert error(batch_with(section(0, 1, 2), count=1000)) == "INVALID_RECORD"
+    assert error(batch_with(b"")) == "INVALID_RECORD"
+    assert error(batch_with(bytes(20), count=3)) == "INVALID_RECORD"
+    assert error(batch_with(bytes(21), count=3)) == "NONE"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "plain", "compressed"),
+    [
+        ("sound", section(0, 1, 2), "NONE", "NONE"),
+        ("fewer records", section(0, 1), "INVALID_RECORD", "INVALID_RECORD"),
+        ("more records", section(0, 1, 2, 3), "INVALID_RECORD", "INVALID_RECORD"),
+        ("a byte too many", section(0, 1, 2) + b"\0", "INVALID_RECORD", "INVALID_RECORD"),
+        ("junk", b"\xff" * 50, "INVALID_RECORD", "INVALID_RECORD"),
+        ("zeros", bytes(50), "INVALID_RECORD", "INVALID_RECORD"),
+        # Kafka takes these three where the batch is not compressed, and stores two records with one offset
+        ("the same offset", section(0, 0, 0), "INVALID_RECORD", "UNKNOWN_SERVER_ERROR"),
+        ("out of order", section(0, 2, 1), "INVALID_RECORD", "UNKNOWN_SERVER_ERROR"),
+        ("not from 0", section(1, 2, 3), "INVALID_RECORD", "UNKNOWN_SERVER_ERROR"),
+    ],
+)
+def test_what_lies_inside_where_records_are_read(name: str, data: bytes, plain: str, compressed: str) -> None:
+    assert error(batch_with(data), COMPACTED) == plain, name
+    assert error(batch_with(data, codec=GZIP), COMPACTED) == compressed, name
+
+
+def at(*ahead_ms: int | None, **given: object) -> bytes:
+    """Records so far ahead of the broker's clock; None: without a time."""
+    times = [-1 if ahead is None else NOW_MS + ahead for ahead in ahead_ms]
+    return bytes(encode_batch([Record(number, ms, b"k", b"v") for number, ms in enumerate(times)], **given))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("codec", [NONE, GZIP])
+@pytest.mark.parametrize(
+    ("name", "ahead_ms", "is_log_append_time", "settings", "answer", "numbers"),
+    [
+        ("an hour ahead", (HOUR_MS,), False, SETTINGS, "NONE", []),
+        ("one more than an hour ahead", (0, HOUR_MS + 1, 0), False, SETTINGS, OUT_OF_RANGE, [1]),
+        ("all of them", (HOUR_MS + 1, HOUR_MS + 2), False, SETTINGS, OUT_OF_RANGE, [0, 1]),
+        ("any time, when the broker's counts", (HOUR_MS + 1, -2 * DAY_MS), False, LOG_APPEND, "NONE", []),
+        ("no time", (None, None), False, WITHIN_A_DAY, "NONE", []),
+        ("one has no time", (0, None), False, WITHIN_A_DAY, "NONE", []),
+        ("long ago", (5 - NOW_MS,), False, SETTINGS, "NONE", []),
+        ("before 1970", (-5 - NOW_MS, -7 - NOW_MS), False, SETTINGS, "NONE", []),
+        ("before 1970 is too long ago", (-5 - NOW_MS, -7 - NOW_MS), False, WITHIN_A_DAY, OUT_OF_RANGE, [0, 1]),
+        ("a day ago", (-DAY_MS,), False, WITHIN_A_DAY, "NONE", []),
+        ("the first is too long ago", (-DAY_MS - 1, 0, 0), False, WITHIN_A_DAY, OUT_OF_RANGE, [0]),
+        ("one behind the first is too long ago", (0, -DAY_MS - 1, 0), False, WITHIN_A_DAY, OUT_OF_RANGE, [1]),
+        ("too long ago and too far ahead", (0, -DAY_MS - 1, 0, HOUR_MS + 1), False, WITHIN_A_DAY, OUT_OF_RANGE, [1, 3]),
+        ("LogAppendTime from a client", (0, 1), True, SETTINGS, "NONE", []),
+        ("LogAppendTime: the batch's time is each record's", (0, HOUR_MS + 1, 0), True, SETTINGS, OUT_OF_RANGE, [0, 1, 2]),
+        ("LogAppendTime: the largest time counts", (-2 * DAY_MS, 0), True, WITHIN_A_DAY, "NONE", []),
+        ("LogAppendTime without a time", (None, None), True, SETTINGS, OUT_OF_RANGE, [0, 1]),
+        ("LogAppendTime to a topic of that kind", (0, 1), True, LOG_APPEND, OUT_OF_RANGE, [0, 1]),
+    ],
+)
+def test_timestamps(
+    name: str,
+    ahead_ms: tuple[int | None, ...],
+    is_log_append_time: bool,
+    settings: LogSettings,
+    answer: str,
+    numbers: list[int],
+    codec: Codec,
+) -> None:
+    refused = judge(at(*ahead_ms, is_log_append_time=is_log_append_time, codec=codec), settings)
+    assert (refused.error.name if refused else "NONE") == answer, name
+    assert [number for number, _ in refused.record_errors] == numbers if refused else not numbers
+
+
+def test_a_header_whose_largest_time_is_none_of_its_records_is_refused() -> None:
+    # Kafka corrects the header.
+    lying = bytearray(at(0, 1))
+    struct.pack_into(">q", lying, 35, NOW_MS + HOUR_MS + 1)
+    seal(lying)
+    refused = judge(bytes(lying))
+    assert refused is not None
+    assert (refused.error, refused.record_errors) == (ErrorCode.INVALID_TIMESTAMP, ())
+
+
+def test_records_of_a_compacted_topic_need_keys() -> None:
+    keyless = [Record(0, NOW_MS, b"k", b"v"), Record(1, NOW_MS, None, b"v"), Record(2, NOW_MS, b"", b"v"), Record(3, NOW_MS, None, None)]
+    assert judge(bytes(encode_batch(keyless))) is None
+    assert judge(bytes(encode_batch(keyless[:1], codec=GZIP)), COMPACTED) is None
+    refused = judge(bytes(encode_batch(keyless, codec=GZIP)), COMPACTED)
+    assert refused is not None
+    assert refused.error is ErrorCode.INVALID_RECORD
+    assert [number for number, _ in refused.record_errors] == [1, 3]
+
+
+@pytest.mark.parametrize("settings", [COMPACTED, LogSettings(cleanup_policy="compact", message_timestamp_type="LogAppendTime")])
+def test_a_wrong_time_among_keyless_records_gives_the_error_and_the_key_comes_first(settings: LogSettings) -> None:
+    records = [Record(0, NOW_MS, None, b"v"), Record(1, NOW_MS + 2 * HOUR_MS, b"k", b"v"), Record(2, NOW_MS + 2 * HOUR_MS, None, b"v")]
+    refused = judge(bytes(encode_batch(records, is_log_append_time=settings.is_log_append_time)), settings)
+    assert refused is not None
+    assert refused.error is ErrorCode.INVALID_TIMESTAMP
+    assert [sentence.split()[0] for _, sentence in refused.record_errors] == [
+        "Compacted",
+        "Producer" if settings.is_log_append_time else "Timestamp",
+        "Compacted",
+    ]
+
+
+def test_not_every_record_of_a_huge_batch_is_named() -> None:
+    count = FAULTS_MAX + 5
+    batch = bytes(encode_batch([Record(number, NOW_MS, None, None) for number in range(count)], codec=ZSTD))
+    refused = judge(batch, COMPACTED)
+    assert refused is not None
+    assert len(refused.record_errors) == FAULTS_MAX
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "before_log"),
+    [
+        ("nothing", b"", True),
+        ("two batches", GOOD * 2, True),
+        ("format 1", with_field(16, ">b", 1), True),
+        ("length 3", with_field(8, ">i", 3), True),
+        ("a base offset", with_field(0, ">q", 5), False),
+        ("a control batch", good(is_control=True), False),
+    ],
+)
+def test_a_refusal_says_whether_the_log_was_asked(name: str, data: bytes, before_log: bool) -> None:
+    refused = judge(data)
+    assert refused is not None
+    assert refused.before_log is before_log

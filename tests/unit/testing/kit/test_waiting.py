@@ -1,0 +1,30 @@
+"""Waiting ends with the condition's value, or fails and says what was waited for."""
+
+import asyncio
+
+import pytest
+
+from ottla.testing.kit.waiting import wait_until, wait_until_async
+
+
+def test_the_value_of_the_condition_is_returned() -> None:
+    polled: list[int] = []
+    assert wait_until(lambda: len(polled) if len(polled) > 2 else 0, "three polls", lambda: polled.append(1)) == 3
+
+
+def test_it_fails_with_what_was_waited_for() -> None:
+    with pytest.raises(AssertionError, match=r"^waited 0.02 s for: a topic"):
+        wait_until(lambda: False, "a topic", seconds=0.02)
+    seen: list[int] = []
+    with pytest.raises(AssertionError, match=r"^waited 0.02 s for: 3, not \[1"):
+        wait_until(lambda: seen.append(1), lambda: f"3, not {seen}", seconds=0.02)
+
+
+def test_other_tasks_run_meanwhile() -> None:
+    async def story() -> None:
+        task = asyncio.create_task(asyncio.sleep(0, "done"))
+        await wait_until_async(task.done, "the task")
+        with pytest.raises(AssertionError, match="waited 0 s for: nothing"):
+            await wait_until_async(lambda: False, "nothing", seconds=0)
+
+    asyncio.run(story())
