@@ -15,6 +15,7 @@ from typing import Final
 
 from ottla.core.diagnosis.evidence.cause_codes import Cause
 from ottla.core.diagnosis.evidence.clock_skew import ClockSkew, estimate_skews
+from ottla.core.diagnosis.evidence.member_ids import name_in_member_id
 from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
 
 SOON_MS: Final = 3_000
@@ -26,7 +27,6 @@ PAIRS_MIN: Final = 2
 
 LOSSES: Final = frozenset({Kind.CLIENT_LOST, Kind.CLIENT_LEAVES})
 DEPARTURES: Final = frozenset({Kind.MEMBER_LEFT, Kind.MEMBER_REMOVED})
-UUID_LENGTH: Final = 36
 
 
 def complete_departures(evidence: Sequence[Evidence]) -> list[Evidence]:
@@ -53,7 +53,7 @@ def _name_departed(evidence: Sequence[Evidence]) -> list[Evidence]:
     departures: dict[tuple[str, str], list[Evidence]] = defaultdict(list)
     losses: dict[tuple[str, str], list[Evidence]] = defaultdict(list)
     for item in evidence:
-        client_id = item.client_id or client_in_member_id(item.member_id)
+        client_id = item.client_id or name_in_member_id(item.member_id)
         if client_id is None:
             continue
         if item.kind in DEPARTURES and item.member_id is not None:
@@ -72,13 +72,6 @@ def _name_departed(evidence: Sequence[Evidence]) -> list[Evidence]:
                 if ahead_ms is not None:
                     named |= _named(said, sorted(known, key=lambda each: each.at_ms), ahead_ms)
     return [named.get(id(item), item) for item in evidence]
-
-
-def client_in_member_id(member_id: str | None) -> str | None:
-    """The client id that a coordinator made a classic member's id of: `client-UUID`."""
-    if member_id is None or len(member_id) <= UUID_LENGTH + 1 or member_id[-UUID_LENGTH:].count("-") != 4:
-        return None
-    return member_id[: -UUID_LENGTH - 1]
 
 
 def _ahead_ms(skew: ClockSkew | None, said: Sequence[Evidence], known: Iterable[Evidence]) -> int | None:

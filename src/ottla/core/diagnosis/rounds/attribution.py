@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from ottla.core.diagnosis.evidence.member_ids import name_in_member_id
 from ottla.core.diagnosis.evidence.model import Evidence
-from ottla.core.diagnosis.rounds.identity import name_in_member_id
 
 _SEVERAL = ""
 

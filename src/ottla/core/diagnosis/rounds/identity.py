@@ -4,12 +4,9 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from ottla.core.diagnosis.evidence.member_ids import name_in_member_id
 from ottla.core.diagnosis.evidence.model import Evidence
 from ottla.core.model import EventMember
-
-_ID_SUFFIX: Final = re.compile(r"-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
-"""A classic coordinator makes member ids of the client id or the instance id and a UUID."""
-
 
 _DEFAULT_NAME: Final = re.compile(r"rdkafka|sarama|kafkajs|kgo|console-consumer|kafka-python-\d.*|aiokafka-\d.*|consumer-.*-\d+")
 """Client ids that libraries use where none is set: many members of a group may have one."""
@@ -51,14 +48,6 @@ class Identity(NamedTuple):
     def has_same_host(self, other: "Identity") -> bool:
         """Whether no source says that the hosts differ."""
         return self.client_host is None or other.client_host is None or self.client_host == other.client_host
-
-
-def name_in_member_id(member_id: str | None) -> str | None:
-    """The client id or instance id that a classic member id begins with; None for the ids of KIP-848 members."""
-    if not member_id:
-        return None
-    name = _ID_SUFFIX.sub("", member_id)
-    return name if name and name != member_id else None
 
 
 def of_evidence(item: Evidence) -> Identity:

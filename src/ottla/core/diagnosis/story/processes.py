@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from ottla.core.diagnosis.evidence.member_ids import name_in_member_id
 from ottla.core.diagnosis.ownership import Owner
-from ottla.core.diagnosis.rounds.identity import name_in_member_id
 from ottla.core.diagnosis.story.rebalance import MemberName
 from ottla.core.model import EventMember
 

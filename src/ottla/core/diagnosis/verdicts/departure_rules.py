@@ -55,7 +55,7 @@ DEPARTURE_RULES: Final[tuple[Rule[Departure], ...]] = (
         holds=conditions.says_admin,
     ),
     Rule(
-        name="a reason of someone's own",
+        name="a free-text reason",
         source=_LOG,
         condition="a reason that no client sends by itself: administrators may give any",
         weights={_C.ADMIN: 20, _C.LEAVE_CLOSE: 1},

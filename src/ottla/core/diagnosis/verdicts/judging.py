@@ -21,9 +21,9 @@ from ottla.core.diagnosis.verdicts.departure_rules import DEPARTURE_RULES
 from ottla.core.diagnosis.verdicts.figures import figures_of
 from ottla.core.diagnosis.verdicts.policy import LOSSES, POLICIES
 from ottla.core.diagnosis.verdicts.rule import NOTHING, Confidence, Finding, Narrowed, findings_of, narrow
-from ottla.core.diagnosis.verdicts.said import findings_said
 from ottla.core.diagnosis.verdicts.setting_advice import Situation, advice_for
 from ottla.core.diagnosis.verdicts.sharper import what_is_missing
+from ottla.core.diagnosis.verdicts.stated_causes import stated_findings
 from ottla.core.diagnosis.verdicts.verdict import AVOIDED, REBALANCE, Verdict
 
 WHOLE: Final = (Cause.CAPACITY, Cause.STORE_ERROR, Cause.MIGRATION, Cause.ASSIGNOR_CHANGE, Cause.STATIC_FENCED, Cause.STATIC_REJOIN)
@@ -210,7 +210,7 @@ def judge_departure(departure: Departure) -> Narrowed:
     """Why one member went: the causes that the rules leave, with their shares."""
     findings = findings_of(DEPARTURE_RULES, departure)
     said = departure.client_items if departure.role in _TOLD_BY_ROLE else [*departure.items, *departure.client_items]
-    return narrow(findings + findings_said(said, of_departure=True))
+    return narrow(findings + stated_findings(said, of_departure=True))
 
 
 def _judge_arrival(arrival: Arrival, each: Round, losses: dict[int, Narrowed]) -> Narrowed:
@@ -225,7 +225,7 @@ def _judge_arrival(arrival: Arrival, each: Round, losses: dict[int, Narrowed]) -
             )
         return _as_return(narrowed, loss) if narrowed.shares else NOTHING
     findings: list[Finding] = findings_of(ARRIVAL_RULES, Joining(arrival, each))
-    narrowed = narrow(findings + findings_said(arrival.items, of_departure=False))
+    narrowed = narrow(findings + stated_findings(arrival.items, of_departure=False))
     if narrowed.cause is Cause.COLD_START and not arrival.items and each.generation != 1:
         return narrowed._replace(confidence=Confidence.LOW)  # the first generation that a list shows, not the group's first
     if arrival.who.name is None and narrowed.cause is Cause.JOIN_NEW:
@@ -254,7 +254,7 @@ def _share(each: tuple[Cause, float]) -> float:
 
 def _judge_change(each: Round) -> Narrowed:
     clients = [item for item in each.client_items if item.kind is Kind.CLIENT_REJOINS]
-    return narrow(findings_of(CHANGE_RULES, each) + findings_said(clients, of_departure=False))
+    return narrow(findings_of(CHANGE_RULES, each) + stated_findings(clients, of_departure=False))
 
 
 def _begins_with_rejoin(each: Round) -> bool:

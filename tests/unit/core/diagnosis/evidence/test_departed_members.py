@@ -3,14 +3,13 @@
 from datetime import UTC
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.core.diagnosis.evidence.broker_log.parser import broker_log_reader
 from ottla.core.diagnosis.evidence.cause_codes import Cause
 from ottla.core.diagnosis.evidence.client_log.parser import client_log_reader
-from ottla.core.diagnosis.evidence.departed_members import client_in_member_id, complete_departures
+from ottla.core.diagnosis.evidence.departed_members import complete_departures
 from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
 
 LOGS = Path(__file__).parents[4] / "data" / "logs"
@@ -66,13 +65,6 @@ def test_a_silent_leave_was_a_poll_timeout_where_the_process_joins_again() -> No
     evidence = client_log_reader(clock="client.log", zone=UTC).read_chunk((LOGS / "aiokafka-0.14.log").read_bytes())
     leaves = [(each.generation, each.trigger) for each in complete_departures(list(evidence)) if each.kind is Kind.CLIENT_LEAVES]
     assert leaves == [(1, Cause.POLL_TIMEOUT), (5, None)]
-
-
-@pytest.mark.parametrize(
-    ("member_id", "client_id"), [(f"my-client-{UUID}1", "my-client"), (f"{UUID}1", None), ("eWz0wEFqRO+RjcYkLM1c8g", None), (None, None)]
-)
-def test_the_client_id_in_a_member_id(member_id: str | None, client_id: str | None) -> None:
-    assert client_in_member_id(member_id) == client_id
 
 
 def test_the_warning_of_a_real_librdkafka_is_of_its_member() -> None:

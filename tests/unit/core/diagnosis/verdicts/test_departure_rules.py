@@ -27,7 +27,7 @@ HOLDS: dict[str, Departure] = {
     "unsubscribed": departure(client_reason="the consumer unsubscribed from all topics"),
     "poll timeout": departure(client_reason="consumer poll timeout has expired."),
     "removed by an administrator": departure(client_reason="member was removed by an admin"),
-    "a reason of someone's own": departure(client_reason="drain"),
+    "a free-text reason": departure(client_reason="drain"),
     "session expired": departure(role=Role.EXPIRED),
     "session expired, KIP-848": departure(role=Role.EXPIRED, is_consumer_type=True),
     "did not join again": departure(role=Role.LATE_TO_JOIN),

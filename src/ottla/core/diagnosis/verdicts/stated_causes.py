@@ -21,7 +21,7 @@ _IMPLIED: Final[Mapping[Cause, Weights]] = {
 """What a line cannot tell from the cause that it names: a client that closes does not say that it will be started again."""
 
 
-def findings_said(items: Iterable[Evidence], *, of_departure: bool) -> list[Finding]:
+def stated_findings(items: Iterable[Evidence], *, of_departure: bool) -> list[Finding]:
     """One finding for each code, and for each set of candidates, of each source."""
     found: dict[tuple[str, ...], Finding] = {}
     for item in items:

@@ -1,7 +1,7 @@
 from ottla.core.diagnosis.evidence.cause_codes import Cause
 from ottla.core.diagnosis.evidence.model import Kind, Source
 from ottla.core.diagnosis.verdicts.rule import Confidence, narrow
-from ottla.core.diagnosis.verdicts.said import findings_said
+from ottla.core.diagnosis.verdicts.stated_causes import stated_findings
 from ottla.testing.kit.evidence import EvidenceLog
 
 
@@ -9,12 +9,12 @@ def test_a_code_is_nearly_certain_and_candidates_stay_open() -> None:
     log = EvidenceLog(Source.CLIENT_LOG)
     code = log.add(Kind.CLIENT_LOST, trigger="POLL_TIMEOUT")
     candidates = log.add(Kind.CLIENT_LOST, candidates=("EXPIRE_HEARTBEAT", "JOIN_TIMEOUT"))
-    assert narrow(findings_said([code], of_departure=True)).cause is Cause.POLL_TIMEOUT
-    assert set(narrow(findings_said([candidates], of_departure=True)).candidates) >= {Cause.EXPIRE_HEARTBEAT, Cause.JOIN_TIMEOUT}
+    assert narrow(stated_findings([code], of_departure=True)).cause is Cause.POLL_TIMEOUT
+    assert set(narrow(stated_findings([candidates], of_departure=True)).candidates) >= {Cause.EXPIRE_HEARTBEAT, Cause.JOIN_TIMEOUT}
 
 
 def test_a_client_that_closes_does_not_say_that_it_will_be_started_again() -> None:
-    (finding,) = findings_said([EvidenceLog().add(Kind.MEMBER_LEFT, trigger="LEAVE_CLOSE")], of_departure=True)
+    (finding,) = stated_findings([EvidenceLog().add(Kind.MEMBER_LEFT, trigger="LEAVE_CLOSE")], of_departure=True)
     assert finding.weights[Cause.LEAVE_CLOSE] == finding.weights[Cause.RESTART_DYNAMIC]
 
 
@@ -25,5 +25,5 @@ def test_the_same_words_count_once_and_unknown_ones_not_at_all() -> None:
         log.add(Kind.TRIGGER, trigger="ADMIN_REMOVE"),
         log.add(Kind.TRIGGER, trigger="x"),
     ]
-    (finding,) = findings_said([*items, log.add(Kind.TRIGGER, candidates=("y",)), log.add(Kind.TRIGGER)], of_departure=False)
+    (finding,) = stated_findings([*items, log.add(Kind.TRIGGER, candidates=("y",)), log.add(Kind.TRIGGER)], of_departure=False)
     assert (finding.weights[Cause.ADMIN], finding.confidence) == (1.0, Confidence.HIGH)
