@@ -19,7 +19,9 @@ COMMANDS = main.list_commands(click.Context(main))
 def test_help_lists_every_command_file() -> None:
     result = CliRunner().invoke(main, ["--help"])
     assert result.exit_code == 0
-    assert "broker" in result.output
+    listed = result.output.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in listed] == COMMANDS
+    assert all(line.endswith(".") and not line.endswith("...") for line in listed), "a short help that is cut at 80 columns"
 
 
 def test_version() -> None:

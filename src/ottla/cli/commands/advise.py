@@ -33,7 +33,7 @@ def parse_duration(text: str) -> int:
     return round(milliseconds)
 
 
-@click.command("advise")
+@click.command("advise", short_help="Check whether settings will make a consumer leave.")
 @click.option("--properties", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE", help="A consumer.properties.")
 @click.option("--set", "given", multiple=True, metavar="K=V", help="A consumer setting by its Kafka name; overrides the file's.")
 @click.option("--work-per-poll", type=parse_duration, metavar="TIME", help="Longest processing time of one poll: 6m, 90s, 250ms.")

@@ -23,7 +23,7 @@ SWITCH_INTERVAL_S = 0.0005
 """How long another thread (the cleaner, a load) may keep the interpreter from the loop that answers; Python's own 5 ms are many answers."""
 
 
-@click.command("broker")
+@click.command("broker", short_help="Run one or several Kafka brokers in this process.")
 @click.option(
     "--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="Address for clients; port 0 takes any free one."
 )

@@ -6,7 +6,7 @@ import sys
 import click
 
 
-@click.command("coordinator")
+@click.command("coordinator", short_help="Print the broker that coordinates a group.")
 @click.argument("group")
 @click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Get the partition's leader and the partition count from this cluster.")
 @click.option(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ottla.spark.copy.job import Copied, TopicCopy
 
 
-@click.command("copy-topic")
+@click.command("copy-topic", short_help="Copy a topic into one with more or fewer partitions.")
 @click.argument("source")
 @click.argument("target")
 @click.option("--bootstrap-server", required=True, metavar="HOST:PORT", help="A broker, or several with commas; Ottla or Apache Kafka.")

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 
-@click.command("demo")
+@click.command("demo", short_help="Replay real flights through a group with incidents.")
 @click.option(
     "--results",
     type=click.Path(file_okay=False, path_type=Path),

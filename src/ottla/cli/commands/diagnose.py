@@ -8,7 +8,7 @@ import click
 from ottla.cli.diagnose.source_options import TimeRange, source_options, time_options
 
 
-@click.command("diagnose")
+@click.command("diagnose", short_help="Print why groups rebalanced, and what to set.")
 @source_options
 @click.option("--group", "groups", multiple=True, metavar="GROUP", help="Only this group; may be repeated.")
 @time_options

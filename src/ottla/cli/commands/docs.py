@@ -15,7 +15,7 @@ def directory() -> Path:
     return INSTALLED if INSTALLED.is_dir() else IN_CHECKOUT
 
 
-@click.command("docs")
+@click.command("docs", short_help="Print a page of the documentation.")
 @click.argument("page", required=False)
 def command(page: str | None) -> None:
     """Print the PAGE of the documentation, such as `settings`; without one, list the pages and the path of their files."""

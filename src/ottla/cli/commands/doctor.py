@@ -10,7 +10,7 @@ import click
 HEALTHY, UNHEALTHY, UNKNOWN = 0, 1, 2
 
 
-@click.command("doctor")
+@click.command("doctor", short_help="Check the log cleaner and the growth of topics.")
 @click.option("--metrics", metavar="HOST:PORT", help="Ask the running broker that serves its metrics there (or an http:// URL).")
 @click.option(
     "--data",

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 
-@click.command("dump-log")
+@click.command("dump-log", short_help="Print the files of a log.")
 @click.argument("files", nargs=-1, metavar="FILE...")
 @click.option("--files", "listed", metavar="FILE,FILE", default="", help="More files, as for Kafka's tool.")
 @click.option("--deep-iteration", is_flag=True, help="List records, not only batches.")

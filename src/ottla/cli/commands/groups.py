@@ -114,4 +114,6 @@ def command(as_json: bool, **given: Any) -> None:
     sys.exit(outcome.status)
 
 
-COMMAND = GroupsCommand("groups", callback=command, params=_options(), help=command.__doc__)
+COMMAND = GroupsCommand(
+    "groups", callback=command, params=_options(), help=command.__doc__, short_help="Describe, reset and delete consumer groups."
+)

@@ -7,7 +7,7 @@ import click
 _SECONDS_DEFAULT = 10
 
 
-@click.group("pipeline")
+@click.group("pipeline", short_help="Make tables about groups, with Spark.")
 def command() -> None:
     """Compute tables about a cluster's groups from its topics, with Spark."""
 

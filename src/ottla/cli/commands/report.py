@@ -8,7 +8,7 @@ import click
 from ottla.cli.diagnose.source_options import TimeRange, source_options, time_options
 
 
-@click.command("report")
+@click.command("report", short_help="Draw why groups rebalanced, as one page.")
 @source_options
 @click.option("--group", "groups", multiple=True, metavar="GROUP", help="Only this group; may be repeated.")
 @time_options

@@ -6,7 +6,7 @@ import sys
 import click
 
 
-@click.command("spark-submit-args")
+@click.command("spark-submit-args", short_help="Print the arguments that spark-submit needs.")
 @click.option(
     "--python",
     default=None,

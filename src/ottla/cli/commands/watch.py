@@ -5,7 +5,7 @@ import sys
 import click
 
 
-@click.command("watch")
+@click.command("watch", short_help="Keep the history of groups that compaction removes.")
 @click.option("--bootstrap-server", required=True, metavar="HOST:PORT,...", help="The brokers to connect to first; Ottla or Apache Kafka.")
 @click.option(
     "--output",

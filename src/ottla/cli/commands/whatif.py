@@ -10,7 +10,7 @@ from ottla.cli.diagnose.source_options import TimeRange, source_options, time_op
 from ottla.core.assignors import assignors
 
 
-@click.command("whatif")
+@click.command("whatif", short_help="Replay a group's rebalances with other settings.")
 @click.argument("group")
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A setting to change; may be repeated.")
 @click.option("--assignor", type=click.Choice(sorted(assignors())), help="The assignor to change to.")

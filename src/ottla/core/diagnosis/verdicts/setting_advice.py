@@ -81,8 +81,8 @@ def _session(situation: Situation) -> tuple[SettingAdvice, ...]:
         return (SettingAdvice(name, None, sentence),)
     if session_ms is None:
         sentence = (
-            f"The member was silent for its whole session and {_seconds(absence_ms)} more, and came back: {name} of what it is now (not "
-            f"known here) and {_seconds(_round_up(absence_ms * 5 // 4, 1_000))} more would have outlasted that."
+            f"The member was silent for its whole session, which no source shows, and {_seconds(absence_ms)} more, and came back: "
+            f"a {name} longer by {_seconds(_round_up(absence_ms * 5 // 4, 1_000))} would have outlasted that."
         )
         return (SettingAdvice(name, None, sentence),)
     silence_ms = session_ms + absence_ms

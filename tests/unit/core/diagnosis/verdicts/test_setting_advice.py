@@ -59,5 +59,5 @@ def test_advice_is_whole_sentences_whatever_is_known(cause: Cause) -> None:
 def test_a_session_that_no_source_shows_is_not_made_up() -> None:
     (advice,) = advice_for(Cause.EXPIRE_HEARTBEAT, situation(absence_ms=3_200))
     assert advice.value is None
-    assert "not known here) and 4 s more" in advice.sentence
+    assert "a session.timeout.ms longer by 4 s would" in advice.sentence
     assert "45 s" not in advice_for(Cause.RESTART_DYNAMIC, situation(absence_ms=3_200))[0].sentence
