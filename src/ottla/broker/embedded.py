@@ -53,6 +53,7 @@ class Embedded:
         self._task: BrokerTask | None = None
         self._starting: BrokerTask | None = None
         self._failure: BaseException | None = None
+        self._ports: Mapping[int, int] = {}
         # Memory lives as long as the object: after stop() and start(), the data is still there.
         self._files: Files | None = MemoryFiles() if data_dir is None else None
 
@@ -83,7 +84,10 @@ class Embedded:
         return self._running().cluster.health.snapshot
 
     def start(self) -> Self:
-        """Start the thread and return when clients can connect. Raises ConfigError, StorageError or OSError when it cannot start."""
+        """Start the thread and return when clients can connect; after `stop`, on the same port as before.
+
+        Raises ConfigError, StorageError or OSError when it cannot start.
+        """
         if self._thread is not None:
             raise RuntimeError("the broker is running already")
         check_limit(descriptor_limit())
@@ -124,18 +128,24 @@ class Embedded:
         if failure is not None:
             raise failure
 
+    def restart(self) -> None:
+        """`stop`, then `start`: on the same port, with the data and the groups as they were. Raises what these raise."""
+        self.stop()
+        self.start()
+
     def _run(self, ready: threading.Event) -> None:
         loop: asyncio.AbstractEventLoop | None = None
         try:
             self._loop = loop = new_event_loop()
             asyncio.set_event_loop(loop)
             task = self._starting = BrokerTask(
-                self._data_dir, self._config, self._listen, self._on_group_event, self._files, self._metrics, self._brokers
+                self._data_dir, self._config, self._listen, self._on_group_event, self._files, self._metrics, self._brokers, self._ports
             )
             loop.run_until_complete(task.start())
             self._task = task
             ready.set()
             loop.run_forever()
+            self._ports = task.ports
             loop.run_until_complete(task.stop())
         except BaseException as failure:  # noqa: BLE001 - it is raised again, in the thread that called start() or stop()
             self._failure = no_thread(failure) if is_no_thread(failure) else failure
@@ -149,3 +159,10 @@ class Embedded:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
+
+    async def __aenter__(self) -> Self:
+        """`start` in another thread, so that the caller's event loop runs meanwhile."""
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        await asyncio.to_thread(self.stop)

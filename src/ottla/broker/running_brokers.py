@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from socket import gaierror
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.cluster.leadership import CoordinatorPlace
 from ottla.broker.cluster.node import Node
@@ -37,6 +37,7 @@ _PORT_DIGITS_MAX = 5
 _HOST_CHARS_MAX = 253
 BROKERS_MAX = 100
 """More in one process is a mistake."""
+_NO_PORTS: Final[Mapping[int, int]] = {}
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -98,7 +99,9 @@ class BrokerTask:
         files: Files | None = None,
         metrics: str | None = None,
         brokers: int = 1,
+        ports: Mapping[int, int] = _NO_PORTS,
     ) -> None:
+        """`ports`: where brokers listened before, by id: clients know these ports, so they listen there again."""
         check_count(brokers, listen)
         check_data_dir(data_dir)
         check_limit(descriptor_limit())
@@ -109,6 +112,13 @@ class BrokerTask:
         self._files: Files = files or (MemoryFiles() if data_dir is None else OsFiles(data_dir))
         self.cluster = Components(self._files, BrokerConfig(config, brokers=brokers), brokers=brokers, on_group_event=on_group_event)
         self._servers: dict[int, Server] = {}
+        for node in self.cluster.brokers.nodes.values():
+            node.port = ports.get(node.id, 0)
+
+    @property
+    def ports(self) -> Mapping[int, int]:
+        """The port of each broker, by id; that of a stopped one as well."""
+        return {node.id: node.port for node in self.cluster.brokers.nodes.values()}
 
     @property
     def bootstrap_servers(self) -> str:

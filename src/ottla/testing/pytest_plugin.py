@@ -1,31 +1,68 @@
-"""pytest fixtures for users of Ottla: a broker for one test, and one for the whole session.
+"""pytest fixtures for users of Ottla: a broker for one test, brokers with settings of their own, and one for the whole session.
 
 def test_it(ottla_broker):
     Producer({"bootstrap.servers": ottla_broker.bootstrap_servers})
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
 if TYPE_CHECKING:
-    from ottla.broker import Broker
+    from ottla.core.config import GivenValue
+    from ottla.core.model import GroupEvent
+    from ottla.testing import Broker, Cluster
+
+
+class BrokerFactory(Protocol):
+    """`ottla_broker_factory`: each call starts a broker, or with `brokers` a cluster of so many."""
+
+    def __call__(
+        self,
+        config: "Mapping[str, GivenValue] | None" = None,
+        *,
+        brokers: int = 1,
+        on_group_event: "Callable[[GroupEvent], None] | None" = None,
+    ) -> "Broker | Cluster":
+        """A running broker with these settings (Kafka's names); the callback gets every GroupEvent, in the broker's thread."""
+        ...
 
 
 @pytest.fixture
 def ottla_broker() -> "Iterator[Broker]":
     """A fresh broker in memory, for this test alone."""
-    from ottla.broker import Broker  # loaded by the tests that ask for it, not by every pytest run
+    from ottla.testing import Broker  # loaded by the tests that ask for it, not by every pytest run
 
     with Broker() as broker:
         yield broker
 
 
+@pytest.fixture
+def ottla_broker_factory() -> Iterator[BrokerFactory]:
+    """Starts brokers in memory with settings of their own; they stop at the end of the test."""
+    from ottla.testing import Broker, Cluster
+
+    with ExitStack() as running:
+
+        def start(
+            config: "Mapping[str, GivenValue] | None" = None,
+            *,
+            brokers: int = 1,
+            on_group_event: "Callable[[GroupEvent], None] | None" = None,
+        ) -> "Broker | Cluster":
+            if brokers == 1:
+                return running.enter_context(Broker(config=config, on_group_event=on_group_event))
+            return running.enter_context(Cluster(brokers, config=config, on_group_event=on_group_event))
+
+        yield start
+
+
 @pytest.fixture(scope="session")
 def ottla_broker_session() -> "Iterator[Broker]":
     """One broker in memory for the whole test session: faster, and shared; give topics and groups names of their own."""
-    from ottla.broker import Broker
+    from ottla.testing import Broker
 
     with Broker() as broker:
         yield broker

@@ -1,11 +1,14 @@
 """Work that is handed to the brokers' loop from another thread."""
 
+import asyncio
 import threading
 
 import pytest
 
 from ottla.broker import Broker, Cluster, embedded
+from ottla.client.admin.client import AdminClient
 from ottla.core.config import ConfigError
+from ottla.testing.clients.topics import create_topic
 
 
 def test_who_asks_before_the_start_learns_how_to_start() -> None:
@@ -62,3 +65,37 @@ def test_a_loop_that_cannot_be_made_is_an_error_at_once(monkeypatch: pytest.Monk
 def test_a_data_directory_has_a_name() -> None:
     with pytest.raises(ConfigError, match="the data directory has no name"):
         Broker("")
+
+
+def test_a_broker_that_starts_again_has_its_port_and_its_topics() -> None:
+    with Broker() as broker:
+        address = broker.bootstrap_servers
+        create_topic(address, "orders")
+        broker.stop()
+        broker.start()
+        assert broker.bootstrap_servers == address
+        broker.restart()
+        assert broker.bootstrap_servers == address
+        with AdminClient(address) as admin:
+            assert "orders" in admin.list_topics()
+
+
+def test_a_cluster_that_starts_again_has_its_ports() -> None:
+    with Cluster(2) as cluster:
+        addresses = cluster.bootstrap_servers
+        cluster.stop_broker(2)
+        cluster.restart()
+        assert cluster.bootstrap_servers == addresses
+
+
+def test_a_broker_in_a_coroutine_starts_and_stops_beside_the_callers_loop() -> None:
+    async def use() -> str:
+        started = asyncio.create_task(asyncio.sleep(0, "the loop runs"))
+        async with Broker() as broker:
+            assert broker.bootstrap_servers
+            assert started.done(), "the caller's loop stood still while the broker started"
+        with pytest.raises(RuntimeError, match="not running"):
+            _ = broker.bootstrap_servers
+        return await started
+
+    assert asyncio.run(use()) == "the loop runs"

@@ -22,7 +22,8 @@ def wait_until(
     """
     deadline = time.monotonic() + seconds
     while not (value := condition()):
-        assert time.monotonic() < deadline, _timed_out(what, seconds)
+        if time.monotonic() >= deadline:
+            raise AssertionError(_timed_out(what, seconds))
         doing()
     return value
 
@@ -31,7 +32,8 @@ async def wait_until_async(condition: Callable[[], _Value], what: str | Callable
     """`wait_until` for coroutines: the event loop runs between two checks."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
-        assert time.monotonic() < deadline, _timed_out(what, seconds)
+        if time.monotonic() >= deadline:
+            raise AssertionError(_timed_out(what, seconds))
         await asyncio.sleep(0.001)
     return value
 

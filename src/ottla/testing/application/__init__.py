@@ -1,0 +1,1 @@
+"""What tests of applications use: brokers whose methods produce, consume and wait for groups."""

@@ -1,0 +1,106 @@
+"""`Broker` and `Cluster` as tests of applications use them: those of `ottla.broker`, with verbs.
+
+The verbs need no client library, and nothing of the application under test.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from ottla import broker
+from ottla.broker.clock import now_ms
+from ottla.broker.embedded import Embedded
+from ottla.core.config import GivenValue
+from ottla.core.model import GroupEvent
+from ottla.testing.application.consuming import ConsumedRecord, consume, read_topic
+from ottla.testing.application.journal import Journal
+from ottla.testing.application.producing import Text, ToProduce, produce
+from ottla.testing.clients.topics import create_topic
+
+TIMEOUT_S: Final = 30.0
+"""How long a wait may take; a wait ends as soon as its condition holds."""
+_NO_SETTINGS: Final[Mapping[str, GivenValue]] = {}
+_NO_HEADERS: Final[Mapping[str, Text]] = {}
+
+
+class Verbs(Embedded):
+    """What a test does with its broker or its cluster. What fails is an AssertionError."""
+
+    _journal: Journal
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        *,
+        replication_factor: int = -1,
+        config: Mapping[str, GivenValue] = _NO_SETTINGS,
+    ) -> None:
+        """Create a topic; -1: as many as the broker's settings say (num.partitions, default.replication.factor).
+
+        `config` takes Kafka's names: {"cleanup.policy": "compact"}.
+        """
+        settings = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
+        create_topic(self.bootstrap_servers, name, partitions, replicas=replication_factor, **settings)
+
+    def produce(
+        self,
+        topic: str,
+        records: Sequence[ToProduce],
+        *,
+        partition: int | None = None,
+        headers: Mapping[str, Text] = _NO_HEADERS,
+        timestamp_ms: int | None = None,
+    ) -> None:
+        """Append records, each a value or a (key, value); a null value is None. All are acknowledged when this returns.
+
+        The partition is that of the key's hash, as with the Java producer; records without a key go to the partitions in turn, or all
+        records to `partition`. The topic is created where the broker does that (`auto.create.topics.enable`). `timestamp_ms`: now.
+        """
+        at_ms = now_ms() if timestamp_ms is None else timestamp_ms
+        produce(self.bootstrap_servers, topic, records, partition=partition, headers=headers, timestamp_ms=at_ms)
+
+    def consume(self, topic: str, count: int, *, timeout: float = TIMEOUT_S) -> list[ConsumedRecord]:
+        """The first `count` records of a topic, as soon as it has so many: each call begins at the topic's beginning.
+
+        Each partition's records are in the order of their offsets, those of several partitions in that of their timestamps. Records of
+        aborted and open transactions do not count. Raises AssertionError after `timeout` seconds, with what the topic has.
+        """
+        return consume(self.bootstrap_servers, topic, count, timeout=timeout)
+
+    def values(self, topic: str) -> list[bytes | None]:
+        """The values of all records that a topic has now, in the order of `consume`. Raises AssertionError when there is no such topic."""
+        return [record.value for record in read_topic(self.bootstrap_servers, topic)]
+
+
+class Broker(Verbs, broker.Broker):
+    """One broker with the verbs of tests; the arguments are those of `ottla.broker.Broker`."""
+
+    def __init__(
+        self,
+        data_dir: str | Path | None = None,
+        *,
+        config: Mapping[str, GivenValue] | None = None,
+        listen: str = "127.0.0.1:0",
+        on_group_event: Callable[[GroupEvent], None] | None = None,
+        metrics: str | None = None,
+    ) -> None:
+        self._journal = Journal(on_group_event)
+        super().__init__(data_dir, config=config, listen=listen, on_group_event=self._journal.add, metrics=metrics)
+
+
+class Cluster(Verbs, broker.Cluster):
+    """Several brokers with the verbs of tests; the arguments are those of `ottla.broker.Cluster`."""
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        data_dir: str | Path | None = None,
+        *,
+        config: Mapping[str, GivenValue] | None = None,
+        listen: str = "127.0.0.1:0",
+        on_group_event: Callable[[GroupEvent], None] | None = None,
+        metrics: str | None = None,
+    ) -> None:
+        self._journal = Journal(on_group_event)
+        super().__init__(brokers, data_dir, config=config, listen=listen, on_group_event=self._journal.add, metrics=metrics)

@@ -1,0 +1,28 @@
+"""The group events of a broker under test, as they were published: the last ones of each group."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from ottla.core.model import GroupEvent
+
+EVENTS_MAX: Final = 10_000
+"""Of one group; no test looks at more."""
+
+
+class Journal:
+    """Keeps events, and passes them on to the callback that the test gave. `add` is called in the broker's thread."""
+
+    def __init__(self, callback: Callable[[GroupEvent], None] | None) -> None:
+        self._callback = callback
+        self._events: dict[str, deque[GroupEvent]] = {}
+
+    def add(self, event: GroupEvent) -> None:
+        """Keep an event."""
+        self._events.setdefault(event.group, deque(maxlen=EVENTS_MAX)).append(event)
+        if self._callback is not None:
+            self._callback(event)
+
+    def of_group(self, group_id: str) -> tuple[GroupEvent, ...]:
+        """The events of a group, oldest first. In the broker's thread."""
+        return tuple(self._events.get(group_id, ()))

@@ -1,0 +1,77 @@
+"""Records produced with bare requests."""
+
+import pytest
+from confluent_kafka import Consumer
+
+from ottla.core.model import Header
+from ottla.testing import Broker, Cluster
+
+
+def test_values_keys_headers_and_times(ottla_broker: Broker) -> None:
+    ottla_broker.create_topic("orders")
+    ottla_broker.produce(
+        "orders", [b"one", "zwei", ("key", b"three"), ("key", None)], headers={"trace": "7", "none": None}, timestamp_ms=42
+    )
+    consumer = Consumer({"bootstrap.servers": ottla_broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["orders"])
+    found = consumer.consume(4, timeout=30)
+    consumer.close()
+    assert [(each.key(), each.value()) for each in found] == [(None, b"one"), (None, b"zwei"), (b"key", b"three"), (b"key", None)]
+    assert {tuple(each.headers()) for each in found} == {(("trace", b"7"), ("none", None))}
+    assert {each.timestamp()[1] for each in found} == {42}
+
+
+def test_keys_choose_partitions_and_records_without_a_key_take_turns(ottla_broker: Broker) -> None:
+    ottla_broker.create_topic("orders", 3)
+    ottla_broker.produce("orders", [b"0", b"1", b"2", b"3"])
+    ottla_broker.produce("orders", [("k", b"4"), ("k", b"5")])
+    ottla_broker.produce("orders", [("k", b"6")], partition=1)
+    where = {record.value: record.partition for record in ottla_broker.consume("orders", 7)}
+    assert [where[b"%d" % number] for number in range(4)] == [0, 1, 2, 0]
+    assert where[b"4"] == where[b"5"] == 2
+    assert where[b"6"] == 1
+
+
+def test_many_records_are_several_batches_in_order(ottla_broker: Broker) -> None:
+    values = [b"%07d" % number * 1000 for number in range(200)]
+    ottla_broker.produce("orders", values)
+    assert ottla_broker.values("orders") == values
+
+
+def test_each_partition_is_produced_to_at_its_leader() -> None:
+    with Cluster(2) as cluster:
+        cluster.create_topic("orders", 4, replication_factor=2)
+        assert {cluster.leader("orders", number) for number in range(4)} == {1, 2}
+        cluster.produce("orders", ["a", "b", "c", "d"])
+        assert sorted(value or b"" for value in cluster.values("orders")) == [b"a", b"b", b"c", b"d"]
+
+
+def test_a_partition_without_a_leader_is_named() -> None:
+    with Cluster(2) as cluster:
+        cluster.create_topic("orders", 2)
+        stopped = cluster.leader("orders", 0)
+        assert stopped is not None
+        cluster.stop_broker(stopped)
+        with pytest.raises(AssertionError, match="partition orders-0 has no leader"):
+            cluster.produce("orders", ["a"], partition=0)
+
+
+def test_what_the_broker_refuses_is_said(ottla_broker: Broker) -> None:
+    ottla_broker.create_topic("small", config={"max.message.bytes": 100})
+    with pytest.raises(AssertionError, match="partition small-0 refused 1 records: MESSAGE_TOO_LARGE"):
+        ottla_broker.produce("small", [bytes(1000)])
+    with pytest.raises(AssertionError, match="topic small has no partition 3: it has 1"):
+        ottla_broker.produce("small", [b"x"], partition=3)
+
+
+def test_a_topic_is_not_created_where_the_broker_does_not() -> None:
+    with (
+        Broker(config={"auto.create.topics.enable": False}) as broker,
+        pytest.raises(AssertionError, match="topic orders: UNKNOWN_TOPIC_OR_PARTITION"),
+    ):
+        broker.produce("orders", [b"x"])
+
+
+def test_headers_are_read_as_they_were_produced(ottla_broker: Broker) -> None:
+    ottla_broker.produce("orders", [b"x"], headers={"a": b"1"})
+    assert ottla_broker.consume("orders", 1)[0].headers == (Header("a", b"1"),)
