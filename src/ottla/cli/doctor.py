@@ -24,6 +24,7 @@ from ottla.core.errors import StorageError
 TIMEOUT_S: Final = 10
 ANSWER_BYTES_MAX: Final = 16 << 20
 TOPICS_MAX: Final = 40
+NOT_INSPECTED: Final = "Consumer groups were not inspected: `ottla groups --describe --all-groups`, `ottla diagnose`."
 _GROWING_BYTES_PER_HOUR: Final = 1_000_000
 _NAME_WIDTH_MIN: Final = 18
 _FIGURES_WIDTH: Final = 58
@@ -105,9 +106,11 @@ def inspect_directory(directory: Path) -> dict[str, Any]:
 
 
 def show(report: Mapping[str, Any], console: Console, *, show_all: bool) -> None:
-    """Print a report: what is unhealthy, other findings, and the topics."""
+    """Print a report: what was inspected and what was not, what is unhealthy, other findings, and the topics."""
     is_healthy = bool(report["healthy"])
-    console.print(Text("Healthy." if is_healthy else "Unhealthy.", style="green" if is_healthy else "bold red"))
+    verdict = f"{'Healthy' if is_healthy else 'Unhealthy'}: {_inspected(report)}."
+    console.print(Text(verdict, style="green" if is_healthy else "bold red"))
+    console.print(Text(NOT_INSPECTED))
     for finding in report["findings"]:
         # What a topic's row says need not be said twice.
         if finding["is_ill"] or not finding["subject"].startswith("topic "):
@@ -120,6 +123,18 @@ def show(report: Mapping[str, Any], console: Console, *, show_all: bool) -> None
     left_out = len(report["topics"]) - len(topics if show_all else topics[:TOPICS_MAX]) + report.get("topics_left_out", 0)
     if left_out:
         console.print(f"{left_out} more topics; --all lists those that are known.")
+
+
+def _inspected(report: Mapping[str, Any]) -> str:
+    """What the verdict is about."""
+    topics = report["topics"]
+    count, partitions = len(topics) + report.get("topics_left_out", 0), sum(topic["partitions"] for topic in topics)
+    more = " or more" if report.get("topics_left_out") else ""
+    return f"the log cleaner and the logs of {_counted(count, 'topic')} ({_counted(partitions, 'partition', more)})"
+
+
+def _counted(count: int, noun: str, more: str = "") -> str:
+    return f"{count}{more} {noun}{'' if count == 1 and not more else 's'}"
 
 
 def _is_of_interest(topic: Mapping[str, Any]) -> bool:

@@ -122,14 +122,23 @@ def test_a_table_that_fits_a_terminal() -> None:
     assert max(map(len, text.splitlines())) <= 80
     row = next(line for line in text.splitlines() if line.startswith("__consumer_offsets"))
     assert row.split() == ["__consumer_offsets", "1", "200", "MB", "150", "MB", "0.70", "+120", "MB", "clean", "enough"]
-    assert text.startswith("Healthy.")
+
+
+def test_it_says_what_it_inspected_and_what_not() -> None:
+    verdict, groups, *_ = printed(report(topic("a", partitions=3), topic("b")), width=200).splitlines()
+    assert verdict == "Healthy: the log cleaner and the logs of 2 topics (4 partitions)."
+    assert groups == "Consumer groups were not inspected: `ottla groups --describe --all-groups`, `ottla diagnose`."
+    assert printed(report(topic("a")), width=200).startswith("Healthy: the log cleaner and the logs of 1 topic (1 partition).\n")
+    many = report(topic("a", partitions=3)) | {"topics_left_out": 7, "healthy": False}
+    assert printed(many, width=200).startswith("Unhealthy: the log cleaner and the logs of 8 topics (3 or more partitions).\n")
 
 
 def test_unhealthy_things_come_with_what_to_do() -> None:
     unhealthy = {"subject": "topic t", "is_ill": True, "sentence": "t holds too much.", "advice": "Look at [bold]the disk."}
     well = {"subject": "topic u", "is_ill": False, "sentence": "u is fine.", "advice": ""}
     text = printed(report(topic("t", overdue_ms=2 * HOUR), healthy=False, findings=(unhealthy, well)), width=200)
-    assert text.splitlines()[:3] == ["Unhealthy.", "✗ t holds too much.", "  → Look at [bold]the disk."]
+    assert text.startswith("Unhealthy: ")
+    assert text.splitlines()[2:4] == ["✗ t holds too much.", "  → Look at [bold]the disk."]
     assert "u is fine" not in text, "its row says so"
     assert "behind for 2 h" in text
 

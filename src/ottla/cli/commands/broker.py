@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ottla.broker.running_brokers import BrokerTask
 
 ALLOCATIONS_PER_COLLECTION = 50_000
+AT_START = "the broker cannot start"
+AT_STOP = "the broker stopped, but not cleanly"
 
 SWITCH_INTERVAL_S = 0.0005
 """How long another thread (the cleaner, a load) may keep the interpreter from the loop that answers; Python's own 5 ms are many answers."""
@@ -39,26 +41,26 @@ def command(listen: str, data: str | None, settings: tuple[str, ...], brokers: i
 
     When it is ready, it prints one line to stdout, `bootstrap.servers=HOST:PORT`, and with --metrics before it `metrics=URL`; logs go to
     stderr; if stderr is not read, lines are dropped and counted. The broker stops cleanly on SIGTERM and SIGINT with exit status 0; the
-    status is 1 if it cannot start.
+    status is 1 if it cannot start, or cannot stop cleanly.
 
     With --brokers it reads commands from stdin, one per line: `stop 2`, `start 2`, `add`, `move-leader TOPIC PARTITION BROKER`,
     `move-coordinator GROUP BROKER`, `coordinator GROUP`; for each it prints one line to stdout that starts with `ok` or `error`.
     """
     config = dict(_setting(text) for text in settings)
-    with _sentences():
+    with _failures(AT_START):
         handler = QueuedHandler()
-        level = logging.INFO if verbose else logging.WARNING
-        logging.basicConfig(handlers=[handler], level=level, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
-        try:
-            _serve(listen, data, config, brokers, metrics)
-        finally:
-            logging.getLogger().removeHandler(handler)
-            handler.close()
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(handlers=[handler], level=level, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
+    try:
+        _serve(listen, data, config, brokers, metrics)
+    finally:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
 
 
 @contextmanager
-def _sentences() -> Iterator[None]:
-    """What keeps a broker from starting, in one line and without a traceback."""
+def _failures(what: str) -> Iterator[None]:
+    """End the command with one line for an expected error, without a traceback: `what` failed, and why."""
     from ottla.broker.thread_errors import is_no_thread, no_thread
     from ottla.core.config import ConfigError
     from ottla.core.errors import StorageError
@@ -68,11 +70,11 @@ def _sentences() -> Iterator[None]:
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
     except (StorageError, OSError) as error:
-        raise click.ClickException(f"the broker cannot start: {error}") from error
+        raise click.ClickException(f"{what}: {error}") from error
     except RuntimeError as error:
         if not is_no_thread(error):
             raise
-        raise click.ClickException(f"the broker cannot start: {no_thread(error)}") from error
+        raise click.ClickException(f"{what}: {no_thread(error)}") from error
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -86,10 +88,11 @@ def _serve(listen: str, data: str | None, config: dict[str, str], brokers: int, 
     from ottla.broker.network.descriptors import raise_limit
     from ottla.broker.running_brokers import BrokerTask, new_event_loop
 
-    raise_limit()
-    task = BrokerTask(data, config, listen, metrics=metrics, brokers=brokers)
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    loop = new_event_loop()
+    with _failures(AT_START):
+        raise_limit()
+        task = BrokerTask(data, config, listen, metrics=metrics, brokers=brokers)
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:
         loop.run_until_complete(_until_signal(task, takes_verbs=brokers > 1))
@@ -100,7 +103,8 @@ def _serve(listen: str, data: str | None, config: dict[str, str], brokers: int, 
 
 async def _until_signal(task: "BrokerTask", *, takes_verbs: bool) -> None:
     """Start, print the address, and stop on a signal: all in one run of the loop, since a loop that does not run handles no signal."""
-    await task.start()
+    with _failures(AT_START):
+        await task.start()
     _collect_rarely()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -111,7 +115,8 @@ async def _until_signal(task: "BrokerTask", *, takes_verbs: bool) -> None:
     if takes_verbs:
         read_verbs(task, sys.__stdin__.fileno() if sys.__stdin__ else -1)
     await stopped.wait()
-    await task.stop()
+    with _failures(AT_STOP):
+        await task.stop()
 
 
 def _collect_rarely() -> None:

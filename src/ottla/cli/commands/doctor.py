@@ -23,7 +23,8 @@ HEALTHY, UNHEALTHY, UNKNOWN = 0, 1, 2
 def command(metrics: str | None, data: Path | None, as_json: bool, show_all: bool) -> None:
     """Show whether the log cleaner is healthy and keeps up, how fast topics grow, and what to do.
 
-    Nothing is changed. Exit status: 0 healthy, 1 unhealthy, 2 unknown.
+    Consumer groups are not inspected: `ottla groups` and `ottla diagnose` do that. Nothing is changed. Exit status: 0 healthy, 1 unhealthy,
+    2 unknown.
     """
     from rich.console import Console
 

@@ -7,13 +7,14 @@ about the cleaner (core/diagnosis/cleaner_health.py does); the times are those o
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import Final
+from itertools import accumulate, pairwise
+from typing import Final, NamedTuple
 
+from ottla.core.cleaning.candidates import Candidate, assess
 from ottla.core.diagnosis.cleaner_health import FINDINGS_MAX, Finding, TopicFacts, size_text
 from ottla.core.errors import StorageError
 from ottla.core.model import TopicPartition
-from ottla.storage.checkpoints import CLEANER_FILE, META_PROPERTIES, decode_offsets
+from ottla.storage.checkpoints import CLEANER_FILE, LOG_START_FILE, META_PROPERTIES, decode_offsets
 from ottla.storage.dump.topic_settings import TopicSettings, read_topic_settings
 from ottla.storage.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
 from ottla.storage.log.segment import NO_TIMESTAMP
@@ -25,26 +26,61 @@ _SEGMENT_FILE: Final = re.compile(r"(\d{20})(\.log|\.index|\.timeindex)")
 _LEFT_OVER: Final = re.compile(r"\.[0-9a-f]{32}-(delete|stray|future)$")
 METADATA_TOPIC: Final = "__cluster_metadata"
 _NAMED_MAX: Final = 5
+KAFKAS_DEFAULTS: Final = TopicSettings()
+_DAMAGED: Final = {
+    CLEANER_FILE: ("everything counts as dirty", "The next cleaning rewrites it."),
+    LOG_START_FILE: ("records that clients deleted may be readable again", "The broker rewrites it every minute, and when it stops."),
+}
+NOT_READ: Final = 2**63 - 1
+"""Stands for offsets that only reading all batches would show: the log's end and the last stable offset."""
+
+
+class ClosedSegment(NamedTuple):
+    """A segment that takes no more batches, as core/cleaning/candidates.py reads it."""
+
+    base_offset: int
+    next_base_offset: int
+    size_bytes: int
+    first_timestamp_ms: int
+    largest_timestamp_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
-    """One partition's files. `cleaned_to`: the offset up to which the log is cleaned, None where no checkpoint has it."""
+    """One partition's files. `cleaned_to`: the offset up to which the log is cleaned, None where no checkpoint has it.
+
+    The dirty ratio is Kafka's (`LogToClean`), as its cleaner would compute it at `now_ms` with `settings`. Files do not show open
+    transactions: those count as cleanable.
+    """
 
     name: TopicPartition
     segments: tuple[SegmentFacts, ...]
     cleaned_to: int | None
+    log_start: int = 0
+    settings: TopicSettings = KAFKAS_DEFAULTS
+    now_ms: int = 0
 
     @property
     def size_bytes(self) -> int:
         return sum(segment.size_bytes for segment in self.segments)
 
     @property
+    def candidate(self) -> Candidate:
+        """How dirty the log is, by the rules of the cleaner."""
+        closed = [
+            ClosedSegment(each.base_offset, after.base_offset, each.size_bytes, each.first_timestamp_ms, each.last_timestamp_ms)
+            for each, after in pairwise(self.segments)
+        ]
+        first_offset = max(self.log_start, self.segments[0].base_offset if self.segments else 0)
+        log = ClosedLog(self.settings, first_offset, NOT_READ, NOT_READ, closed)
+        return assess(log, self.cleaned_to, self.now_ms, first_timestamp_ms=lambda segment: segment.first_timestamp_ms)
+
+    @property
     def dirty(self) -> tuple[SegmentFacts, ...]:
         """The segments that reach beyond what is cleaned, the active one too."""
-        cleaned_to = self.cleaned_to or 0
-        after = [*(segment.base_offset for segment in self.segments[1:]), None]
-        return tuple(segment for segment, end in zip(self.segments, after) if end is None or end > cleaned_to)
+        first_dirty = self.candidate.first_dirty_offset
+        after = [*(segment.base_offset for segment in self.segments[1:]), NOT_READ]
+        return tuple(segment for segment, end in zip(self.segments, after) if end > first_dirty)
 
     @property
     def dirty_bytes(self) -> int:
@@ -52,23 +88,20 @@ class PartitionFacts:
 
     @property
     def cleanable_bytes(self) -> int:
-        """Of the dirty bytes, those that no record is appended to any more."""
-        return sum(segment.size_bytes for segment in self.dirty[:-1])
+        """Of the dirty bytes, those that a cleaning could begin with now."""
+        return self.candidate.cleanable_bytes
 
     @property
     def dirty_ratio(self) -> float:
-        """Kafka's: cleanable bytes of all but those of the active segment."""
-        whole = self.size_bytes - (self.segments[-1].size_bytes if self.segments else 0)
-        return self.cleanable_bytes / whole if whole else 0.0
+        return self.candidate.dirty_ratio
 
-    def cleanable_since_ms(self, settings: TopicSettings) -> int | None:
+    def cleanable_since_ms(self) -> int | None:
         """When the log became dirty enough for a cleaning, by the records' times; None when no cleaning is due."""
-        clean_bytes = self.size_bytes - self.dirty_bytes
-        closing = self.dirty
+        clean_bytes, closing = self.candidate.clean_bytes, self.dirty
         for number, dirty_bytes in enumerate(accumulate(segment.size_bytes for segment in closing[:-1])):
-            if dirty_bytes > settings.min_cleanable_dirty_ratio * (clean_bytes + dirty_bytes):
+            if dirty_bytes > self.settings.min_cleanable_dirty_ratio * (clean_bytes + dirty_bytes):
                 closed_ms = max(closing[number].last_timestamp_ms, closing[number + 1].first_timestamp_ms)
-                return closed_ms + settings.min_compaction_lag_ms
+                return closed_ms + self.settings.min_compaction_lag_ms
         return None
 
     def bytes_at(self, at_ms: int) -> int:
@@ -81,6 +114,16 @@ class PartitionFacts:
                 spread_ms = segment.last_timestamp_ms - segment.first_timestamp_ms
                 total += segment.size_bytes * (at_ms - segment.first_timestamp_ms) / spread_ms
         return round(total)
+
+
+class ClosedLog(NamedTuple):
+    """A log without its active segment, as core/cleaning/candidates.py reads it."""
+
+    settings: TopicSettings
+    log_start_offset: int
+    log_end_offset: int
+    last_stable_offset: int
+    segments: Sequence[ClosedSegment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +141,9 @@ def inspect_directory(files: Readable, now_ms: int) -> Inspection:
     """Read the whole directory. Raises StorageError when not even its names can be read."""
     names = files.list("")
     findings: list[Finding] = []
-    cleaned_to = _checkpoint(files, names, findings)
+    cleaned_to = _checkpoint(files, names, CLEANER_FILE, findings)
+    starts = _checkpoint(files, names, LOG_START_FILE, findings)
+    settings = read_topic_settings(files, METADATA_TOPIC, findings)
     partitions: list[PartitionFacts] = []
     strange: list[str] = []
     for name in names:
@@ -108,7 +153,16 @@ def inspect_directory(files: Readable, now_ms: int) -> Inspection:
             continue
         tp = TopicPartition(matched[1], int(matched[2]))
         try:
-            partitions.append(_partition(files, name, tp, cleaned_to.get(tp), findings))
+            partitions.append(
+                PartitionFacts(
+                    name=tp,
+                    segments=_segments(files, name, findings),
+                    cleaned_to=cleaned_to.get(tp),
+                    log_start=starts.get(tp, 0),
+                    settings=settings.get(tp.topic, KAFKAS_DEFAULTS),
+                    now_ms=now_ms,
+                )
+            )
         except StorageError as error:
             findings.append(
                 Finding(subject=f"partition {name}", is_ill=True, sentence=f"{name}: {error}.", advice="See that it can be read.")
@@ -116,7 +170,6 @@ def inspect_directory(files: Readable, now_ms: int) -> Inspection:
     findings += _strange(strange)
     newest_ms = max((s.last_timestamp_ms for partition in partitions for s in partition.segments), default=NO_TIMESTAMP)
     at_ms = now_ms if newest_ms == NO_TIMESTAMP else min(now_ms, newest_ms)
-    settings = read_topic_settings(files, METADATA_TOPIC, findings)
     return Inspection(
         at_ms=at_ms,
         is_data_directory=META_PROPERTIES in names or any(partition.segments for partition in partitions),
@@ -134,13 +187,14 @@ def _bounded(findings: Sequence[Finding]) -> Iterator[Finding]:
         yield Finding(subject="directory", is_ill=rest[0].is_ill, sentence=f"{len(rest)} more things were found.")
 
 
-def _checkpoint(files: Readable, names: Iterable[str], findings: list[Finding]) -> dict[TopicPartition, int]:
-    if CLEANER_FILE not in names:
+def _checkpoint(files: Readable, names: Iterable[str], file: str, findings: list[Finding]) -> dict[TopicPartition, int]:
+    """The offsets in CLEANER_FILE or LOG_START_FILE; none where there is no such file."""
+    if file not in names:
         return {}
-    offsets = decode_offsets(files.read_all(CLEANER_FILE))
+    offsets = decode_offsets(files.read_all(file))
     if offsets is None:
-        sentence = f"{CLEANER_FILE} is damaged: everything counts as dirty."
-        findings.append(Finding(subject=CLEANER_FILE, is_ill=True, sentence=sentence, advice="The next cleaning rewrites it."))
+        consequence, advice = _DAMAGED[file]
+        findings.append(Finding(subject=file, is_ill=True, sentence=f"{file} is damaged: {consequence}.", advice=advice))
     return offsets or {}
 
 
@@ -170,7 +224,7 @@ def _strange(names: Sequence[str]) -> Iterator[Finding]:
         yield Finding(subject="directories", is_ill=False, sentence=sentence, advice="Brokers leave them alone.")
 
 
-def _partition(files: Readable, directory: str, tp: TopicPartition, cleaned_to: int | None, findings: list[Finding]) -> PartitionFacts:
+def _segments(files: Readable, directory: str, findings: list[Finding]) -> tuple[SegmentFacts, ...]:
     names = files.list(directory)
     found: dict[str, list[int]] = {LOG_SUFFIX: [], INDEX_SUFFIX: [], TIME_INDEX_SUFFIX: []}
     for name in names:
@@ -187,7 +241,7 @@ def _partition(files: Readable, directory: str, tp: TopicPartition, cleaned_to: 
             if files.exists(f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"):
                 raise
             # It was removed meanwhile, by a cleaner or by retention.
-    return PartitionFacts(name=tp, segments=tuple(segments), cleaned_to=cleaned_to)
+    return tuple(segments)
 
 
 def _odd_files(directory: str, names: Sequence[str], found: Mapping[str, Sequence[int]], *, is_metadata: bool) -> Iterator[Finding]:
@@ -221,10 +275,10 @@ def _topics(
     for partition in partitions:
         by_topic.setdefault(partition.name.topic, []).append(partition)
     for name, own in sorted(by_topic.items()):
-        chosen = settings.get(name, TopicSettings())
+        chosen = settings.get(name, KAFKAS_DEFAULTS)
         is_compacted = chosen.is_compacted if chosen.is_compacted is not None else name in cleaned
         size_bytes = sum(partition.size_bytes for partition in own)
-        since = [since_ms for partition in own if (since_ms := partition.cleanable_since_ms(chosen)) is not None]
+        since = [since_ms for partition in own if (since_ms := partition.cleanable_since_ms()) is not None]
         yield TopicFacts(
             name=name,
             partitions=len(own),

@@ -47,6 +47,7 @@ class TopicSettings:
     is_compacted: bool | None = None
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = 2**63 - 1
 
 
 def read_topic_settings(files: Readable, metadata_topic: str, findings: list[Finding]) -> dict[str, TopicSettings]:
@@ -102,5 +103,9 @@ def _in_force(cluster_metadata: ClusterMetadata, topic: Topic) -> TopicSettings:
     is_compacted = "compact" in policy if source is not ConfigSource.DEFAULT else True if topic.name in COMPACTED_BY_KAFKA else None
     ratio = cluster_metadata.parsed_value(topic, "min.cleanable.dirty.ratio")
     assert isinstance(ratio, float)
-    lag_ms = cluster_metadata.number_in_force(topic, "min.compaction.lag.ms")
-    return TopicSettings(is_compacted=is_compacted, min_cleanable_dirty_ratio=ratio, min_compaction_lag_ms=lag_ms)
+    return TopicSettings(
+        is_compacted=is_compacted,
+        min_cleanable_dirty_ratio=ratio,
+        min_compaction_lag_ms=cluster_metadata.number_in_force(topic, "min.compaction.lag.ms"),
+        max_compaction_lag_ms=cluster_metadata.number_in_force(topic, "max.compaction.lag.ms"),
+    )

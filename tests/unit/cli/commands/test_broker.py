@@ -2,6 +2,7 @@
 
 import json
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -37,6 +38,23 @@ def test_it_prints_one_line_and_stops_cleanly(tmp_path: Path, number: int) -> No
             process.kill()
     assert (process.returncode, rest, errors) == (0, "", "")
     assert (tmp_path / "data" / "meta.properties").exists()
+
+
+def test_a_stop_that_fails_is_not_called_a_start(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    command = [OTTLA, "broker", "--listen", "127.0.0.1:0", "--data", str(data)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("bootstrap.servers=")
+        shutil.rmtree(data)
+        process.send_signal(signal.SIGTERM)
+        try:
+            _, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == 1
+    assert "Error: the broker stopped, but not cleanly: cannot open __cluster_metadata-0/" in errors
+    assert "cannot start" not in errors
 
 
 def test_it_serves_metrics_where_it_says(tmp_path: Path) -> None:

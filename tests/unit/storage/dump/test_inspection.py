@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from ottla.core.diagnosis.cleaner_health import FINDINGS_MAX
 from ottla.core.metadata.records import ConfigRecord, TopicRecord, encode
 from ottla.core.model import Record, TopicPartition
 from ottla.core.records.batch import encode_batch
-from ottla.storage.checkpoints import CLEANER_FILE, encode_offsets
+from ottla.storage.checkpoints import CLEANER_FILE, LOG_START_FILE, encode_offsets
 from ottla.storage.dump.inspection import Inspection, PartitionFacts, inspect_directory
 from ottla.storage.dump.topic_settings import TopicSettings
 from ottla.storage.files import OsFiles
@@ -21,8 +22,17 @@ HOUR = 3_600_000
 T0 = 1_700_000_000_000
 
 
-def partition(*segments: SegmentFacts, cleaned_to: int | None = None) -> PartitionFacts:
-    return PartitionFacts(name=TopicPartition("t", 0), segments=segments, cleaned_to=cleaned_to)
+def partition(
+    *segments: SegmentFacts, cleaned_to: int | None = None, log_start: int = 0, now_ms: int = T0, **settings: Any
+) -> PartitionFacts:
+    return PartitionFacts(
+        name=TopicPartition("t", 0),
+        segments=segments,
+        cleaned_to=cleaned_to,
+        log_start=log_start,
+        settings=TopicSettings(**settings),
+        now_ms=now_ms,
+    )
 
 
 def add_segment(files: MemoryFiles | OsFiles, directory: str, base: int, times_ms: Sequence[int], value_bytes: int = 1000) -> int:
@@ -61,10 +71,20 @@ def test_dirty_is_what_lies_behind_the_checkpoint() -> None:
     once = partition(*segments, cleaned_to=20)
     assert (once.dirty_bytes, once.cleanable_bytes, once.dirty_ratio) == (37, 30, 30 / 180)
     partly = partition(*segments, cleaned_to=15)
-    assert partly.cleanable_bytes == 80
+    assert (partly.dirty_bytes, partly.cleanable_bytes) == (87, 80)
+    assert partly.dirty_ratio == 80 / (150 + 80), "Kafka counts a segment that is clean in part on both sides"
     whole = partition(*segments, cleaned_to=30)
     assert (whole.dirty_bytes, whole.cleanable_bytes, whole.dirty_ratio) == (7, 0, 0.0)
     assert (partition().dirty_bytes, partition().dirty_ratio) == (0, 0.0)
+
+
+def test_the_dirty_ratio_is_that_of_kafkas_cleaner() -> None:
+    """`LogCleanerManager` leaves out what is younger than min.compaction.lag.ms, and begins where the log begins now."""
+    segments = [SegmentFacts(0, 100, 1, 2), SegmentFacts(10, 50, 3, 4), SegmentFacts(20, 30, 5, 6), SegmentFacts(30, 7, 7, 8)]
+    young = partition(*segments, cleaned_to=10, now_ms=9, min_compaction_lag_ms=4)
+    assert (young.dirty_bytes, young.cleanable_bytes, young.dirty_ratio) == (87, 50, 50 / 150)
+    deleted = partition(*segments[1:], cleaned_to=0, log_start=20)
+    assert (deleted.dirty_bytes, deleted.cleanable_bytes, deleted.dirty_ratio) == (37, 30, 30 / 80)
 
 
 def test_a_cleaning_is_due_from_when_the_ratio_was_passed() -> None:
@@ -74,12 +94,15 @@ def test_a_cleaning_is_due_from_when_the_ratio_was_passed() -> None:
         SegmentFacts(20, 60, 2001, 3000),
         SegmentFacts(30, 7, 3500, 9000),
     ]
-    cleaned = partition(*segments, cleaned_to=10)
-    assert cleaned.cleanable_since_ms(TopicSettings()) == 3500
-    assert cleaned.cleanable_since_ms(TopicSettings(min_cleanable_dirty_ratio=0.1)) == 2001
-    assert cleaned.cleanable_since_ms(TopicSettings(min_cleanable_dirty_ratio=0.1, min_compaction_lag_ms=50)) == 2051
-    assert cleaned.cleanable_since_ms(TopicSettings(min_cleanable_dirty_ratio=0.9)) is None
-    assert partition(segments[0]).cleanable_since_ms(TopicSettings()) is None
+
+    def due(**settings: Any) -> int | None:
+        return partition(*segments, cleaned_to=10, **settings).cleanable_since_ms()
+
+    assert due() == 3500
+    assert due(min_cleanable_dirty_ratio=0.1) == 2001
+    assert due(min_cleanable_dirty_ratio=0.1, min_compaction_lag_ms=50) == 2051
+    assert due(min_cleanable_dirty_ratio=0.9) is None
+    assert partition(segments[0]).cleanable_since_ms() is None
 
 
 def test_bytes_by_time_are_spread_over_a_segment() -> None:
@@ -129,6 +152,22 @@ def test_a_damaged_checkpoint_is_logged() -> None:
     files = MemoryFiles()
     files.replace(CLEANER_FILE, b"0\n7\n")
     assert sentences(inspect_directory(files, T0), unhealthy=True) == [f"{CLEANER_FILE} is damaged: everything counts as dirty."]
+
+
+def test_records_that_were_deleted_are_not_dirty() -> None:
+    files = MemoryFiles()
+    add_setting(files, "prices", cleanup_policy="compact,delete")
+    first = add_segment(files, "prices-0", 0, [T0, T0])
+    second = add_segment(files, "prices-0", 2, [T0, T0])
+    add_segment(files, "prices-0", 4, [T0])
+    files.replace(LOG_START_FILE, encode_offsets({TopicPartition("prices", 0): 2}))
+    (prices,) = (topic for topic in inspect_directory(files, T0).topics if topic.name == "prices")
+    assert prices.cleanable_bytes == second
+    assert prices.dirty_ratio == second / (first + second)
+    files.replace(LOG_START_FILE, b"0\n7\n")
+    assert sentences(inspect_directory(files, T0), unhealthy=True) == [
+        f"{LOG_START_FILE} is damaged: records that clients deleted may be readable again."
+    ]
 
 
 def test_odd_files() -> None:
