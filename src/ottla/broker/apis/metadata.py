@@ -13,7 +13,7 @@ from ottla.broker.cluster.brokers import Brokers
 from ottla.broker.cluster.topics import Topics
 from ottla.broker.network.request_scheduler import RequestScheduler, Work
 from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS, OPERATIONS_NOT_ASKED_FOR
+from ottla.broker.protocol.common_fields import NO_THROTTLE_MS, OPERATIONS_NOT_ASKED_FOR, TOPIC_OPERATIONS
 from ottla.broker.protocol.request import Request
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import ErrorCode
@@ -24,7 +24,6 @@ from ottla.core.metadata.topics import Topic, may_be_auto_created, topic_name_pr
 from ottla.core.wire.api_keys import ApiKey
 
 # Bit n is set for ACL operation n: what the resource type allows, since there are no ACLs yet.
-TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
 
 _VERSIONS_WITHOUT_TOPIC_IDS_ALONE: Final = (10, 11)

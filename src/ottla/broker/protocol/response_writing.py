@@ -34,9 +34,11 @@ _Write = Callable[["_Out", Values], None]
 _WriteInPieces = Callable[["_Out", Values], Generator[None, None, None]]
 
 _CODES: Final = {
-    "bool": "?", "int8": "b", "int16": "h", "error_code": "h", "int32": "i", "timedelta_i32": "i", "int64": "q",
+    "bool": "?", "int8": "b", "int16": "h", "uint16": "H", "error_code": "h", "int32": "i", "timedelta_i32": "i", "int64": "q",
 }  # fmt: skip
 _NO_ID: Final = bytes(16)
+_ABSENT: Final = b"\xff"
+_PRESENT: Final = b"\x01"
 _CHARACTER_BYTES_MAX: Final = 4
 
 
@@ -161,6 +163,8 @@ def _field(field: "dataclasses.Field[Any]") -> tuple[_Write | None, _WriteInPiec
     nested = nested_entity(field)
     if nested is not None and is_array(field):
         return None, _structures(field.name, *_structure(nested))
+    if nested is not None:
+        return _nullable_structure(field, nested), None
     kind, name = field.metadata["kafka_type"], field.name
     is_required = field.default is dataclasses.MISSING
     write_value = _numbers(kind) if is_array(field) else _sized(kind)
@@ -174,10 +178,29 @@ def _field(field: "dataclasses.Field[Any]") -> tuple[_Write | None, _WriteInPiec
     return write, None
 
 
+def _nullable_structure(field: "dataclasses.Field[Any]", entity: type[Any]) -> _Write:
+    """A structure without arrays behind a byte that states whether it is there (KIP-893)."""
+    at_once, _ = _structure(entity)
+    assert at_once is not None, f"{field.name} has arrays"
+    assert is_nullable(field), f"{field.name} cannot be null"
+    name = field.name
+
+    def write(out: _Out, values: Values) -> None:
+        value = values.get(name)
+        out.data += _ABSENT if value is None else _PRESENT
+        if value is not None:
+            at_once(out, value)
+
+    return write
+
+
 def _numbers(kind: str) -> Callable[["_Out", Any], None]:
     code = _CODES[kind]
 
     def write(out: _Out, values: Any) -> None:
+        if values is None:
+            out.array(-1)
+            return
         out.array(len(values))
         out.data += struct.pack(f">{len(values)}{code}", *values)
 
