@@ -63,3 +63,50 @@ def test_list_partition_reassignments(same_answers: Any) -> None:
             talk.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, topics=[{"name": name, "partition_indexes": numbers}])
 
     same_answers(conversation, 0)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_describe_quorum(same_answers: Any, version: int) -> None:
+    def conversation(talk: Any) -> None:
+        def describe(*topics: tuple[str, list[int]]) -> Any:
+            asked = [{"topic_name": name, "partitions": [{"partition_index": each} for each in numbers]} for name, numbers in topics]
+            return talk.ask(ApiKey.DESCRIBE_QUORUM, topics=asked)
+
+        for topics in ([], [(METADATA, [])], [(METADATA, [1])], [(METADATA, [0, 0])], [(METADATA, [0])] * 2, [("nowhere", [0, 1])]):
+            describe(*topics)
+        quorum = talk.quietly(ApiKey.DESCRIBE_QUORUM, version, topics=[{"topic_name": METADATA, "partitions": [{"partition_index": 0}]}])
+        (partition,) = quorum.topics[0].partitions
+        (voter,) = partition.current_voters
+        talk.answers.append([quorum.error_code, partition.error_code, partition.leader_id, voter.replica_id, partition.observers])
+        talk.answers.append([partition.leader_epoch >= 0, 0 < partition.high_watermark <= voter.log_end_offset])
+        if version >= 1:
+            talk.answers.append([voter.last_fetch_timestamp > 0, voter.last_caught_up_timestamp > 0])
+        if version >= 2:
+            talk.answers.append([voter.replica_directory_id is not None, [node.node_id for node in quorum.nodes]])
+
+    same_answers(conversation, version)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_alter_replica_log_dirs(same_answers: Any, version: int) -> None:
+    def conversation(talk: Any) -> None:
+        topic, nowhere = talk.name("topic"), talk.name("nowhere")
+        talk.make_topic(topic, 2)
+        (here,) = [each.log_dir for each in talk.quietly(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=[]).results]
+
+        def move(*directories: tuple[str, dict[str, list[int]]]) -> None:
+            dirs = [
+                {"path": path, "topics": [{"name": name, "partitions": numbers} for name, numbers in topics.items()]}
+                for path, topics in directories
+            ]
+            talk.ask(ApiKey.ALTER_REPLICA_LOG_DIRS, dirs=dirs)
+
+        move((here, {topic: [0, 1]}))
+        move((here, {topic: [0, 0, 9, -1], nowhere: [0], METADATA: [0], "no spaces": [0]}))
+        for path in ("/nowhere", "relative", "", f"{here}/"):
+            move((path, {topic: [0], nowhere: [0]}))
+        move((here, {topic: [0]}), ("/nowhere", {topic: [0]}))
+        move((here, {topic: []}), (here, {}))
+        move()
+
+    same_answers(conversation, version)

@@ -99,8 +99,8 @@ class Components:
         self.cleaner = LogCleaner(files, config, self.cluster_metadata, self.partitions, self.log_manager, clock)
         self.metadata_log = MetadataLog(files, self.cluster_metadata, clock, self._checkpoints)
         self.deletions = CheckpointDeletions((self._checkpoints.write, self.cleaner.write_checkpoint))
-        log_directory = files.absolute("").rstrip("/") if isinstance(files, OsFiles) else "memory"
-        self.health = HealthSampler(self.partitions, self.metadata_log.log, self.cleaner, log_directory, clock)
+        self.log_directory = files.absolute("").rstrip("/") if isinstance(files, OsFiles) else "memory"
+        self.health = HealthSampler(self.partitions, self.metadata_log.log, self.cleaner, self.log_directory, clock)
         self.directory_watch = DirectoryWatch(files, self.partitions, self.metadata_log.log)
         self._record_code = RecordCheckBackend()
         self.batch_reading = BatchReading(self._record_code.check)
@@ -200,6 +200,8 @@ class Components:
             "files": self.files,
             "groups": self.groups[node.id],
             "leadership": self.leadership,
+            "log_directory": self.log_directory,
+            "metadata_log": self.metadata_log,
             "missing_features": self.missing_features,
             "node": node,
             "partition_opening": partition_opening,
