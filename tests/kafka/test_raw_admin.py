@@ -7,6 +7,7 @@ import pytest
 from ottla.core.wire.api_keys import ApiKey
 
 TOPIC, BROKER = 2, 4
+DEFAULT_SOURCE = 5
 METADATA = "__cluster_metadata"
 
 pytestmark = pytest.mark.kafka
@@ -108,5 +109,45 @@ def test_alter_replica_log_dirs(same_answers: Any, version: int) -> None:
         move((here, {topic: [0]}), ("/nowhere", {topic: [0]}))
         move((here, {topic: []}), (here, {}))
         move()
+
+    same_answers(conversation, version)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_alter_configs(same_answers: Any, version: int) -> None:
+    def conversation(talk: Any) -> None:
+        topic = talk.name("topic")
+        talk.make_topic(topic, 1, retention_ms="1000")
+
+        def alter(resource: str, *settings: tuple[str, str | None], kind: int = TOPIC, **values: Any) -> None:
+            configs = [{"name": name, "value": value} for name, value in settings]
+            resources = [{"resource_type": kind, "resource_name": resource, "configs": configs}]
+            talk.ask(ApiKey.ALTER_CONFIGS, resources=resources, **values)
+
+        def described() -> list[tuple[str, str, int]]:
+            asked = {"resource_type": TOPIC, "resource_name": topic, "configuration_keys": ["cleanup.policy", "retention.ms", "segment.ms"]}
+            configs = talk.quietly(ApiKey.DESCRIBE_CONFIGS, 4, resources=[asked]).results[0].configs
+            return sorted((each.name, each.value, int(each.config_source)) for each in configs)
+
+        alter(topic, ("cleanup.policy", "compact"), ("segment.ms", "77777"))
+        talk.until(lambda: described()[2][1] == "77777", "the settings")
+        talk.answers.append(described())
+        alter(topic, ("segment.ms", "88888"), validate_only=True)
+        alter(topic, ("retention.ms", "long"))
+        alter(topic, ("retention.ms", None))
+        alter(topic, ("no.such", "1"))
+        alter(topic, ("no.such", None))
+        alter(topic, ("retention.ms", "1"), ("retention.ms", "2"))
+        alter(talk.name("nowhere"), ("retention.ms", "1"))
+        alter("no spaces", ("retention.ms", "1"))
+        alter("", ("retention.ms", "1"))
+        alter("1", ("node.id", "3"), kind=BROKER)
+        for broker in ("9", "x"):
+            alter(broker, ("log.retention.ms", "3"), kind=BROKER)
+        alter("1", ("retention.ms", "1"), kind=99)
+        talk.ask(ApiKey.ALTER_CONFIGS, resources=[])
+        alter(topic)
+        talk.until(lambda: described()[2][2] == DEFAULT_SOURCE, "the defaults")
+        talk.answers.append(described())
 
     same_answers(conversation, version)

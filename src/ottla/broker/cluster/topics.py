@@ -4,7 +4,7 @@ The cluster metadata decides what is valid; this appends its records. topic_dele
 """
 
 import uuid
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 
 from ottla.broker.cluster.topic_creation import TopicCreation
 from ottla.broker.logs.checkpoint_deletions import CheckpointDeletions
@@ -12,6 +12,7 @@ from ottla.broker.logs.partitions import Partitions
 from ottla.broker.metadata.metadata_log import MetadataLog
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import ApiError, ErrorCode
+from ottla.core.metadata.config_changes import Change
 from ottla.core.metadata.resource_configs import TOPIC_RESOURCE
 from ottla.core.metadata.topic_changes import (
     PARTITIONS_PER_REQUEST_MAX,
@@ -104,7 +105,7 @@ class Topics:
         return None
 
     def alter_config(
-        self, resource_type: int, resource_name: str, changes: list[tuple[str, int, str | None]], *, validate_only: bool = False
+        self, resource_type: int, resource_name: str, changes: Sequence[Change], *, validate_only: bool = False
     ) -> ApiError | None:
         """Change settings of a topic or of the broker; open logs take them up at once."""
         records = alter_config(self._cluster_metadata, resource_type, resource_name, changes)

@@ -1,6 +1,6 @@
 """Decides about changes of settings: the new values, or the error with Kafka's message."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ottla.core.config import DYNAMIC_BROKER_SETTINGS, TOPIC_SETTINGS, ConfigType, consistency_problem, shown, topic_consistency_problem
@@ -8,13 +8,37 @@ from ottla.core.errors import ApiError, ErrorCode
 from ottla.core.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs, settings_of
 from ottla.core.suggestions import did_you_mean
 
-SET, DELETE, APPEND, SUBTRACT = range(4)
+OPERATIONS: Final = range(4)
+SET, DELETE, APPEND, SUBTRACT = OPERATIONS
 
 SUGGESTIONS_MAX: Final = 10
 """A request about more resources is a program's: its unknown names get no suggestion."""
 
 Change = tuple[str, int, str | None]
 """Name, operation and value of one change."""
+
+
+def resource_problem(resource_type: int, resource_name: str, broker_id: int, names: Sequence[str]) -> ApiError | None:
+    """Why this broker cannot change settings `names` of a resource; None when it may be able to."""
+    message = None
+    if resource_type not in (TOPIC_RESOURCE, BROKER_RESOURCE):
+        message = f"Unknown resource type {resource_type}"
+    elif resource_type == TOPIC_RESOURCE and not resource_name:
+        message = "Default topic resources are not allowed."
+    elif resource_type == BROKER_RESOURCE and resource_name not in ("", str(broker_id)):
+        message = f"Unexpected broker id, expected {broker_id}, but received {shown(resource_name)}"
+    elif len(set(names)) != len(names):
+        message = "Error due to duplicate config keys"
+    return ApiError(ErrorCode.INVALID_REQUEST, message) if message else None
+
+
+def replacing(given: Iterable[str], wanted: Mapping[str, str | None]) -> list[Change] | ApiError:
+    """The changes that leave a resource with the settings `wanted` alone, where `given` have been set until now."""
+    null = next((name for name, value in wanted.items() if value is None), None)
+    if null is not None:
+        return ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {shown(null)}")
+    changes: list[Change] = [(name, SET, value) for name, value in wanted.items()]
+    return changes + [(name, DELETE, None) for name in given if name not in wanted]
 
 
 def new_topic_problem(configs: ResourceConfigs, given: Mapping[str, str | None]) -> ApiError | None:

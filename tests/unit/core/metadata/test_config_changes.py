@@ -4,7 +4,18 @@ import pytest
 
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import ApiError, ErrorCode
-from ottla.core.metadata.config_changes import APPEND, DELETE, SET, SUBTRACT, Change, altered_configs, new_topic_problem, suggestion
+from ottla.core.metadata.config_changes import (
+    APPEND,
+    DELETE,
+    SET,
+    SUBTRACT,
+    Change,
+    altered_configs,
+    new_topic_problem,
+    replacing,
+    resource_problem,
+    suggestion,
+)
 from ottla.core.metadata.records import ConfigRecord
 from ottla.core.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs
 
@@ -101,3 +112,35 @@ def test_an_unknown_name_may_be_a_mistyped_one() -> None:
     assert refused is not None
     assert suggestion(TOPIC_RESOURCE, refused) == "; did you mean 'retention.ms'?"
     assert suggestion(TOPIC_RESOURCE, ApiError(ErrorCode.INVALID_CONFIG, "another")) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "names"),
+    [(TOPIC_RESOURCE, "t", ["a", "b"]), (BROKER_RESOURCE, "", []), (BROKER_RESOURCE, "1", [])],
+)
+def test_resources_whose_settings_can_be_changed(kind: int, name: str, names: list[str]) -> None:
+    assert resource_problem(kind, name, 1, names) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "names"),
+    [
+        (TOPIC_RESOURCE, "", []),
+        (TOPIC_RESOURCE, "t", ["a", "a"]),
+        (BROKER_RESOURCE, "2", []),
+        (BROKER_RESOURCE, "x", []),
+        (8, "1", []),
+        (32, "g", []),
+    ],
+)
+def test_resources_whose_settings_cannot(kind: int, name: str, names: list[str]) -> None:
+    refused = resource_problem(kind, name, 1, names)
+    assert refused is not None
+    assert refused.error is ErrorCode.INVALID_REQUEST
+
+
+def test_replacing_sets_what_is_wanted_and_deletes_the_rest() -> None:
+    assert replacing(["a", "b"], {"b": "2", "c": "3"}) == [("b", SET, "2"), ("c", SET, "3"), ("a", DELETE, None)]
+    refused = replacing(["a"], {"b": None})
+    assert isinstance(refused, ApiError)
+    assert refused.message == "Null value not supported for : b"
