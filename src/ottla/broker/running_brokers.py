@@ -54,7 +54,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 def parse_listen(listen: str) -> tuple[str, int]:
     """`HOST:PORT` in two; raises ConfigError, which says what to write instead."""
     host, colon, port = listen.rpartition(":")
-    if not colon or not host or not (port.isdecimal() and len(port) <= _PORT_DIGITS_MAX) or int(port) > PORT_MAX:
+    if not colon or not host or "/" in host or not (port.isdecimal() and len(port) <= _PORT_DIGITS_MAX) or int(port) > PORT_MAX:
         raise ConfigError(f"cannot listen on {shown(listen)!r}: write HOST:PORT, for example 127.0.0.1:9092 (port 0 takes any free one)")
     host = host.strip("[]")
     try:

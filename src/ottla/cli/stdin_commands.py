@@ -4,6 +4,7 @@ Reads lines, calls the brokers and prints the results.
 """
 
 import asyncio
+import json
 import os
 import signal
 import threading
@@ -20,15 +21,23 @@ LINE_BYTES_MAX = 65_536
 USAGE = "stop BROKER, start BROKER, add, move-leader TOPIC PARTITION BROKER, move-coordinator GROUP BROKER, coordinator GROUP"
 
 
-def read_verbs(task: "BrokerTask", descriptor: int) -> None:
-    """Start a thread that executes one line after the other until the input or the process ends. Call it in the loop's thread."""
+def read_verbs(task: "BrokerTask", descriptor: int, *, as_json: bool = False) -> None:
+    """Start a thread that executes one line after the other until the input or the process ends. Call it in the loop's thread.
+
+    `as_json`: an answer is printed as {"ok": true or false, "message": ...}, else as it is.
+    """
     # A process in the background reads nothing; without this, typing in its terminal would stop it.
     signal.signal(signal.SIGTTIN, signal.SIG_IGN)
     loop = asyncio.get_running_loop()
-    threading.Thread(target=_read, args=(task, loop, descriptor), name="ottla-verbs", daemon=True).start()
+    threading.Thread(target=_read, args=(task, loop, descriptor, _json_answer if as_json else str), name="ottla-verbs", daemon=True).start()
 
 
-def _read(task: "BrokerTask", loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
+def _json_answer(answer: str) -> str:
+    verdict, _, message = answer.partition(": ")
+    return json.dumps({"ok": verdict == "ok", "message": message})
+
+
+def _read(task: "BrokerTask", loop: asyncio.AbstractEventLoop, descriptor: int, shown: Callable[[str], str]) -> None:
     rest = b""
     # Not through sys.stdin, whose lock a process that ends cannot take from a thread that waits.
     while data := _some(descriptor):
@@ -39,7 +48,7 @@ def _read(task: "BrokerTask", loop: asyncio.AbstractEventLoop, descriptor: int) 
             except (RuntimeError, asyncio.CancelledError):  # the broker stops
                 return
             if answer:
-                print(answer, flush=True)
+                print(shown(answer), flush=True)
         rest = rest[-LINE_BYTES_MAX:]
 
 

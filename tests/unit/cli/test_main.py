@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import click
 import pytest
@@ -22,6 +23,23 @@ def test_help_lists_every_command_file() -> None:
     listed = result.output.partition("Commands:\n")[2].splitlines()
     assert [line.split()[0] for line in listed] == COMMANDS
     assert all(line.endswith(".") and not line.endswith("...") for line in listed), "a short help that is cut at 80 columns"
+
+
+def all_commands(group: click.Group, context: click.Context, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from all_commands(command, context, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+def test_every_command_has_a_form_for_programs() -> None:
+    without = [
+        name for name, command in all_commands(main, click.Context(main)) if not any("--json" in each.opts for each in command.params)
+    ]
+    assert without == []
 
 
 def test_version() -> None:

@@ -1,6 +1,7 @@
 """What is typed to several brokers, and what they say."""
 
 import asyncio
+import json
 import os
 import threading
 
@@ -46,6 +47,27 @@ def test_every_line_has_its_answer(answers: list[str]) -> None:
         usage,
         "error: there is no broker 9: the brokers are 1, 2, 3",
         "error: There is no partition t-0.",
+    ]
+
+
+def test_answers_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    reading, writing = os.pipe()
+
+    async def story() -> None:
+        task = BrokerTask(None, {}, "127.0.0.1:0", brokers=2)
+        await task.start()
+        os.write(writing, b"stop 2\nstop 9\n")
+        os.close(writing)
+        read_verbs(task, reading, as_json=True)
+        (thread,) = [each for each in threading.enumerate() if each.name == "ottla-verbs"]
+        await asyncio.to_thread(thread.join, 10)
+        await task.stop()
+
+    asyncio.run(story())
+    os.close(reading)
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [
+        {"ok": True, "message": "broker 2 is stopped"},
+        {"ok": False, "message": "there is no broker 9: the brokers are 1, 2"},
     ]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 import logging
 import signal
 import sys
@@ -35,8 +36,11 @@ SWITCH_INTERVAL_S = 0.0005
     "--brokers", default=1, show_default=True, metavar="N", help="Number of brokers, each on the next port; all share the storage."
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics (Prometheus) and /health there; port 0 takes any free one.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
 @click.option("-v", "--verbose", is_flag=True, help="Log INFO messages, not only warnings and errors.")
-def command(listen: str, data: str | None, settings: tuple[str, ...], brokers: int, metrics: str | None, verbose: bool) -> None:
+def command(
+    listen: str, data: str | None, settings: tuple[str, ...], brokers: int, metrics: str | None, as_json: bool, verbose: bool
+) -> None:
     """Run one or several Kafka brokers in this process.
 
     When it is ready, it prints one line to stdout, `bootstrap.servers=HOST:PORT`, and with --metrics before it `metrics=URL`; logs go to
@@ -52,7 +56,7 @@ def command(listen: str, data: str | None, settings: tuple[str, ...], brokers: i
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(handlers=[handler], level=level, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
     try:
-        _serve(listen, data, config, brokers, metrics)
+        _serve(listen, data, config, brokers, metrics, as_json=as_json)
     finally:
         logging.getLogger().removeHandler(handler)
         handler.close()
@@ -84,7 +88,7 @@ def _setting(text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def _serve(listen: str, data: str | None, config: dict[str, str], brokers: int, metrics: str | None) -> None:
+def _serve(listen: str, data: str | None, config: dict[str, str], brokers: int, metrics: str | None, *, as_json: bool) -> None:
     from ottla.broker.network.descriptors import raise_limit
     from ottla.broker.running_brokers import BrokerTask, new_event_loop
 
@@ -95,13 +99,13 @@ def _serve(listen: str, data: str | None, config: dict[str, str], brokers: int, 
         loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        loop.run_until_complete(_until_signal(task, takes_verbs=brokers > 1))
+        loop.run_until_complete(_until_signal(task, takes_verbs=brokers > 1, as_json=as_json))
     finally:
         if not loop.is_running():  # uvloop leaves it so when it finds no descriptor to begin with
             loop.close()
 
 
-async def _until_signal(task: "BrokerTask", *, takes_verbs: bool) -> None:
+async def _until_signal(task: "BrokerTask", *, takes_verbs: bool, as_json: bool) -> None:
     """Start, print the address, and stop on a signal: all in one run of the loop, since a loop that does not run handles no signal."""
     with _failures(AT_START):
         await task.start()
@@ -109,14 +113,21 @@ async def _until_signal(task: "BrokerTask", *, takes_verbs: bool) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    if task.metrics_url is not None:
-        print(f"metrics={task.metrics_url}")
-    print(f"bootstrap.servers={task.bootstrap_servers}", flush=True)
+    _print_ready(task, as_json=as_json)
     if takes_verbs:
-        read_verbs(task, sys.__stdin__.fileno() if sys.__stdin__ else -1)
+        read_verbs(task, sys.__stdin__.fileno() if sys.__stdin__ else -1, as_json=as_json)
     await stopped.wait()
     with _failures(AT_STOP):
         await task.stop()
+
+
+def _print_ready(task: "BrokerTask", *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"bootstrap_servers": task.bootstrap_servers, "metrics": task.metrics_url}), flush=True)
+        return
+    if task.metrics_url is not None:
+        print(f"metrics={task.metrics_url}")
+    print(f"bootstrap.servers={task.bootstrap_servers}", flush=True)
 
 
 def _collect_rarely() -> None:

@@ -1,8 +1,9 @@
 """`ottla copy-topic SOURCE TARGET`: copies a topic into one with another partition count, with Spark, and the groups' offsets."""
 
+import json
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     help="Write the table of old and new offsets here, as Parquet.",
 )
 @click.option("--cores", default="*", show_default=True, metavar="N", help="Cores of this machine to use.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was copied as JSON.")
 def command(
     source: str,
     target: str,
@@ -41,6 +43,7 @@ def command(
     partitioner: str,
     offset_map: Path | None,
     cores: str,
+    as_json: bool,
 ) -> None:
     """Copy the messages of SOURCE into TARGET, which exists, is empty, and may have any number of partitions.
 
@@ -66,9 +69,17 @@ def command(
             groups=() if no_groups else groups or None,
         )
         copied = _run(copy, f"copying {source} to {target}", cores)
+    if as_json:
+        click.echo(json.dumps(_document(source, target, copied), indent=2))
+        return
     click.echo(f"{copied.records} messages copied from {source} to {target}")
     for group, offsets in sorted(copied.groups.items()):
         click.echo(f"{printable(group)}: " + ", ".join(f"{place.partition}:{offset}" for place, offset in sorted(offsets.items())))
+
+
+def _document(source: str, target: str, copied: "Copied") -> dict[str, Any]:
+    groups = {group: {place.partition: offset for place, offset in sorted(offsets.items())} for group, offsets in copied.groups.items()}
+    return {"source": source, "target": target, "records": copied.records, "groups": groups}
 
 
 def _run(copy: "TopicCopy", what: str, cores: str) -> "Copied":

@@ -21,7 +21,8 @@ import click
     show_default=True,
     help="The group's assignor.",
 )
-def command(results: Path, assignor: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON to stdout, and everything else to stderr.")
+def command(results: Path, assignor: str, as_json: bool) -> None:
     """Replay 336,776 real flights through a consumer group with several incidents, and explain its rebalances.
 
     It runs a broker, a producer and up to three consumer processes: the group starts, grows, loses a suspended member and a slow one,
@@ -33,13 +34,16 @@ def command(results: Path, assignor: str) -> None:
     from ottla.cli.demo import DemoFailedError
     from ottla.cli.demo.demo_run import run
     from ottla.cli.demo.display import WIDTH_MAX
+    from ottla.cli.demo.results import Results
 
-    console = Console()
+    console = Console(stderr=as_json)
     console.width = min(console.width, WIDTH_MAX) if console.is_terminal else WIDTH_MAX
     try:
         run(results, console=console, assignor=assignor)
     except DemoFailedError as failure:
         raise click.ClickException(str(failure)) from failure
+    if as_json:
+        click.echo(Results(results).summary.read_text(), nl=False)
 
 
 COMMAND = command

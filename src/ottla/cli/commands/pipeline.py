@@ -1,5 +1,6 @@
 """`ottla pipeline`: lists Ottla's pipelines, and runs one on a cluster with Spark, its tables written as Parquet."""
 
+import json
 from pathlib import Path
 
 import click
@@ -13,21 +14,30 @@ def command() -> None:
 
 
 @command.command("list")
-def list_pipelines() -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_pipelines(as_json: bool) -> None:
     """List the pipelines and their tables."""
     from ottla.spark.pipelines import pipelines
 
+    if as_json:
+        click.echo(json.dumps({name: list(pipeline.outputs) for name, pipeline in pipelines().items()}, indent=2))
+        return
     for name, pipeline in pipelines().items():
         click.echo(f"{name}: {', '.join(pipeline.outputs)}")
 
 
 @command.command("show")
 @click.argument("name")
-def show(name: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the schemas as JSON, in Spark's form.")
+def show(name: str, as_json: bool) -> None:
     """Print the columns of a pipeline's tables; `ottla docs pipelines` describes them."""
     from ottla.cli.pipeline.terminal_run import find
 
-    for table, schema in find(name).outputs.items():
+    outputs = find(name).outputs
+    if as_json:
+        click.echo(json.dumps({table: schema.jsonValue() for table, schema in outputs.items()}, indent=2))
+        return
+    for table, schema in outputs.items():
         click.echo(f"{table}\n" + "".join(f"  {field.name} {field.dataType.simpleString()}\n" for field in schema.fields))
 
 

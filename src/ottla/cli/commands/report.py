@@ -17,6 +17,7 @@ from ottla.cli.diagnose.source_options import TimeRange, source_options, time_op
 @click.option(
     "--format", "output_format", type=click.Choice(["html", "json"]), default="html", show_default=True, help="The page, or its data."
 )
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--anonymise", is_flag=True, help="Replace the names of groups, members, hosts and topics.")
 def command(
     groups: tuple[str, ...],
@@ -24,6 +25,7 @@ def command(
     lag_history: Path | None,
     output: str | None,
     output_format: str,
+    as_json: bool,
     anonymise: bool,
     **sources: Any,
 ) -> None:
@@ -37,6 +39,7 @@ def command(
     from ottla.core.diagnosis.story.stories import StoryOptions
     from ottla.core.extras import require
 
+    output_format = "json" if as_json else output_format
     if lag_history is not None:
         require("arrow", "pyarrow")
     options = ReportOptions(

@@ -20,13 +20,13 @@ class Results:
         self.spark_log = directory / "spark.log"
         self.flights_per_airline = directory / "flights-per-airline"
         self.report = directory / "report.html"
-        self._summary = directory / "summary.json"
+        self.summary = directory / "summary.json"
 
     def prepare(self) -> None:
         """An empty directory with our mark in it. Raises DemoFailedError when it holds anything else."""
         if self.directory.exists():
             is_empty = self.directory.is_dir() and not any(self.directory.iterdir())
-            if not is_empty and not self._summary.is_file():
+            if not is_empty and not self.summary.is_file():
                 raise DemoFailedError(f"{self.directory} is there already and holds no demo's results: choose another with --results")
             shutil.rmtree(self.directory)
         self.directory.mkdir(parents=True)
@@ -42,4 +42,4 @@ class Results:
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """What the demo found, for programs."""
-        self._summary.write_text(json.dumps(summary, indent=1) + "\n")
+        self.summary.write_text(json.dumps(summary, indent=1) + "\n")

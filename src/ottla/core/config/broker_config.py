@@ -17,6 +17,26 @@ OTHER_GROUP_PROTOCOLS = ("group.consumer.", "group.share.", "group.streams.", "g
 """Kafka's settings of group protocols that are not served here."""
 
 
+_ADDRESS = "the address is given with --listen HOST:PORT, in Python with Broker(listen=...)"
+_DIRECTORY = "the data directory is given with --data DIR, in Python with Broker(DIR)"
+_QUORUM = "this broker has neither ZooKeeper nor a controller quorum: leave it out"
+ELSEWHERE = {
+    "advertised.listeners": _ADDRESS,
+    "host.name": _ADDRESS,
+    "listeners": _ADDRESS,
+    "port": _ADDRESS,
+    "log.dir": _DIRECTORY,
+    "log.dirs": _DIRECTORY,
+    "broker.id": "write node.id, its name since Kafka 4",
+    "controller.listener.names": _QUORUM,
+    "controller.quorum.bootstrap.servers": _QUORUM,
+    "controller.quorum.voters": _QUORUM,
+    "process.roles": _QUORUM,
+    "zookeeper.connect": _QUORUM,
+}
+"""Kafka's settings that nearly every server.properties has, and what to do with them here."""
+
+
 def value_text(name: str, value: object) -> str:
     """A value from Python as Kafka writes it. Raises ConfigError for what is neither text nor number nor True nor False."""
     if isinstance(value, bool):
@@ -106,6 +126,8 @@ def _checked(name: str, value: object) -> str:
 
 
 def _unknown(name: str) -> str:
+    if name in ELSEWHERE:
+        return f"{name} is not a setting here: {ELSEWHERE[name]}"
     if name in TOPIC_SETTINGS:
         return f"{name} is a setting of topics; the broker's default for all of them is {TOPIC_SETTINGS[name].broker_name}"
     if name.startswith(OTHER_GROUP_PROTOCOLS):

@@ -57,13 +57,19 @@ def test_a_stop_that_fails_is_not_called_a_start(tmp_path: Path) -> None:
     assert "cannot start" not in errors
 
 
-def test_it_serves_metrics_where_it_says(tmp_path: Path) -> None:
-    command = [OTTLA, "broker", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_it_serves_metrics_where_it_says(more: list[str]) -> None:
+    command = [OTTLA, "broker", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", *more]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        name, url = process.stdout.readline().strip().split("=")
-        assert process.stdout.readline().startswith("bootstrap.servers=")
-        assert name == "metrics"
+        if more:
+            ready = json.loads(process.stdout.readline())
+            url = ready["metrics"]
+            assert ready["bootstrap_servers"].startswith("127.0.0.1:")
+        else:
+            name, url = process.stdout.readline().strip().split("=")
+            assert process.stdout.readline().startswith("bootstrap.servers=")
+            assert name == "metrics"
         with urllib.request.urlopen(url, timeout=5) as answer:
             assert b"\nottla_healthy 1.0\n" in answer.read()
         with urllib.request.urlopen(url.replace("/metrics", "/health"), timeout=5) as answer:

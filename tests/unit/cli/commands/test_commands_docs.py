@@ -1,6 +1,7 @@
 """`ottla docs`: every page, and what the messages of this package point to."""
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,31 @@ def test_an_unknown_page_is_answered_by_their_names() -> None:
     done = CliRunner().invoke(main, ["docs", "setings"])
     assert done.exit_code == 2
     assert "there is no page setings; the pages are " in " ".join(done.output.split())
+
+
+def test_pages_as_json() -> None:
+    listed = json.loads(CliRunner().invoke(main, ["docs", "--json"]).output)
+    assert {page["page"]: page["path"] for page in listed["pages"]} == {name: str(path) for name, path in PAGES.items()}
+    page = json.loads(CliRunner().invoke(main, ["docs", "settings", "--json"]).output)
+    assert (page["title"], page["text"]) == ("Settings", PAGES["settings"].read_text())
+
+
+def test_manual_pages_are_written(tmp_path: Path) -> None:
+    target = tmp_path / "man" / "man1"
+    done = CliRunner().invoke(main, ["docs", "--man", str(target)])
+    files = sorted(path.name for path in target.iterdir())
+    assert (done.exit_code, done.output) == (0, f"{len(files)} manual pages written to {target}\n")
+    assert {"ottla.1", "ottla-groups.1", "ottla-pipeline-run.1"} <= set(files)
+    assert sorted(json.loads(CliRunner().invoke(main, ["docs", "--man", str(target), "--json"]).output)["files"]) == files
+    assert (target / "ottla-groups.1").read_text().startswith('.TH "OTTLA\\-GROUPS" 1 ')
+
+
+def test_manual_pages_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = CliRunner().invoke(main, ["docs", "--man", str(tmp_path / "file" / "man1")])
+    assert (done.exit_code, done.output.split(":")[0]) == (1, "Error")
+    assert "the manual pages cannot be written to" in done.output
+    assert CliRunner().invoke(main, ["docs", "settings", "--man", str(tmp_path)]).exit_code == 2
 
 
 def test_the_pages_inside_an_installed_package_go_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """`ottla copy-topic`: what it says when it cannot; a copy that works is in tests/spark/test_copy_topic.py."""
 
+import json
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from ottla.cli.main import main
+from ottla.core.model import TopicPartition
 from ottla.spark import sessions
 from ottla.spark.copy import job
 from ottla.spark.copy.job import Copied
@@ -54,6 +56,13 @@ def test_what_is_in_the_way_is_one_sentence(monkeypatch: pytest.MonkeyPatch, spa
     monkeypatch.setattr(job.TopicCopy, "run", failing(error))
     done = CliRunner().invoke(main, ARGUMENTS)
     assert (done.exit_code, done.output, spark.stopped) == (1, words, 1)
+
+
+def test_what_was_copied_as_json(monkeypatch: pytest.MonkeyPatch, spark: Session) -> None:
+    copied = Copied(3, {"g": {TopicPartition("narrow", 1): 7, TopicPartition("narrow", 0): 5}})
+    monkeypatch.setattr(job.TopicCopy, "run", lambda *_: copied)
+    done = CliRunner().invoke(main, [*ARGUMENTS, "--json"])
+    assert json.loads(done.stdout) == {"source": "wide", "target": "narrow", "records": 3, "groups": {"g": {"0": 5, "1": 7}}}
 
 
 def test_spark_is_stopped_after_a_copy(monkeypatch: pytest.MonkeyPatch, spark: Session) -> None:

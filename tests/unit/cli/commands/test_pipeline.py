@@ -1,5 +1,6 @@
 """`ottla pipeline`: what it lists, and which orders its options make; a run that works is in tests/spark/test_pipeline_command.py."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ def orders(monkeypatch: pytest.MonkeyPatch) -> list[Order]:
 
 def test_pipelines_and_their_columns():
     assert "lag: lag, lag_history\n" in invoke("pipeline", "list").output
+    assert json.loads(invoke("pipeline", "list", "--json").output)["lag"] == ["lag", "lag_history"]
+    fields = json.loads(invoke("pipeline", "show", "lag", "--json").output)["lag"]["fields"]
+    assert fields[0] == {"name": "group", "type": "string", "nullable": fields[0]["nullable"], "metadata": {}}
     shown = invoke("pipeline", "show", "lag").output
     assert shown.startswith("lag\n  group string\n  topic string\n  partition int\n")
     assert "\nlag_history\n" in shown

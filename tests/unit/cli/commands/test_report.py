@@ -38,6 +38,7 @@ def test_one_group_as_json(servers: str) -> None:
     ran = CliRunner().invoke(main, ["report", "--bootstrap-server", servers, "--group", "b", "--format", "json"])
     assert ran.exit_code == 0, ran.output
     [story] = json.loads(ran.stdout)["stories"]
+    assert CliRunner().invoke(main, ["report", "--bootstrap-server", servers, "--group", "b", "--json"]).exit_code == 0
     assert [member["name"] for member in story["members"]] == ["b-1"]
 
 

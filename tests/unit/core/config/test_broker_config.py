@@ -109,6 +109,7 @@ def test_numbers_and_flags_from_python_are_taken() -> None:
         ({"num.partitions": True}, "Invalid value true for configuration num.partitions: Not a number of type INT"),
         ({1: "x"}, "unknown setting 1; `ottla docs settings`"),
         ("num.partitions=3", "settings are names and values, for example {'num.partitions': 3}, not a str"),
+        ({"broker.id": 3}, "broker.id is not a setting here: write node.id, its name since Kafka 4"),
         ({"num.partition": 3}, "unknown setting num.partition; did you mean 'num.partitions'? `ottla docs settings`"),
     ],
 )
