@@ -18,7 +18,7 @@ import click
 import conformance
 from ottla.broker.api_registry import APIS
 from ottla.cli.main import main as cli
-from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS, Setting
+from ottla.core.config import BROKER_SETTINGS, FIXED_VALUES, TOPIC_SETTINGS, Setting
 from ottla.core.diagnosis.evidence.cause_codes import Cause
 from ottla.core.diagnosis.verdicts.arrival_rules import ARRIVAL_RULES
 from ottla.core.diagnosis.verdicts.avoided import AVOIDED_RULES
@@ -68,13 +68,20 @@ def apis_page() -> str:
 
 def settings_page() -> str:
     """Every setting of broker and topics."""
+    fixed = ", ".join(f"`{name}` = {value}" for name, value in FIXED_VALUES.items())
     parts = [
         MADE,
         "# Settings\n\n",
         "Names, types, defaults and meanings are Kafka's, except `group.initial.rebalance.delay.ms`, which is 0 here. A topic setting "
         "is set with CreateTopics or changed with IncrementalAlterConfigs; a broker setting with `--config` or `Broker(config=...)`. "
         "A setting that is not in these lists is refused; for those of Kafka that are missing, and why, see [skipped.md](skipped.md) and "
-        "[groups.md](groups.md).\n\n"
+        "[groups.md](groups.md). DescribeConfigs (`kafka-configs --describe --all`) lists all settings of Apache Kafka 4.3. Those that "
+        "are not in these lists have no effect; their documentation (`include_documentation`) says so. They have Kafka's defaults, but "
+        f"for these, which say what this broker does: {fixed}; `listeners`, `advertised.listeners`, `log.dirs` and `broker.id` are this "
+        "broker's own.\n\n"
+        "`min.insync.replicas` is set for all brokers when a data directory is created, from `--config` or its default, as in Apache "
+        "Kafka (KIP-966). Later it is changed with `kafka-configs --alter --entity-type brokers --entity-default`; a value in `--config` "
+        "has no effect then, and is logged.\n\n"
         "Values are parsed and validated as in Apache Kafka, from every source: `+5` and ` 5 ` are whole numbers, `5_000` and "
         "`5.0` are not; a value in Python may be text, a number, True or False. Some bounds are narrower than Kafka's, since this broker "
         "does not support larger values: at most 10000 partitions per topic, no more replicas than brokers, no NaN, "

@@ -242,12 +242,14 @@ class Components:
         self.coordinators.start_all()
 
     def _warn_of_unusable_settings(self) -> None:
-        """Settings in the directory that this version or Apache Kafka refuses do not keep a broker from starting."""
+        """Invalid settings in the directory do not keep a broker from starting, nor do those that take precedence over what was given."""
         unusable = self.cluster_metadata.configs.unusable()
         for refused in islice(unusable, _UNUSABLE_NAMED_MAX):
             log.warning(
                 "%s: %s; its default is used until it is set again or deleted (kafka-configs --alter)", refused.owner, refused.problem
             )
+        for overridden in self.cluster_metadata.configs.overridden(self.config.given):
+            log.warning("%s", overridden)
         more = sum(1 for _ in unusable)
         if more:
             log.warning("%d more settings in the data directory are invalid: their defaults are used", more)

@@ -192,7 +192,7 @@ class BrokerTask:
         except gaierror as error:
             raise OSError(f"cannot listen on {host}: {error.strerror}") from error
         self._servers[node.id] = server
-        node.host, node.port = _connectable(host), port
+        node.host, node.listens_on, node.port = _connectable(host), host, port
 
     async def stop(self) -> None:
         """Close the listeners, reads no more requests, closes every log, cleanly, and then every connection. Raises StorageError."""

@@ -9,11 +9,14 @@ from ottla.core.metadata.topics import Topic
 
 
 class Node:
-    """One broker. Clients find it at `host` and `port`; it runs while the cluster metadata says so."""
+    """One broker. Clients find it at `host` and `port`; it runs while the cluster metadata says so.
+
+    It accepts connections at `listens_on`, a host or an address, which may be one that clients cannot connect to (0.0.0.0).
+    """
 
     def __init__(self, node_id: int, *, cluster_metadata: ClusterMetadata, partitions: Partitions) -> None:
         self.id = node_id
-        self.host = ""
+        self.host = self.listens_on = ""
         self.port = 0
         self._cluster_metadata = cluster_metadata
         self._partitions = partitions
@@ -26,7 +29,12 @@ class Node:
     @property
     def address(self) -> str:
         """`HOST:PORT`."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return _address(self.host, self.port)
+
+    @property
+    def listener(self) -> str:
+        """`HOST:PORT` that it accepts connections at."""
+        return _address(self.listens_on, self.port)
 
     @property
     def endpoint(self) -> Leader:
@@ -47,3 +55,7 @@ class Node:
     def leads(self, topic: Topic, number: int) -> bool:
         """Whether this broker leads a partition that exists."""
         return topic.leaders[number] == self.id
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -13,13 +13,13 @@ from ottla.broker.network.listener import Listener
 from ottla.broker.network.pipelining import Pipelining
 from ottla.broker.network.request_memory import RequestMemory
 from ottla.broker.network.response_memory import ResponseMemory
-from ottla.core.config import BrokerConfig
+from ottla.core.config import FIXED_VALUES, BrokerConfig
 
 TICK_S: Final = 1.0
 IDLE_CHECK_S_MAX: Final = 10.0
 IDLE_CHECKS: Final = 4
 """So many checks for idle connections within connections.max.idle.ms, and one every ten seconds at least."""
-_BACKLOG: Final = 1024
+_BACKLOG: Final = int(FIXED_VALUES["socket.listen.backlog.size"])
 
 
 class Server(Listener):

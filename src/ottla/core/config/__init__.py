@@ -6,13 +6,17 @@ They check values and never act on them. Other packages import from this module.
 from ottla.core.config.broker_config import BrokerConfig, GivenValue
 from ottla.core.config.broker_settings import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS, OTHER_UNITS, PARTITIONS_PER_TOPIC_MAX
 from ottla.core.config.consistency import consistency_problem, topic_consistency_problem
+from ottla.core.config.kafka_settings import FIXED_VALUES, KAFKA_BROKER_SETTINGS, KAFKA_TOPIC_SETTINGS, KafkaSetting
 from ottla.core.config.setting import INT_MAX, LONG_MAX, ConfigError, ConfigSource, ConfigType, Setting, Value, shown
 from ottla.core.config.topic_settings import TOPIC_SETTINGS
 
 __all__ = [
     "BROKER_SETTINGS",
     "DYNAMIC_BROKER_SETTINGS",
+    "FIXED_VALUES",
     "INT_MAX",
+    "KAFKA_BROKER_SETTINGS",
+    "KAFKA_TOPIC_SETTINGS",
     "LONG_MAX",
     "OTHER_UNITS",
     "PARTITIONS_PER_TOPIC_MAX",
@@ -22,6 +26,7 @@ __all__ = [
     "ConfigSource",
     "ConfigType",
     "GivenValue",
+    "KafkaSetting",
     "Setting",
     "Value",
     "consistency_problem",

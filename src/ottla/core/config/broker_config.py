@@ -5,6 +5,7 @@ from functools import cached_property
 
 from ottla.core.config.broker_settings import BROKER_SETTINGS, OTHER_UNITS
 from ottla.core.config.consistency import consistency_problem
+from ottla.core.config.kafka_settings import KAFKA_BROKER_SETTINGS
 from ottla.core.config.setting import INT_MAX, ConfigError, Value, shown
 from ottla.core.config.topic_settings import TOPIC_SETTINGS
 from ottla.core.config.value_grammar import double_text
@@ -15,7 +16,6 @@ GivenValue = str | int | float
 
 OTHER_GROUP_PROTOCOLS = ("group.consumer.", "group.share.", "group.streams.", "group.coordinator.rebalance.protocols")
 """Kafka's settings of group protocols that are not served here."""
-
 
 _ADDRESS = "the address is given with --listen HOST:PORT, in Python with Broker(listen=...)"
 _DIRECTORY = "the data directory is given with --data DIR, in Python with Broker(DIR)"
@@ -132,4 +132,6 @@ def _unknown(name: str) -> str:
         return f"{name} is a setting of topics; the broker's default for all of them is {TOPIC_SETTINGS[name].broker_name}"
     if name.startswith(OTHER_GROUP_PROTOCOLS):
         return f"{name} is about group protocols; this broker has Kafka's classic one and no other (`ottla docs groups`)"
+    if name in KAFKA_BROKER_SETTINGS:
+        return f"{name} is a setting of Apache Kafka that this broker does not act on; `ottla docs settings` lists those that it has"
     return f"unknown setting {shown(name)}{did_you_mean(name, BROKER_SETTINGS) or ';'} `ottla docs settings` lists them"

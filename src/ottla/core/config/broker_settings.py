@@ -230,7 +230,7 @@ _TOPIC_DEFAULTS = tuple(
 BROKER_SETTINGS: Mapping[str, Setting] = {s.name: s for s in sorted(_OWN_BROKER_SETTINGS + _TOPIC_DEFAULTS, key=lambda s: s.name)}
 
 # What may change while the broker runs: what is read at each use.
-DYNAMIC_BROKER_SETTINGS = frozenset(s.name for s in _TOPIC_DEFAULTS) - {"min.insync.replicas"} | {
+DYNAMIC_BROKER_SETTINGS = frozenset(s.name for s in _TOPIC_DEFAULTS) | {
     "group.coordinator.cached.buffer.max.bytes",
     "num.recovery.threads.per.data.dir",
     "producer.id.expiration.ms",

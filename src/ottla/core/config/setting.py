@@ -21,6 +21,7 @@ class ConfigError(ValueError):
 class ConfigType(IntEnum):
     """Types as DescribeConfigs v3+ names them."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -28,6 +29,8 @@ class ConfigType(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
+    PASSWORD = 9
 
 
 class ConfigSource(IntEnum):

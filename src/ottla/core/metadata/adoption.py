@@ -6,11 +6,13 @@ The input is cluster metadata that has been replayed; the results are sentences 
 from collections.abc import Collection
 
 from ottla.core.metadata.cluster_metadata import DIRECTORIES_SINCE, METADATA_VERSION, ClusterMetadata
-from ottla.core.metadata.records import FeatureLevelRecord, MetadataRecord, PartitionChangeRecord
+from ottla.core.metadata.records import ConfigRecord, FeatureLevelRecord, MetadataRecord, PartitionChangeRecord
+from ottla.core.metadata.resource_configs import BROKER_RESOURCE
 from ottla.core.metadata.topics import RESERVED_TOPICS, ReplicaAssignment
 
 FIRST_FEATURES = {METADATA_VERSION: 25, "group.version": 1, "transaction.version": 2}
 """The features of a new directory: those of Apache Kafka 4.0, so that later versions open it (`kafka-features upgrade` raises them)."""
+MIN_IN_SYNC = "min.insync.replicas"
 _ELIGIBLE_LEADERS_SINCE = 23
 _RESERVED_IDS = 100  # the lowest directory ids mean "not known", "not yet placed" and "lost"
 
@@ -54,10 +56,14 @@ def _brokers_needed(cluster_metadata: ClusterMetadata) -> int:
 
 
 def first_records(cluster_metadata: ClusterMetadata) -> list[MetadataRecord]:
-    """The first records of a new log: the versions of the cluster's features; none if the log has them."""
+    """The first records of a new log; none if it has them: the versions of the cluster's features, and a minimum of in-sync replicas that
+    is one of all brokers, as Kafka makes it with KIP-966.
+    """
     if cluster_metadata.metadata_version:
         return []
-    return [FeatureLevelRecord(name=name, level=level) for name, level in FIRST_FEATURES.items()]
+    features = [FeatureLevelRecord(name=name, level=level) for name, level in FIRST_FEATURES.items()]
+    value, _ = cluster_metadata.configs.broker_value(MIN_IN_SYNC)
+    return [*features, ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name=MIN_IN_SYNC, value=value)]
 
 
 def elect_leaders(cluster_metadata: ClusterMetadata, *, after_crash: bool) -> list[MetadataRecord]:

@@ -3,7 +3,16 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from ottla.core.config import DYNAMIC_BROKER_SETTINGS, TOPIC_SETTINGS, ConfigType, consistency_problem, shown, topic_consistency_problem
+from ottla.core.config import (
+    DYNAMIC_BROKER_SETTINGS,
+    KAFKA_BROKER_SETTINGS,
+    KAFKA_TOPIC_SETTINGS,
+    TOPIC_SETTINGS,
+    ConfigType,
+    consistency_problem,
+    shown,
+    topic_consistency_problem,
+)
 from ottla.core.errors import ApiError, ErrorCode
 from ottla.core.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs, settings_of
 from ottla.core.suggestions import did_you_mean
@@ -127,6 +136,8 @@ def _values_problem(
 
 def _unknown(resource_type: int, name: str) -> ApiError:
     word = "topic" if resource_type == TOPIC_RESOURCE else "broker"
+    if name in (KAFKA_TOPIC_SETTINGS if resource_type == TOPIC_RESOURCE else KAFKA_BROKER_SETTINGS):
+        return ApiError(ErrorCode.INVALID_CONFIG, f"{name} is a {word} config of Apache Kafka that this broker does not act on")
     return ApiError(ErrorCode.INVALID_CONFIG, f"Unknown {word} config name: {shown(name)}", unknown=name)
 
 

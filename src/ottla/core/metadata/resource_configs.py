@@ -40,11 +40,14 @@ class Unusable:
 
 
 class ResourceConfigs:
-    """Settings by resource. `broker_id` is the broker whose own settings apply; `broker_default` gives those that it was started with."""
+    """Settings by resource. `broker_id` is the broker whose own settings apply; `broker_default` gives those that it was started with.
+
+    owners: whose settings are in force, the broker's own first, then those of all brokers ("").
+    """
 
     def __init__(self, broker_id: int | None, broker_default: Callable[[str], str]) -> None:
         self._set: dict[tuple[int, str], dict[str, str]] = {}
-        self._owners = ("",) if broker_id is None else (str(broker_id), "")
+        self.owners = ("",) if broker_id is None else (str(broker_id), "")
         self._broker_default = broker_default
         self._parsed: dict[tuple[str, str], Value] = {}
         self._of_broker: dict[str, tuple[str, ConfigSource]] = {}
@@ -108,12 +111,17 @@ class ResourceConfigs:
     def broker_value_if(self, name: str, changed: str | None, after: Mapping[str, str]) -> tuple[str, ConfigSource]:
         """The value in force if `after` were set for the owner `changed`."""
         setting = BROKER_SETTINGS[name]
-        for owner in self._owners:
+        for owner in self.owners:
             configs = after if owner == changed else self.given(BROKER_RESOURCE, owner)
             if self._is_usable(setting, configs):
                 return configs[name], ConfigSource.DYNAMIC_BROKER if owner else ConfigSource.DYNAMIC_DEFAULT_BROKER
         value = self._broker_default(name)
         return value, ConfigSource.DEFAULT if value == setting.default else ConfigSource.STATIC_BROKER
+
+    def usable_broker_value(self, owner: str, name: str) -> str | None:
+        """The text that was set for the broker `owner`, or for all (""); None where there is none, or it is invalid and so not in force."""
+        text, setting = self.given(BROKER_RESOURCE, owner).get(name), BROKER_SETTINGS.get(name)
+        return None if text is None or (setting is not None and self._parse(setting, text) is None) else text
 
     def broker_number(self, name: str) -> int:
         """The value in force of this broker's setting that is a whole number."""
@@ -126,12 +134,24 @@ class ResourceConfigs:
     def unusable(self) -> Iterator[Unusable]:
         """Invalid values of known settings: Apache Kafka or an earlier version accepted them."""
         for (resource_type, resource_name), configs in self._set.items():
-            if resource_type == TOPIC_RESOURCE or (resource_type == BROKER_RESOURCE and resource_name in self._owners):
+            if resource_type == TOPIC_RESOURCE or (resource_type == BROKER_RESOURCE and resource_name in self.owners):
                 known = settings_of(resource_type)
                 for name, value in configs.items():
                     problem = known[name].problem(value) if name in known else None
                     if problem is not None:
                         yield Unusable(resource_type, resource_name, problem)
+
+    def overridden(self, given: Mapping[str, str]) -> Iterator[str]:
+        """A sentence for each setting that a broker was started with, and whose value in force is another that was set in the log."""
+        for name, text in given.items():
+            value, source = self.broker_value(name)
+            is_dynamic = source in (ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+            plain = BROKER_SETTINGS[name].plain
+            if is_dynamic and plain(value) != plain(text):
+                yield (
+                    f"{name}={plain(text)} has no effect: the data directory has {plain(value)}, which takes precedence;"
+                    " change it while the broker runs (kafka-configs --alter)"
+                )
 
     # Replay: the only way in which state changes.
 

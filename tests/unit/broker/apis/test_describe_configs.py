@@ -38,14 +38,46 @@ def test_chosen_keys_only(api, make_topic) -> None:
     assert [config.name for config in ask(api, 4, 2, "t", ["segment.bytes"]).configs] == ["segment.bytes"]
 
 
-@pytest.mark.parametrize("name", ["", "1"])
-def test_the_brokers_own(make_api, name: str) -> None:
-    result = ask(make_api({"num.partitions": "9"}), 4, 4, name)
-    partitions = next(config for config in result.configs if config.name == "num.partitions")
+def test_the_brokers_own(make_api) -> None:
+    api = make_api({"num.partitions": "9"})
+    api.node.listens_on = "0.0.0.0"
+    found = {config.name: config for config in ask(api, 4, 4, "1").configs}
+    partitions = found["num.partitions"]
     assert (partitions.value, partitions.config_source, partitions.read_only) == ("9", 4, True)
+    static = {name: config.value for name, config in found.items() if config.config_source == 4}
+    assert static == {
+        "advertised.listeners": "PLAINTEXT://127.0.0.1:9092",
+        "auto.leader.rebalance.enable": "false",
+        "broker.id": "1",
+        "group.coordinator.rebalance.protocols": "classic",
+        "listeners": "PLAINTEXT://0.0.0.0:9092",
+        "log.dirs": "memory",
+        "node.id": "1",
+        "num.partitions": "9",
+        "process.roles": "broker,controller",
+        "socket.listen.backlog.size": "1024",
+        "socket.receive.buffer.bytes": "-1",
+        "socket.send.buffer.bytes": "-1",
+    }
+    assert found["ssl.protocol"].documentation.endswith("does not act on.")
 
 
-@pytest.mark.parametrize(("kind", "name", "error"), [(2, "gone", 3), (2, "bad name", 17), (4, "7", 42), (99, "x", 42)])
+def test_each_broker_of_a_process_has_its_own_id_and_address(make_api) -> None:
+    api = make_api(brokers=2)
+    api.node = api.cluster.brokers.nodes[2]
+    found = {config.name: config.value for config in ask(api, 4, 4, "2", ["broker.id", "node.id"]).configs}
+    assert found == {"broker.id": "2", "node.id": "2"}
+
+
+def test_the_minimum_of_in_sync_replicas_is_one_of_all_brokers(make_api) -> None:
+    """As Kafka makes it with KIP-966."""
+    (config,) = ask(make_api({"default.replication.factor": "1"}), 4, 4, "").configs
+    assert (config.name, config.value, config.config_source, config.read_only) == ("min.insync.replicas", "1", 3, False)
+    (config,) = ask(make_api(), 4, 4, "1", ["min.insync.replicas"]).configs
+    assert [(each.value, each.source) for each in config.synonyms] == [("1", 3), ("1", 5)]
+
+
+@pytest.mark.parametrize(("kind", "name", "error"), [(2, "gone", 3), (2, "bad name", 17), (4, "7", 42), (4, "x", 42), (99, "x", 42)])
 def test_what_is_not_there(api, kind: int, name: str, error: int) -> None:
     result = ask(api, 4, kind, name)
     assert (result.error_code, result.configs) == (error, ())

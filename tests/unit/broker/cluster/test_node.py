@@ -13,6 +13,13 @@ def test_it_has_an_address_for_clients(api) -> None:
     assert api.node.address == "[::1]:9092"
 
 
+def test_it_listens_where_clients_may_not_connect_to(api) -> None:
+    api.node.listens_on = "0.0.0.0"
+    assert api.node.listener == "0.0.0.0:9092"
+    api.node.listens_on = "::"
+    assert api.node.listener == "[::]:9092"
+
+
 @pytest.mark.parametrize(("broker", "first", "second"), [(1, "t-0", 6), (2, 6, "t-1")])
 def test_it_hands_out_what_it_leads(make_api, broker, first, second) -> None:
     api = make_api(brokers=2)

@@ -15,6 +15,11 @@ from ottla.core.config.broker_config import value_text
         ("num.partitions", "9" * 400, "Not a number of type INT"),
         ("num.partitions", str(2**31), "Not a number of type INT"),
         ("auto.create.topics.enable", "yes", "either true or false"),
+        (
+            "ssl.protocol",
+            "TLS",
+            "ssl.protocol is a setting of Apache Kafka that this broker does not act on; `ottla docs settings` lists those",
+        ),
         ("no.such.setting", "1", "unknown setting no.such.setting; `ottla docs settings` lists them"),
         ("group.consumer.session.timeout.ms", "45000", "about group protocols; this broker has Kafka's classic one and no other"),
         ("group.coordinator.rebalance.protocols", "classic", "rebalance.protocols is about group protocols; this broker has"),

@@ -2,9 +2,11 @@
 
 import pytest
 
+from ottla.core.config import BrokerConfig
 from ottla.core.metadata.adoption import FIRST_FEATURES, adoption_problem, elect_leaders, first_records
 from ottla.core.metadata.cluster_metadata import ClusterMetadata
 from ottla.core.metadata.records import FeatureLevelRecord, PartitionChangeRecord, PartitionRecord, TopicRecord
+from ottla.core.metadata.resource_configs import BROKER_RESOURCE
 
 HERE = bytes(range(100, 116))
 TOPIC = bytes(range(16))
@@ -53,11 +55,12 @@ def test_a_partition_that_the_log_never_described_is_not_served() -> None:
     assert "t-1 lies on no broker" in adoption_problem(cluster_metadata, HERE, {1})
 
 
-def test_a_new_log_begins_with_the_features() -> None:
-    cluster_metadata = ClusterMetadata((1,), lambda _name: "")
+def test_a_new_log_begins_with_the_features_and_the_minimum_of_in_sync_replicas() -> None:
+    cluster_metadata = ClusterMetadata((1,), BrokerConfig({"min.insync.replicas": 2}).text)
     for record in first_records(cluster_metadata):
         cluster_metadata.replay(record)
     assert cluster_metadata.features == FIRST_FEATURES
+    assert cluster_metadata.configs_set(BROKER_RESOURCE, "") == {"min.insync.replicas": "2"}
     assert first_records(cluster_metadata) == []
 
 

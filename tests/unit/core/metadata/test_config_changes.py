@@ -35,6 +35,7 @@ OF_T = (TOPIC_RESOURCE, "t")
     [
         ({"retention.ms": None}, "Null value not supported for topic configs: retention.ms"),
         ({"no.such": "1"}, "Unknown topic config name: no.such"),
+        ({"local.retention.ms": "1"}, "local.retention.ms is a topic config of Apache Kafka that this broker does not act on"),
         ({"compression.type": ""}, "Invalid value  for configuration compression.type"),
         ({"segment.bytes": "1_048_576"}, "Not a number of type INT"),
         ({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"}, "conflict topic config setting"),

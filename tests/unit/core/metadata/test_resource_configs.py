@@ -42,3 +42,12 @@ def test_values_are_read_as_kafka_reads_them() -> None:
     assert ours.parsed_topic_value(ours.given(*OF_T), "retention.ms") == -5, "any negative time means none"
     assert ours.broker_number("log.retention.ms") == -5
     assert configs(given={"num.partitions": "\x00 3"}).default_number("num.partitions") == 3
+
+
+def test_settings_that_were_given_and_are_not_in_force_are_named() -> None:
+    given = {"log.retention.ms": " 5", "log.segment.bytes": "2000000", "num.partitions": "3"}
+    ours = configs((BROKER_RESOURCE, "", "log.retention.ms", "5"), (BROKER_RESOURCE, "1", "log.segment.bytes", "3000000"), given=given)
+    assert list(ours.overridden(given)) == [
+        "log.segment.bytes=2000000 has no effect: the data directory has 3000000, which takes precedence;"
+        " change it while the broker runs (kafka-configs --alter)"
+    ]
