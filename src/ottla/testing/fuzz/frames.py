@@ -27,7 +27,7 @@ VALUES: dict[str, Any] = {
     "partition_index": 0, "committed_offset": 1, "committed_metadata": "m", "retention_time": -1,
     "metadata": b"\0\0\0\0\0\0\xff\xff\xff\xff",
     "assignment": b"a", "key": "g", "key_type": 0, "coordinator_keys": ("g",),
-    "groups": ("g",), "groups_names": ("g",), "topic_names": ("gone",),
+    "groups": ("g",), "groups_names": ("g",), "topic_name": "t", "topic_names": ("gone",),
     "num_partitions": 1, "replication_factor": 1, "value": "1", "broker_ids": (1,), "count": 2, "validate_only": False, "timestamp": -1,
     "resource_type": 2, "resource_name": "t", "configuration_keys": None, "config_operation": 0, "partition_indexes": (0,),
     "include_synonyms": True, "include_documentation": True, "states_filter": (), "types_filter": (), "include_authorized_operations": True,
@@ -36,6 +36,7 @@ VALUES: dict[str, Any] = {
     "member_epoch": -1, "require_stable": False, "reason": "r", "group_instance_id": None, "committed_leader_epoch": -1,
     "current_leader_epoch": -1, "session_id": 0, "session_epoch": -1, "rack_id": "", "last_fetched_epoch": -1, "log_start_offset": -1,
     "partitions": (), "forgotten_topics_data": (), "protocol_name": "range", "topic_id": None, "offset": 0, "leader_epoch": 0,
+    "path": "/data", "response_partition_limit": 10,
 }  # fmt: skip
 NAMES = (
     "t",
