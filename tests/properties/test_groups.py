@@ -146,7 +146,10 @@ def test_the_partition_is_always_one_of_the_topics(group_id: str, partitions: in
 
 ODD_JOINS = ["protocols=range:weather", "protocols=sticky:flights/range:flights", "protocols=other:x", "type=connect", "session=5"]
 JOINS = ["", "", "", "", "", "", "old=yes", "old=yes", "old=yes", "skip=no", "rebalance=0", "session=6s rebalance=5s", *ODD_JOINS]
-VERBS = ["join"] * 8 + ["sync"] * 8 + ["heartbeat", "commit", "commit", "leave", "anonymous", "fetch", "describe", "list", "delete"]
+NOTICES = ["evict", "expire-member"]
+VERBS = (
+    ["join"] * 8 + ["sync"] * 8 + ["heartbeat", "commit", "commit", "leave", "anonymous", "fetch", "describe", "list", "delete", *NOTICES]
+)
 asks = st.fixed_dictionaries(
     {
         "verb": st.sampled_from(VERBS),
@@ -203,10 +206,18 @@ class GroupRun:
             "commit": f"commit {wish['group']} {who} gen={generation}{options} flights/0={self.requests}",
             "anonymous": f"commit {wish['group']} flights/1={self.requests} retention={wish['age']}",
             "leave": f"leave {wish['group']} {'' if who == '-' else who}{options}",
+            "evict": f"evict {wish['group']} {who}",
+            "expire-member": f"expire-member {wish['group']} {who}",
         }.get(wish["verb"], f"{wish['verb']} {wish['group']}")
         command: Any = parse_command(line, self.requests)
-        self.oracle.request_received(command)
+        if wish["verb"] not in NOTICES:
+            self.oracle.request_received(command)
         self.step(command)
+        if wish["verb"] in NOTICES and group is not None:
+            member = group.members.get(who)
+            stays = wish["verb"] == "expire-member" and member is not None and member.counts_as_alive
+            assert who not in group.pending
+            assert (member is not None) == stays, f"{line}: {who} is in the group, or not"
 
     def wait(self, ms: int) -> None:
         end_ms = self.now_ms + ms

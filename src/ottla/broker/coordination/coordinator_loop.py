@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from ottla.broker.event_loop_batch import EventLoopBatch
 from ottla.broker.logs.partition import Partition
 from ottla.core.errors import ErrorCode, PeerError, StorageError
-from ottla.core.groups.commands import AppendFailed, Command, ExpireOffsets, FinishLoading, ForgetTopics, Resign
+from ottla.core.groups.commands import AppendFailed, Command, EvictMember, ExpireMember, ExpireOffsets, FinishLoading, ForgetTopics, Resign
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import Effects, Reply
 from ottla.core.groups.log.committed_offsets import CommittedOffsets
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 SHARED_BYTES_MAX = 1024 * 1024
 """Pending records of this size are appended at once; earlier where the topic's `max.message.bytes` is smaller."""
-NOTICES = frozenset({ExpireOffsets, FinishLoading, ForgetTopics, Resign})
+NOTICES = frozenset({EvictMember, ExpireMember, ExpireOffsets, FinishLoading, ForgetTopics, Resign})
 
 
 class CoordinatorLoop:

@@ -70,7 +70,7 @@ def _of_group(events: list[GroupEvent]) -> list[Rebalance]:
     owners, is_assigned = Owners(), False
     members: frozenset[str] | None = None
     found: list[Rebalance] = []
-    prologue, parts = _split(events)
+    prologue, parts = split_by_rebalance(events)
     for at, part in enumerate([prologue, *parts]):
         before, change, was_assigned = members, None, is_assigned
         for event in part:
@@ -88,12 +88,14 @@ def _of_group(events: list[GroupEvent]) -> list[Rebalance]:
     return found
 
 
-def _split(events: list[GroupEvent]) -> tuple[list[GroupEvent], list[list[GroupEvent]]]:
-    """The events before the first rebalance, and those of each rebalance."""
+def split_by_rebalance(events: Iterable[GroupEvent]) -> tuple[list[GroupEvent], list[list[GroupEvent]]]:
+    """The events of one group before its first rebalance, and those of each rebalance: as many as it has rows in `rebalances`."""
     prologue: list[GroupEvent] = []
     parts: list[list[GroupEvent]] = []
     last_kind: str | None = None
     for event in events:
+        if event.kind not in PHASES:
+            continue
         if event.kind in STARTS_UNLESS_AFTER and STARTS_UNLESS_AFTER[event.kind] != last_kind:
             parts.append([])
         (parts[-1] if parts else prologue).append(event)

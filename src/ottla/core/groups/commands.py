@@ -210,6 +210,23 @@ class ExpireOffsets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EvictMember:
+    """Remove a member, as LeaveGroup of an administrator does; no request says so, the process that runs the broker does."""
+
+    group_id: str
+    member_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireMember:
+    """End a member's session now, as if its timeout were over. A member with a parked request stays, as when its timeout is over."""
+
+    group_id: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AppendFailed:
     """The records of `effects` could not be appended: none of them is durable, and the replies were not sent."""
 
@@ -232,7 +249,7 @@ Request = (
 )
 """The commands that clients send and that get a reply."""
 
-Notice = ForgetTopics | ExpireOffsets | AppendFailed | FinishLoading | Resign
+Notice = ForgetTopics | ExpireOffsets | EvictMember | ExpireMember | AppendFailed | FinishLoading | Resign
 """The commands that the broker itself sends, without a reply."""
 
 Command = Request | Notice

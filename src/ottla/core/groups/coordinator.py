@@ -17,10 +17,10 @@ from ottla.core.groups.classic.group import ClassicGroup
 from ottla.core.groups.classic.group_records import replay_group_record
 from ottla.core.groups.classic.heartbeat import heartbeat
 from ottla.core.groups.classic.join import join_group
-from ottla.core.groups.classic.leave import leave_group
+from ottla.core.groups.classic.leave import evict_member, leave_group
 from ottla.core.groups.classic.loading import create_groups, unload_groups
 from ottla.core.groups.classic.rebalance import expire_join
-from ottla.core.groups.classic.session_expiry import expire_session
+from ottla.core.groups.classic.session_expiry import expire_member, expire_session
 from ottla.core.groups.classic.states import ANSWERS
 from ottla.core.groups.classic.sync import expire_sync, sync_group
 from ottla.core.groups.command_context import CommandContext
@@ -29,8 +29,11 @@ from ottla.core.groups.commands import (
     Command,
     DeleteGroup,
     DescribeGroup,
+    EvictMember,
+    ExpireMember,
     ExpireOffsets,
     FinishLoading,
+    ForgetTopics,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -70,6 +73,14 @@ REQUESTS: dict[type, Callable[[CommandContext, Any], None]] = {
     ListGroups: list_groups,
     DeleteGroup: delete_group,
 }
+
+ACTIVE_NOTICES: dict[type, Callable[[CommandContext, Any], None]] = {
+    EvictMember: evict_member,
+    ExpireMember: expire_member,
+    ExpireOffsets: expire_offsets,
+    ForgetTopics: forget_topics,
+}
+"""The broker's own commands that only an active coordinator carries out."""
 
 
 class Coordinator:
@@ -202,10 +213,7 @@ class Coordinator:
             self.state.expiry = None
             self.state.replayed.clear()
         elif self.status is CoordinatorStatus.ACTIVE:
-            if isinstance(command, ExpireOffsets):
-                expire_offsets(context, command)
-            else:
-                forget_topics(context, command)
+            ACTIVE_NOTICES[type(command)](context, command)
 
     def _finish(self, context: CommandContext) -> Effects:
         effects = context.effects()

@@ -5,20 +5,22 @@ The verbs need no client library, and nothing of the application under test.
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from ottla import broker
 from ottla.broker.clock import now_ms
+from ottla.broker.composition import Components
 from ottla.broker.embedded import Embedded
 from ottla.core.config import GivenValue
 from ottla.core.model import GroupEvent
 from ottla.testing.application.consuming import ConsumedRecord, consume, read_topic
+from ottla.testing.application.groups import TIMEOUT_S, Group
 from ottla.testing.application.journal import Journal
 from ottla.testing.application.producing import Text, ToProduce, produce
 from ottla.testing.clients.topics import create_topic
 
-TIMEOUT_S: Final = 30.0
-"""How long a wait may take; a wait ends as soon as its condition holds."""
+T = TypeVar("T")
+
 _NO_SETTINGS: Final[Mapping[str, GivenValue]] = {}
 _NO_HEADERS: Final[Mapping[str, Text]] = {}
 
@@ -71,6 +73,29 @@ class Verbs(Embedded):
     def values(self, topic: str) -> list[bytes | None]:
         """The values of all records that a topic has now, in the order of `consume`. Raises AssertionError when there is no such topic."""
         return [record.value for record in read_topic(self.bootstrap_servers, topic)]
+
+    def group(self, name: str) -> Group:
+        """A consumer group of the application, which need not exist yet."""
+        return Group(name, self._call_in_loop, self._group_events)
+
+    def _call_in_loop(self, work: Callable[[Components], T]) -> T:
+        components = self._running().cluster
+
+        async def run() -> T:
+            return work(components)
+
+        return self._in_loop(run())
+
+    def _group_events(self, group_id: str) -> tuple[GroupEvent, ...]:
+        components = self._running().cluster
+
+        async def read() -> tuple[GroupEvent, ...]:
+            # Published events are written before they are passed on: after a restart, when their topic is open.
+            await components.events.open()
+            components.events.flush()
+            return self._journal.of_group(group_id)
+
+        return self._in_loop(read())
 
 
 class Broker(Verbs, broker.Broker):

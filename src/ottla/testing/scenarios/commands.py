@@ -12,15 +12,19 @@ A line is a verb, then words, then `key=value` options; durations may be written
     commit g m1 gen=1 flights/0=42(note)          without member and gen: a consumer that is not a member
     fetch g flights/0    fetch g                  named partitions, or all
     delete-offsets g flights/0    describe g    list states=Stable    delete g    forget flights
+    evict g m1 reason=...         expire-member g m1
 """
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 
+from ottla.core.groups.classic.leave import ADMIN_REASON
 from ottla.core.groups.commands import (
     Command,
     DeleteGroup,
     DescribeGroup,
+    EvictMember,
+    ExpireMember,
     ForgetTopics,
     Heartbeat,
     JoinGroup,
@@ -227,6 +231,14 @@ def _forget(_: int, words: Sequence[str], __: Options) -> Command:
     return ForgetTopics(topics=tuple(words))
 
 
+def _evict(_: int, words: Sequence[str], options: Options) -> Command:
+    return EvictMember(group_id=words[0], member_id=words[1], reason=options.get("reason", ADMIN_REASON))
+
+
+def _expire_member(_: int, words: Sequence[str], __: Options) -> Command:
+    return ExpireMember(group_id=words[0], member_id=words[1])
+
+
 _VERBS: Mapping[str, Callable[[int, Sequence[str], Options], Command]] = {
     "join": _join,
     "sync": _sync,
@@ -239,4 +251,6 @@ _VERBS: Mapping[str, Callable[[int, Sequence[str], Options], Command]] = {
     "list": _list,
     "delete": _delete,
     "forget": _forget,
+    "evict": _evict,
+    "expire-member": _expire_member,
 }

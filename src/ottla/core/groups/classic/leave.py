@@ -1,7 +1,7 @@
 """LeaveGroup: members leave, or an administrator removes them; then one rebalance for all of them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ottla.core.errors import ErrorCode
 from ottla.core.groups.classic.events import Trigger, emit_trigger, liveness_evidence, port_evidence
@@ -11,7 +11,7 @@ from ottla.core.groups.classic.member import Member
 from ottla.core.groups.classic.rebalance import remove_member, start_or_complete
 from ottla.core.groups.classic.states import ANSWERS, GroupState, can_rebalance
 from ottla.core.groups.command_context import CommandContext
-from ottla.core.groups.commands import LeaveGroup, LeavingMember
+from ottla.core.groups.commands import EvictMember, LeaveGroup, LeavingMember
 from ottla.core.groups.effects import LeaveResult, LeftMember
 from ottla.core.groups.events import Cause, reason_or_default
 
@@ -25,6 +25,7 @@ class _Departure:
     """A member that left; `member` is None for an id that had not joined yet."""
 
     leaving: LeavingMember
+    cause: Cause
     member: Member | None
     evidence: Mapping[str, int]
 
@@ -42,19 +43,36 @@ def leave_group(context: CommandContext, command: LeaveGroup) -> None:
     departures: list[_Departure] = []
     lines = tuple(_line(leaving, _leave(context, group, leaving, departures)) for leaving in command.members)
     context.reply(command.reply_to, LeaveResult(error=ErrorCode.NONE, members=lines))
-    if not departures or group.state is GroupState.EMPTY:
+    if departures and group.state is not GroupState.EMPTY:
+        _rebalance_without(context, group, departures, port_evidence(command.client_port))
+
+
+def evict_member(context: CommandContext, command: EvictMember) -> None:
+    """Remove one member; its client learns it from its next request (UNKNOWN_MEMBER_ID). Without effects if there is no such member."""
+    group = find_group(context, command.group_id)
+    if group is None or group.state is GroupState.DEAD:
         return
-    gone = ", ".join(line.member_id for line in lines if line.error is ErrorCode.NONE)
+    departures: list[_Departure] = []
+    leaving = LeavingMember(member_id=command.member_id, instance_id=None, reason=command.reason)
+    if command.member_id:
+        _leave(context, group, leaving, departures)
+    evicted = [replace(each, cause=Cause.ADMIN_REMOVE) if each.cause is Cause.LEAVE else each for each in departures]
+    if evicted and group.state is not GroupState.EMPTY:
+        _rebalance_without(context, group, evicted, {})
+
+
+def _rebalance_without(context: CommandContext, group: ClassicGroup, departures: Sequence[_Departure], port: Mapping[str, int]) -> None:
+    gone = ", ".join(departure.leaving.member_id for departure in departures)
     reason = f"explicit `LeaveGroup` request for ({gone}) members."
     starts = can_rebalance(group.state)
     for at, departure in enumerate(departures):
         trigger = Trigger(
-            cause=_cause_of_leave(departure.leaving),
+            cause=departure.cause,
             reason=reason,
             member=departure.member,
             member_id=departure.leaving.member_id,
             client_reason=departure.leaving.reason,
-            evidence={**departure.evidence, **port_evidence(command.client_port)},
+            evidence={**departure.evidence, **port},
         )
         emit_trigger(context, group, trigger, coalesced=at > 0 or not starts)
     start_or_complete(context, group, reason)
@@ -73,7 +91,7 @@ def _leave(context: CommandContext, group: ClassicGroup, leaving: LeavingMember,
         context.log(f"{prefix} Pending member {member_id} {text}")
         context.cancel(group.pending[member_id])
         group.remove(member_id)
-        departures.append(_Departure(leaving, None, {}))
+        departures.append(_Departure(leaving, _cause_of_leave(leaving), None, {}))
         return ErrorCode.NONE
     else:
         error = check_member(context, group, member_id, leaving.instance_id)
@@ -81,7 +99,7 @@ def _leave(context: CommandContext, group: ClassicGroup, leaving: LeavingMember,
             return error
     member = group.members[member_id]
     context.log(f"{prefix} Member {member_id} {text}")
-    departures.append(_Departure(leaving, member, liveness_evidence(context, member)))
+    departures.append(_Departure(leaving, _cause_of_leave(leaving), member, liveness_evidence(context, member)))
     remove_member(context, group, member)
     return ErrorCode.NONE
 

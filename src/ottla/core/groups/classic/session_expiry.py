@@ -2,10 +2,23 @@
 
 from ottla.core.groups.classic.events import Trigger, emit_trigger, liveness_evidence
 from ottla.core.groups.classic.group import ClassicGroup
+from ottla.core.groups.classic.identity import find_group
 from ottla.core.groups.classic.rebalance import complete_after_expiry, prepare_rebalance, remove_member
 from ottla.core.groups.classic.states import GroupState, can_rebalance
 from ottla.core.groups.command_context import CommandContext
+from ottla.core.groups.commands import ExpireMember
 from ottla.core.groups.events import Cause
+
+
+def expire_member(context: CommandContext, command: ExpireMember) -> None:
+    """End a session before its time. Without effects if there is no such member or id, or if a request of it is parked."""
+    group = find_group(context, command.group_id)
+    if group is None:
+        return
+    pending = group.pending.get(command.member_id)
+    if pending is not None:
+        context.cancel(pending)
+    expire_session(context, group, command.member_id)
 
 
 def expire_session(context: CommandContext, group: ClassicGroup, member_id: str) -> None:

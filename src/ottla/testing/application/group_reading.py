@@ -1,0 +1,63 @@
+"""One group as its coordinator has it now, with the lag: read in the brokers' loop, so all of it is of one moment."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ottla.broker.composition import Components
+from ottla.broker.coordination.coordinator_loop import CoordinatorLoop
+from ottla.broker.logs.openings import NotOpen
+from ottla.core.groups.snapshots import GroupSummary, MemberSnapshot
+from ottla.core.model import TopicPartition
+
+
+class GroupNow(NamedTuple):
+    """`members` are those that have joined. `lag`: records after the committed offsets, of all partitions that have one or an owner.
+
+    Where nothing is committed yet, all records of the partition count. None: no partition has an offset or an owner, or a log was not
+    opened yet since the start, which it is soon.
+    """
+
+    state: str
+    members: tuple[MemberSnapshot, ...]
+    committed: Mapping[TopicPartition, int]
+    lag: int | None
+
+
+NO_GROUP = GroupNow("Dead", (), {}, None)
+
+
+def group_now(components: Components, group_id: str) -> GroupNow:
+    """The group; NO_GROUP where no coordinator has it."""
+    loop = coordinator_of(components, group_id)
+    if loop is None:
+        return NO_GROUP
+    (group,) = [each for each in loop.coordinator.snapshot().groups if each.group_id == group_id]
+    committed = {
+        TopicPartition(topic, number): value.offset for topic, offsets in group.offsets.items() for number, value in offsets.items()
+    }
+    return GroupNow(group.state, group.members, committed, _lag(components, group, committed))
+
+
+def coordinator_of(components: Components, group_id: str) -> CoordinatorLoop | None:
+    """The coordinator that has the group."""
+    loops = [loop for broker in components.coordinators.by_broker.values() for loop in broker.all()]
+    return next((loop for loop in loops if group_id in loop.coordinator.state.groups), None)
+
+
+def _lag(components: Components, group: GroupSummary, committed: Mapping[TopicPartition, int]) -> int | None:
+    assigned = {
+        TopicPartition(topic, number) for member in group.members for topic, numbers in member.assigned.items() for number in numbers
+    }
+    partitions = assigned.union(committed)
+    try:
+        return sum(_behind(components, each, committed.get(each)) for each in partitions) if partitions else None
+    except NotOpen:
+        return None
+
+
+def _behind(components: Components, partition: TopicPartition, committed: int | None) -> int:
+    found = components.partitions.by_name(*partition)
+    if found is None:  # its topic was deleted
+        return 0
+    start, end = found.log.log_start_offset, found.log.log_end_offset
+    return max(0, end - (start if committed is None else max(start, committed)))

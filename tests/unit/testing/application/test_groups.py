@@ -1,0 +1,134 @@
+"""Groups of the application under test, with members that do only what the test says."""
+
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+
+import pytest
+
+from ottla.core.errors import ErrorCode
+from ottla.testing import Broker
+from ottla.testing.clients.raw_member import RawMember
+from ottla.testing.kit.consumer_protocol import encode_assignment
+from ottla.testing.kit.waiting import wait_until
+
+MakeMember = Callable[..., RawMember]
+
+
+@pytest.fixture
+def member(ottla_broker: Broker) -> Iterator[MakeMember]:
+    with ExitStack() as members:
+        yield lambda name, instance_id=None: members.enter_context(
+            closing(RawMember(ottla_broker.bootstrap_servers, "billing", client_id=name, instance_id=instance_id))
+        )
+
+
+def alone(member: RawMember) -> RawMember:
+    """The member is the only one of its group, which is Stable then."""
+    member.join()
+    member.sync({member.member_id: encode_assignment({"orders": [0]})})
+    return member
+
+
+def test_wait_holds_when_all_conditions_do(ottla_broker: Broker, member: MakeMember) -> None:
+    ottla_broker.create_topic("orders")
+    group = ottla_broker.group("billing")
+    group.wait(state="Dead", members=0)
+    alone(member("w1"))
+    group.wait(state="Stable", members=1, lag=0)
+    assert group.committed() == {}
+
+
+def test_a_wait_that_fails_says_how_the_group_came_to_be_as_it_is(ottla_broker: Broker, member: MakeMember) -> None:
+    group = ottla_broker.group("billing")
+    with pytest.raises(AssertionError, match=r"group billing to have 1 member\. It does not exist\. Its events show no rebalance\."):
+        group.wait(members=1, timeout=0)
+    alone(member("w1"))
+    with pytest.raises(AssertionError) as failure:
+        group.wait(state="Stable", members=2, lag=0, timeout=0)
+    assert str(failure.value) == (
+        "waited 0 s for: group billing to have state Stable and 2 members and a lag of at most 0. "
+        "It is Stable and has 1 member (w1) and a lag of 0. Its 1 rebalance:\n  1. w1 joined (planned): generation 1 with w1"
+    )
+
+
+def test_an_evicted_member_learns_it_and_the_events_say_what_it_was(ottla_broker: Broker, member: MakeMember) -> None:
+    group, one = ottla_broker.group("billing"), alone(member("w1"))
+    group.evict("w1")
+    assert one.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+    assert [event.trigger for event in group.events() if event.trigger] == ["JOIN_NEW", "ADMIN_REMOVE"]
+    group.wait(state="Empty", members=0)
+
+
+def test_an_eviction_may_have_the_reason_of_a_client(ottla_broker: Broker, member: MakeMember) -> None:
+    group, one = ottla_broker.group("billing"), alone(member("w1"))
+    with group.expect(rebalances=1, unplanned=1):
+        group.evict(one.member_id, reason="consumer poll timeout has expired.")
+    assert group.events()[-2].trigger == "POLL_TIMEOUT"
+
+
+def test_an_expired_session_is_shown_as_one_with_the_true_silence(ottla_broker: Broker, member: MakeMember) -> None:
+    group, one = ottla_broker.group("billing"), alone(member("w1", "static-1"))
+    with group.expect(rebalances=1, unplanned=1):
+        group.expire("static-1")
+    expired = group.events()[-2]
+    assert (expired.trigger, expired.instance_id) == ("EXPIRE_HEARTBEAT", "static-1")
+    assert expired.evidence["last_heartbeat_age_ms"] < expired.evidence["session_timeout_ms"]
+    assert one.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_that_waits_for_its_assignment_does_not_expire(ottla_broker: Broker, member: MakeMember) -> None:
+    group, leader, follower = ottla_broker.group("billing"), alone(member("w1")), member("w2")
+    with ThreadPoolExecutor(1) as executor:
+        joining = executor.submit(follower.join)
+        group.wait(state="PreparingRebalance", members=2)
+        leader.join()
+        joining.result()
+        syncing = executor.submit(follower.sync)
+
+        def is_parked() -> bool:
+            return "SyncGroup" in [each.parked_in for each in group._now().members]
+
+        wait_until(is_parked, "the follower to wait in SyncGroup")
+        with pytest.raises(AssertionError, match=r"w2 waits in SyncGroup: its session does not end meanwhile\. It is CompletingRebalance"):
+            group.expire("w2")
+        leader.sync()
+        syncing.result()
+    group.wait(state="Stable", members=2)
+
+
+def test_names_are_those_of_one_member(ottla_broker: Broker, member: MakeMember) -> None:
+    group = ottla_broker.group("billing")
+    with pytest.raises(AssertionError, match="group billing has no member w1: its members are none"):
+        group.evict("w1")
+    one = alone(member("w1"))
+    with pytest.raises(AssertionError, match=rf"no member w2: its members are w1 \({re.escape(one.member_id)}\)"):
+        group.expire("w2")
+
+
+def test_expect_counts_only_what_begins_inside(ottla_broker: Broker, member: MakeMember) -> None:
+    group = ottla_broker.group("billing")
+    with group.expect(rebalances=1, unplanned=0):
+        one = alone(member("w1"))
+    with group.expect(rebalances=0):
+        assert one.heartbeat() == ErrorCode.NONE
+    with (
+        pytest.raises(AssertionError, match=r"expected 0 rebalances of group billing\. 1 began, 0 of them unplanned"),
+        group.expect(rebalances=0),
+    ):
+        one.leave()
+
+
+def test_expect_waits_for_what_is_expected_and_says_what_came_instead(ottla_broker: Broker, member: MakeMember) -> None:
+    group = ottla_broker.group("billing")
+    with (
+        pytest.raises(AssertionError, match=r"expected 2 rebalances and 1 unplanned of group billing\. 1 began(.|\n)*1\. w1 joined"),
+        group.expect(rebalances=2, unplanned=1, timeout=0),
+    ):
+        alone(member("w1"))
+
+
+def test_what_fails_inside_expect_is_what_the_test_reports(ottla_broker: Broker) -> None:
+    with pytest.raises(ZeroDivisionError), ottla_broker.group("billing").expect(rebalances=5):
+        _ = 1 / 0
