@@ -20,6 +20,8 @@ from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
 
 SOON_MS: Final = 3_000
 """A client that leaves says so within this time of the coordinator, whichever is first."""
+EXPIRES_MS_MAX: Final = 60_000
+"""A KIP-848 member that librdkafka stops for a poll timeout sends nothing; its session expires at most so much later."""
 STOPPED_MS_MAX: Final = 3_600_000
 """A client whose session expired says so when it runs again, at most so much later."""
 PAIRS_MIN: Final = 2
@@ -31,7 +33,7 @@ DEPARTURES: Final = frozenset({Kind.MEMBER_LEFT, Kind.MEMBER_REMOVED})
 
 def complete_departures(evidence: Sequence[Evidence]) -> list[Evidence]:
     """The same evidence; what clients say of leaving has the cause that their return shows, and the member and group that left then."""
-    return _name_departed(_explain_by_return(evidence))
+    return _name_expired(_name_departed(_explain_by_return(evidence)))
 
 
 def _explain_by_return(evidence: Sequence[Evidence]) -> Sequence[Evidence]:
@@ -72,6 +74,29 @@ def _name_departed(evidence: Sequence[Evidence]) -> list[Evidence]:
                 if ahead_ms is not None:
                     named |= _named(said, sorted(known, key=lambda each: each.at_ms), ahead_ms)
     return [named.get(id(item), item) for item in evidence]
+
+
+def _name_expired(evidence: list[Evidence]) -> list[Evidence]:
+    """A poll timeout of a client that nothing names is of the KIP-848 member that nothing names either and whose session expires next."""
+    silent = [item for item in evidence if item.kind is Kind.CLIENT_LOST and item.trigger == Cause.POLL_TIMEOUT and item.member_id is None]
+    if not silent:
+        return evidence
+    owners = {item.member_id: item.client_id for item in evidence if item.client_id is not None}
+    expired = [
+        item for item in evidence if item.kind is Kind.MEMBER_REMOVED and item.group_type == "consumer" and item.member_id is not None
+    ]
+    found: dict[int, Evidence] = {}
+    for item in silent:
+        possible = (each for each in expired if owners.get(each.member_id, item.client_id) == item.client_id)
+        later = [each for each in possible if 0 <= each.at_ms - item.at_ms <= EXPIRES_MS_MAX and item.group in (None, each.group)]
+        first = min(later, key=_at_ms, default=None)
+        if first is not None and all(each.member_id == first.member_id for each in later if each.at_ms - first.at_ms <= SOON_MS):
+            found[id(item)] = replace(item, member_id=first.member_id, group=first.group)
+    return [found.get(id(item), item) for item in evidence]
+
+
+def _at_ms(item: Evidence) -> int:
+    return item.at_ms
 
 
 def _ahead_ms(skew: ClockSkew | None, said: Sequence[Evidence], known: Iterable[Evidence]) -> int | None:

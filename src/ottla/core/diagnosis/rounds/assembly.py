@@ -11,6 +11,7 @@ from ottla.core.diagnosis.rounds.membership import MembershipWalk
 from ottla.core.diagnosis.rounds.merging import by_clock, merge
 from ottla.core.diagnosis.rounds.returns import Returns
 from ottla.core.diagnosis.rounds.round import Round
+from ottla.core.diagnosis.rounds.subscriptions import note_resubscribed
 
 
 def rounds_of_groups(evidence: Iterable[Evidence]) -> dict[str, list[Round]]:
@@ -31,6 +32,7 @@ def rounds_of_group(group: str, evidence: Iterable[Evidence]) -> list[Round]:
     for each in rounds:
         walk.take(each)
         returns.take(each)
+    note_resubscribed(rounds)
     return join_follow_ups(rounds)
 
 

@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
+from ottla.core.diagnosis.evidence.cause_codes import Cause
 from ottla.core.diagnosis.evidence.model import Evidence, Kind
-from ottla.core.diagnosis.rounds.changes import DEPARTS, role_of
+from ottla.core.diagnosis.rounds.changes import DEPARTS, Role, role_of
 from ottla.core.diagnosis.rounds.identity import KnownMembers, of_evidence
 from ottla.core.diagnosis.rounds.round import Round
 
+EPOCHS_BEHIND_MAX: Final = 4
 _LOSSES: Final = frozenset({Kind.CLIENT_LEAVES, Kind.CLIENT_LOST})
 
 
@@ -123,8 +125,21 @@ def _place_between(items: Sequence[Evidence], joined: int | None, next_joined: i
             at = first if at is None else at
         else:
             at = last if next_joined is not None else first
+            if item.trigger == Cause.SUBSCRIPTION and first is not None:
+                alone = _epoch_alone_from(first, index)
+                if alone is not None:
+                    index.rounds[alone].client_items.append(item)
+                    continue
         if at is not None and 0 <= at <= last < len(index.rounds):
             index.rounds[at].client_items.append(item)
+
+
+def _epoch_alone_from(first: int, index: _Index) -> int | None:
+    """The first epoch in which no member comes or goes: a KIP-848 member may be some epochs behind its group when it subscribes."""
+    for at, each in enumerate(index.rounds[first : first + EPOCHS_BEHIND_MAX], first):
+        if each.is_consumer_type and not any(role_of(item) in (Role.JOINED, *DEPARTS) for item in each.items):
+            return at
+    return None
 
 
 def _place_by_member(items: Sequence[Evidence], index: _Index) -> None:

@@ -11,6 +11,7 @@ from ottla.core.diagnosis.rounds.diffs import diff, owners
 from ottla.core.diagnosis.rounds.identity import KnownMembers, of_member
 from ottla.core.diagnosis.rounds.part import Part
 from ottla.core.diagnosis.rounds.round import Arrival, Departure, Membership, Previous, Round
+from ottla.core.diagnosis.rounds.subscriptions import topics_resubscribed
 from ottla.core.model import EventMember, TopicPartition
 
 FIRST_EPOCH: Final = 2
@@ -36,7 +37,9 @@ class MembershipWalk:
         self._joined_ms: dict[str, tuple[str, int]] = {}
         """Who joined in the round before: by which clock, and when."""
         self._cold_start: tuple[str, int] | None = None
+        self._moved: tuple[str, int] | None = None
         self._generation: int | None = None
+        self._protocol: str | None = None
 
     def take(self, each: Round) -> None:
         """Fill in one round, the next in order."""
@@ -46,6 +49,7 @@ class MembershipWalk:
             each.before = each.after = self._membership
             return
         each.before, each.count_before, each.previous = self._membership, self._count, self._previous
+        each.protocol_before = self._protocol
         read_changes(each, self._known)
         each.after = _membership_after(each)
         if self._membership is None and each.after is not None and _is_first_generation(each):
@@ -91,12 +95,16 @@ class MembershipWalk:
             self._last.commits_after = each.commits
         self._last = self._last if each.is_avoided else each
         for item in each.context:
+            if item.kind in (Kind.LOADED, Kind.UNLOADED) and item.clock == each.clock:
+                self._moved = item.clock, item.at_ms
             if item.kind is Kind.DELETED:
                 self._set(_EMPTY)
                 self._count = 0
             elif item.kind in (Kind.LOADED, Kind.OBSERVED) and item.members is not None and self._membership is None:
                 self._set(_membership(item.members, item.protocol, item.topics, has_assignments=True))
                 self._count = len(item.members)
+        if self._moved is not None and self._moved[0] == each.clock and self._moved[1] <= each.started_ms:
+            each.since_move_ms = each.started_ms - self._moved[1]
 
     def _add_unsaid(self, each: Round, before: Membership, after: Membership) -> None:
         """Members that the lists show to have come or gone, and that no source names."""
@@ -159,9 +167,12 @@ class MembershipWalk:
             self._explained.update(departure.who.member_id or "" for departure in each.departures)
             self._explained.update(arrival.who.member_id or "" for arrival in each.arrivals)
         self._count = each.count_after
-        if each.ended_ms is not None:
+        each.protocol_after = _protocol_after(each)
+        self._protocol = None if each.count_after == 0 else each.protocol_after or self._protocol
+        ended_ms = _formed_ms(each) if each.ended_ms is None else each.ended_ms
+        if ended_ms is not None:
             is_change = bool(each.departures or each.arrivals)
-            self._previous = Previous(each.clock, each.ended_ms, is_change, starts_cold, each.count_after)
+            self._previous = Previous(each.clock, ended_ms, is_change, starts_cold, each.count_after, topics_resubscribed(each))
 
     def _set(self, membership: Membership) -> None:
         self._membership = membership
@@ -187,6 +198,19 @@ def _membership_after(each: Round) -> Membership | None:
                     has_assignments = kind is Kind.SYNC_COMPLETED
                     return _membership(item.members, item.protocol, item.topics, has_assignments=has_assignments)
     return None
+
+
+def _protocol_after(each: Round) -> str | None:
+    """The assignor of the round's generation: that of the list of its members, or the one that a client says it joined with."""
+    if each.after is not None and each.after.protocol is not None:
+        return each.after.protocol
+    joined = (item for item in each.client_items if item.kind is Kind.CLIENT_JOINED and item.generation == each.generation)
+    return next((item.protocol for item in joined if item.protocol), None)
+
+
+def _formed_ms(each: Round) -> int | None:
+    """When a generation was formed whose assignment was never stored."""
+    return None if each.main is None else each.main.formed_ms
 
 
 def _count_said(each: Round) -> int | None:

@@ -58,6 +58,8 @@ class Departure:
     is_protocol_changed: bool = False
     is_nameless_pair: bool = False
     """Nothing but the times says that `returned` is the same client."""
+    may_be_replaced: bool = False
+    """Another member, of which only a random id is known, came while its session was still open."""
     returned_at_once: bool = False
     """In the same rebalance."""
     present_ms: int | None = None
@@ -81,6 +83,8 @@ class Arrival:
     loss: Departure | None = None
     replaces: bool = False
     """A member of the same name was still listed: it is removed later."""
+    may_replace: bool = False
+    """The session of another member, of which only a random id is known, expired soon after."""
     is_protocol_changed: bool = False
 
 
@@ -106,6 +110,7 @@ class Previous(NamedTuple):
     is_membership_change: bool
     is_cold_start: bool
     members: int | None
+    is_resubscribed: bool = False
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -113,6 +118,9 @@ class Round:
     """One rebalance, or (`is_avoided`) one that did not happen.
 
     `parts`: the same rebalance as each source shows it, the most informative first. `follow_ups`: second halves of a cooperative rebalance.
+    `since_move_ms`: since another coordinator had loaded the group, or the one before had unloaded it, on its clock.
+    `resubscribed`: members that subscribe to other topics than before, in it or in those just before and after it, where sources name them.
+    `protocol_before`, `protocol_after`: the assignors of the two generations, as lists of members, or else clients, name them.
     `client_arrivals`: clients that join for the first time in their log, or after a loss.
     `skipped`: generations before it that no source shows. `since_cold_start_ms`: since the group's first members joined, on its clock.
     """
@@ -133,6 +141,10 @@ class Round:
     diff: AssignmentDiff | None = None
     commits: Mapping[TopicPartition, CommitSpan] = field(default_factory=dict)
     commits_after: Mapping[TopicPartition, CommitSpan] = field(default_factory=dict)
+    since_move_ms: int | None = None
+    resubscribed: frozenset[str] = frozenset()
+    protocol_before: str | None = None
+    protocol_after: str | None = None
     previous: Previous | None = None
     since_cold_start_ms: int | None = None
     skipped: int = 0

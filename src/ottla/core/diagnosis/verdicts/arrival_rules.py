@@ -39,6 +39,10 @@ def _replaces(joining: Joining) -> bool:
     return joining.arrival.replaces and joining.arrival.loss is not None
 
 
+def _may_replace(joining: Joining) -> bool:
+    return joining.arrival.may_replace and _is_later(joining)
+
+
 def _protocol_changed(joining: Joining) -> bool:
     return joining.arrival.is_protocol_changed and _is_later(joining)
 
@@ -86,6 +90,14 @@ ARRIVAL_RULES: Final[tuple[Rule[Joining], ...]] = (
         weights={_C.RESTART_DYNAMIC: 20, _C.JOIN_NEW: 1, _C.COLD_START: 0.2},
         confidence=_MEDIUM,
         holds=_replaces,
+    ),
+    Rule(
+        name="another member was lost soon after",
+        source=_LOG,
+        condition="KIP-848: within a minute the session of a member expired of which only another random id is known",
+        weights={_C.JOIN_NEW: 1, _C.RESTART_DYNAMIC: 30, _C.MIGRATION: 1, _C.COLD_START: 1, _C.ASSIGNOR_CHANGE: 1},
+        confidence=_LOW,
+        holds=_may_replace,
     ),
     Rule(
         name="the assignor changed with it",

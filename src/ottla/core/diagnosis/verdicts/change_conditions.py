@@ -6,7 +6,8 @@ from typing import Final
 
 from ottla.core.diagnosis.evidence.model import Evidence, Kind
 from ottla.core.diagnosis.rounds.diffs import same_members
-from ottla.core.diagnosis.rounds.round import Round
+from ottla.core.diagnosis.rounds.round import Membership, Round
+from ottla.core.diagnosis.rounds.subscriptions import resubscribed_members, topics_resubscribed
 
 MOVED_WITHIN_MS: Final = 30_000
 """A rebalance this soon after another coordinator has loaded the group may be due to the move."""
@@ -14,6 +15,11 @@ MOVED_WITHIN_MS: Final = 30_000
 
 RIGHT_AFTER_MS: Final = 1_000
 """A rebalance this soon after another one may be its second half."""
+
+LEARNS_TOPIC_MS: Final = 10_000
+"""A leader that assigns for a member with another topic knows its partitions this soon, and assigns again."""
+
+EAGER_ASSIGNORS: Final = frozenset({"range", "roundrobin", "sticky"})
 
 
 def rejoins(each: Round) -> Iterator[Evidence]:
@@ -70,31 +76,12 @@ def coordinator_reason(each: Round) -> bool:
 
 def is_coordinator_moved(each: Round) -> bool:
     """Whether another coordinator loaded the group just before."""
-    return any(
-        item.kind in (Kind.LOADED, Kind.UNLOADED) and 0 <= each.started_ms - item.at_ms <= MOVED_WITHIN_MS and item.clock == each.clock
-        for item in each.context
-    )
-
-
-def topics_resubscribed(each: Round) -> bool:
-    if any(item.evidence.get("topics_added") or item.evidence.get("topics_removed") for item in each.items if item.evidence):
-        return True
-    if any(item.evidence.get("members_resubscribed") for item in each.items if item.evidence):
-        return True
-    before, after = each.before, each.after
-    return (
-        before is not None
-        and after is not None
-        and before.topics is not None
-        and after.topics is not None
-        and before.topics != after.topics
-    )
+    return each.since_move_ms is not None and each.since_move_ms <= MOVED_WITHIN_MS
 
 
 def all_resubscribed(each: Round) -> bool:
     counts = [item.evidence["members_resubscribed"] for item in each.items if "members_resubscribed" in item.evidence]
-    resubscribed = {item.member_id for item in each.items if item.evidence.get("topics_added") or item.evidence.get("topics_removed")}
-    return each.count_after is not None and max([len(resubscribed), *counts]) >= each.count_after > 1
+    return each.count_after is not None and max([len(each.resubscribed | resubscribed_members(each)), *counts]) >= each.count_after > 1
 
 
 def dropped_topic_without_partitions(each: Round) -> bool:
@@ -110,7 +97,26 @@ def has_diff(each: Round) -> bool:
 
 
 def partitions_changed(each: Round) -> bool:
-    return has_diff(each) and each.diff is not None and (each.diff.new > 0 or each.diff.gone > each.diff.moved) and not each.follow_ups
+    """Whether the assignment has other partitions than before, which no other subscription explains."""
+    if not has_diff(each) or each.diff is None or each.follow_ups or topics_resubscribed(each):
+        return False
+    return (each.diff.new > 0 or each.diff.gone > each.diff.moved) and not assigns_topic_subscribed_before(each)
+
+
+def assigns_topic_subscribed_before(each: Round) -> bool:
+    """Whether, soon after members subscribed to other topics, the new partitions are all of topics that had none assigned."""
+    previous, before, after, diff = each.previous, each.before, each.after, each.diff
+    if previous is None or not previous.is_resubscribed or before is None or after is None or diff is None:
+        return False
+    is_soon = previous.clock == each.clock and each.started_ms - previous.ended_ms <= LEARNS_TOPIC_MS
+    return is_soon and not topics_resubscribed(each) and diff.gone == 0 < diff.new == _in_new_topics(before, after)
+
+
+def _in_new_topics(before: Membership, after: Membership) -> int:
+    """How many partitions are assigned of topics of which none was assigned before."""
+    known = {topic for member in before.members.values() for topic in member.assignment}
+    assigned = (each for member in after.members.values() for each in member.assignment.items())
+    return sum(len(numbers) for topic, numbers in assigned if topic not in known)
 
 
 def partitions_added(each: Round) -> bool:
@@ -139,15 +145,8 @@ def gave_back(each: Round) -> bool:
 
 def is_protocol_changed(each: Round) -> bool:
     """Whether the group has another assignor than before, and had members."""
-    before, after = each.before, each.after
-    return (
-        before is not None
-        and after is not None
-        and before.protocol is not None
-        and after.protocol is not None
-        and before.protocol != after.protocol
-        and bool(before.members)
-    )
+    before, after = each.protocol_before, each.protocol_after
+    return before is not None and after is not None and before != after and each.count_before != 0
 
 
 def follows(each: Round) -> bool:
@@ -165,7 +164,7 @@ def follows_first_assignment(each: Round) -> bool:
 
 
 def is_eager(each: Round) -> bool:
-    return each.before is not None and each.after is not None and each.after.protocol in ("range", "roundrobin", "sticky")
+    return bool(each.parts) and each.protocol_after in EAGER_ASSIGNORS
 
 
 def topics_scanned(each: Round) -> bool:

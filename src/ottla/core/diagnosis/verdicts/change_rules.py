@@ -5,6 +5,7 @@ from typing import Final
 from ottla.core.diagnosis.evidence.cause_codes import Cause
 from ottla.core.diagnosis.evidence.model import Source
 from ottla.core.diagnosis.rounds.round import Round
+from ottla.core.diagnosis.rounds.subscriptions import topics_resubscribed
 from ottla.core.diagnosis.verdicts import change_conditions as conditions
 from ottla.core.diagnosis.verdicts.rule import Confidence, Rule
 
@@ -104,8 +105,9 @@ CHANGE_RULES: Final[tuple[Rule[Round], ...]] = (
     Rule(
         name="all subscribe to other topics",
         source=_TOPIC,
-        condition="each of several members subscribes to other topics than before: a pattern does so when a topic is created or deleted",
-        weights={_C.TOPIC_CHANGE: 6, _C.SUBSCRIPTION: 2},
+        condition="each of several members subscribes to other topics than before, at once or one after the other: a pattern does so when "
+        "a topic is created or deleted",
+        weights={_C.TOPIC_CHANGE: 12, _C.SUBSCRIPTION: 1},
         confidence=_MEDIUM,
         holds=conditions.all_resubscribed,
     ),
@@ -123,12 +125,20 @@ CHANGE_RULES: Final[tuple[Rule[Round], ...]] = (
         condition="members subscribe to other topics than before",
         weights={_C.SUBSCRIPTION: 8, _C.TOPIC_CHANGE: 2, _C.COORDINATOR_MOVE: 0.1},
         confidence=_HIGH,
-        holds=conditions.topics_resubscribed,
+        holds=topics_resubscribed,
+    ),
+    Rule(
+        name="a topic subscribed just before is assigned",
+        source=_TOPIC,
+        condition="members subscribed to other topics in the rebalance before, and the leader knew no partitions of these yet",
+        weights={_C.SUBSCRIPTION: 8, _C.TOPIC_CHANGE: 1, _C.COORDINATOR_MOVE: 0.1},
+        confidence=_MEDIUM,
+        holds=conditions.assigns_topic_subscribed_before,
     ),
     Rule(
         name="other partitions assigned",
         source=_TOPIC,
-        condition="partitions are assigned that were in no assignment before, or are gone from it",
+        condition="partitions are assigned that were in no assignment before, or are gone from it, and the subscriptions are the same",
         weights={_C.TOPIC_CHANGE: 10, _C.SUBSCRIPTION: 3, _C.COOP_FOLLOWUP: 0.5, _C.COORDINATOR_MOVE: 0.1},
         confidence=_HIGH,
         holds=conditions.partitions_changed,

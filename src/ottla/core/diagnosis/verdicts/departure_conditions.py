@@ -137,6 +137,10 @@ def was_replaced(departure: Departure) -> bool:
     return departure.is_replaced_before
 
 
+def may_be_replaced(departure: Departure) -> bool:
+    return departure.may_be_replaced and departure.returned is None
+
+
 def protocol_changed(departure: Departure) -> bool:
     return departure.is_protocol_changed
 
@@ -152,8 +156,8 @@ def committed_just_before(departure: Departure) -> bool:
 
 def silent_for_a_session(departure: Departure) -> bool:
     gap_ms, session_ms = departure.commit_gap_ms, departure.session_timeout_ms
-    if gap_ms is None or not session_ms or silent_for_a_poll_interval(departure):
-        return False
+    if gap_ms is None or not session_ms or departure.role == Role.EXPIRED or silent_for_a_poll_interval(departure):
+        return False  # the coordinator's own words for an expired session are not said twice
     return 0.95 * session_ms <= gap_ms <= session_ms + SLACK_MS + usual_interval_ms(departure)
 
 

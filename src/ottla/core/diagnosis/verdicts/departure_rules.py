@@ -270,6 +270,14 @@ DEPARTURE_RULES: Final[tuple[Rule[Departure], ...]] = (
         holds=conditions.was_replaced,
     ),
     Rule(
+        name="another member had come",
+        source=_LOG,
+        condition="KIP-848: up to a minute before, a member joined of which only another random id is known, as after a kill and a restart",
+        weights={_C.EXPIRE_HEARTBEAT: 1, _C.POLL_TIMEOUT: 1, _C.LEAVE_CLOSE: 1, _C.JOIN_TIMEOUT: 1, _C.RESTART_DYNAMIC: 100},
+        confidence=_LOW,
+        holds=conditions.may_be_replaced,
+    ),
+    Rule(
         name="the assignor changed with it",
         source=_LOG,
         condition="the assignment before and after are of different assignors",

@@ -35,6 +35,8 @@ def stated_findings(items: Iterable[Evidence], *, of_departure: bool) -> list[Fi
 
 def _finding(item: Evidence, causes: list[Cause], is_open: Weights) -> Finding:
     weights = dict(is_open)
+    if causes == [Cause.POLL_TIMEOUT]:
+        weights.pop(Cause.RESTART_DYNAMIC, None)  # a member that says so was there to say it
     for cause in causes:
         weights |= _IMPLIED.get(cause, {})
     weights |= dict.fromkeys(causes, 1.0)

@@ -1,5 +1,6 @@
 """What librdkafka says of a client belongs to the member of that client that left then, also where the clocks differ."""
 
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 
@@ -80,3 +81,19 @@ def test_the_warning_of_a_real_librdkafka_is_of_its_member() -> None:
     assert timeout.group == "rd group (a) in state"
     assert timeout.member_id is not None
     assert timeout.member_id.startswith("rd-1-ec036b84")
+
+
+def expired(at_ms: int, member_id: str, *, client_id: str | None = None) -> Evidence:
+    head = Evidence(at_ms=at_ms, source=Source.BROKER_LOG, clock="broker.log", kind=Kind.MEMBER_REMOVED, group="g", member_id=member_id)
+    return replace(head, group_type="consumer", client_id=client_id)
+
+
+def test_a_poll_timeout_of_librdkafka_is_of_the_kip_848_member_whose_session_expires_next() -> None:
+    assert members(expired(500, "a"), said(1_000), expired(40_000, "b"), expired(50_000, "d")) == ["b"]
+    assert members(said(1_000), expired(61_001, "b")) == [None]
+
+
+def test_of_several_it_is_the_one_that_no_other_client_is() -> None:
+    assert members(said(1_000), expired(7_000, "b"), expired(7_100, "d")) == [None]
+    assert members(said(1_000), expired(7_000, "b", client_id="other"), expired(7_100, "d")) == ["d"]
+    assert members(said(1_000), expired(7_000, "b", client_id="c")) == ["b"]

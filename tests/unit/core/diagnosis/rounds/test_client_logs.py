@@ -58,3 +58,18 @@ def test_generations_that_only_clients_saw_are_rounds() -> None:
     log.add(Kind.CLIENT_JOINED, 10, generation=9)
     assert placed(log.lines) == {7: [Kind.CLIENT_JOINED], 8: [Kind.CLIENT_LOST], 9: [Kind.CLIENT_JOINED]}
     assert list(placed([*broker().lines, *log.lines])) == [1, 2, 3, 7, 9]
+
+
+def test_a_new_subscription_belongs_to_the_epoch_in_which_no_member_came_or_went() -> None:
+    log = EvidenceLog(group_type="consumer")
+    for generation in (2, 3, 4):
+        log.add(Kind.MEMBER_JOINED, 5_000, member_id=f"m{generation}")
+        log.add(Kind.JOIN_COMPLETED, generation=generation)
+        log.add(Kind.SYNC_COMPLETED, generation=generation)
+    log.add(Kind.JOIN_COMPLETED, 5_000, generation=5)
+    log.add(Kind.SYNC_COMPLETED, generation=5)
+    behind = client()
+    behind.add(Kind.CLIENT_JOINED, generation=3, client_id="w1")
+    behind.add(Kind.CLIENT_REJOINS, 1, generation=3, client_id="w1", trigger="SUBSCRIPTION")
+    behind.add(Kind.CLIENT_JOINED, 1, generation=4, client_id="w1")
+    assert placed([*log.lines, *behind.lines]) == {2: [], 3: [Kind.CLIENT_JOINED], 4: [Kind.CLIENT_JOINED], 5: [Kind.CLIENT_REJOINS]}

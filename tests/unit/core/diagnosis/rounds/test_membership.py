@@ -101,3 +101,36 @@ def test_commits_after_a_rebalance_are_those_before_the_next() -> None:
     found = rounds_of_group("g", log.lines)
     assert [each.commits[partition].first_offset for each in found] == [10, 20, 30]
     assert [each.commits_after[partition].first_offset for each in found] == [20, 30, 40]
+
+
+def test_clients_name_the_assignor_where_no_list_does() -> None:
+    log, joined = EvidenceLog(), EvidenceLog(Source.CLIENT_LOG)
+    for generation, protocol in enumerate(("range", "range", "roundrobin", None), 1):
+        log.rejoin("a-id", generation - 1)
+        log.rebalance(generation, count=1)
+        joined.add(Kind.CLIENT_JOINED, generation=generation, member_id="a-id", protocol=protocol)
+    rounds = rounds_of_group("g", [*log.lines, *joined.lines])
+    before, after = [each.protocol_before for each in rounds], [each.protocol_after for each in rounds]
+    assert (before, after) == ([None, "range", "range", "roundrobin"], ["range", "range", "roundrobin", None])
+
+
+def test_every_rebalance_knows_how_long_ago_the_coordinator_moved() -> None:
+    log = EvidenceLog()
+    log.rejoin("a-id", 3)
+    log.rebalance(4, count=1)
+    log.add(Kind.LOADED)
+    for generation in (4, 5):
+        log.rejoin("a-id", generation, after_ms=1_000)
+        log.rebalance(generation + 1, count=1)
+    assert [each.since_move_ms for each in rounds_of_group("g", log.lines)] == [None, 1_000, 2_120]
+
+
+def test_a_generation_that_was_superseded_is_the_one_before_too() -> None:
+    log = EvidenceLog()
+    log.leave("b-id", 3)
+    formed = log.add(Kind.JOIN_COMPLETED, 100, generation=4, member_count=1)
+    log.rejoin("a-id", 4, after_ms=5)
+    log.rebalance(5, count=1)
+    second = rounds_of_group("g", log.lines)[-1]
+    assert second.previous is not None
+    assert (second.previous.ended_ms, second.previous.is_membership_change) == (formed.at_ms, True)

@@ -1,5 +1,7 @@
+import pytest
+
 from ottla.core.diagnosis.rounds.identity import Identity
-from ottla.core.diagnosis.rounds.nameless_members import KEPT_MAX, RETURN_WITHIN_MS, NamelessMembers
+from ottla.core.diagnosis.rounds.nameless_members import KEPT_MAX, RETURN_WITHIN_MS, SESSION_MAX_MS, NamelessMembers
 from ottla.core.diagnosis.rounds.round import Arrival, Departure
 
 
@@ -33,3 +35,14 @@ def test_few_are_kept() -> None:
         members.add(departure)
     members.pair(came(100))
     assert [departure.returned is None for departure in departures[:3]] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "role", "is_possible"), [(40_000, "expired", True), (40_000, "left", False), (SESSION_MAX_MS + 1, "expired", False)]
+)
+def test_one_whose_session_expires_may_have_been_replaced_by_one_that_came_before(after_ms: int, role: str, is_possible: bool) -> None:
+    members, arrival, departure = NamelessMembers(), came(0), gone(after_ms, role)
+    members.pair(arrival)
+    members.add(departure)
+    assert (departure.may_be_replaced, arrival.may_replace) == (is_possible, is_possible)
+    assert departure.returned is None

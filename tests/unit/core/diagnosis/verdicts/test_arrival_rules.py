@@ -22,6 +22,7 @@ HOLDS = {
     "joined a group with members": joining(),
     "not seen before": joining(),
     "its predecessor was still there": joining(replaces=True, loss=GONE),
+    "another member was lost soon after": joining(may_replace=True),
     "the assignor changed with it": joining(is_protocol_changed=True),
 }
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from ottla.core.diagnosis.verdicts.rule import findings_of
 from ottla.testing.kit.evidence import EvidenceLog, member
 
 MEMBERS = {"a-id": member("a", 0)}
-RANGE, OTHER = Membership(MEMBERS, "range", None, True), Membership(MEMBERS, "roundrobin", None, True)
+RANGE = Membership(MEMBERS, "range", None, True)
+NEW_TOPIC = Membership({"a-id": replace(MEMBERS["a-id"], assignment={"t": (0,), "u": (0,)})}, "range", None, True)
 SAME = AssignmentDiff(assigned=1, moved=0, new=0, gone=0, regained=0, kept=1)
 
 
@@ -52,9 +54,12 @@ def soon_after(members: int = 3) -> Round:
 
 
 def moved() -> Round:
-    each = rejoin()
-    loaded = EvidenceLog(now_ms=each.started_ms - 900)
-    each.parts[0].context = [loaded.add(Kind.LOADED)]
+    return rejoin(since_move_ms=900)
+
+
+def subscribed_before() -> Round:
+    each = rejoin(diff=SAME._replace(new=1), before=RANGE, after=NEW_TOPIC)
+    each.previous = Previous("broker-log", each.started_ms - 200, False, False, 3, is_resubscribed=True)
     return each
 
 
@@ -72,14 +77,15 @@ HOLDS = {
     "all subscribe to other topics": listed(2, members_resubscribed=2),
     "a topic that had no partitions is not subscribed any more": dropped(),
     "other topics subscribed": listed(members_resubscribed=1),
+    "a topic subscribed just before is assigned": subscribed_before(),
     "other partitions assigned": rejoin(diff=SAME._replace(new=1), before=RANGE, after=RANGE),
     "a subscribed topic is gone": rejoin(diff=SAME._replace(gone=1), before=RANGE, after=Membership({}, "range", frozenset("t"), True)),
     "nothing changed": rejoin(diff=SAME, before=RANGE, after=RANGE),
     "revoked partitions assigned": rejoin(diff=SAME._replace(regained=1), before=RANGE, after=RANGE),
-    "another assignor": rejoin(before=RANGE, after=OTHER),
+    "another assignor": rejoin(protocol_before="range", protocol_after="roundrobin"),
     "right after a change of members": soon_after(),
     "right after a first assignment": soon_after(1),
-    "an eager assignor": rejoin(before=RANGE, after=RANGE),
+    "an eager assignor": rejoin(protocol_after="range"),
     "the metadata hash changed": epoch(Kind.TOPICS_CHANGED),
 }
 BLAND = rejoin()

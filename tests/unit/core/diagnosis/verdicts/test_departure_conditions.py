@@ -39,3 +39,9 @@ def test_a_reason_is_the_clients_an_administrators_or_none() -> None:
     assert conditions.left(departure())
     assert conditions.says_something_else(departure(client_reason="drain"))
     assert not conditions.says_something_else(departure(client_reason="the consumer is being closed"))
+
+
+def test_an_expired_session_is_not_counted_again_as_silence() -> None:
+    silent = {"commit_gap_ms": 6_400, "session_timeout_ms": 6_000, "rebalance_timeout_ms": 60_000}
+    gone = {role: Departure(who=Identity("m1"), at_ms=0, clock="c", role=role, **silent) for role in (Role.LISTED, Role.EXPIRED)}
+    assert [conditions.silent_for_a_session(each) for each in gone.values()] == [True, False]

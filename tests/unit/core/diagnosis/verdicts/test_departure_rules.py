@@ -34,7 +34,7 @@ HOLDS: dict[str, Departure] = {
     "did not sync": departure(role=Role.LATE_TO_SYNC),
     "not listed any more": departure(role=""),
     "committed just before": departure(commit_gap_ms=400, **TIMEOUTS),
-    "silent for a session timeout": departure(commit_gap_ms=6_400, **TIMEOUTS),
+    "silent for a session timeout": departure(role=Role.REMOVED, commit_gap_ms=6_400, **TIMEOUTS),
     "silent for a poll interval": departure(commit_gap_ms=9_400, **TIMEOUTS),
     "silent, and replaced in the same generation": departure(role="", returned_at_once=True, commit_gap_ms=6_000, **TIMEOUTS),
     "gone one rebalance timeout after it joined": departure(role="", present_ms=8_500, **TIMEOUTS),
@@ -53,6 +53,7 @@ HOLDS: dict[str, Departure] = {
     "silent, and back on its connection": departure(role=Role.EXPIRED, returned=arrival(), is_same_connection=True),
     "silent, and back on another connection": departure(role=Role.EXPIRED, returned=arrival(), is_same_connection=False),
     "its successor was there first": departure(is_replaced_before=True, returned=arrival()),
+    "another member had come": departure(role=Role.EXPIRED, is_consumer_type=True, may_be_replaced=True),
     "the assignor changed with it": departure(is_protocol_changed=True),
 }
 BLAND = departure(role=Role.OTHER, client_reason=None, returned=arrival(), is_shared_name=True)

@@ -13,6 +13,11 @@ def test_a_code_is_nearly_certain_and_candidates_stay_open() -> None:
     assert set(narrow(stated_findings([candidates], of_departure=True)).candidates) >= {Cause.EXPIRE_HEARTBEAT, Cause.JOIN_TIMEOUT}
 
 
+def test_a_client_that_says_that_it_was_too_slow_was_not_stopped() -> None:
+    (finding,) = stated_findings([EvidenceLog(Source.CLIENT_LOG).add(Kind.CLIENT_LOST, trigger="POLL_TIMEOUT")], of_departure=True)
+    assert Cause.RESTART_DYNAMIC not in finding.weights
+
+
 def test_a_client_that_closes_does_not_say_that_it_will_be_started_again() -> None:
     (finding,) = stated_findings([EvidenceLog().add(Kind.MEMBER_LEFT, trigger="LEAVE_CLOSE")], of_departure=True)
     assert finding.weights[Cause.LEAVE_CLOSE] == finding.weights[Cause.RESTART_DYNAMIC]

@@ -21,6 +21,15 @@ def _joined(found: re.Match[str], _past: ClientPast) -> Sequence[Facts]:
     return (facts | {"member_id": found["member"].strip()},)
 
 
+def _leads(found: re.Match[str], past: ClientPast) -> Sequence[Facts]:
+    """The leader is the only member that names the assignor, right after it joined."""
+    (client_id, group), joined = next(reversed(past.joined.items()), ((None, None), None))
+    if joined is None or client_id is not None:
+        return ()
+    facts: Facts = {"kind": Kind.CLIENT_JOINED, "group": group, "generation": joined.generation}
+    return (facts | {"member_id": joined.member_id, "protocol": found["protocol"]},)
+
+
 def _left(_found: re.Match[str], past: ClientPast) -> Sequence[Facts]:
     facts: Facts = {"kind": Kind.CLIENT_LEAVES, "group": past.only_group()}
     if past.is_unsubscribed:
@@ -44,6 +53,7 @@ def _metadata_changed(found: re.Match[str], past: ClientPast) -> Sequence[Facts]
 
 AIOKAFKA_RULES: Final = (
     rule(rf"Joined group '(?P<group>.{{1,1000}})' \(generation {GENERATION}\) with member_id (?P<member>.{{1,1000}})", _joined),
+    rule(r"Elected group leader -- performing partition assignments using (?P<protocol>[\w.-]{1,200})", _leads),
     rule(r"LeaveGroup request succeeded", _left),
     rule(r"Metadata for topic has changed from (?P<before>\{.{0,50000}?\}) to (?P<now>\{.{0,50000}?\})", _metadata_changed),
     rule(r"Discovered coordinator ", _starts),

@@ -24,10 +24,10 @@ class Joined(NamedTuple):
 class ClientPast:
     """What one log said before, for messages that do not repeat it.
 
-    joined: by (client id, group), each None where this client's messages do not name it. next_meaning: why a member is going to join
-    again, for clients that log that before. is_left: a member left and has not joined again. rejoining: groups that are being joined.
-    epochs: the last epoch by member id. groups: by client id, for clients that name the
-    group in some messages. client_id: whose message is being read. leave_meanings: why a client left, by its id. subscribed: topics by
+    joined: by (client id, group), each None where this client's messages do not name it, the last one last. next_meaning: why a member is
+    going to join again, for clients that log that before. is_left: a member left and has not joined again. rejoining: groups that are being
+    joined. epochs: the last epoch by member id. groups: by client id, for clients that name the group in some messages.
+    client_id: whose message is being read. leave_meanings: why a client left, by its id. subscribed: topics by
     client id; by_pattern: client ids that subscribe to a pattern. is_unsubscribed: a member has unsubscribed and not joined again.
     """
 
@@ -61,6 +61,7 @@ class ClientPast:
         """Add the member and the generation, from when this client joined, to what does not name them."""
         key = (facts.get("client_id"), facts.get("group"))
         if facts["kind"] is Kind.CLIENT_JOINED:
+            self.joined.pop(key, None)
             self.joined[key] = Joined(facts.get("member_id"), facts["generation"])
             self.rejoining.discard(key[1] or "")
             self.is_left, self.is_unsubscribed, self.next_meaning = False, False, NOTHING

@@ -20,7 +20,7 @@ PYTHON_MESSAGE: Final = re.compile(
     r"(?:^|(?<=[\s:|\]\"]))(?:\(Re-\)joining group |Successfully joined group |Joined group '|Triggering follow-up rebalance "
     r"|Consumer poll timeout has expired\. |Heartbeat(?: session expired|: local member| failed| thread caught)|Leaving consumer group "
     r"|(?:SyncGroup|OffsetCommit) for group |LeaveGroup request succeeded|Metadata for topic has changed |Updating subscribed topics to"
-    r"|Discovered coordinator |Unsubscribed all topics or patterns|Subscrib(?:ing to|ed to topic) pattern: )"
+    r"|Discovered coordinator |Elected group leader -- |Unsubscribed all topics or patterns|Subscrib(?:ing to|ed to topic) pattern: )"
 )
 
 

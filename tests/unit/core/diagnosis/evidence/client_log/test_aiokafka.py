@@ -20,6 +20,13 @@ def test_joining() -> None:
     assert parsed(JOINED) == [{"kind": Kind.CLIENT_JOINED, "group": "my group", "generation": 3, "member_id": "c-1"}]
 
 
+def test_a_leader_names_the_assignor_of_the_generation_that_it_joined() -> None:
+    leads = "Elected group leader -- performing partition assignments using roundrobin"
+    joined, led = parsed(JOINED, leads)
+    assert led == joined | {"protocol": "roundrobin"}
+    assert parsed(leads) == []
+
+
 def test_a_leave_may_be_a_close_or_a_poll_timeout() -> None:
     _, left = parsed(JOINED, LEFT)
     assert (left["kind"], left["group"], left["candidates"]) == (Kind.CLIENT_LEAVES, "my group", (Cause.LEAVE_CLOSE, Cause.POLL_TIMEOUT))
