@@ -151,3 +151,24 @@ def test_alter_configs(same_answers: Any, version: int) -> None:
         talk.answers.append(described())
 
     same_answers(conversation, version)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_elect_leaders(same_answers: Any, version: int) -> None:
+    def conversation(talk: Any) -> None:
+        topic, nowhere = talk.name("topic"), talk.name("nowhere")
+        talk.make_topic(topic, 2)
+
+        def elect(*topics: tuple[str, list[int]], kind: int = 0) -> None:
+            asked = [{"topic": name, "partitions": numbers} for name, numbers in topics]
+            talk.ask(ApiKey.ELECT_LEADERS, election_type=kind, topic_partitions=asked, timeout=5000)
+
+        for kind in (0, 1, 2, -1):
+            elect((topic, [0, 1]), kind=kind)
+            elect(kind=kind)
+            everything = talk.quietly(ApiKey.ELECT_LEADERS, version, election_type=kind, topic_partitions=None, timeout=5000)
+            talk.answers.append([list(each.partition_result) for each in everything.replica_election_results if each.topic == topic])
+        elect((topic, [9, -1]), (nowhere, [0]), (nowhere, []), (topic, []))
+        elect((topic, [0, 0]), (topic, [1]), ("no spaces", [0]))
+
+    same_answers(conversation, version)

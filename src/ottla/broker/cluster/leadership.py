@@ -5,8 +5,8 @@ metadata's log names the new leader, the partition takes the new leader epoch an
 """
 
 import logging
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from ottla.broker.cluster.brokers import Brokers
 from ottla.broker.cluster.node import Node
@@ -18,8 +18,17 @@ from ottla.core.groups.placement import coordinator_partition, java_hash
 from ottla.core.metadata.leadership import broker_started, broker_stopped, move_leader
 from ottla.core.metadata.records import MetadataRecord, PartitionChangeRecord
 from ottla.core.metadata.topics import CONSUMER_OFFSETS, Topic
+from ottla.core.model import TopicPartition
 
 log = logging.getLogger(__name__)
+
+PIECE: Final = 128
+"""So many partitions change with one append, before other requests continue: about a millisecond, and a sync."""
+
+Decide = Callable[[], MetadataRecord | ApiError | None]
+"""Decides about one partition: its change, a refusal, or nothing to do."""
+Changed = list[tuple[TopicPartition, ApiError | None]]
+"""Partitions in the order in which they were given, each with why it did not change."""
 
 
 class CoordinatorPlace(NamedTuple):
@@ -74,6 +83,27 @@ class Leadership:
             self._change([record])
         return None
 
+    def change_in_pieces(self, decisions: Iterable[tuple[TopicPartition, Decide]]) -> Generator[None, None, Changed]:
+        """Change many partitions; the generator's value. A log that cannot be written is the error of those that would have changed."""
+        results: Changed = []
+        piece: dict[TopicPartition, Decide] = {}
+        for name, decide in decisions:
+            if name in piece or len(piece) == PIECE:  # the second decision about a partition reads what the first one changed
+                results += self._change_piece(piece)
+                piece = {}
+                yield
+            piece[name] = decide
+        return results + self._change_piece(piece)
+
+    def _change_piece(self, piece: Mapping[TopicPartition, Decide]) -> Changed:
+        decided = {name: decide() for name, decide in piece.items()}
+        failure = None
+        try:
+            self._change([each for each in decided.values() if each is not None and not isinstance(each, ApiError)])
+        except StorageError as error:
+            failure = ApiError(error.code, str(error))
+        return [(name, each if each is None or isinstance(each, ApiError) else failure) for name, each in decided.items()]
+
     def broker_stopped(self, node: Node) -> None:
         """Move the partitions of a stopped broker to other replicas; those without one have no leader until it starts again."""
         live_ids = self._cluster_metadata.live_ids
@@ -108,7 +138,11 @@ class Leadership:
     def _change(self, records: Sequence[MetadataRecord]) -> None:
         if not records:
             return
-        changes = [(self._topic(record), record.partition) for record in records if isinstance(record, PartitionChangeRecord)]
+        changes = [
+            (self._topic(record), record.partition)
+            for record in records
+            if isinstance(record, PartitionChangeRecord) and record.leader is not None
+        ]
         coordinated = [number for topic, number in changes if topic.name == CONSUMER_OFFSETS]
         for number in coordinated:
             self._coordinators.resign(number)

@@ -5,6 +5,7 @@ All brokers of a process share the logs, so every live replica is in sync. The r
 
 from collections.abc import Container, Sequence
 
+from ottla.core.config import shown
 from ottla.core.errors import ApiError, ErrorCode
 from ottla.core.metadata.cluster_metadata import ClusterMetadata
 from ottla.core.metadata.records import NO_LEADER, MetadataRecord, PartitionChangeRecord
@@ -46,6 +47,25 @@ def move_leader(cluster_metadata: ClusterMetadata, name: str, number: int, to: i
         return _change(topic, number, to, cluster_metadata.live_ids)
     replaced = leader if leader in replicas else replicas[-1]
     return _change(topic, number, to, cluster_metadata.live_ids, replicas=tuple(to if each == replaced else each for each in replicas))
+
+
+def elect_leader(cluster_metadata: ClusterMetadata, name: str, number: int, *, unclean: bool) -> MetadataRecord | ApiError:
+    """The record that makes the preferred leader, the first replica, the leader; with `unclean`, any replica where there is no leader."""
+    topic = cluster_metadata.topics.get(name)
+    if topic is None:
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {shown(name)}")
+    if not 0 <= number < len(topic.leaders):
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{number}")
+    replicas = topic.replica_assignments[number].replicas
+    leader = topic.leaders[number]
+    if leader != NO_LEADER if unclean else leader == replicas[0]:
+        return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+    elected = first_live(replicas, cluster_metadata.live_ids)
+    if unclean and elected == NO_LEADER:
+        return ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available.")
+    if not unclean and elected != replicas[0]:
+        return ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
+    return _change(topic, number, elected, cluster_metadata.live_ids)
 
 
 def first_live(replicas: Sequence[int], live_ids: Container[int]) -> int:

@@ -5,7 +5,7 @@ import pytest
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import ApiError, ErrorCode
 from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.leadership import broker_started, broker_stopped, in_sync, move_leader
+from ottla.core.metadata.leadership import broker_started, broker_stopped, elect_leader, in_sync, move_leader
 from ottla.core.metadata.records import NO_LEADER, PartitionChangeRecord
 from ottla.core.metadata.topic_changes import create_partitions, create_topic
 from ottla.core.metadata.topics import NewTopic
@@ -113,3 +113,29 @@ def test_moves_that_cannot_be(cluster_metadata, name, number, to, error, words) 
     refused = move_leader(cluster_metadata, name, number, to)
     assert refused.error is error
     assert words in refused.message
+
+
+def test_the_first_replica_is_elected_where_it_runs(cluster_metadata) -> None:
+    topic = cluster_metadata.topics["t"]
+    replay(cluster_metadata, [move_leader(cluster_metadata, "t", 0, 2)])
+    elected = elect_leader(cluster_metadata, "t", 0, unclean=False)
+    assert elected == PartitionChangeRecord(topic_id=TOPIC, partition=0, leader=1, in_sync=(1, 2))
+    cluster_metadata.live_ids.discard(1)
+    assert elect_leader(cluster_metadata, "t", 0, unclean=False).error is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert elect_leader(cluster_metadata, "t", 1, unclean=False).error is ErrorCode.ELECTION_NOT_NEEDED
+    assert topic.leaders[0] == 2
+
+
+def test_an_unclean_election_makes_any_live_replica_the_leader_where_there_is_none(cluster_metadata) -> None:
+    assert elect_leader(cluster_metadata, "t", 0, unclean=True).error is ErrorCode.ELECTION_NOT_NEEDED
+    replay(cluster_metadata, [PartitionChangeRecord(topic_id=TOPIC, partition=0, leader=NO_LEADER)])
+    assert elect_leader(cluster_metadata, "t", 0, unclean=True).leader == 1
+    cluster_metadata.live_ids.discard(1)
+    assert elect_leader(cluster_metadata, "t", 0, unclean=True).leader == 2
+    cluster_metadata.live_ids.discard(2)
+    assert elect_leader(cluster_metadata, "t", 0, unclean=True).error is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(("name", "number"), [("gone", 0), ("t", 4), ("t", -1)])
+def test_there_is_no_election_of_what_is_not_there(cluster_metadata, name: str, number: int) -> None:
+    assert elect_leader(cluster_metadata, name, number, unclean=False).error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
