@@ -172,3 +172,28 @@ def test_elect_leaders(same_answers: Any, version: int) -> None:
         elect((topic, [0, 0]), (topic, [1]), ("no spaces", [0]))
 
     same_answers(conversation, version)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_alter_partition_reassignments(same_answers: Any, version: int) -> None:
+    def conversation(talk: Any) -> None:
+        topic, nowhere = talk.name("topic"), talk.name("nowhere")
+        talk.make_topic(topic, 2)
+
+        def reassign(*topics: tuple[str, list[tuple[int, list[int] | None]]], **values: Any) -> None:
+            asked = [
+                {"name": name, "partitions": [{"partition_index": number, "replicas": replicas} for number, replicas in partitions]}
+                for name, partitions in topics
+            ]
+            talk.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, topics=asked, timeout=5000, **values)
+
+        reassign((topic, [(0, [1]), (1, [1])]))
+        for replicas in ([9], [1, 1], [], [-1], [1, 9], None):
+            reassign((topic, [(0, replicas)]))
+            reassign((topic, [(0, replicas)]), allow_replication_factor_change=False)
+        reassign((topic, [(9, [1]), (-1, [1]), (9, None)]), (nowhere, [(0, [1]), (0, None)]), ("", [(0, None)]))
+        reassign((topic, []), (nowhere, []))
+        reassign()
+        reassign((topic, [(0, [1]), (0, [1])]), (topic, [(0, None)]))
+
+    same_answers(conversation, version)

@@ -93,13 +93,14 @@ def _assigned_count(cluster_metadata: ClusterMetadata, new: NewTopic) -> int | A
     if sorted(new.assignment) != list(range(len(new.assignment))) or len(new.assignment) > PARTITIONS_PER_TOPIC_MAX:
         return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence")
     for partition, replicas in new.assignment.items():
-        refused = _replicas_error(cluster_metadata, partition, replicas)
+        refused = replicas_problem(cluster_metadata, partition, replicas)
         if refused:
             return refused
     return len(new.assignment)
 
 
-def _replicas_error(cluster_metadata: ClusterMetadata, partition: int, replicas: Sequence[int]) -> ApiError | None:
+def replicas_problem(cluster_metadata: ClusterMetadata, partition: int, replicas: Sequence[int]) -> ApiError | None:
+    """Why these brokers cannot be the replicas of a partition; None when they can."""
     if not replicas or len(set(replicas)) != len(replicas):
         return ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -145,7 +146,7 @@ def create_partitions(
                 f"Attempted to add {count - have} additional partition(s), but only {len(assignments)} assignment(s) were specified.",
             )
         for number, replicas in enumerate(assignments, start=have):
-            refused = _replicas_error(cluster_metadata, number, replicas)
+            refused = replicas_problem(cluster_metadata, number, replicas)
             if refused:
                 return refused
     replication_factor = len(topic.replica_assignments[0].replicas)
