@@ -156,19 +156,23 @@ class Cluster:
         return target
 
 
+def logs(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(directory.glob("*.log"))}
+
+
 def batches(directory: Path) -> list[tuple[BatchHeader, list[Record]]]:
-    return [
-        (header, decode_batch(data, at))
-        for data in (path.read_bytes() for path in sorted(directory.glob("*.log")))
-        for at, header in split_batches(data)
-    ]
+    return [(header, decode_batch(data, at)) for data in logs(directory).values() for at, header in split_batches(data)]
+
+
+def headers(directory: Path) -> list[BatchHeader]:
+    return [header for data in logs(directory).values() for _, header in split_batches(data)]
 
 
 def time_of_cleaning_ms(before: Path, after: Path) -> int:
     """When the cleaning was that led from one to the other: the delete horizons that it set tell. (Without one, now is as good.)"""
 
     def horizons(directory: Path) -> set[int | None]:
-        return {header.delete_horizon_ms for header, _ in batches(directory)}
+        return {header.delete_horizon_ms for header in headers(directory)}
 
     (horizon_ms,) = horizons(after) - horizons(before) or {int(time.time() * 1000) + DELETE_RETENTION_MS}
     assert horizon_ms is not None
@@ -195,8 +199,7 @@ def files_of(directory: Path, suffixes: tuple[str, ...], end_offset: int) -> dic
 
 def assert_equal(ours: Path, theirs: Path, topic: str, end_offset: int) -> None:
     ours, theirs = ours / f"{topic}-0", theirs / f"{topic}-0"
-    as_read = [(header._replace(batch_length=0, crc=0), records) for header, records in batches(theirs)]
-    assert [(header._replace(batch_length=0, crc=0), records) for header, records in batches(ours)] == as_read
+    assert_read_alike(ours, theirs)
     # Compressed again, bytes depend on the library, and where batches lie depends on the bytes.
     suffixes = (".txnindex",) if topic == "mixed" else (".log", ".index", ".timeindex", ".txnindex")
     expected = files_of(theirs, suffixes, end_offset)
@@ -204,6 +207,13 @@ def assert_equal(ours: Path, theirs: Path, topic: str, end_offset: int) -> None:
     assert found.keys() == expected.keys()
     for name, data in expected.items():
         assert found[name] == data, name
+
+
+def assert_read_alike(ours: Path, theirs: Path) -> None:
+    """The same batches of the same records. Logs of the same bytes hold the same: they are not decoded, which takes long."""
+    if logs(ours) != logs(theirs):
+        as_read = [(header._replace(batch_length=0, crc=0), records) for header, records in batches(theirs)]
+        assert [(header._replace(batch_length=0, crc=0), records) for header, records in batches(ours)] == as_read
 
 
 def test_the_cleaner_leaves_the_files_that_apache_kafkas_leaves(reference: Any, tmp_path: Path) -> None:
@@ -229,7 +239,7 @@ def test_the_cleaner_leaves_the_files_that_apache_kafkas_leaves(reference: Any, 
         for topic in TOPICS:
             now_ms = time_of_cleaning_ms(before / f"{topic}-0", theirs / f"{topic}-0")
             cleaned_ms = max(cleaned_ms, now_ms)
-            assert len(batches(theirs / f"{topic}-0")) < len(batches(before / f"{topic}-0"))
+            assert len(headers(theirs / f"{topic}-0")) < len(headers(before / f"{topic}-0"))
             for backend in (ReferenceBackend(), CompiledBackend()):
                 ours = tmp_path / f"{type(backend).__name__}-{number}"
                 shutil.copytree(before / f"{topic}-0", ours / f"{topic}-0")

@@ -1,7 +1,7 @@
 """The pipeline `group_status` against Burrow's way to the same status: every commit and every end, one after the other."""
 
 import random
-from collections import deque
+from collections import defaultdict, deque
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -46,7 +46,9 @@ def history(rng: random.Random, groups: int) -> list[Made]:
                 end = end // 2 if rng.random() < 0.01 else end + rng.randrange(speed + 1)
                 if ms == NOW_MS or rng.random() < 0.9:
                     made.append(Made(ms, topic, partition, -1, end=end))
-    ends = list(made)
+    ends: dict[tuple[str, int], list[Made]] = defaultdict(list)
+    for each in made:
+        ends[each.topic, each.partition].append(each)
     for number in range(groups):
         for topic, count in {**PARTITIONS, "gone": 1}.items():
             if topic == "empty" or rng.random() < 0.3:
@@ -57,7 +59,7 @@ def history(rng: random.Random, groups: int) -> list[Made]:
                 held, slow = rng.random() < 0.2, rng.random() < 0.3
                 committed = 3
                 while ms < stop:
-                    known = [each.end for each in ends if (each.topic, each.partition) == (topic, partition) and each.ms <= ms]
+                    known = [each.end for each in ends[topic, partition] if each.ms <= ms]
                     if not held:
                         end = known[-1] if known else 0
                         committed = end // 2 if slow else max(0, end - rng.randrange(back + 1) + rng.choice([0, 0, 0, 1]))
