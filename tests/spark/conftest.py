@@ -52,7 +52,7 @@ def jvm_format(connector: Connector) -> str:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector) -> Iterator[object]:
+def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector, report: Callable[[str], None]) -> Iterator[object]:
     """The session of ottla.spark.session(), made small."""
     try:
         java_home = find_java_home()
@@ -61,6 +61,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector) -> Ite
     import ottla.spark
     from ottla.spark.sessions import SMALL
 
+    archive = archive_options(spark_archive(CHECKOUT / ".cache"))
+    if not archive:
+        report("Spark has no archive of its classes and needs twice the CPU: python -m ottla.testing.reference.class_archives makes it.")
     settings = {
         **SMALL,
         # Nothing of a test run stays in the checkout.
@@ -68,7 +71,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector) -> Ite
         # The tests' tables are tiny; the rest of the machine belongs to brokers and other tests.
         "spark.driver.memory": "1g",
         # Half the work of Spark's own start, and of every query's: nothing here runs long enough for the better compiler.
-        "spark.driver.extraJavaOptions": " ".join((*QUICK_START_OPTIONS, *archive_options(spark_archive(CHECKOUT / ".cache")))),
+        "spark.driver.extraJavaOptions": " ".join((*QUICK_START_OPTIONS, *archive)),
         "spark.jars": ",".join(str(jar) for jar in connector.jars),
     }
     with pytest.MonkeyPatch.context() as environment:

@@ -16,7 +16,7 @@ from ottla.cli.demo.consumers import GROUP
 from ottla.cli.demo.lag_chart import LagRow
 from ottla.cli.demo.results import Results
 from ottla.cli.demo.scene import TOPIC, EndOffset
-from ottla.testing.processes.java import ToolMissing, find_java_home
+from ottla.testing.processes.java import QUICK_START_OPTIONS, ToolMissing, find_java_home
 
 _STDERR = 2
 
@@ -87,7 +87,8 @@ def _start_spark(log: Path) -> Any:
         from ottla.spark.sessions import SMALL, JavaMissingError, session
     try:
         with _stderr_into(log):
-            return session("ottla demo", settings=SMALL)
+            # Its JVM lives for seconds: the better compiler would take more time than it saves.
+            return session("ottla demo", settings={**SMALL, "spark.driver.extraJavaOptions": " ".join(QUICK_START_OPTIONS)})
     except JavaMissingError as error:
         raise DemoFailedError(f"{error} (Spark's output is in {log})") from error
 

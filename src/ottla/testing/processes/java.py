@@ -14,7 +14,7 @@ from pathlib import Path
 
 JAVA_VERSION_MIN = 17
 JVM_DIRECTORY = Path("/usr/lib/jvm")
-# Starts with half the work and stays slower: for tests, never for measuring.
+# Starts with half the work and stays slower: for tests and for the demo, whose JVMs live for seconds; never for measuring.
 QUICK_START_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
