@@ -2,6 +2,9 @@
 
 import json
 import re
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -9,6 +12,7 @@ import click
 from ottla.cli.properties import parse_properties
 from ottla.core.config import INT_MAX
 from ottla.core.diagnosis.advice import Advice, ConsumerSettings, advise, idle_or_uneven, record_budget_ms
+from ottla.core.text import printable
 
 SETTINGS = {
     "session.timeout.ms": "session_timeout_ms",
@@ -17,6 +21,7 @@ SETTINGS = {
     "max.poll.records": "max_poll_records",
 }
 """What it judges; a file may hold other settings too."""
+UNKNOWN = 2
 WORK_MS_MAX = 7 * 24 * 3_600_000
 UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
@@ -39,32 +44,96 @@ def parse_duration(text: str) -> int:
 @click.option("--work-per-poll", type=parse_duration, metavar="TIME", help="Longest processing time of one poll: 6m, 90s, 250ms.")
 @click.option("--partitions", type=click.IntRange(1), metavar="N", help="Partitions of the group's topics; with --members.")
 @click.option("--members", type=click.IntRange(1), metavar="N", help="Members of the group; with --partitions.")
+@click.option("--group", metavar="GROUP", help="Take timeouts, members and partitions from this group; with --bootstrap-server.")
+@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="The group's cluster; Ottla or Apache Kafka.")
+@click.option("--command-config", metavar="FILE", help="Settings of the client as a properties file (`ottla docs clients`).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    properties: Path | None, given: tuple[str, ...], work_per_poll: int | None, partitions: int | None, members: int | None, as_json: bool
+    properties: Path | None,
+    given: tuple[str, ...],
+    work_per_poll: int | None,
+    partitions: int | None,
+    members: int | None,
+    group: str | None,
+    bootstrap_server: str | None,
+    command_config: str | None,
+    as_json: bool,
 ) -> None:
     """Check whether a consumer's settings will make it leave its group, and print the values to set.
 
-    Settings that are not given have the defaults of Kafka's Java client. The exit status is 1 if a setting should be changed, else 0.
+    Settings that are not given have the defaults of Kafka's Java client. With --group, session.timeout.ms and max.poll.interval.ms are
+    those that the members sent to the cluster. The exit status is 1 if a setting should be changed, 2 if that is not known, else 0.
     """
     if (partitions is None) != (members is None):
         raise click.UsageError("--partitions and --members go together")
+    if (group is None) != (bootstrap_server is None):
+        raise click.UsageError("--group and --bootstrap-server go together")
     settings = _settings(properties, given)
+    if group is not None and bootstrap_server is not None:
+        if partitions is not None:
+            raise click.UsageError("--partitions and --members are taken from the cluster with --group: leave them out")
+        _advise_group(group, bootstrap_server, command_config, settings, work_per_poll, as_json=as_json)
+        return
     found = advise(settings, work_per_poll_ms=work_per_poll)
     uneven = idle_or_uneven(partitions, members) if partitions and members else None
     budget_ms = record_budget_ms(settings)
     if as_json:
         click.echo(json.dumps({"advice": [_to_json(each) for each in found], "record_budget_ms": budget_ms, "uneven": uneven}, indent=2))
     else:
-        for each in found:
-            click.echo(each.sentence)
-        click.echo(
-            f"{settings.max_poll_interval_ms} ms / {settings.max_poll_records} records: "
-            f"{budget_ms} ms a record before a full poll makes the member leave."
-        )
+        _print_advice(found, settings)
         if uneven is not None:
             click.echo(uneven)
     if found:
+        raise SystemExit(1)
+
+
+def _print_advice(found: Sequence[Advice], settings: ConsumerSettings) -> None:
+    for each in found:
+        click.echo(each.sentence)
+    click.echo(
+        f"{settings.max_poll_interval_ms} ms / {settings.max_poll_records} records: "
+        f"{record_budget_ms(settings)} ms a record before a full poll makes the member leave."
+    )
+
+
+def _advise_group(
+    group: str, bootstrap_server: str, command_config: str | None, settings: ConsumerSettings, work_per_poll: int | None, *, as_json: bool
+) -> None:
+    """Advice for each set of timeouts that members of the group have."""
+    from ottla.cli.advise import read_group_timeouts
+    from ottla.cli.groups.failures import CommandFailed
+
+    try:
+        found = read_group_timeouts(group, bootstrap_server=bootstrap_server, command_config=command_config)
+    except CommandFailed as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(UNKNOWN)
+    uneven = idle_or_uneven(found.partitions, found.members) if found.partitions else None
+    judged = [
+        (clients, own, advise(own, work_per_poll_ms=work_per_poll))
+        for timeouts, clients in found.clients.items()
+        for own in [replace(settings, session_timeout_ms=timeouts.session_timeout_ms, max_poll_interval_ms=timeouts.max_poll_interval_ms)]
+    ]
+    if as_json:
+        settings_of = [
+            {
+                "clients": clients,
+                **asdict(own),
+                "advice": [_to_json(each) for each in advice],
+                "record_budget_ms": record_budget_ms(own),
+            }
+            for clients, own, advice in judged
+        ]
+        document = {"group": group, "members": found.members, "partitions": found.partitions, "settings": settings_of, "uneven": uneven}
+        click.echo(json.dumps(document, indent=2))
+    else:
+        for clients, own, advice in judged:
+            values = f"session.timeout.ms={own.session_timeout_ms} max.poll.interval.ms={own.max_poll_interval_ms}"
+            click.echo(f"{printable(', '.join(clients))}: {values}")
+            _print_advice(advice, own)
+        if uneven is not None:
+            click.echo(uneven)
+    if any(advice for _, _, advice in judged):
         raise SystemExit(1)
 
 

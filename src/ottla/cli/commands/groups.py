@@ -47,12 +47,13 @@ OPTIONAL = (
         "STATES",
         "With --list: show states, or list these only (stable,empty). With --describe: describe the state.",
     ),
+    ("watch", "SECONDS", "With --describe: describe again at this interval (default: 2), until Ctrl-C. With --json, one object per line."),
     ("type", "TYPES", "With --list: show types, or list these only (classic,consumer)."),
 )
 ORDER = (
     *("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex", "bootstrap-server", "group", "all-groups"),
     *("state", "type", "members", "offsets", "verbose", "topic", "all-topics", "to-earliest", "to-latest", "to-current", "to-offset"),
-    *("shift-by", "to-datetime", "by-duration", "from-file", "dry-run", "execute", "export", "timeout", "command-config"),
+    *("shift-by", "to-datetime", "by-duration", "from-file", "dry-run", "execute", "export", "timeout", "command-config", "watch"),
 )
 
 
@@ -101,14 +102,18 @@ def command(as_json: bool, **given: Any) -> None:
     """List, describe and delete consumer groups, and reset their offsets: Kafka's kafka-consumer-groups, word for word.
 
     Works with Ottla and with Apache Kafka. Actions, options, columns, CSV, messages and exit codes are those of kafka-consumer-groups 4.3;
-    --json is Ottla's own.
+    --json and --watch are Ottla's own.
     """
     from ottla.cli.groups.groups_run import run
+    from ottla.cli.groups.watching import watch
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names are shown on any terminal
-    outcome = run(groups_options(given), now_ms=lambda: time.time_ns() // 1_000_000, as_json=as_json)
+    options = groups_options(given)
+    if options.has("watch"):
+        sys.exit(watch(options, out=sys.stdout, err=sys.stderr, as_json=as_json))
+    outcome = run(options, now_ms=lambda: time.time_ns() // 1_000_000, as_json=as_json)
     sys.stderr.write(outcome.err)
     sys.stdout.write(outcome.out)
     sys.exit(outcome.status)

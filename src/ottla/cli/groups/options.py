@@ -115,7 +115,14 @@ def _check_texts(options: GroupsOptions) -> None:
 
 def _check_available(options: GroupsOptions) -> None:
     """Some options mean something beside certain actions only."""
-    needs = {"members": ("describe",), "verbose": ("describe",), "offsets": ("describe",), "state": ("describe", "list"), "type": ("list",)}
+    needs = {
+        "members": ("describe",),
+        "verbose": ("describe",),
+        "offsets": ("describe",),
+        "state": ("describe", "list"),
+        "type": ("list",),
+        "watch": ("describe",),
+    }
     lost = [name for name, actions in needs.items() if options.has(name) and not any(map(options.has, actions))]
     if lost:
         raise UsageProblem(f"Option(s) [{', '.join(lost)}] are unavailable given other options on the command line")
