@@ -2,11 +2,14 @@
 
 Requests that arrive together are decided one after the other. Components register what they have to flush, once an iteration; connections
 register when one of their parked requests was answered. All of it runs at the end of the iteration.
+
+A response that a request gets at once may be the consequence of one that settled parked requests: `order_responses` has it written behind
+theirs. That takes one more iteration, since uvloop writes what one iteration sends to several sockets in any order.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 log = logging.getLogger(__name__)
@@ -28,12 +31,15 @@ class AnsweredConnection(Protocol):
 class EventLoopBatch:
     """One for all components on a loop."""
 
-    __slots__ = ("_answered", "_flushes", "_is_scheduled")
+    __slots__ = ("_answered", "_behind", "_flushes", "_is_scheduled", "is_ordered")
 
     def __init__(self) -> None:
         self._flushes: list[Callable[[], None]] = []
         self._answered: list[AnsweredConnection] = []
+        self._behind: dict[AnsweredConnection, None] = {}
         self._is_scheduled = False
+        self.is_ordered = False
+        """Whether responses to requests that were not parked are written by `write_behind` until the end of this batch."""
 
     def flush_later(self, flush: Callable[[], None]) -> None:
         """Call `flush` at the end of this batch. A component registers once, with the first thing that it has to flush."""
@@ -46,6 +52,14 @@ class EventLoopBatch:
         self._answered.append(connection)
         if not self._is_scheduled:
             self._schedule()
+
+    def order_responses(self) -> None:
+        """Have the next responses of this batch written behind those to the parked requests that were answered in it, if there are any."""
+        self.is_ordered = bool(self._answered)
+
+    def write_behind(self, connection: AnsweredConnection) -> None:
+        """Write the responses of `connection` after those of this batch."""
+        self._behind[connection] = None
 
     def _schedule(self) -> None:
         self._is_scheduled = True
@@ -63,11 +77,18 @@ class EventLoopBatch:
                 self._try(connection.resume)
             if not (self._flushes or self._answered):
                 break
-        for connection in to_write:
-            self._try(connection.write_responses)
+        self._write(to_write)
+        self.is_ordered = False
+        if self._behind:
+            behind, self._behind = self._behind, {}
+            asyncio.get_running_loop().call_soon(self._write, behind)
         self._is_scheduled = False
         if self._flushes or self._answered:
             self._schedule()
+
+    def _write(self, connections: Iterable[AnsweredConnection]) -> None:
+        for connection in connections:
+            self._try(connection.write_responses)
 
     @staticmethod
     def _try(call: Callable[[], None]) -> None:

@@ -48,6 +48,33 @@ def test_everything_is_flushed_before_connections_resume_and_write() -> None:
     assert calls == ["a flushes", "b flushes", "first resumes", "second resumes", "first writes", "second writes"]
 
 
+def test_what_settled_parked_requests_is_answered_after_them() -> None:
+    calls: list[str] = []
+    parked, settling, later = (Connection(name, calls) for name in ("parked", "settling", "later"))
+    ordered: list[bool] = []
+
+    def start(batch: EventLoopBatch) -> None:
+        batch.order_responses()
+        ordered.append(batch.is_ordered)  # no parked request was answered yet
+        batch.resume_later(parked)
+        batch.order_responses()
+        ordered.append(batch.is_ordered)
+        batch.write_behind(settling)
+        batch.write_behind(later)
+
+    async def run() -> None:
+        batch = EventLoopBatch()
+        start(batch)
+        await asyncio.sleep(0)
+        assert calls == ["parked resumes", "parked writes"], "the others are written in the next iteration, behind it on any loop"
+        ordered.append(batch.is_ordered)
+        await asyncio.sleep(0)
+
+    asyncio.run(run())
+    assert ordered == [False, True, False]
+    assert calls[2:] == ["settling writes", "later writes"]
+
+
 def test_a_flush_that_a_resumed_connection_asks_for_belongs_to_the_same_batch_and_shares_the_write() -> None:
     calls: list[str] = []
 

@@ -83,10 +83,14 @@ class CoordinatorLoop:
         a later command or timer. Raises PeerError for a command that no record could hold.
         """
         try:
-            if self.coordinator.depends_on_pending(command):
+            settles = self.coordinator.depends_on_pending(command)
+            if settles:
                 self.flush()
             effects = self.coordinator.handle(command, now_ms=self._clock(), timer_ms=self._timer_clock())
             self._accept(effects)
+            if settles or len(effects.replies) > 1:
+                # As in Kafka, the request that settled parked ones is not answered before them.
+                self._event_loop_batch.order_responses()
             if type(command) in NOTICES:
                 self.flush()
             if effects.timers:

@@ -207,7 +207,11 @@ class Connection(asyncio.BufferedProtocol):
         except (PeerError, StorageError, OSError) as error:
             self._refuse(error)
         if self.out:
-            self.write_responses()
+            batch = self.listener.event_loop_batch
+            if batch.is_ordered:
+                batch.write_behind(self)
+            else:
+                self.write_responses()
 
     # frames
 

@@ -172,7 +172,8 @@ class ClassicGroup(Group):
         member.assignment = old.assignment
         self._insert(member)
         if syncs:
-            self.pending_sync[member.member_id] = None
+            # As in Kafka: the new id may send SyncGroup, and the old one stays missing until the sync timer starts a rebalance.
+            self.pending_sync[replaced_id] = None
         if leads or self.leader is None:
             self.leader = member.member_id
 

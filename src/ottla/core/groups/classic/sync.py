@@ -48,13 +48,14 @@ def expire_sync(context: CommandContext, group: ClassicGroup) -> None:
     """Handle the sync timer: remove the members of this generation that have not sent SyncGroup."""
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_sync:
         return
-    silent = [group.members[member_id] for member_id in group.pending_sync]
     reason = f"Removing [{', '.join(group.pending_sync)}] on pending sync request expiration"
-    for at, member in enumerate(silent):
-        evidence = liveness_evidence(context, member)
-        trigger = Trigger(cause=Cause.SYNC_TIMEOUT, reason=reason, member=member, evidence=evidence)
+    for at, member_id in enumerate([*group.pending_sync]):
+        member = group.members.get(member_id)  # None for the old id of a static member that was replaced before it sent SyncGroup
+        evidence = None if member is None else liveness_evidence(context, member)
+        trigger = Trigger(cause=Cause.SYNC_TIMEOUT, reason=reason, member=member, member_id=member_id, evidence=evidence)
         emit_trigger(context, group, trigger, coalesced=at > 0)
-        remove_member(context, group, member)
+        if member is not None:
+            remove_member(context, group, member)
     start_or_complete(context, group, reason)
 
 
@@ -94,7 +95,8 @@ def _store_assignments(context: CommandContext, group: ClassicGroup, leader: Mem
     members = tuple(member_value(member, group.protocol, assignments.get(member.member_id, b"")) for member in group.members.values())
     context.records.append(group_metadata_record(group, members, leader=group.leader))
     group.staged = Staged(at_ms=context.now_ms)
-    for member in group.members.values():
+    # The leader first: its request settles those that are parked, and no response to them is written before its own.
+    for member in (leader, *(each for each in group.members.values() if each is not leader)):
         assignment = assignments.get(member.member_id, b"")
         if not assignment:
             context.log(

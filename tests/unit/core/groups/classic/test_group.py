@@ -129,7 +129,7 @@ def test_a_replacement_keeps_assignment_leadership_and_pending_sync() -> None:
     assert group.leader == "s2"
     assert group.static_members == {"i1": "s2"}
     assert group.members["s2"].assignment == b"assignment"
-    assert list(group.pending_sync) == ["s2"]
+    assert list(group.pending_sync) == ["s1"], "as in Kafka, the old id stays missing"
     assert list(group.members) == ["m2", "s2"]
 
 
