@@ -95,3 +95,12 @@ def test_every_test_of_apache_kafkas_is_shown_here_or_left_out_with_a_reason() -
     sys.modules[spec.name] = conformance
     spec.loader.exec_module(conformance)
     assert conformance.load().problems == []
+
+
+def test_the_recipes_of_the_page_about_tests_are_tests() -> None:
+    """Each of its blocks of Python stands in a test file as it is."""
+    recipes = re.findall(r"```python\n(.*?)```", (DOCS / "testing.md").read_text(), re.DOTALL)
+    files = [*(ROOT / "tests" / "examples").glob("test_*.py"), ROOT / "tests" / "spark" / "test_testing_recipe.py"]
+    tests = [path.read_text() for path in files]
+    assert recipes, "the pattern finds nothing"
+    assert [recipe for recipe in recipes if not any(recipe in test for test in tests)] == []

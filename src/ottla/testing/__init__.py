@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ottla.testing.application.brokers import Broker, Cluster
+    from ottla.testing.application.kafka_container import KafkaContainer
+    from ottla.testing.application.ottla_case import OttlaCase
 
-__all__ = ["Broker", "Cluster"]
+__all__ = ["Broker", "Cluster", "KafkaContainer", "OttlaCase"]
 
-_MODULES = {"Broker": "brokers", "Cluster": "brokers"}
+_MODULES = {"Broker": "brokers", "Cluster": "brokers", "KafkaContainer": "kafka_container", "OttlaCase": "ottla_case"}
 
 
 def __getattr__(name: str) -> Any:

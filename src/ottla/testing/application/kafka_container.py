@@ -1,0 +1,75 @@
+"""`KafkaContainer` with the methods of testcontainers' class of that name, without Docker: a broker in this process.
+
+For suites that leave Docker: change the import, keep the rest. Source: testcontainers.kafka.KafkaContainer 4.15.
+"""
+
+from types import TracebackType
+from typing import Final, Self
+
+from ottla.core.config import BROKER_SETTINGS
+from ottla.testing.application.brokers import Broker
+
+_PREFIX: Final = "KAFKA_"
+
+
+class KafkaContainer:
+    """`with KafkaContainer() as kafka: kafka.get_bootstrap_server()`.
+
+    `image` and `port` are accepted and have no meaning: nothing is fetched, and the broker takes a free port. While it runs, `broker`
+    has the verbs of tests.
+    """
+
+    def __init__(self, image: str = "", port: int = 9093) -> None:
+        self.image = image
+        self.port = port
+        self.env: dict[str, str] = {}
+        self.broker: Broker | None = None
+
+    def with_env(self, key: str, value: str | int) -> Self:
+        """A broker's setting, as the images take it: KAFKA_NUM_PARTITIONS is num.partitions. Others have no meaning here, and are kept."""
+        self.env[key] = str(value)
+        return self
+
+    def with_kraft(self) -> Self:
+        """No meaning: there is no ZooKeeper."""
+        return self
+
+    def with_cluster_id(self, cluster_id: str) -> Self:
+        """No meaning: the broker draws an id."""
+        return self.with_env("CLUSTER_ID", cluster_id)
+
+    def start(self, timeout: float = 30) -> Self:
+        """Start the broker; it is ready when this returns, in milliseconds. Raises ConfigError for invalid settings."""
+        names = {_PREFIX + name.replace(".", "_").upper(): name for name in BROKER_SETTINGS}
+        settings = {names[key]: value for key, value in self.env.items() if key in names}
+        self.broker = Broker(config=settings).start()
+        return self
+
+    def stop(self, force: bool = True, delete_volume: bool = True) -> None:
+        """Stop the broker; its data is gone."""
+        if self.broker is not None:
+            self.broker.stop()
+            self.broker = None
+
+    def get_bootstrap_server(self) -> str:
+        """`HOST:PORT`. Raises RuntimeError before the start."""
+        return self._running().bootstrap_servers
+
+    def get_container_host_ip(self) -> str:
+        """The host of the address."""
+        return self.get_bootstrap_server().rpartition(":")[0]
+
+    def get_exposed_port(self, port: int) -> int:
+        """The broker's port, whichever is asked for: it has one listener."""
+        return int(self.get_bootstrap_server().rpartition(":")[2])
+
+    def _running(self) -> Broker:
+        if self.broker is None:
+            raise RuntimeError("the broker is not running: use `with KafkaContainer() as kafka:` or call start()")
+        return self.broker
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
