@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as runs
 from hypothesis import strategies as st
 
 from ottla.core.model import Record
@@ -65,7 +64,6 @@ def last_of_each_key(found: list[Record], end_offset: int) -> list[Record]:
 
 
 @given(st.lists(batches, min_size=1, max_size=40), log_settings(RETENTION_MS), limits)
-@runs(max_examples=300)
 def test_the_last_record_of_each_key_stays_where_it_was(
     given_batches: list[tuple[list[tuple[bytes, bytes | None, int]], Codec]], settings: LogSettings, limits: Limits
 ) -> None:
@@ -163,7 +161,6 @@ def committed(log: PartitionLog) -> Iterator[Record]:
     limits,
     st.lists(st.sampled_from([1, RETENTION_MS]), min_size=1, max_size=4),
 )
-@runs(max_examples=300)
 def test_transactions_stay_what_they_were_to_readers_of_what_was_committed(
     given_steps: list[Step], settings: LogSettings, limits: Limits, pauses_ms: list[int]
 ) -> None:

@@ -97,7 +97,7 @@ def group_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("group", [compiled.GROUP_BYTES_MAX, 300])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(BATCHES, st.integers(0, 2**60), st.integers(2, 60), st.data())
 def test_equal_on_any_sound_batches(group: int, batches: list, base_offset: int, slots: int, data: st.DataObject):
     buffer = encode(batches, base_offset)

@@ -182,7 +182,7 @@ def folded(fold: Reducer, buffer: bytes, skipped: set[int], from_offset: int) ->
 
 
 @pytest.mark.parametrize("tiny", [False, True])
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(batches, st.integers(0, 40), st.data())
 def test_both_backends_reduce_to_what_replay_reduces_to(tiny: bool, parts: Any, from_offset: int, data: st.DataObject):
     buffer = encode(parts)
@@ -199,7 +199,7 @@ def test_both_backends_reduce_to_what_replay_reduces_to(tiny: bool, parts: Any, 
             assert folded(fold, buffer, skipped, from_offset) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(batches)
 def test_a_coordinator_that_begins_with_it_serves_as_one_that_replayed(parts: Any):
     buffer = encode(parts)
@@ -268,7 +268,7 @@ def test_any_bytes_at_all_are_loaded_or_refused_alike():
 steps = st.lists(st.tuples(st.integers(-1, 2), st.sampled_from(["commits", "commits", "commit", "abort"]), records), max_size=14)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(steps, st.sampled_from([400, 1 << 20]))
 def test_only_committed_transactions_count_in_the_order_of_the_log(script: Any, segment_bytes: int):
     log = PartitionLog(MemoryFiles(), "t-0", LogSettings(segment_bytes=segment_bytes))

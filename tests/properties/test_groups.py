@@ -4,7 +4,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.core.errors import ErrorCode, PeerError
@@ -250,7 +250,6 @@ class GroupRun:
                 self.ask(what)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(wishes, min_size=30, max_size=80))
 def test_the_invariants_hold_for_any_order_of_requests(actions: list[Any]) -> None:
     run = GroupRun()
@@ -286,7 +285,6 @@ def lines_of(asked: list[tuple[str, str, int]], known: dict[str, list[str]], pre
     return lines
 
 
-@settings(max_examples=200, deadline=None)
 @given(together, together, st.booleans())
 def test_commands_of_one_batch_have_the_effects_of_one_by_one(
     before: list[tuple[str, str, int]], asked: list[tuple[str, str, int]], fails: bool

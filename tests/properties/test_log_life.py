@@ -196,6 +196,6 @@ class ColumnarLife(Life):
 
 
 TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestLife.settings = settings(max_examples=settings.default.max_examples // 2, stateful_step_count=40, deadline=None)
 TestColumnarLife = ColumnarLife.TestCase
 TestColumnarLife.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)

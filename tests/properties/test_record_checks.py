@@ -74,7 +74,6 @@ def read_in_parts(section: bytearray, read_bytes: int) -> SectionWindow:
     return SectionWindow(read_into, max(1, len(section)), read_bytes=read_bytes)
 
 
-@settings(max_examples=600, deadline=None)
 @given(sections(), CHECKS, st.integers(1, 300))
 def test_checks_find_the_same(batch: tuple[bytearray, BatchHeader], checks: Checks, read_bytes: int) -> None:
     expected = reference.check_records(*batch, checks)
@@ -99,7 +98,6 @@ def found(find, section: bytearray, header: BatchHeader, timestamp_ms: int, from
         return str(error)
 
 
-@settings(max_examples=600, deadline=None)
 @given(sections(), TIMES, st.integers(-1, 12), st.integers(1, 300))
 def test_searches_find_the_same(batch: tuple[bytearray, BatchHeader], timestamp_ms: int, past: int, read_bytes: int) -> None:
     section, header = batch

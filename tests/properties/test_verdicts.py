@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.core.diagnosis.evidence.cause_codes import Cause
@@ -67,7 +67,6 @@ def with_clock(item: Evidence) -> Evidence:
     return Evidence(**(fields | {"clock": str(item.source)}))
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.lists(evidence.map(with_clock), max_size=25))
 def test_any_evidence_gives_verdicts(items: list[Evidence]) -> None:
     for verdicts in judge(items).values():
@@ -78,7 +77,6 @@ def test_any_evidence_gives_verdicts(items: list[Evidence]) -> None:
         assert all(isinstance(sentence, str) for sentence in sentences(verdicts, time_text=str))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(evidence.map(with_clock), max_size=12), st.randoms(use_true_random=False))
 def test_verdicts_do_not_depend_on_which_source_is_read_first(items: list[Evidence], random: Any) -> None:
     distinct = list({(item.source, item.at_ms): item for item in items}.values())
