@@ -82,7 +82,8 @@ def live_and_die(writers: Any, directory: Path, acks: Path, random: Random) -> t
     acks.unlink(missing_ok=True)
     print(directory, acks, random.randrange(1_000_000), file=writers.stdin, flush=True)
     pid = int(writers.stdout.readline())
-    while not acks.exists() or acks.stat().st_size < ACKNOWLEDGED.size:
+    answers = random.randint(1, 120)  # a slow machine kills later, not before there is something to lose
+    while not acks.exists() or acks.stat().st_size < answers * ACKNOWLEDGED.size:
         time.sleep(0.001)
     time.sleep(random.uniform(0, 0.04))
     os.kill(pid, signal.SIGKILL)
