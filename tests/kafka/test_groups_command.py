@@ -5,15 +5,13 @@ to a hash table are compared in alphabetical order, and so are members. Of a usa
 message: neither Kafka's help behind the one nor the stack trace behind the other.
 """
 
-import base64
 import re
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -27,16 +25,12 @@ from ottla.core.model import TopicPartition
 from ottla.core.wire.api_keys import ApiKey
 from ottla.testing.clients.raw_client import RawClient
 from ottla.testing.kit.waiting import wait_until
+from ottla.testing.reference.kafka_tools import LOG4J_YAML, KafkaTools, Printed
 
 pytestmark = pytest.mark.kafka
 
-JAVA_PROGRAM = Path(__file__).parent.parent / "java" / "ConsumerGroupsTool.java"
-LOG4J = """\
-Configuration:
-  status: warn
-  Appenders: {Console: {name: console, target: SYSTEM_ERR, follow: true, PatternLayout: {pattern: "[%d] %p %m (%c)%n"}}}
-  Loggers: {Root: {level: WARN, AppenderRef: {ref: console}}}
-"""
+JAVA_PROGRAM = Path(__file__).parent.parent / "java" / "KafkaTools.java"
+TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 TOPICS = {"one": 1, "many": 3, "other": 2, "doomed": 1, "bare": 1}
 FIRST_MS = 1_600_000_000_000
 PREFIXES = {"theirs": "t", "ours": "o"}
@@ -191,14 +185,6 @@ MODERN = """
 --delete-offsets --group P-modern --topic P-many:0
 --delete --group P-modern
 """
-
-
-class Printed(NamedTuple):
-    """What one run of a tool printed."""
-
-    status: int
-    out: str
-    err: str
 
 
 class Members:
@@ -366,36 +352,13 @@ def command_lines(text: str, prefix: str, plans: Path, servers: str) -> list[lis
     return [line + ["--bootstrap-server", servers] * ("--validate-regex" not in line) for line in lines]
 
 
-class TheirTool:
-    """Apache Kafka's tool in a JVM that stays for many command lines."""
-
-    def __init__(self, command: Sequence[str]) -> None:
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def run(self, lines: list[list[str]]) -> list[Printed]:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        printed = []
-        for line in lines:
-            stdin.write("\t".join(line) + "\n")
-            stdin.flush()
-            status, out, err = (base64.b64decode(stdout.readline()).decode() for _ in range(3))
-            printed.append(Printed(int(status), out, err))
-        return printed
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-
 @pytest.fixture(scope="module")
-def their_tools(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, TheirTool]]:
+def their_tools(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, KafkaTools]]:
     """Apache Kafka's tool, one for each broker, so that they can work at the same time."""
     log4j = tmp_path_factory.mktemp("tool") / "log4j2.yaml"
-    log4j.write_text(LOG4J)
+    log4j.write_text(LOG4J_YAML)
     options = [f"-Dlog4j2.configurationFile={log4j}", "-Duser.timezone=UTC"]
-    tools = {kind: TheirTool(reference.java_command(*options, str(JAVA_PROGRAM))) for kind in ("apache-kafka", "ottla")}
+    tools = {kind: KafkaTools(reference.java_command(*options, str(JAVA_PROGRAM))) for kind in ("apache-kafka", "ottla")}
     yield tools
     for tool in tools.values():
         tool.close()
@@ -447,7 +410,7 @@ def comparable(printed: Printed, line: Sequence[str], prefix: str) -> Printed:
 
 @pytest.fixture
 def same_output(
-    their_tools: Mapping[str, TheirTool], prepared: Mapping[str, str], prefixes: Mapping[str, str], plans: Path
+    their_tools: Mapping[str, KafkaTools], prepared: Mapping[str, str], prefixes: Mapping[str, str], plans: Path
 ) -> Callable[..., None]:
     """Runs both tools with the command lines of a text on the brokers named, and compares what they print."""
 
@@ -456,7 +419,7 @@ def same_output(
             return command_lines(text, prefixes[tool], plans, prepared[kind])
 
         with ThreadPoolExecutor(2) as pool:
-            theirs = dict(zip(kinds, pool.map(lambda kind: their_tools[kind].run(asked(kind, "theirs")), kinds)))
+            theirs = dict(zip(kinds, pool.map(lambda kind: [their_tools[kind].run(TOOL, *each) for each in asked(kind, "theirs")], kinds)))
         found = []
         for kind in kinds:
             lines = asked(kind, "ours")

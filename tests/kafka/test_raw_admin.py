@@ -197,3 +197,23 @@ def test_alter_partition_reassignments(same_answers: Any, version: int) -> None:
         reassign((topic, [(0, [1]), (0, [1])]), (topic, [(0, None)]))
 
     same_answers(conversation, version)
+
+
+def test_settings_that_were_never_set_can_be_deleted(same_answers: Any) -> None:
+    def conversation(talk: Any) -> None:
+        topic = talk.name("topic")
+        talk.make_topic(topic)
+        for kind, resource, name in (
+            (TOPIC, topic, "no.such"),
+            (TOPIC, topic, "leader.replication.throttled.replicas"),
+            (TOPIC, topic, "segment.ms"),
+            (BROKER, "1", "no.such"),
+            (BROKER, "", "no.such"),
+            (BROKER, "1", "leader.replication.throttled.rate"),
+            (BROKER, "1", "node.id"),
+        ):
+            configs = [{"name": name, "config_operation": 1, "value": None}]
+            resources = [{"resource_type": kind, "resource_name": resource, "configs": configs}]
+            talk.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=resources)
+
+    same_answers(conversation, 1)

@@ -68,21 +68,19 @@ def altered_configs(
     after = dict(configs.given(resource_type, resource_name))
     altered: dict[str, str | None] = {}
     for name, operation, value in changes:
-        refused = _change_problem(resource_type, name, operation, has_value=name in after)
-        if refused is not None:
-            return refused
         if operation == DELETE:
-            altered[name] = None
-            after.pop(name, None)
+            if after.pop(name, None) is not None:  # as in Kafka, any other name can be deleted, to no effect
+                altered[name] = None
         else:
+            refused = _change_problem(resource_type, name, operation)
+            if refused is not None:
+                return refused
             assert value is not None
             altered[name] = after[name] = _merged(configs, resource_type, name, operation, value, after)
     return _values_problem(configs, resource_type, resource_name, altered, after) or altered
 
 
-def _change_problem(resource_type: int, name: str, operation: int, *, has_value: bool) -> ApiError | None:
-    if operation == DELETE:
-        return None if has_value or name in settings_of(resource_type) else _unknown(resource_type, name)
+def _change_problem(resource_type: int, name: str, operation: int) -> ApiError | None:
     setting = settings_of(resource_type).get(name)
     if operation != SET and (setting is None or setting.type is not ConfigType.LIST):
         word = "APPEND" if operation == APPEND else "SUBTRACT"

@@ -143,7 +143,6 @@ def test_settings_are_set_deleted_appended_and_subtracted() -> None:
     ("resource", "change", "error"),
     [
         ((TOPIC_RESOURCE, "t"), ("no.such", 0, "1"), ErrorCode.INVALID_CONFIG),
-        ((TOPIC_RESOURCE, "t"), ("no.such", 1, None), ErrorCode.INVALID_CONFIG),
         ((TOPIC_RESOURCE, "t"), ("retention.ms", 2, "1"), ErrorCode.INVALID_CONFIG),
         ((TOPIC_RESOURCE, "t"), ("retention.ms", 0, "soon"), ErrorCode.INVALID_CONFIG),
         ((TOPIC_RESOURCE, "gone"), ("retention.ms", 0, "1"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),

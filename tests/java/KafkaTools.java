@@ -1,4 +1,4 @@
-// Runs Apache Kafka's kafka-consumer-groups many times in one JVM: one command line a line of standard input, its arguments between tabs.
+// Runs Apache Kafka's own command-line tools in one JVM: one command line a line of standard input, the class of the tool and its arguments between tabs.
 // For each it answers three lines in base64: the exit status, standard output, standard error.
 
 import java.io.BufferedReader;
@@ -6,14 +6,15 @@ import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.lang.reflect.InvocationTargetException;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.common.utils.Exit;
-import org.apache.kafka.tools.consumer.group.ConsumerGroupCommand;
 
-public class ConsumerGroupsTool {
+public class KafkaTools {
     public static void main(String[] none) throws Exception {
         PrintStream answers = System.out;
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -32,7 +33,7 @@ public class ConsumerGroupsTool {
     }
 
     // The tool ends its process where it finds a mistake, so each run has a thread that can stop there for good.
-    private static int run(String[] arguments) throws Exception {
+    private static int run(String[] line) throws Exception {
         CompletableFuture<Integer> status = new CompletableFuture<>();
         Exit.setExitProcedure((code, message) -> {
             status.complete(code);
@@ -44,8 +45,12 @@ public class ConsumerGroupsTool {
         });
         Thread runner = new Thread(() -> {
             try {
-                ConsumerGroupCommand.main(arguments);
+                String[] arguments = Arrays.copyOfRange(line, 1, line.length);
+                Class.forName(line[0]).getMethod("main", String[].class).invoke(null, (Object) arguments);
                 status.complete(0);
+            } catch (InvocationTargetException error) {
+                error.getCause().printStackTrace();
+                status.complete(1);
             } catch (Throwable error) {
                 error.printStackTrace();
                 status.complete(1);
