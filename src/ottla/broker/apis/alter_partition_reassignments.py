@@ -53,7 +53,7 @@ def _decisions(
 def _responses(asked: Sequence[Any], refused: Iterator[ApiError | None]) -> Iterator[dict[str, Any]]:
     for topic in asked:
         partitions = zip(topic.partitions, islice(refused, len(topic.partitions)), strict=True)
-        yield {"name": topic.name, "partitions": [_response(each.partition_index, refusal) for each, refusal in partitions]}
+        yield {"name": topic.name, "partitions": (_response(each.partition_index, refusal) for each, refusal in partitions)}
 
 
 def _response(number: int, refused: ApiError | None) -> dict[str, Any]:

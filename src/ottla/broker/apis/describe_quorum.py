@@ -39,18 +39,24 @@ def handle(
     scheduler: RequestScheduler,
 ) -> None:
     """Answer with the quorum if the request names its partition alone, as Apache Kafka does; all others are unknown partitions."""
-    asked = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.message.topics]
+    asked = request.message.topics
     values: dict[str, Any] = {"error_code": ErrorCode.NONE, "error_message": "", "nodes": ()}
-    if asked == [(CLUSTER_METADATA, [0])]:
+    if _is_the_quorum(asked):
         values["topics"] = [{"topic_name": CLUSTER_METADATA, "partitions": [_quorum(brokers, clock(), config.node_id, metadata_log)]}]
         values["nodes"] = [{"node_id": config.node_id, "listeners": ()}]
     else:
-        values["topics"] = ({"topic_name": name, "partitions": _unknown(numbers)} for name, numbers in asked)
+        values["topics"] = ({"topic_name": topic.topic_name, "partitions": _unknown(topic.partitions)} for topic in asked)
     scheduler.run(request, request.reply_in_pieces(values))
 
 
-def _unknown(numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
-    return ({"partition_index": number} | _UNKNOWN for number in numbers)
+def _is_the_quorum(asked: Sequence[Any]) -> bool:
+    if len(asked) != 1 or len(asked[0].partitions) != 1:
+        return False
+    return bool(asked[0].topic_name == CLUSTER_METADATA and asked[0].partitions[0].partition_index == 0)
+
+
+def _unknown(partitions: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    return ({"partition_index": each.partition_index} | _UNKNOWN for each in partitions)
 
 
 def _quorum(brokers: Brokers, now_ms: int, voter_id: int, metadata_log: MetadataLog) -> dict[str, Any]:

@@ -64,13 +64,18 @@ def _decisions(
 def _results(asked: Sequence[Any], refused: Iterator[ApiError | None]) -> Iterator[dict[str, Any]]:
     for topic in asked:
         partitions = zip(topic.partitions, islice(refused, len(topic.partitions)), strict=True)
-        yield {"topic": topic.topic, "partition_result": [_result(*each) for each in partitions]}
+        yield {"topic": topic.topic, "partition_result": (_result(*each) for each in partitions)}
 
 
 def _results_of_all(changed: Changed) -> Iterator[dict[str, Any]]:
     for topic, group in groupby(changed, key=lambda each: each[0].topic):
-        needed = [(name, refused) for name, refused in group if refused is None or refused.error is not ErrorCode.ELECTION_NOT_NEEDED]
-        yield {"topic": topic, "partition_result": [_result(name.partition, refused) for name, refused in needed]}
+        yield {"topic": topic, "partition_result": _needed(group)}
+
+
+def _needed(group: Iterable[tuple[TopicPartition, ApiError | None]]) -> Iterator[dict[str, Any]]:
+    for name, refused in group:
+        if refused is None or refused.error is not ErrorCode.ELECTION_NOT_NEEDED:
+            yield _result(name.partition, refused)
 
 
 def _result(number: int, refused: ApiError | None) -> dict[str, Any]:
