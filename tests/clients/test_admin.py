@@ -1,10 +1,13 @@
 """What people do with an admin client: topics, partitions, settings, groups, offsets, the cluster; and how their mistakes are answered."""
 
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from ottla.core.wire.api_keys import ApiKey
+from ottla.testing.clients.raw_client import RawClient
 from ottla.testing.kit.waiting import wait_until
 
 # Every topic setting of Apache Kafka 4.3 with its default.
@@ -170,15 +173,37 @@ def test_settings_of_a_topic_are_described_and_altered(admin: Any, unique_name: 
     assert error_of(admin.describe_configs([ConfigResource("topic", unique_name("nowhere"))])) == "UNKNOWN_TOPIC_OR_PART"
 
 
-def test_the_settings_of_a_new_topic_are_kafkas_defaults(kafka_broker: Any, admin: Any, unique_name: Callable[[str], str]) -> None:
+def test_the_settings_of_a_new_topic_are_kafkas_defaults(admin: Any, unique_name: Callable[[str], str]) -> None:
     from confluent_kafka.admin import NewTopic
 
     topic = unique_name("topic")
     done(admin.create_topics([NewTopic(topic, 1, 1)]))
     described_settings = {name: entry.value for name, entry in settings(admin, topic).items()}
-    assert described_settings == {name: TOPIC_SETTINGS[name] for name in described_settings}
-    if kafka_broker.kind == "apache-kafka":
-        assert described_settings == TOPIC_SETTINGS
+    assert described_settings == TOPIC_SETTINGS
+
+
+def test_limits_of_the_running_broker_change_at_once() -> None:
+    from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+    from ottla.broker import Broker
+
+    with Broker() as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+
+        def alter(name: str, value: str) -> None:
+            entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            done(admin.incremental_alter_configs([ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])]))
+
+        host, port = broker.bootstrap_servers.split(":")
+        alter("max.connections", "0")
+        with socket.create_connection((host, int(port)), timeout=10) as refused:
+            assert refused.recv(1) == b"", "it is closed; that of the admin client stays open"
+        alter("log.cleaner.threads", "3")
+        entry = done(admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]))["log.cleaner.threads"]
+        assert (entry.value, entry.is_read_only, entry.source) == ("3", False, 2)
+        alter("max.connections", "100")
+        with RawClient(broker.bootstrap_servers) as client:
+            assert client.call(ApiKey.METADATA, 1, topics=[]).brokers
 
 
 def test_settings_of_the_broker_are_described(admin: Any) -> None:

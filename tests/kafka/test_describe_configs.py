@@ -25,20 +25,6 @@ OF_CONTROLLERS = frozenset({"controller.listener.names", "controller.quorum.boot
 """A single node of Kafka has a listener for its controller, and is told so."""
 OTHER_DEFAULTS = frozenset({"group.initial.rebalance.delay.ms"})
 MASKED = OWN | OF_CONTROLLERS | OTHER_DEFAULTS | FIXED_VALUES.keys()
-AT_START_ONLY = frozenset(
-    {
-        "log.cleaner.backoff.ms",
-        "log.cleaner.dedupe.buffer.size",
-        "log.cleaner.io.buffer.load.factor",
-        "log.cleaner.io.buffer.size",
-        "log.cleaner.io.max.bytes.per.second",
-        "log.cleaner.threads",
-        "max.connections",
-        "max.connections.per.ip",
-        "max.connections.per.ip.overrides",
-    }
-)
-"""Kafka changes these while a broker runs."""
 APPLIED_S_MAX = 30
 LISTED = re.compile(r"^  (\S+?)=(.*?) sensitive=(true|false) synonyms=\{(.*)\}$", re.MULTILINE)
 
@@ -108,7 +94,7 @@ def test_every_setting_of_the_broker(kafka: ApacheKafka, ottla: Broker) -> None:
     ours, theirs = described(ottla.bootstrap_servers, 4, "1"), described(kafka.bootstrap_servers, 4, "1")
     masked = masked_by(kafka)
     assert len(theirs) == 340
-    names = (ours.keys() | theirs.keys()) - masked - AT_START_ONLY
+    names = (ours.keys() | theirs.keys()) - masked
     assert {name: (ours.get(name), theirs.get(name)) for name in names if ours.get(name) != theirs.get(name)} == {}
     for name in masked & theirs.keys():
         # Read-only and sensitive flags, type and default are the same.
@@ -121,8 +107,14 @@ def test_every_setting_of_the_broker(kafka: ApacheKafka, ottla: Broker) -> None:
 
 def test_settings_that_were_changed(kafka: ApacheKafka, ottla: Broker, unique_name: Callable[[str], str]) -> None:
     topic = unique_name("topic")
-    of_broker = {"log.roll.ms": " 86400000", "message.max.bytes": "1048588"}
-    of_all = {"log.roll.ms": "86400001", "log.flush.interval.ms": "5000", "log.retention.ms": "-1"}
+    of_broker = {"log.roll.ms": " 86400000", "message.max.bytes": "1048588", "max.connections": "2000"}
+    of_all = {
+        "log.roll.ms": "86400001",
+        "log.flush.interval.ms": "5000",
+        "log.retention.ms": "-1",
+        "log.cleaner.threads": "2",
+        "max.connections": "1000",
+    }
     names = {*of_broker, *of_all, "log.retention.hours", "log.roll.hours", "log.flush.scheduler.interval.ms"}
 
     def everything(servers: str) -> list[Described]:

@@ -112,7 +112,7 @@ class Day:
         await asyncio.gather(*before.partitions._under_way(), return_exceptions=True)
         self.files.crash()
         before.partitions._executor.shutdown()
-        before.cleaner._pool.shutdown()
+        before.cleaner._run.pool.shutdown()
         self.cluster = self.start()
         await self.look()
 

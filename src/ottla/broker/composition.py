@@ -43,6 +43,7 @@ from ottla.broker.metadata.meta_properties import identify
 from ottla.broker.metadata.metadata_log import MetadataLog
 from ottla.broker.monitoring.health_sampler import HealthSampler
 from ottla.broker.network.background import Background
+from ottla.broker.network.connection_limits import ConnectionLimits
 from ottla.broker.network.descriptors import Descriptors, descriptor_limit
 from ottla.broker.network.dispatch import Dispatcher
 from ottla.broker.network.missing_features import MissingFeatures
@@ -114,12 +115,14 @@ class Components:
         self.pipelining = Pipelining()
         self.request_memory = request_memory(self.config.number("queued.max.request.bytes"))
         self.response_memory = ResponseMemory()
+        self.connection_limits = ConnectionLimits(self.cluster_metadata.configs)
         self.missing_features = MissingFeatures(monotonic_s)
         self.descriptors = Descriptors(descriptor_limit(), self.files.open_files_max if isinstance(self.files, OsFiles) else 0)
 
     def _make_coordination(self, on_group_event: Callable[[GroupEvent], None] | None) -> None:
         """Topics, leaders and groups, and the brokers, of which there is none yet."""
-        self.topics = Topics(self.config, self.metadata_log, self.partitions, self.deletions)
+        watchers = (self.cleaner.settings_changed, self.connection_limits.settings_changed)
+        self.topics = Topics(self.config, self.metadata_log, self.partitions, self.deletions, watchers)
         self.producer_ids = ProducerIds(self.metadata_log, self.config.node_id)
         self.events = GroupEvents(self.topics, self.partitions, self.clock, on_group_event)
         self.loading_backends = LoadingBackends()
@@ -219,10 +222,12 @@ class Components:
         return Dispatcher(bind_apis(self.collaborators(node)), self.scheduler)
 
     def server(self, node: Node) -> Server:
-        """The connections of one broker; after `open`."""
+        """The connections of one broker; after `open`. Raises ConfigError for a limit of a host whose name cannot be resolved."""
+        self.connection_limits.load()
         return Server(
             dispatcher=self.dispatcher(node),
             config=self.config,
+            connection_limits=self.connection_limits,
             descriptors=self.descriptors,
             event_loop_batch=self.event_loop_batch,
             pipelining=self.pipelining,

@@ -4,7 +4,7 @@ The cluster metadata decides what is valid; this appends its records. topic_dele
 """
 
 import uuid
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 
 from ottla.broker.cluster.topic_creation import TopicCreation
 from ottla.broker.logs.checkpoint_deletions import CheckpointDeletions
@@ -13,7 +13,7 @@ from ottla.broker.metadata.metadata_log import MetadataLog
 from ottla.core.config import BrokerConfig
 from ottla.core.errors import ApiError, ErrorCode
 from ottla.core.metadata.config_changes import Change
-from ottla.core.metadata.resource_configs import TOPIC_RESOURCE
+from ottla.core.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE
 from ottla.core.metadata.topic_changes import (
     PARTITIONS_PER_REQUEST_MAX,
     alter_config,
@@ -26,9 +26,20 @@ from ottla.core.metadata.topics import CONSUMER_OFFSETS, GROUP_EVENTS, NewTopic,
 
 
 class Topics:
-    """Topics by name. Every method that changes something raises StorageError when it cannot be written, with nothing changed."""
+    """Topics by name. Every method that changes something raises StorageError when it cannot be written, with nothing changed.
 
-    def __init__(self, config: BrokerConfig, metadata_log: MetadataLog, partitions: Partitions, deletions: CheckpointDeletions) -> None:
+    `watchers` are called when settings of brokers were changed.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        metadata_log: MetadataLog,
+        partitions: Partitions,
+        deletions: CheckpointDeletions,
+        watchers: Sequence[Callable[[], None]],
+    ) -> None:
+        self._watchers = watchers
         self._config = config
         self._log = metadata_log
         self._cluster_metadata = metadata_log.cluster_metadata
@@ -107,11 +118,13 @@ class Topics:
     def alter_config(
         self, resource_type: int, resource_name: str, changes: Sequence[Change], *, validate_only: bool = False
     ) -> ApiError | None:
-        """Change settings of a topic or of the broker; open logs take them up at once."""
+        """Change settings of a topic or of the broker; they take effect at once."""
         records = alter_config(self._cluster_metadata, resource_type, resource_name, changes)
         if isinstance(records, ApiError):
             return records
         if not validate_only:
             self._log.append(records)
             self._partitions.settings_changed(self._cluster_metadata.topics[resource_name] if resource_type == TOPIC_RESOURCE else None)
+            for changed in self._watchers if resource_type == BROKER_RESOURCE else ():
+                changed()
         return None

@@ -6,10 +6,10 @@ alone for a while, and its reason is part of the health snapshot; the others are
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.broker.logs.cleaner_backend import CleanerBackends
 from ottla.broker.logs.cleaner_checkpoint import CleanerCheckpoint
@@ -38,8 +38,54 @@ _PAUSE_S_MIN: Final = 0.01
 _MAP_BYTES_MIN: Final = 1 << 20
 
 
+class _Settings(NamedTuple):
+    """The settings `log.cleaner.*` that may change while the cleaner runs; no threads where it is disabled."""
+
+    threads: int
+    dedupe_buffer_bytes: int
+    io_buffer_bytes: int
+    load_factor: float
+    bytes_per_second: float
+    backoff_ms: int
+
+
+class _Run:
+    """The threads of the cleaner, with the same settings from their start to their end."""
+
+    def __init__(self, settings: _Settings) -> None:
+        self.settings = settings
+        self.stopping = Event()
+        self.throttle = Throttle(settings.bytes_per_second, self.stopping.wait)
+        self.pool = ThreadPoolExecutor(max(1, settings.threads), thread_name_prefix="ottla-cleaner")
+        self.dead_threads = 0
+        self._tasks: list[PeriodicTask] = []
+
+    def start(self, work: Callable[[], Awaitable[object]], failed: Callable[[Exception], None]) -> None:
+        """Begin, on the running loop."""
+        pause_s = max(_PAUSE_S_MIN, self.settings.backoff_ms / 1000)
+        for number in range(self.settings.threads):
+            task = PeriodicTask(work, pause_s=lambda: pause_s, failed=failed, name=f"ottla-cleaner-{number}")
+            task.start().add_done_callback(self._thread_ended)
+            self._tasks.append(task)
+
+    async def end(self) -> None:
+        """Stop the cleanings that are under way; what was not swapped in yet is dropped."""
+        self.stopping.set()
+        await asyncio.gather(*(task.finish() for task in self._tasks))
+        self.pool.shutdown(wait=True)
+
+    def _thread_ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.dead_threads += 1
+            threads = self.settings.threads
+            log.error("a thread of the cleaner died; %d of %d are left", threads - self.dead_threads, threads, exc_info=error)
+
+
 class LogCleaner:
-    """The cleaner of all brokers here. `start` it when the logs are open, `stop` it before they are closed; both on the event loop."""
+    """The cleaner of all brokers here. `start` it when the logs are open, `stop` it before they are closed; both on the event loop.
+
+    Settings that change end its threads and start others, as in Kafka: they take effect at once, also in a cleaning under way.
+    """
 
     def __init__(
         self,
@@ -51,7 +97,6 @@ class LogCleaner:
         clock: Callable[[], int],
     ) -> None:
         self._files = files
-        self._config = config
         self._cluster_metadata = cluster_metadata
         self._log_manager = log_manager
         self._clock = clock
@@ -60,12 +105,10 @@ class LogCleaner:
             files=files, cluster_metadata=cluster_metadata, partitions=partitions, checkpoint=self.checkpoint, clock=clock
         )
         self._backends = CleanerBackends()
-        self._threads = config.number("log.cleaner.threads") if config.flag("log.cleaner.enable") else 0
-        self._pool = ThreadPoolExecutor(max(1, self._threads), thread_name_prefix="ottla-cleaner")
-        self._stopping = Event()
-        self._throttle = Throttle(config.share("log.cleaner.io.max.bytes.per.second"), self._stopping.wait)
-        self._tasks: list[PeriodicTask] = []
-        self._dead_threads = 0
+        self._is_enabled = config.flag("log.cleaner.enable")
+        self._run = _Run(self._settings())
+        self._is_running = False
+        self._restart: asyncio.Task[None] | None = None
         self._last_run_ms: int | None = None
         self._stats = CleanerStats()
         self._logged_failure = ""
@@ -75,19 +118,48 @@ class LogCleaner:
     def start(self) -> None:
         """Read the checkpoint, and clean from now on. Raises StorageError."""
         self.checkpoint.load(self._cluster_metadata.topics.values())
-        self._last_run_ms = self._clock() if self._threads else None
-        pause_s = max(_PAUSE_S_MIN, self._config.number("log.cleaner.backoff.ms") / 1000)
-        for number in range(self._threads):
-            task = PeriodicTask(self.clean_filthiest, pause_s=lambda: pause_s, failed=self._check_failed, name=f"ottla-cleaner-{number}")
-            task.start().add_done_callback(self._thread_ended)
-            self._tasks.append(task)
+        self._is_running = True
+        self._begin()
+
+    def _begin(self) -> None:
+        self._run = _Run(self._settings())
+        self._last_run_ms = self._clock() if self._run.settings.threads else None
+        self._run.start(self.clean_filthiest, self._check_failed)
 
     async def stop(self) -> None:
         """Stop the cleanings that are under way; what was not swapped in yet is dropped."""
-        self._stopping.set()
-        await asyncio.gather(*(task.finish() for task in self._tasks))
-        self._pool.shutdown(wait=True)
+        self._is_running = False
+        if self._restart is not None:
+            await self._restart
+        await self._run.end()
         self._backends.close()
+
+    def settings_changed(self) -> None:
+        """Use the settings of the broker that are in force now."""
+        if self._is_running and self._restart is None and self._settings() != self._run.settings:
+            self._restart = asyncio.get_running_loop().create_task(self._restart_threads(), name="ottla-cleaner-settings")
+
+    async def _restart_threads(self) -> None:
+        """Until the threads have the settings in force: they may change again meanwhile."""
+        try:
+            while self._is_running and self._settings() != self._run.settings:
+                await self._run.end()
+                if self._is_running:
+                    self._begin()
+                    log.info("the settings of the cleaner changed: %s", self._run.settings)
+        finally:
+            self._restart = None
+
+    def _settings(self) -> _Settings:
+        number, share = self._cluster_metadata.configs.broker_number, self._cluster_metadata.configs.broker_share
+        return _Settings(
+            threads=number("log.cleaner.threads") if self._is_enabled else 0,
+            dedupe_buffer_bytes=number("log.cleaner.dedupe.buffer.size"),
+            io_buffer_bytes=number("log.cleaner.io.buffer.size"),
+            load_factor=share("log.cleaner.io.buffer.load.factor"),
+            bytes_per_second=share("log.cleaner.io.max.bytes.per.second"),
+            backoff_ms=number("log.cleaner.backoff.ms"),
+        )
 
     def topic_deleted(self, name: str) -> None:
         """Forget the topic. The checkpoint must be written before a topic of that name is created."""
@@ -103,11 +175,6 @@ class LogCleaner:
             raise error
         self._log_failed_check(error)
 
-    def _thread_ended(self, task: "asyncio.Task[None]") -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._dead_threads += 1
-            log.error("a thread of the cleaner died; %d of %d are left", self._threads - self._dead_threads, self._threads, exc_info=error)
-
     # --- cleaning
 
     async def clean_filthiest(self) -> bool:
@@ -118,17 +185,17 @@ class LogCleaner:
             return False
         found, candidate = chosen
         try:
-            return not self._stopping.is_set() and await self._clean(found, candidate)
+            return not self._run.stopping.is_set() and await self._clean(found, candidate)
         finally:
             self.manager.end_cleaning(found.partition.name)
 
     async def _clean(self, found: DirtyLog, candidate: Candidate) -> bool:
-        name, start_ms = found.partition.name, self._clock()
+        name, start_ms, run = found.partition.name, self._clock(), self._run
         loop = asyncio.get_running_loop()
         try:
-            done = await loop.run_in_executor(self._pool, self._clean_in_thread, found, candidate, start_ms, loop)
+            done = await loop.run_in_executor(run.pool, self._clean_in_thread, run, found, candidate, start_ms, loop)
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this log, and the others are cleaned
-            if not found.partition.deleted and not self._stopping.is_set():
+            if not found.partition.deleted and not run.stopping.is_set():
                 reason = str(error) if isinstance(error, StorageError) else repr(error)
                 self.manager.set_uncleanable(found.partition, found.snapshot.log_start_offset, found.snapshot.size_bytes, reason, error)
             return False
@@ -137,12 +204,12 @@ class LogCleaner:
         self._record(name, done, start_ms)
         self.checkpoint.note(name, done.end_offset)
         try:
-            await loop.run_in_executor(self._pool, self.checkpoint.write)
+            await loop.run_in_executor(run.pool, self.checkpoint.write)
         except StorageError as error:
             log.error("the cleaner's checkpoint is not written: %s", error)
         return done.is_complete
 
-    def _clean_in_thread(self, found: DirtyLog, candidate: Candidate, now_ms: int, loop: asyncio.AbstractEventLoop) -> Cleaned:
+    def _clean_in_thread(self, run: _Run, found: DirtyLog, candidate: Candidate, now_ms: int, loop: asyncio.AbstractEventLoop) -> Cleaned:
         def swap(base_offset: int, replaced: Sequence[int]) -> bool:
             return asyncio.run_coroutine_threadsafe(self._swap(found.partition, base_offset, replaced), loop).result()
 
@@ -152,20 +219,14 @@ class LogCleaner:
             first_dirty_offset=candidate.first_dirty_offset,
             first_uncleanable_offset=candidate.first_uncleanable_offset,
             backend=self._backends.choose(candidate.cleanable_bytes + candidate.clean_bytes),
-            offset_map=self._offset_map(candidate.cleanable_bytes),
+            offset_map=_offset_map(run.settings, candidate.cleanable_bytes),
             now_ms=now_ms,
             swap=swap,
-            throttle=self._throttle,
-            is_stopped=lambda: self._stopping.is_set() or found.partition.deleted,
+            throttle=run.throttle,
+            is_stopped=lambda: run.stopping.is_set() or found.partition.deleted,
             # As in Kafka half of a thread's share is for reading, half for writing.
-            io_buffer_bytes=self._config.number("log.cleaner.io.buffer.size") // self._threads // 2,
+            io_buffer_bytes=run.settings.io_buffer_bytes // run.settings.threads // 2,
         )
-
-    def _offset_map(self, cleanable_bytes: int) -> OffsetMap:
-        """As large as the settings allow, but not much larger than this log can fill: allocating it writes the memory."""
-        own_bytes = self._config.number("log.cleaner.dedupe.buffer.size") // self._threads
-        load_factor = self._config.share("log.cleaner.io.buffer.load.factor")
-        return OffsetMap(min(own_bytes, max(_MAP_BYTES_MIN, 2 * cleanable_bytes)), load_factor=load_factor)
 
     async def _swap(self, partition: Partition, base_offset: int, replaced: Sequence[int]) -> bool:
         """Put cleaned segments in place, on the event loop, which owns the log; other threads wait for the disk."""
@@ -214,10 +275,10 @@ class LogCleaner:
         manager, stats = self.manager, self._stats
         partitions = manager.partitions()
         return CleanerSnapshot(
-            is_enabled=self._threads > 0,
-            threads=self._threads,
-            dead_threads=self._dead_threads,
-            backoff_ms=self._config.number("log.cleaner.backoff.ms"),
+            is_enabled=self._is_enabled,
+            threads=self._run.settings.threads,
+            dead_threads=self._run.dead_threads,
+            backoff_ms=self._run.settings.backoff_ms,
             at_work=tuple(manager.in_progress),
             looked_ms=self._last_run_ms,
             cleaned_ms=stats.cleaned_ms,
@@ -233,3 +294,9 @@ class LogCleaner:
             uncleanable_bytes=manager.uncleanable_bytes,
             partitions=partitions,
         )
+
+
+def _offset_map(settings: _Settings, cleanable_bytes: int) -> OffsetMap:
+    """As large as the settings allow, but not much larger than this log can fill: allocating it writes the memory."""
+    own_bytes = settings.dedupe_buffer_bytes // settings.threads
+    return OffsetMap(min(own_bytes, max(_MAP_BYTES_MIN, 2 * cleanable_bytes)), load_factor=settings.load_factor)

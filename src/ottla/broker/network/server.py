@@ -6,7 +6,8 @@ from typing import Final
 
 from ottla.broker.event_loop_batch import EventLoopBatch
 from ottla.broker.network.connection import Connection
-from ottla.broker.network.connection_quotas import quotas
+from ottla.broker.network.connection_limits import ConnectionLimits
+from ottla.broker.network.connection_quotas import ConnectionQuotas
 from ottla.broker.network.descriptors import Descriptors
 from ottla.broker.network.dispatch import Dispatcher
 from ottla.broker.network.listener import Listener
@@ -30,6 +31,7 @@ class Server(Listener):
         *,
         dispatcher: Dispatcher,
         config: BrokerConfig,
+        connection_limits: ConnectionLimits,
         descriptors: Descriptors,
         event_loop_batch: EventLoopBatch,
         pipelining: Pipelining,
@@ -38,7 +40,7 @@ class Server(Listener):
     ) -> None:
         super().__init__(
             dispatcher=dispatcher,
-            quotas=quotas(config, descriptors),
+            quotas=ConnectionQuotas(connection_limits, descriptors),
             frame_bytes_max=config.number("socket.request.max.bytes"),
             event_loop_batch=event_loop_batch,
             pipelining=pipelining,

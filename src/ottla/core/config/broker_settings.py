@@ -229,9 +229,18 @@ _TOPIC_DEFAULTS = tuple(
 
 BROKER_SETTINGS: Mapping[str, Setting] = {s.name: s for s in sorted(_OWN_BROKER_SETTINGS + _TOPIC_DEFAULTS, key=lambda s: s.name)}
 
-# What may change while the broker runs: what is read at each use.
+# What may change while the broker runs: what is read at each use, or taken up when it changes.
 DYNAMIC_BROKER_SETTINGS = frozenset(s.name for s in _TOPIC_DEFAULTS) | {
     "group.coordinator.cached.buffer.max.bytes",
+    "log.cleaner.backoff.ms",
+    "log.cleaner.dedupe.buffer.size",
+    "log.cleaner.io.buffer.load.factor",
+    "log.cleaner.io.buffer.size",
+    "log.cleaner.io.max.bytes.per.second",
+    "log.cleaner.threads",
+    "max.connections",
+    "max.connections.per.ip",
+    "max.connections.per.ip.overrides",
     "num.recovery.threads.per.data.dir",
     "producer.id.expiration.ms",
 }

@@ -127,6 +127,12 @@ class ResourceConfigs:
         """The value in force of this broker's setting that is a whole number."""
         return _number(self._value(BROKER_SETTINGS[name], self.broker_value(name)[0]))
 
+    def broker_share(self, name: str) -> float:
+        """The same of a setting that is a number with a fraction."""
+        value = self._value(BROKER_SETTINGS[name], self.broker_value(name)[0])
+        assert isinstance(value, float)
+        return value
+
     def default_number(self, name: str) -> int:
         """The whole-number value that the broker was started with, of a setting that is not dynamic."""
         return _number(self._value(BROKER_SETTINGS[name], self._broker_default(name)))

@@ -17,6 +17,8 @@ from ottla.broker.logs.partition import Partition
 from ottla.core.config import BrokerConfig
 from ottla.core.diagnosis.cleaner_health import CleanerState
 from ottla.core.errors import StorageError
+from ottla.core.metadata.config_changes import SET
+from ottla.core.metadata.resource_configs import BROKER_RESOURCE
 from ottla.core.metadata.topics import NewTopic, Topic
 from ottla.core.model import Record, TopicPartition
 from ottla.storage.checkpoints import CLEANER_FILE
@@ -398,7 +400,7 @@ def test_it_stops_within_a_moment(make_case: Callable[..., Case]) -> None:
 
     async def run() -> None:
         case.cleaner.start()
-        while not case.cleaner._throttle._free_at:  # it read something, and waits
+        while not case.cleaner._run.throttle._free_at:  # it read something, and waits
             await asyncio.sleep(0.001)
         began = time.monotonic()
         await case.cleaner.stop()
@@ -407,6 +409,75 @@ def test_it_stops_within_a_moment(make_case: Callable[..., Case]) -> None:
     case.do(run())
     assert case.cleaner.snapshot().uncleanable == ()
     assert case.offsets(topic) == [0, 1, 2, 3, 4, 5]
+
+
+def change(case: Case, **settings: str) -> None:
+    changes = [(name.replace("_", "."), SET, value) for name, value in settings.items()]
+    assert case.cluster.topics.alter_config(BROKER_RESOURCE, "", changes) is None
+
+
+def test_settings_that_change_take_effect_at_once_in_a_cleaning_under_way(
+    make_case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends, and begins again: with the first settings it would take minutes."""
+    real, buffers_bytes = log_cleaner.clean, []
+
+    def clean(*arguments: Any, io_buffer_bytes: int, **named: Any) -> Any:
+        buffers_bytes.append(io_buffer_bytes)
+        return real(*arguments, io_buffer_bytes=io_buffer_bytes, **named)
+
+    monkeypatch.setattr(log_cleaner, "clean", clean)
+    case = make_case(log_cleaner_io_max_bytes_per_second="10")
+    topic = dirty_topic(case)
+
+    async def run() -> None:
+        case.cleaner.start()
+        async with asyncio.timeout(20):
+            while not case.cleaner._run.throttle._free_at:  # it read something, and waits
+                await asyncio.sleep(0.001)
+            change(case, log_cleaner_io_max_bytes_per_second="1e9", log_cleaner_io_buffer_size="60000", log_cleaner_threads="2")
+            while case.cleaner.snapshot().cleanings < 1:
+                await asyncio.sleep(0.001)
+
+    case.do(run())
+    assert case.offsets(topic) == [3, 4, 5]
+    assert buffers_bytes == [256 * 1024, 15_000]
+    snapshot = case.cleaner.snapshot()
+    assert (snapshot.threads, snapshot.dead_threads, snapshot.uncleanable) == (2, 0, ())
+
+
+def test_a_shorter_backoff_takes_effect_at_once_for_a_thread_that_waits(make_case: Callable[..., Case]) -> None:
+    case = make_case(log_cleaner_backoff_ms="3600000")
+
+    async def start() -> None:
+        case.cleaner.start()
+        async with asyncio.timeout(20):
+            while not case.cleaner.manager.checked_ms:
+                await asyncio.sleep(0.001)
+
+    async def run() -> None:
+        change(case, log_cleaner_backoff_ms="10")
+        async with asyncio.timeout(20):
+            while case.cleaner.snapshot().cleanings < 1:
+                await asyncio.sleep(0.001)
+
+    case.do(start())
+    dirty_topic(case)
+    case.do(run())
+    assert case.cleaner.snapshot().backoff_ms == 10
+
+
+def test_settings_that_change_while_it_stops(make_case: Callable[..., Case]) -> None:
+    case = make_case()
+
+    async def run() -> None:
+        case.cleaner.start()
+        change(case, log_cleaner_threads="2")
+        change(case, log_cleaner_backoff_ms="5")
+        await case.cleaner.stop()
+        change(case, log_cleaner_threads="3")
+
+    case.do(run())
 
 
 def test_a_thread_that_dies_is_counted(

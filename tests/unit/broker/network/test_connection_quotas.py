@@ -2,15 +2,22 @@
 
 import pytest
 
-from ottla.broker.network.connection_quotas import ConnectionQuotas, quotas
+from ottla.broker.network.connection_limits import ConnectionLimits
+from ottla.broker.network.connection_quotas import ConnectionQuotas
 from ottla.broker.network.descriptors import Descriptors
-from ottla.core.config import BrokerConfig, ConfigError
+from ottla.core.config import BrokerConfig
+from ottla.core.metadata.records import ConfigRecord
+from ottla.core.metadata.resource_configs import BROKER_RESOURCE, ResourceConfigs
 
 FREE = Descriptors(None, 0)
 
 
 def made(connections_max: int = 100, per_ip_max: int = 100, overrides: dict[str, int] | None = None, descriptors: Descriptors = FREE):
-    return ConnectionQuotas(connections_max=connections_max, per_ip_max=per_ip_max, overrides=overrides or {}, descriptors=descriptors)
+    text = ",".join(f"{address}:{count}" for address, count in (overrides or {}).items())
+    given = {"max.connections": connections_max, "max.connections.per.ip": per_ip_max, "max.connections.per.ip.overrides": text}
+    limits = ConnectionLimits(ResourceConfigs(1, BrokerConfig(given).text))
+    limits.load()
+    return ConnectionQuotas(limits, descriptors)
 
 
 def test_of_one_address(caplog: pytest.LogCaptureFixture) -> None:
@@ -46,13 +53,12 @@ def test_descriptors_are_shared_by_the_brokers_of_a_process(caplog: pytest.LogCa
     assert one.admit("10.0.0.1", 0)
 
 
-def test_settings() -> None:
-    text = "127.0.0.1: 3 ,::1:4,localhost:0"
-    quota = quotas(BrokerConfig({"max.connections.per.ip": "1", "max.connections.per.ip.overrides": text}), FREE)
+def test_a_limit_that_changes_is_that_of_the_next_connection() -> None:
+    configs = ResourceConfigs(1, BrokerConfig({"max.connections": "1"}).text)
+    quota = ConnectionQuotas(ConnectionLimits(configs), FREE)
     assert [quota.admit("10.0.0.1", 0) for _ in range(2)] == [True, False]
-    assert not quota.admit("127.0.0.1", 0), "localhost is that address, and comes last"
-
-
-def test_a_host_that_cannot_be_resolved() -> None:
-    with pytest.raises(ConfigError, match=r"the host no-such-host\.invalid cannot be resolved"):
-        quotas(BrokerConfig({"max.connections.per.ip.overrides": "no-such-host.invalid:1"}), FREE)
+    configs.replay(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name="max.connections", value="2"))
+    assert [quota.admit("10.0.0.1", 0) for _ in range(2)] == [True, False]
+    configs.replay(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="1", name="max.connections.per.ip", value="0"))
+    quota.leave("10.0.0.1")
+    assert not quota.admit("10.0.0.1", 0)

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from ottla.broker.event_loop_batch import EventLoopBatch
+from ottla.broker.network.connection_limits import ConnectionLimits
 from ottla.broker.network.descriptors import Descriptors
 from ottla.broker.network.dispatch import Dispatcher
 from ottla.broker.network.pipelining import Pipelining
@@ -15,6 +16,7 @@ from ottla.broker.network.server import Server
 from ottla.broker.protocol.api import Api
 from ottla.broker.protocol.request import Request
 from ottla.core.config import BrokerConfig
+from ottla.core.metadata.resource_configs import ResourceConfigs
 from ottla.core.wire.api_keys import ApiKey
 
 API_VERSIONS = b"\0\0\0\x0a\0\x12\0\0\0\0\0\7\xff\xff"
@@ -30,6 +32,7 @@ def server() -> Server:
     return Server(
         dispatcher=Dispatcher({api.key: api}, RequestScheduler()),
         config=BrokerConfig(),
+        connection_limits=ConnectionLimits(ResourceConfigs(1, BrokerConfig().text)),
         descriptors=Descriptors(None, 0),
         event_loop_batch=EventLoopBatch(),
         pipelining=Pipelining(),
