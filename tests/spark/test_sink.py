@@ -141,7 +141,13 @@ def test_a_query_fails_with_the_message_of_the_sink(spark: Any):
         make(broker.bootstrap_servers, "t")
         frame = spark.range(1).selectExpr("'v' value", "7 partition").coalesce(1).write.format("ottla").option("topic", "t")
         writer = frame.option("kafka.bootstrap.servers", broker.bootstrap_servers)
-        with pytest.raises(AnalysisException, match=r"OptionError: Save mode Overwrite not allowed for Kafka\."):
-            writer.mode("overwrite").save()
+        with pytest.raises(AnalysisException, match='use either the "Append" or "Overwrite" mode'):
+            writer.save()
         with pytest.raises(Exception, match="DeliveryError: cannot write a record without a key for partition 7 of topic t"):
             writer.mode("append").save()
+        valid = spark.range(1).selectExpr("'v' value").write.format("ottla").option("topic", "t")
+        valid = valid.option("kafka.bootstrap.servers", broker.bootstrap_servers).mode("overwrite")
+        valid.save()
+        with pytest.raises(AnalysisException, match="OptionError: Save mode Overwrite not allowed for topic t, which has records"):
+            valid.save()
+        assert [message.value() for message in read(broker.bootstrap_servers, "t")] == [b"v"]

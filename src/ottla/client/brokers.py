@@ -9,7 +9,7 @@ from secrets import SystemRandom
 from typing import Any, TypeVar
 
 from ottla.client.addresses import Address, BrokerEndpoint, parse_addresses
-from ottla.client.deadlines import RETRIABLE, Deadline
+from ottla.client.deadlines import RETRIABLE, Deadline, DeadlineExceededError, NoBrokerReachedError
 from ottla.client.errors import BrokerUnavailableError, RequestFailedError
 from ottla.client.metadata import BrokersAndTopics, request_metadata
 from ottla.client.network.connection import BrokerConnection
@@ -28,7 +28,8 @@ _RANDOM = SystemRandom()
 class Brokers:
     """The brokers behind `settings.bootstrap_servers`. Not for two threads at once.
 
-    `timeout_ms` is the time of each call; `clock` and `pause` are in seconds. Raises ValueError for malformed addresses.
+    `timeout_ms` is the time of each call; `bootstrap_timeout_ms` how long a call retries while no broker was ever reached (None: as long);
+    `clock` and `pause` are in seconds. Raises ValueError for malformed addresses.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Brokers:
         settings: ClientSettings,
         *,
         timeout_ms: int | None = None,
+        bootstrap_timeout_ms: int | None = None,
         connect: Connect = connect,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
@@ -44,6 +46,8 @@ class Brokers:
         self.settings = settings
         self._bootstrap = parse_addresses(settings.bootstrap_servers)
         self._timeout_ms = settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        self._bootstrap_timeout_ms = bootstrap_timeout_ms
+        self._has_connected = False
         self._connect = connect
         self._clock = clock
         self._pause = pause
@@ -59,16 +63,24 @@ class Brokers:
 
     def deadline(self, call: str) -> Deadline:
         """A new deadline for one call."""
-        return Deadline(call, self._timeout_ms, self.settings, clock=self._clock, pause=self._pause, rng=self._rng)
+        return self._deadline(call, self._timeout_ms)
 
     def retry(self, call: str, attempt: Callable[[Deadline], T]) -> T:
         """The result of `attempt`, retried after retriable errors until the deadline."""
         deadline = self.deadline(call)
+        contact_ms = self._timeout_ms if self._bootstrap_timeout_ms is None else min(self._bootstrap_timeout_ms, self._timeout_ms)
+        contact = self._deadline(call, contact_ms)
         while True:
             try:
                 return attempt(deadline)
             except BrokerUnavailableError as error:
-                deadline.wait(None, error)
+                if self._has_connected or self._bootstrap_timeout_ms is None:
+                    deadline.wait(None, error)
+                    continue
+                try:
+                    contact.wait(None, error)
+                except DeadlineExceededError as late:
+                    raise NoBrokerReachedError(contact_ms, str(error)) from late
             except RequestFailedError as error:
                 if error.code not in RETRIABLE:
                     raise
@@ -107,6 +119,9 @@ class Brokers:
         """Keep an endpoint that another response named (KIP-951)."""
         self._endpoints[endpoint.broker_id] = endpoint
 
+    def _deadline(self, call: str, timeout_ms: int) -> Deadline:
+        return Deadline(call, timeout_ms, self.settings, clock=self._clock, pause=self._pause, rng=self._rng)
+
     def _call_any(self, call: Callable[[BrokerConnection], T], deadline: Deadline) -> T:
         failures = []
         known = [Address(endpoint.host, endpoint.port) for endpoint in self._endpoints.values()]
@@ -135,5 +150,6 @@ class Brokers:
             connection = None
         if connection is None:
             connection = self._connections[address] = self._connect(address, self.settings, left_ms)
+            self._has_connected = True
         connection.timeout_ms = left_ms
         return connection

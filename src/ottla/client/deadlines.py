@@ -43,6 +43,16 @@ class DeadlineExceededError(ClientError):
         super().__init__(f"{what} Call: {call}" + (f" ({unreachable})" if unreachable else ""))
 
 
+class NoBrokerReachedError(DeadlineExceededError):
+    """No broker of bootstrap.servers was reached by the first call of a client."""
+
+    def __init__(self, timeout_ms: int, unreachable: str) -> None:
+        ClientError.__init__(
+            self,
+            f"no broker of bootstrap.servers was reached in {timeout_ms} ms ({unreachable}): check the addresses, and that brokers run",
+        )
+
+
 class Deadline:
     """The time of one call over all its attempts. `call` names it in errors; `clock` and `pause` are in seconds, `rng` gives 0 to 1."""
 

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 if TYPE_CHECKING:
     from ottla.spark.sink.writers import BatchSink, StreamSink
     from ottla.spark.source.batch_reader import BatchReader
+    from ottla.spark.source.refused_stream import RefusedStreamReader
     from ottla.spark.source.stream_reader import StreamReader
 
 
@@ -42,12 +43,17 @@ class OttlaDataSource(DataSource):
         reader = FilteredBatchReader if is_pushing() else BatchReader
         return reader(parse_options(self.options, Query.BATCH), schema, tasks_max=self.tasks_max)
 
-    def streamReader(self, schema: StructType) -> "StreamReader":
-        """A stream's reader of the columns of `schema`. Raises OptionError."""
+    def streamReader(self, schema: StructType) -> "StreamReader | RefusedStreamReader":
+        """A stream's reader of the columns of `schema`; with invalid options one that raises OptionError when Spark first calls it."""
         from ottla.spark.options.source_options import Query, parse_options
+        from ottla.spark.options.values import OptionError
+        from ottla.spark.source.refused_stream import RefusedStreamReader
         from ottla.spark.source.stream_reader import StreamReader
 
-        return StreamReader(parse_options(self.options, Query.STREAM), schema, tasks_max=self.tasks_max)
+        try:
+            return StreamReader(parse_options(self.options, Query.STREAM), schema, tasks_max=self.tasks_max)
+        except OptionError as error:
+            return RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> "BatchSink":
         """A writer of rows of `schema`. Raises OptionError."""

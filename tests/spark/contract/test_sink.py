@@ -94,6 +94,7 @@ def test_what_is_refused(contract: Any):
         accepted.append(what)
     assert accepted == []
     assert contract.rows(subscribe=topic) == []
+    contract.place.produce(topic, ["to be kept"])
     overwriting = _frame(contract, "('v')", columns="value").write.format(contract.format).mode("overwrite")
     with pytest.raises(Exception, match=r"(?i)overwrite"):
         overwriting.options(**contract.options({"topic": topic}, is_sink=True)).save()

@@ -147,9 +147,12 @@ class ScriptedBrokers:
         self.answers[place] = answer
         return self
 
-    def brokers(self, bootstrap_servers: str = "a:1", timeout_ms: int = 1_000, **more: Any) -> Brokers:
+    def brokers(
+        self, bootstrap_servers: str = "a:1", timeout_ms: int = 1_000, bootstrap_timeout_ms: int | None = None, **more: Any
+    ) -> Brokers:
         settings = ClientSettings(bootstrap_servers=bootstrap_servers, client_id="tester", **more)
-        return Brokers(settings, timeout_ms=timeout_ms, connect=self._connect, clock=lambda: self.now, pause=self._pause, rng=lambda: 0.5)
+        times: dict[str, Any] = {"timeout_ms": timeout_ms, "bootstrap_timeout_ms": bootstrap_timeout_ms, "clock": lambda: self.now}
+        return Brokers(settings, connect=self._connect, pause=self._pause, rng=lambda: 0.5, **times)
 
     def _connect(self, address: Address, settings: ClientSettings, timeout_ms: int) -> Any:
         place = f"{address.host}:{address.port}"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ottla.client.addresses import BrokerEndpoint
-from ottla.client.deadlines import Deadline, DeadlineExceededError, raise_for
+from ottla.client.deadlines import Deadline, DeadlineExceededError, NoBrokerReachedError, raise_for
 from ottla.client.errors import BrokerUnavailableError, RequestFailedError
 from ottla.core.errors import ErrorCode
 from ottla.core.wire.api_keys import ApiKey
@@ -87,6 +87,22 @@ def test_no_broker_is_reachable(scripted: Any) -> None:
         brokers.retry("lists", brokers.endpoints)
     assert str(raised.value) == "Timed out waiting for a node assignment. Call: lists (no connection to broker a:1)"
     assert len(scripted.waits) == 2
+
+
+def test_a_first_connection_has_less_time_than_a_call(scripted: Any) -> None:
+    brokers = scripted.brokers(timeout_ms=60_000, bootstrap_timeout_ms=350)
+    with pytest.raises(NoBrokerReachedError) as raised:
+        brokers.retry("lists", brokers.endpoints)
+    assert str(raised.value) == (
+        "no broker of bootstrap.servers was reached in 350 ms (no connection to broker a:1): check the addresses, and that brokers run"
+    )
+    assert len(scripted.waits) == 2
+    scripted.broker("a:1", lambda key, request: metadata((1, "a", 1)))
+    brokers.retry("lists", brokers.endpoints)
+    scripted.broker("a:1", lost)
+    with pytest.raises(DeadlineExceededError, match="Timed out waiting for a node assignment"):
+        brokers.retry("lists", brokers.endpoints)
+    assert sum(scripted.waits) > 50, "a broker that was there may be away for as long as a call lasts"
 
 
 def test_a_result_after_a_failure(scripted: Any) -> None:

@@ -22,9 +22,11 @@ class ScriptedCluster:
         self.internal: set[str] = set()
         self.times: dict[tuple[TopicPartition, int], int] = {}
         self.committed_offsets: dict[str, dict[TopicPartition, int]] = {}
+        self.refusals: dict[str, ErrorCode] = {}
         self.failures: list[Exception] = []
         self.asked: list[str] = []
         self.clients = 0
+        self.bootstrap_timeouts: list[int | None] = []
         self.is_open = False
 
     def topic(self, name: str, *limits: tuple[int, int], topic_id: str | None = None) -> Self:
@@ -38,18 +40,30 @@ class ScriptedCluster:
         self.limits = {partition: limits for partition, limits in self.limits.items() if partition.topic != name}
         self.ids.pop(name, None)
 
-    def connect(self, settings: ClientSettings) -> Self:
+    def connect(self, settings: ClientSettings, *, bootstrap_timeout_ms: int | None = None) -> Self:
+        self.bootstrap_timeouts.append(bootstrap_timeout_ms)
         assert settings.bootstrap_servers == "localhost:9092"
         self.clients += 1
         self.is_open = True
         return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         self.is_open = False
 
     def describe_topics(self, names: Iterable[str]) -> dict[str, DescribedTopic | Failure]:
         self._ask("describe_topics")
-        return {name: self._described(name) if name in self.ids else Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in names}
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return {name: self._described(name) if name in self.ids else Failure(self.refusals.get(name, missing)) for name in names}
+
+    def list_offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        self._ask("list_offsets")
+        return {partition: self._at(partition, timestamp) for partition in partitions}
 
     def list_topics(self) -> dict[str, DescribedTopic]:
         self._ask("list_topics")

@@ -77,6 +77,13 @@ def show(name: str, as_json: bool) -> None:
     metavar="FILE",
     help="A properties file with client settings, such as security, as for Kafka's tools.",
 )
+@click.option(
+    "--timeout",
+    "timeout_ms",
+    metavar="MS",
+    type=click.IntRange(1),
+    help="Timeout of each request to the cluster. [default: 60000, and 5000 to reach a first broker]",
+)
 @click.option("--cores", default="*", show_default=True, metavar="N", help="Cores of this machine to use.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def run(
@@ -90,6 +97,7 @@ def run(
     topics: tuple[str, ...],
     settings: tuple[str, ...],
     command_config: Path | None,
+    timeout_ms: int | None,
     cores: str,
     as_json: bool,
 ) -> None:
@@ -107,6 +115,8 @@ def run(
     if topics and "topic_records" not in pipeline.inputs:
         raise click.UsageError(f"--topic means nothing to the pipeline {name}")
     properties = client_properties(command_config.read_text("latin-1"), "isolation.level") if command_config else {}
+    if timeout_ms is not None:
+        properties["default.api.timeout.ms"] = str(timeout_ms)
     order = Order(
         name=name,
         pipeline=pipeline,

@@ -71,14 +71,13 @@ def execute(order: Order) -> None:
     """Run it and show what came of it. Raises click.ClickException with a sentence."""
     started_s = time.monotonic()
     with _sentences():
-        from ottla.client.settings import parse_client_settings
-        from ottla.spark.runner.inputs import ClusterInputs
+        from ottla.spark.runner.inputs import ClusterInputs, check_brokers
         from ottla.spark.runner.pipeline_run import PipelineRun
         from ottla.spark.runner.tables import Tables
         from ottla.spark.sessions import session
 
         # Before Spark starts, which takes its time.
-        parse_client_settings({**order.properties, "bootstrap.servers": order.bootstrap_servers})
+        check_brokers(order.bootstrap_servers, order.properties)
         console = Console(stderr=True)
         with Bar(console, "Spark starts") as bar:
             spark = session(f"ottla pipeline {order.name}", master=f"local[{order.cores}]")

@@ -21,16 +21,17 @@ TIMEOUT_MS: Final = 30_000
 class AdminClient:
     """Calls the brokers of `settings`, or those of a text "host:port,..." without security.
 
-    Each call has `timeout_ms` for all its attempts (else `settings.default_api_timeout_ms`; 30 s with a text).
+    Each call has `timeout_ms` for all its attempts (else `settings.default_api_timeout_ms`; 30 s with a text), or `bootstrap_timeout_ms`
+    while no broker was ever reached: then it raises NoBrokerReachedError, a DeadlineExceededError.
 
     Raises ValueError for malformed addresses; calls raise DeadlineExceededError when no broker answers, RequestFailedError when a broker
     refuses, UnsupportedBrokerError when it is too old, PeerError for malformed responses.
     """
 
-    def __init__(self, settings: ClientSettings | str, *, timeout_ms: int | None = None) -> None:
+    def __init__(self, settings: ClientSettings | str, *, timeout_ms: int | None = None, bootstrap_timeout_ms: int | None = None) -> None:
         if isinstance(settings, str):
             settings = ClientSettings(bootstrap_servers=settings, client_id="ottla-admin", default_api_timeout_ms=TIMEOUT_MS)
-        self._brokers = Brokers(settings, timeout_ms=timeout_ms)
+        self._brokers = Brokers(settings, timeout_ms=timeout_ms, bootstrap_timeout_ms=bootstrap_timeout_ms)
 
     def __enter__(self) -> Self:
         return self

@@ -14,6 +14,10 @@ PREFIX: Final = "kafka."
 CLIENT_ID: Final = "ottla-spark"
 GROUP_ID: Final = "kafka.group.id"
 
+API_TIMEOUT: Final = "kafka.default.api.timeout.ms"
+BOOTSTRAP_TIMEOUT_MS: Final = 5_000
+"""How long a query tries to reach a first broker, unless default.api.timeout.ms is set: the addresses are probably wrong."""
+
 _REFUSED: Final[Mapping[str, str]] = {
     "kafka.key.deserializer": "Kafka option 'key.deserializer' is not supported: keys come as binary. Cast or decode the column.",
     "kafka.value.deserializer": "Kafka option 'value.deserializer' is not supported: values come as binary. Cast or decode the column.",
@@ -56,6 +60,11 @@ def parse_kafka_options(options: Mapping[str, str]) -> ClientSettings:
         return parse_client_settings({"client.id": CLIENT_ID, **properties})
     except ValueError as error:
         raise OptionError(f"Kafka option {error}.") from error
+
+
+def bootstrap_timeout_ms(options: Mapping[str, str], client: ClientSettings) -> int:
+    """How long to try to reach a first broker. `options`: those of which `client` was made."""
+    return client.default_api_timeout_ms if API_TIMEOUT in options else BOOTSTRAP_TIMEOUT_MS
 
 
 def warn_of_no_effect(options: Mapping[str, str]) -> None:

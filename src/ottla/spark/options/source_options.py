@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from ottla.client.settings import ClientSettings
-from ottla.spark.options.kafka_settings import GROUP_ID, PREFIX, parse_kafka_options, warn_of_no_effect
+from ottla.client.property_refusals import REFUSED
+from ottla.client.settings import NAMES, ClientSettings
+from ottla.spark.options.kafka_settings import GROUP_ID, PREFIX, bootstrap_timeout_ms, parse_kafka_options, warn_of_no_effect
+from ottla.spark.options.option_names import unknown_option
 from ottla.spark.options.positions import Edge, GroupOffsets, Position, check_batch, position, starting_position
 from ottla.spark.options.subscription import Subscription, parse_subscription
 from ottla.spark.options.values import LONG_MAX, OptionError, flag, milliseconds, positive, whole_number
@@ -70,11 +72,12 @@ class ReadSettings:
 class SourceOptions:
     """The checked options of a query. None: no such limit, or no group.
 
-    `offset_attempts_max`, `offset_retry_ms`: how often the driver asks for offsets, and how long it waits in between. `group_id`: the
-    group that a stream commits its progress to.
+    `bootstrap_timeout_ms`: how long the driver tries to reach a first broker. `offset_attempts_max`, `offset_retry_ms`: how often it
+    asks for offsets, and how long it waits in between. `group_id`: the group that a stream commits its progress to.
     """
 
     client: ClientSettings
+    bootstrap_timeout_ms: int
     subscription: Subscription
     starting: Position
     ending: Position
@@ -107,7 +110,7 @@ class SourceOptions:
 def parse_options(given: Mapping[str, str], query: Query = Query.ANY) -> SourceOptions:
     """Options by name, in any case of letters, to checked values. Raises OptionError."""
     options = {name.lower(): value for name, value in given.items()}
-    _refuse_others(options)
+    _refuse_others(given)
     if query is Query.STREAM:
         for name, message in _ENDS.items():
             if name in options:
@@ -127,6 +130,7 @@ def parse_options(given: Mapping[str, str], query: Query = Query.ANY) -> SourceO
         raise OptionError(f"The value of minOffsetsPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most}).")
     return SourceOptions(
         client=client,
+        bootstrap_timeout_ms=bootstrap_timeout_ms(options, client),
         subscription=subscription,
         starting=starting,
         ending=ending,
@@ -147,13 +151,15 @@ def parse_options(given: Mapping[str, str], query: Query = Query.ANY) -> SourceO
     )
 
 
-def _refuse_others(options: Mapping[str, str]) -> None:
+def _refuse_others(given: Mapping[str, str]) -> None:
     supported = {name.lower() for name in SUPPORTED}
-    for name in options:
-        if name == "path":
+    for name in given:
+        if name.lower() == "path":
             raise OptionError('load() takes no path here: name topics with the option "subscribe".')
-        if name not in supported and not name.startswith(PREFIX):
-            raise OptionError(f'The option "{name}" is not supported; the options are {", ".join(SUPPORTED)} and kafka.*.')
+        if name.lower() in ("topic", "topics"):
+            raise OptionError(f'The option "{name}" is not for reading: name topics with the option "subscribe".')
+        if name.lower() not in supported and not name.lower().startswith(PREFIX):
+            raise OptionError(unknown_option(name, SUPPORTED, NAMES | REFUSED.keys()))
 
 
 def _check_use_in_batch(options: Mapping[str, str], starting: Position) -> None:

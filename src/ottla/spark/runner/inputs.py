@@ -19,6 +19,7 @@ from ottla.client.admin.values import EARLIEST, LATEST, Failure
 from ottla.client.settings import parse_client_settings
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
+from ottla.spark.options.kafka_settings import PREFIX, bootstrap_timeout_ms
 from ottla.spark.options.source_options import Query, parse_options
 from ottla.spark.pipelines import Pipeline
 from ottla.spark.schemas import END_OFFSETS, GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
@@ -72,7 +73,7 @@ class ClusterInputs:
         found: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
         for name in pipeline.inputs:
             if name in TOPICS:
-                with self._admin(name) as admin:
+                with _first_admin(self._kafka(name)) as admin:
                     found[name] = _offsets(admin, _partitions(admin, [TOPICS[name]]))
         return found
 
@@ -160,6 +161,19 @@ class ClusterInputs:
     def _kafka(self, name: str | None) -> dict[str, str]:
         isolation = {"isolation.level": ISOLATION[name]} if name is not None and name in ISOLATION else {}
         return {**self.properties, **isolation, "bootstrap.servers": self.bootstrap_servers}
+
+
+def check_brokers(bootstrap_servers: str, properties: Mapping[str, str]) -> None:
+    """Raise NoBrokerReachedError in seconds where no broker can be reached; also ClientError, or ValueError for wrong properties."""
+    with _first_admin({**properties, "bootstrap.servers": bootstrap_servers}) as admin:
+        admin.describe_topics([OFFSETS_TOPIC])
+
+
+def _first_admin(properties: Mapping[str, str]) -> AdminClient:
+    """For the first requests of a run: later ones wait longer, for brokers that restart."""
+    client = parse_client_settings(properties)
+    options = {f"{PREFIX}{name}": value for name, value in properties.items()}
+    return AdminClient(client, bootstrap_timeout_ms=bootstrap_timeout_ms(options, client))
 
 
 def _time(time_ms: int) -> datetime:

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from ottla.client.security.properties import NAMES as SECURITY_NAMES
+from ottla.client.settings import ClientSettings, parse_client_settings
+from ottla.spark.options.option_names import unknown_option
 from ottla.spark.options.values import OptionError
-from ottla.spark.sink.producer_settings import ProducerSettings, parse_producer_settings
+from ottla.spark.sink.producer_settings import NAMES, REFUSED, ProducerSettings, parse_producer_settings
 from ottla.spark.sink.rows import check_columns
 
 if TYPE_CHECKING:
@@ -43,22 +46,37 @@ class Written(WriterCommitMessage):
 def parse_sink_options(given: Mapping[str, str]) -> SinkSettings:
     """Options by name, in any case of letters. Raises OptionError."""
     options = {name.lower(): value for name, value in given.items()}
-    for name in options:
-        if name == "path":
+    for name in given:
+        if name.lower() == "path":
             raise OptionError('A path means nothing here: name the topic with the option "topic", or in a column.')
-        if name != "topic" and not name.startswith(_KAFKA) and name not in _SPARKS_OWN:
-            raise OptionError(f'The option "{name}" is not supported for writing; the options are topic and kafka.*: leave it out.')
+        if name.lower() not in ("topic", *_SPARKS_OWN) and not name.lower().startswith(_KAFKA):
+            raise OptionError(_unknown(name))
     properties = {name.removeprefix(_KAFKA): value for name, value in options.items() if name.startswith(_KAFKA)}
     topic = options.get("topic")
     return SinkSettings(parse_producer_settings(properties), None if topic is None else topic.strip())
 
 
+def admin_settings(given: Mapping[str, str]) -> ClientSettings:
+    """The settings of an admin client for the brokers of these options."""
+    names = SECURITY_NAMES | {"bootstrap.servers", "client.id"}
+    properties = {name.lower().removeprefix(_KAFKA): value for name, value in given.items()}
+    return parse_client_settings({name: value for name, value in properties.items() if name in names})
+
+
+def _unknown(name: str) -> str:
+    if name.lower() in ("subscribe", "assign", "subscribepattern"):
+        return f'The option "{name}" is not supported for writing: name the topic with the option "topic".'
+    return unknown_option(name, ("topic",), NAMES | REFUSED.keys(), where=" for writing")
+
+
 def batch_sink(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> "BatchSink":
-    """The writer of a batch query. Raises OptionError."""
-    if overwrite:
-        raise OptionError("Save mode Overwrite not allowed for Kafka. Allowed save modes are Append and ErrorIfExists (default).")
+    """The writer of a batch query. Raises OptionError; with `overwrite`, also for a topic with records, and ClientError."""
     settings = parse_sink_options(options)
     check_columns(schema, settings.topic)
+    if overwrite:
+        from ottla.spark.sink.overwriting import check_nothing_is_replaced
+
+        check_nothing_is_replaced(settings.topic, admin_settings(options))
     return BatchSink(settings)
 
 

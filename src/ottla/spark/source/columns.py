@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 
+from ottla.core.suggestions import did_you_mean
 from ottla.spark.options.source_options import GROUP_RECORDS, SourceOptions
 from ottla.spark.options.values import OptionError
 from ottla.spark.schemas import GROUP_RECORDS as GROUP_RECORDS_SCHEMA
@@ -24,7 +25,16 @@ def checked_columns(schema: StructType, options: SourceOptions) -> tuple[str, ..
     for field in schema.fields:
         if not field.nullable:
             raise OptionError(f"The column {field.name} cannot be declared NOT NULL: Spark would believe it, and no record is checked.")
-        if types.get(field.name) != field.dataType:
+        if field.name not in types:
             columns = ", ".join(f"{name} {kind.simpleString()}" for name, kind in types.items())
-            raise OptionError(f"There is no column {field.name} {field.dataType.simpleString()}; the columns are {columns}.")
+            raise OptionError(f"There is no column {field.name}{did_you_mean(field.name, types) or '.'} The columns are {columns}.")
+        if types[field.name] != field.dataType:
+            raise OptionError(_wrong_type(field.name, types[field.name], field.dataType))
     return tuple(schema.fieldNames())
+
+
+def _wrong_type(name: str, right: DataType, given: DataType) -> str:
+    message = f'The column {name} is {right.simpleString()}, not {given.simpleString()}: declare "{name} {right.simpleString()}"'
+    if isinstance(right, BinaryType) and isinstance(given, StringType):
+        return f'{message}, and cast it: .selectExpr("cast({name} as string)").'
+    return f"{message}."

@@ -49,6 +49,7 @@ class OffsetReader:
         self._connect = connect
         self._pause = pause
         self._admin: AdminClient | None = None
+        self._has_succeeded = False
 
     def close(self) -> None:
         """Close the connections; another call opens new ones."""
@@ -181,14 +182,16 @@ class OffsetReader:
 
     def _client(self) -> AdminClient:
         if self._admin is None:
-            self._admin = self._connect(self._options.client)
+            # Only the first requests of a query: a running one waits for brokers that restart.
+            bootstrap_timeout_ms = None if self._has_succeeded else self._options.bootstrap_timeout_ms
+            self._admin = self._connect(self._options.client, bootstrap_timeout_ms=bootstrap_timeout_ms)
         return self._admin
 
     def _retry(self, call: Callable[[], T]) -> T:
         """The result of `call`, retried with new connections, except after a deadline or a failed authentication."""
         for attempt in range(1, self._options.offset_attempts_max + 1):
             try:
-                return call()
+                result = call()
             except (DeadlineExceededError, AuthenticationError):
                 raise
             except ClientError as error:
@@ -197,6 +200,9 @@ class OffsetReader:
                 log.warning("Error in attempt %d getting Kafka offsets: %s", attempt, error)
                 self.close()
                 self._pause(self._options.offset_retry_ms / 1000)
+            else:
+                self._has_succeeded = True
+                return result
         raise AssertionError("offset_attempts_max is at least 1")
 
 

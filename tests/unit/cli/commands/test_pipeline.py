@@ -48,6 +48,8 @@ def test_an_order_by_default_and_with_everything(orders: list[Order], tmp_path: 
     assert (plain.mode, plain.groups, plain.topics, plain.properties, plain.cores, plain.as_json) == ("batch", (), (), {}, "*", False)
     assert (full.mode, full.every_s, full.groups, full.topics) == ("stream", 3, ("a", "b"), ("t",))
     assert (full.bootstrap_servers, full.cores, full.as_json) == ("h:1", "2", True)
+    assert invoke(*RUN, "--timeout", "700").exit_code == 0
+    assert orders.pop().properties == {"default.api.timeout.ms": "700"}
     assert full.properties == {"client.id": "mine", "isolation.level": "read_committed"}, "one file often serves several tools"
 
 

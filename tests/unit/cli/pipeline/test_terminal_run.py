@@ -11,7 +11,7 @@ import pytest
 from ottla.cli.pipeline.terminal_run import Order, execute, find
 from ottla.client.errors import ClientError
 from ottla.spark import sessions
-from ottla.spark.runner import pipeline_run, text_table
+from ottla.spark.runner import inputs, pipeline_run, text_table
 from ottla.spark.runner.inputs import InputError
 
 
@@ -28,6 +28,7 @@ def order(**more: Any) -> Order:
 @pytest.fixture
 def spark(monkeypatch: pytest.MonkeyPatch) -> Mock:
     stub = Mock()
+    monkeypatch.setattr(inputs, "check_brokers", lambda bootstrap_servers, properties: None)
     monkeypatch.setattr(sessions, "session", lambda *_arguments, **_options: stub)
     return stub
 
@@ -52,6 +53,12 @@ def test_a_wrong_setting_is_said_before_spark_starts(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sessions, "session", Mock(side_effect=AssertionError))
     with pytest.raises(click.ClickException, match=r"security\.protocol"):
         execute(order(properties={"security.protocol": "MOON"}))
+
+
+def test_brokers_that_cannot_be_reached_are_said_before_spark_starts(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sessions, "session", Mock(side_effect=AssertionError))
+    with pytest.raises(click.ClickException, match=r"no broker of bootstrap\.servers was reached in 50 ms .* broker localhost:1: "):
+        execute(order(bootstrap_servers="localhost:1", properties={"default.api.timeout.ms": "50"}))
 
 
 @pytest.mark.usefixtures("spark")

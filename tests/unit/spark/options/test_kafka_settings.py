@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from ottla.spark.options.kafka_settings import parse_kafka_options, warn_of_no_effect
+from ottla.spark.options.kafka_settings import bootstrap_timeout_ms, parse_kafka_options, warn_of_no_effect
 from ottla.spark.options.values import OptionError
 
 NEEDED = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -54,3 +54,10 @@ def test_what_has_no_effect_is_reported(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.WARNING):
         warn_of_no_effect(options)
     assert [message.split('"')[1] for message in caplog.messages] == ["kafka.session.timeout.ms", "kafka.max.poll.records"]
+
+
+def test_a_first_broker_is_reached_in_seconds_or_in_the_time_that_was_set():
+    options = {"kafka.bootstrap.servers": "localhost:9092"}
+    assert bootstrap_timeout_ms(options, parse_kafka_options(options)) == 5_000
+    options["kafka.default.api.timeout.ms"] = "90000"
+    assert bootstrap_timeout_ms(options, parse_kafka_options(options)) == 90_000

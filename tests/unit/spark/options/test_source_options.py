@@ -70,7 +70,10 @@ def test_names_come_in_any_case_of_letters():
         ("group.id", "g", "for streaming queries"),
         ("group.id", " ", "is empty"),
         ("path", "x", "takes no path"),
-        ("startingOffset", "earliest", 'The option "startingoffset" is not supported; the options are assign, subscribe'),
+        ("startingOffset", "earliest", 'The option "startingOffset" is not supported; did you mean .startingOffsets'),
+        ("moon", "full", 'The option "moon" is not supported; the options are assign, subscribe'),
+        ("bootstrap.servers", "h:1", 'write "kafka.bootstrap.servers"'),
+        ("topic", "t", 'name topics with the option "subscribe"'),
         ("kafka.no.such", "5", "no property of a Kafka consumer"),
     ],
 )

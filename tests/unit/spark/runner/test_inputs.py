@@ -46,7 +46,7 @@ class Admin:
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     stub, seen = Admin(), []
-    monkeypatch.setattr(inputs, "AdminClient", lambda settings: seen.append(settings) or stub)
+    monkeypatch.setattr(inputs, "AdminClient", lambda settings, **_: seen.append(settings) or stub)
     return stub
 
 

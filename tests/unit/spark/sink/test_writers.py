@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError
 from pyspark.sql.types import StringType, StructField, StructType
 
 from ottla.spark.options.values import OptionError
+from ottla.spark.sink import overwriting
 from ottla.spark.sink.senders import DeliveryError, SenderPool
 from ottla.spark.sink.writers import Written, batch_sink, parse_sink_options, send, stream_sink
 
@@ -31,7 +32,8 @@ def test_options_are_read_in_any_case_of_letters():
     ("options", "said"),
     [
         ({"foo": "x"}, 'The option "foo" is not supported for writing'),
-        ({"subscribe": "x"}, 'The option "subscribe" is not supported for writing'),
+        ({"subscribe": "x"}, 'The option "subscribe" is not supported for writing: name the topic with the option "topic"'),
+        ({"acks": "all"}, 'write "kafka.acks"'),
         ({"path": "x"}, "A path means nothing here"),
         ({"kafka.acks": "x"}, 'The option "kafka.acks" must be one of'),
     ],
@@ -41,9 +43,20 @@ def test_an_unsupported_option_is_refused(options: dict[str, str], said: str):
         batch_sink({**OPTIONS, **options}, VALUE, overwrite=False)
 
 
+def test_overwriting_is_checked_with_the_brokers_of_the_options(monkeypatch: pytest.MonkeyPatch):
+    checked: list[Any] = []
+    monkeypatch.setattr(overwriting, "check_nothing_is_replaced", lambda *arguments: checked.append(arguments))
+    secret = {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN", "kafka.linger.ms": "5"}
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
+    options = {**OPTIONS, **secret, "kafka.sasl.jaas.config": jaas}
+    batch_sink(options, VALUE, overwrite=False)
+    assert checked == []
+    batch_sink(options, VALUE, overwrite=True)
+    [(topic, client)] = checked
+    assert (topic, client.bootstrap_servers, client.security.uses_sasl) == ("t", "h:1", True)
+
+
 def test_a_batch_appends_and_a_stream_appends_in_every_mode():
-    with pytest.raises(OptionError, match=r"Save mode Overwrite not allowed for Kafka\. Allowed save modes are Append and ErrorIfExists"):
-        batch_sink(OPTIONS, VALUE, overwrite=True)
     for made in (batch_sink(OPTIONS, VALUE, overwrite=False), stream_sink(OPTIONS, VALUE)):
         assert pickle.loads(pickle.dumps(made))._settings == made._settings
     with pytest.raises(OptionError, match="Required attribute 'value' not found"):

@@ -24,9 +24,10 @@ def test_the_source_s_own():
 @pytest.mark.parametrize(
     ("field", "message"),
     [
-        (StructField("offset", IntegerType()), "There is no column offset int; the columns are key binary, value binary"),
-        (StructField("ofset", LongType()), "There is no column ofset bigint"),
-        (StructField("value", StringType()), "There is no column value string"),
+        (StructField("offset", IntegerType()), 'The column offset is bigint, not int: declare "offset bigint"\\.$'),
+        (StructField("ofset", LongType()), "There is no column ofset; did you mean 'offset'. The columns are key binary, value binary"),
+        (StructField("distance", LongType()), r"There is no column distance\. The columns are key binary, value binary"),
+        (StructField("value", StringType()), 'declare "value binary", and cast it: .selectExpr..cast.value as string.'),
         (StructField("value", BinaryType(), nullable=False), "The column value cannot be declared NOT NULL"),
     ],
 )

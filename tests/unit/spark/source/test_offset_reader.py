@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client.deadlines import DeadlineExceededError
+from ottla.client.deadlines import DeadlineExceededError, NoBrokerReachedError
 from ottla.client.errors import AuthenticationError, RequestFailedError, UnknownTopicError
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
@@ -49,6 +49,19 @@ def test_which_partitions_a_query_has(reader: Callable[..., OffsetReader]):
         ({"subscribePattern": "nothing"}, set()),
     ]:
         assert set(reader(**options).latest().by_partition) == partitions
+
+
+def test_the_first_requests_end_soon_where_no_broker_is(reader: Callable[..., OffsetReader], cluster: Any):
+    asks = reader()
+    cluster.failures = [RequestFailedError("no", ErrorCode.UNKNOWN_SERVER_ERROR)]
+    asks.latest()
+    asks.close()
+    asks.latest()
+    assert cluster.bootstrap_timeouts == [5_000, 5_000, None], "until it has succeeded once"
+    cluster.failures = [NoBrokerReachedError(5_000, "refused")]
+    with pytest.raises(NoBrokerReachedError):
+        reader(**{"kafka.default.api.timeout.ms": "700"}).latest()
+    assert cluster.bootstrap_timeouts[3:] == [700], "as long as was asked for"
 
 
 def test_the_ends_with_their_topics_ids(reader: Callable[..., OffsetReader], cluster: Any):
