@@ -12,6 +12,7 @@ from typing import Final
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from ottla.spark.data_source import OttlaDataSource
 
@@ -67,18 +68,26 @@ class JavaMissingError(Exception):
     """Spark could not start its Java process."""
 
 
+class SparkConnectError(Exception):
+    """The session would be one of Spark Connect, whose server has the settings: the message says what to do."""
+
+
 def session(app_name: str = "ottla", *, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
     """A session with the format "ottla". `master` None: that of spark-submit, else all cores of this machine.
 
     `settings` override the defaults of this module; those defaults do not override spark-submit or spark-defaults.conf. Raises
-    JavaMissingError without Java 17 or later.
+    JavaMissingError without Java 17 or later, and SparkConnectError where the environment or `settings` name a Spark Connect server.
     """
+    _refuse_connect(master, settings or {})
     wanted = {**({"spark.master": master} if master else {}), **(settings or {}), "spark.app.name": app_name}
     given = _start_java(wanted)
     where = _with_attempts(wanted.get("spark.master") or given.get("spark.master", "local[*]"))
     ours = {**SETTINGS, **(LOCAL if where.startswith("local") else {})}
     if len(_temporary_folder().encode()) > SOCKET_FOLDER_BYTES_MAX:
         ours.pop(UNIX_SOCKETS, None)
+    if any(name.startswith("spark.ui.") and name not in _LAUNCHERS for name in {**given, **wanted}):
+        # Any setting of the web interface asks for it; spark.ui.enabled itself is kept as every setting is.
+        ours.pop("spark.ui.enabled", None)
     builder = SparkSession.builder.master(where)
     for name, value in {**{name: value for name, value in ours.items() if name not in given}, **wanted, "spark.master": where}.items():
         builder = builder.config(name, value)
@@ -98,6 +107,16 @@ def register(spark: SparkSession, *, tasks_max: int | None = None) -> None:
     """
     # A class made here is pickled by value, with its number: workers see neither the session nor its settings.
     spark.dataSource.register(type("OttlaDataSource", (OttlaDataSource,), {"tasks_max": tasks_max}))
+
+
+def _refuse_connect(master: str | None, settings: Mapping[str, str]) -> None:
+    remote = settings.get("spark.remote") or (master if (master or "").startswith("sc://") else None)
+    if remote or is_remote():
+        raise SparkConnectError(
+            f"ottla.spark.session() starts Spark, and {remote or 'this program'} uses Spark Connect, whose server has the settings already:"
+            " use SparkSession.builder.remote(...).getOrCreate(), and then"
+            " spark.dataSource.register(ottla.spark.data_source.OttlaDataSource); the server's Python needs ottla (docs/spark-cluster.md)"
+        )
 
 
 def _start_java(settings: Mapping[str, str]) -> dict[str, str]:

@@ -116,6 +116,23 @@ def test_a_missing_java_is_named(monkeypatch: pytest.MonkeyPatch):
         sessions.session()
 
 
+@pytest.mark.parametrize("given", [{"spark.ui.port": "4050"}, {"spark.ui.enabled": "true"}])
+def test_the_web_interface_stays_where_it_was_asked_for(started: Any, given: dict[str, str]):
+    assert started({"spark.master": "local[*]"})[0]["spark.ui.enabled"] == "false"
+    assert started({"spark.master": "local[*]"}, settings=given)[0].get("spark.ui.enabled", "true") == "true"
+    assert started({"spark.master": "local[*]", **given})[0].get("spark.ui.enabled", "true") == "true"
+
+
+def test_on_spark_connect_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sessions, "_start_java", Mock(side_effect=AssertionError))
+    for arguments in ({"master": "sc://host:15002"}, {"settings": {"spark.remote": "sc://host:15002"}}):
+        with pytest.raises(sessions.SparkConnectError, match=r"sc://host:15002 uses Spark Connect, .*builder\.remote"):
+            sessions.session(**arguments)
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    with pytest.raises(sessions.SparkConnectError, match="this program uses Spark Connect"):
+        sessions.session()
+
+
 def test_other_failures_are_spark_s_own(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(SparkContext, "_ensure_initialized", _fail("SESSION_OR_CONTEXT_EXISTS"))
     with pytest.raises(PySparkRuntimeError):
