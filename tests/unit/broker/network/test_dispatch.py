@@ -46,7 +46,43 @@ def test_a_cut_header_closes_the_connection(data: bytes, read_request) -> None:
 
 
 def test_every_api_file_is_served_under_a_key_of_its_own() -> None:
-    assert sorted(APIS) == [0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22, 23, 32, 35, 37, 42, 44, 47, 60, 68]
+    assert sorted(APIS) == [
+        0,
+        1,
+        2,
+        3,
+        8,
+        9,
+        10,
+        11,
+        12,
+        13,
+        14,
+        15,
+        16,
+        18,
+        19,
+        20,
+        21,
+        22,
+        23,
+        32,
+        33,
+        34,
+        35,
+        37,
+        42,
+        43,
+        44,
+        45,
+        46,
+        47,
+        55,
+        60,
+        68,
+        74,
+        75,
+    ]
 
 
 def test_a_large_body_is_decoded_later_and_in_pieces(read_request) -> None:
