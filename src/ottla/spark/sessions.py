@@ -115,7 +115,7 @@ def _refuse_connect(master: str | None, settings: Mapping[str, str]) -> None:
         raise SparkConnectError(
             f"ottla.spark.session() starts Spark, and {remote or 'this program'} uses Spark Connect, whose server has the settings already:"
             " use SparkSession.builder.remote(...).getOrCreate(), and then"
-            " spark.dataSource.register(ottla.spark.data_source.OttlaDataSource); the server's Python needs ottla (docs/spark-cluster.md)"
+            " spark.dataSource.register(ottla.spark.data_source.OttlaDataSource); see `ottla docs spark-cluster`"
         )
 
 

@@ -73,7 +73,7 @@ class PeakMemory:
         self._thread.join()
 
     def _sample(self) -> None:
-        while True:
+        is_over = False
+        while not is_over:
+            is_over = self._is_over.wait(SAMPLE_SECONDS)
             self.grown_bytes = max(self.grown_bytes, resident_bytes(self._pid) - self._first)
-            if self._is_over.wait(SAMPLE_SECONDS):
-                return

@@ -37,6 +37,7 @@ VALUES: dict[str, Any] = {
     "current_leader_epoch": -1, "session_id": 0, "session_epoch": -1, "rack_id": "", "last_fetched_epoch": -1, "log_start_offset": -1,
     "partitions": (), "forgotten_topics_data": (), "protocol_name": "range", "topic_id": None, "offset": 0, "leader_epoch": 0,
     "path": "/data", "response_partition_limit": 10,
+    "election_type": 0, "replicas": (0,),
 }  # fmt: skip
 NAMES = (
     "t",

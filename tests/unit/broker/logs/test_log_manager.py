@@ -54,7 +54,7 @@ def test_a_clean_end_is_marked_and_the_next_start_opens_nothing() -> None:
         assert not files.exists(MARKER)
         first.close()
         assert files.read_all(MARKER) == b'{"version":0,"brokerEpoch":-1}'
-        assert files.read_all("recovery-point-offset-checkpoint") == b"0\n2\n__cluster_metadata 0 5\nt 0 3\n"
+        assert files.read_all("recovery-point-offset-checkpoint") == b"0\n2\n__cluster_metadata 0 6\nt 0 3\n"
         second = cluster_on(files)
         assert not files.exists(MARKER)
         assert second.partitions.opened() == ()
@@ -315,7 +315,7 @@ def test_recovery_points_are_written_when_asked_for() -> None:
         make_topic(cluster)
         fill(cluster, segments=1).log.flush()
         await cluster.log_manager.checkpoint_recovery_points()
-        assert files.read_all("recovery-point-offset-checkpoint") == b"0\n2\n__cluster_metadata 0 5\nt 0 1\n"
+        assert files.read_all("recovery-point-offset-checkpoint") == b"0\n2\n__cluster_metadata 0 6\nt 0 1\n"
         assert not files.exists("replication-offset-checkpoint")
         cluster.close()
 

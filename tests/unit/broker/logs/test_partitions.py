@@ -132,7 +132,7 @@ def test_a_deleted_topic_leaves_no_checkpoint_for_the_next_of_its_name(api) -> N
         await api.cluster.deletions.write()
 
     api.runner.run(checkpoint_and_delete())
-    assert api.files.read_all("recovery-point-offset-checkpoint") == b"0\n1\n__cluster_metadata 0 6\n"
+    assert api.files.read_all("recovery-point-offset-checkpoint") == b"0\n1\n__cluster_metadata 0 7\n"
 
 
 def test_partitions_that_were_never_used_since_the_start_are_deleted_too(make_api) -> None:
