@@ -98,6 +98,7 @@ def test_generations_with_their_changes(spark: Any) -> None:
     assert rows[10]["members"] is None
     overview = group_generations.PIPELINE.overview(found).collect()
     assert [row["moved"] for row in overview[:3]] == ["0/0", "0/4", "2/4"]
+    assert [(row["joined"], row["left"]) for row in overview[4:6]] == [([], ["a"]), (["a", "s"], ["b"])]
 
 
 def test_epochs_counts_and_commits(spark: Any) -> None:

@@ -13,8 +13,8 @@ from ottla.core.diagnosis.causes import JOIN, LEAVE, LOST, RETURN_WITHIN_MS, VER
 from ottla.core.diagnosis.rebalances import PHASES, Rebalance, rebalances
 from ottla.core.model import EventMember, GroupEvent
 from ottla.spark.pipelines.rebalances import PIPELINE
+from ottla.spark.runner.overviews import overview_text
 from ottla.spark.runner.pipeline_run import run
-from ottla.spark.runner.text_table import table_text
 from ottla.spark.schemas import GROUP_EVENTS_TOPIC, KAFKA, REBALANCES
 
 CODES = [*VERDICTS, "LEAVE", "JOIN_NEW", "JOIN_NEW", "MOON_PHASE"]
@@ -156,8 +156,14 @@ def test_records_that_are_no_events_are_left_out(spark: Any):
 def test_the_overview_fits_a_terminal(spark: Any):
     events = _stream(random.Random(5), "flights")
     frame = run(PIPELINE, {"group_event_records": _records(spark, _encoded(events))})["rebalances"]
-    text = table_text(PIPELINE.overview(frame), width=120)
+    count = len(rebalances(events))
+    text = overview_text(PIPELINE, frame, width=80, limit=count, since_ms=None)
     lines = text.splitlines()
-    assert max(map(len, lines)) <= 120
+    assert max(map(len, lines)) <= 80
     assert lines[0].split()[:3] == ["group", "started", "gen"]
-    assert len(lines) == 2 + len(rebalances(events))
+    assert len(lines) == 2 + count
+
+    latest = overview_text(PIPELINE, frame, width=80, limit=2, since_ms=None).splitlines()
+    assert latest == [*lines[:2], *lines[-2:], f"(only the latest 2 of {count} rows)"]
+    last_ms = max(each.started_at_ms for each in rebalances(events))
+    assert overview_text(PIPELINE, frame, width=80, limit=2, since_ms=last_ms).splitlines()[2:] == lines[-1:]

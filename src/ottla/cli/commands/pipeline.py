@@ -84,6 +84,8 @@ def show(name: str, as_json: bool) -> None:
     type=click.IntRange(1),
     help="Timeout of each request to the cluster. [default: 60000, and 5000 to reach a first broker]",
 )
+@click.option("--limit", default=20, show_default=True, metavar="N", type=click.IntRange(1), help="Rows to show at the end.")
+@click.option("--since", metavar="TIME", help="Show rows from then on only: 2026-11-22T14:31, 14:31, or how long ago (30m, 2h, 3d).")
 @click.option("--cores", default="*", show_default=True, metavar="N", help="Cores of this machine to use.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def run(
@@ -98,6 +100,8 @@ def run(
     settings: tuple[str, ...],
     command_config: Path | None,
     timeout_ms: int | None,
+    limit: int,
+    since: str | None,
     cores: str,
     as_json: bool,
 ) -> None:
@@ -106,6 +110,8 @@ def run(
     Without --stream and --available-now it reads all records, and replaces the tables; with them it continues where the last such run in
     DIR ended. The exit status is 1 if the run is not possible; the reason is printed.
     """
+    from ottla.cli.diagnose.source_options import parse_bound
+    from ottla.cli.diagnose.time_zones import machine_zone
     from ottla.cli.groups.client_config import client_properties
     from ottla.cli.pipeline.terminal_run import Order, configured, execute, find
     from ottla.core.extras import require
@@ -114,6 +120,9 @@ def run(
     pipeline = configured(find(name), name, settings)
     if topics and "topic_records" not in pipeline.inputs:
         raise click.UsageError(f"--topic means nothing to the pipeline {name}")
+    if since is not None and pipeline.time is None:
+        raise click.UsageError(f"--since means nothing to the pipeline {name}: its rows have no time")
+    since_ms = parse_bound("--since", since, zone=machine_zone())
     properties = client_properties(command_config.read_text("latin-1"), "isolation.level") if command_config else {}
     if timeout_ms is not None:
         properties["default.api.timeout.ms"] = str(timeout_ms)
@@ -130,6 +139,8 @@ def run(
         topics=topics,
         cores=cores,
         as_json=as_json,
+        limit=limit,
+        since_ms=since_ms,
     )
     execute(order)
 

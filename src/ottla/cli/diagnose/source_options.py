@@ -64,16 +64,15 @@ def time_options(command: Callable[..., None]) -> Callable[..., None]:
 def _time_range(since: str | None, until: str | None, *, is_utc: bool) -> TimeRange:
     from ottla.cli.diagnose.time_zones import machine_zone
 
-    zone, now_ms = UTC if is_utc else machine_zone(), time.time_ns() // 1_000_000
-    return TimeRange(
-        since_ms=_bound("--since", since, now_ms=now_ms, zone=zone), until_ms=_bound("--until", until, now_ms=now_ms, zone=zone), zone=zone
-    )
+    zone = UTC if is_utc else machine_zone()
+    return TimeRange(since_ms=parse_bound("--since", since, zone=zone), until_ms=parse_bound("--until", until, zone=zone), zone=zone)
 
 
-def _bound(option: str, text: str | None, *, now_ms: int, zone: tzinfo) -> int | None:
+def parse_bound(option: str, text: str | None, *, zone: tzinfo) -> int | None:
+    """Milliseconds since 1970 of what an option says; None where it is not given. Raises click.BadParameter with what to write instead."""
     from ottla.cli.diagnose.time_bounds import parse_time_ms
 
     try:
-        return None if text is None else parse_time_ms(text, now_ms=now_ms, zone=zone)
+        return None if text is None else parse_time_ms(text, now_ms=time.time_ns() // 1_000_000, zone=zone)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint=option) from error

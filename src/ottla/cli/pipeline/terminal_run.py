@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from ottla.spark.pipelines import Pipeline
     from ottla.spark.runner.pipeline_run import PipelineRun
 
-ROWS_MAX: Final = 20
+ROWS_DEFAULT: Final = 20
 OFFSETS_PER_TRIGGER_MAX: Final = 5_000_000
 """With --available-now: what a micro-batch reads at most, so that much history neither fills the disk's spill nor hides how far it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What was asked for. `mode` is "batch", "available-now" or "stream"."""
+    """What was asked for. `mode` is "batch", "available-now" or "stream"; `limit` and `since_ms` are of the rows that are shown."""
 
     name: str
     pipeline: "Pipeline"
@@ -43,6 +43,8 @@ class Order:
     topics: tuple[str, ...]
     cores: str
     as_json: bool
+    limit: int = ROWS_DEFAULT
+    since_ms: int | None = None
 
 
 def find(name: str) -> "Pipeline":
@@ -123,11 +125,12 @@ def _stream(run: "PipelineRun", order: Order, bar: Bar) -> dict[str, Any]:
 
 
 def _as_text(order: Order, outputs: Mapping[str, Any]) -> str:
-    from ottla.spark.runner.text_table import table_text
+    from ottla.spark.runner.overviews import overview_text
 
     lines = [f"{table}: {frame.count()} rows in {order.output.rstrip('/')}/{table}" for table, frame in outputs.items()]
-    overview = order.pipeline.overview(next(iter(outputs.values())))
-    return table_text(overview, width=Console().width, rows_max=ROWS_MAX) + "\n" + "\n".join(lines)
+    first = next(iter(outputs.values()))
+    overview = overview_text(order.pipeline, first, width=Console().width, limit=order.limit, since_ms=order.since_ms)
+    return overview + "\n" + "\n".join(lines)
 
 
 def _as_json(order: Order, run: "PipelineRun", outputs: Mapping[str, Any], started_s: float) -> str:

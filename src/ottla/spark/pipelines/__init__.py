@@ -30,7 +30,8 @@ class PipelineStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """Steps in their order. `inputs` and `outputs` name tables and their schemas; `overview` makes a few text columns of the first output,
-    for people.
+    for people. `time` is that output's column that says when a row was, if it has one; `shows_latest`: the overview has a row for each of
+    the output's, in the order of time, so that of many the latest are shown.
 
     `appended` are the tables that can be computed from each part of the input separately, so that a stream only appends to them; every
     other output is derived from all their rows. `configure` makes the pipeline with other settings, by their names; it raises ValueError
@@ -43,6 +44,8 @@ class Pipeline:
     appended: Mapping[str, StructType]
     steps: tuple[PipelineStep, ...]
     overview: Callable[[DataFrame], DataFrame]
+    time: str | None = None
+    shows_latest: bool = False
     in_arrow: "Callable[[Iterable[RecordBatch]], Iterator[tuple[str, RecordBatch]]] | None" = None
     configure: Callable[[Mapping[str, str]], "Pipeline"] | None = None
 

@@ -184,13 +184,12 @@ def overview(generations: DataFrame) -> DataFrame:
     moved = F.concat(F.col("partitions_moved").cast("string"), F.lit("/"), F.col("partitions_assigned").cast("string"))
     return generations.orderBy("timestamp", "partition", "offset").select(
         "group",
-        F.date_format("timestamp", "HH:mm:ss.SSS").alias("written"),
+        F.date_format("timestamp", "MM-dd HH:mm:ss").alias("written"),
         F.col("generation").alias("gen"),
         F.size("members").alias("members"),
-        F.concat_ws(" ", "changes").alias("changes"),
+        "joined",
+        "left",
         moved.alias("moved"),
-        F.col("sync_ms").alias("sync ms"),
-        "protocol",
     )
 
 
@@ -205,4 +204,6 @@ PIPELINE = Pipeline(
         PipelineStep(group_generations, ("group_metadata", "assignment_changes"), "group_generations"),
     ),
     overview=overview,
+    time="timestamp",
+    shows_latest=True,
 )

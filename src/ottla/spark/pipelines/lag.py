@@ -156,4 +156,5 @@ PIPELINE = Pipeline(
         PipelineStep(lag_history, ("lag_commits", "end_offset_history", "topic_ends"), "lag_history"),
     ),
     overview=overview,
+    time="committed_at",
 )

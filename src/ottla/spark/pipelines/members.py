@@ -63,4 +63,6 @@ PIPELINE = Pipeline(
         PipelineStep(member_churn, ("members", "commits_of_members"), "member_churn"),
     ),
     overview=overview,
+    time="joined_at",
+    shows_latest=True,
 )

@@ -77,5 +77,6 @@ PIPELINE = Pipeline(
         PipelineStep(count_records, ("group_records",), "group_record_counts"),
     ),
     overview=overview,
+    time="commit_timestamp",
     in_arrow=in_arrow,
 )

@@ -57,22 +57,15 @@ def overview(found: DataFrame) -> DataFrame:
     )
     codes = F.concat_ws(" +", "trigger", "coalesced")
     moved = F.concat(F.col("partitions_moved").cast("string"), F.lit("/"), F.col("partitions_assigned").cast("string"))
-    planned = F.concat(
-        F.when(F.col("planned"), "yes").when(~F.col("planned"), "no").otherwise("?"), F.lit(" ("), F.col("confidence"), F.lit(")")
-    )
     return found.orderBy("started_at", "generation").select(
         "group",
-        F.date_format("started_at", "HH:mm:ss.SSS").alias("started"),
+        F.date_format("started_at", "MM-dd HH:mm:ss").alias("started"),
         F.col("generation").alias("gen"),
-        "outcome",
         F.when(codes != "", codes).alias("triggers"),
         F.col("client_id").alias("client"),
         arrow.alias("members"),
         moved.alias("moved"),
-        F.col("partitions_new").alias("new"),
-        F.col("join_ms").alias("join ms"),
-        F.col("sync_ms").alias("sync ms"),
-        planned.alias("planned"),
+        F.when(F.col("planned"), "yes").when(~F.col("planned"), "no").otherwise("?").alias("planned"),
     )
 
 
@@ -85,4 +78,6 @@ PIPELINE = Pipeline(
         PipelineStep(rebalances, ("group_events",), "rebalances"),
     ),
     overview=overview,
+    time="started_at",
+    shows_latest=True,
 )

@@ -79,4 +79,6 @@ PIPELINE = Pipeline(
         PipelineStep(verdicts, ("rows_in_order",), "verdicts"),
     ),
     overview=overview,
+    time="started_at",
+    shows_latest=True,
 )

@@ -16,7 +16,10 @@ from ottla.core.text import printable
 ROWS_MAX: Final = 200
 _GAP: Final = 3
 """Characters between two columns."""
+_NARROW: Final = 6
+"""Characters below which a column of texts says nothing any more."""
 
+_NUMBERS: Final = re.compile(r"[\d :./→?-]*")
 _UUID: Final = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -30,7 +33,10 @@ def table_text(frame: DataFrame, *, width: int, rows_max: int = ROWS_MAX) -> str
     cells = [list(map(_cell, row)) for row in rows[:rows_max]]
     # Versions of rich pad the last column differently: none is padded, and an empty column stands between two.
     table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
-    widths = _fit([max(map(len, column)) for column in zip(names, *cells, strict=True)], width - _GAP * (len(names) - 1))
+    columns = list(zip(names, *cells, strict=True))
+    widths = _fit(
+        [max(map(len, column)) for column in columns], width - _GAP * (len(names) - 1), whole=[_is_whole(column[1:]) for column in columns]
+    )
     for field, column_width in zip(frame.schema.fields, widths, strict=True):
         is_number = field.dataType.typeName() in ("integer", "long", "short", "double", "float")
         justify: Literal["left", "right"] = "right" if is_number else "left"
@@ -46,11 +52,18 @@ def table_text(frame: DataFrame, *, width: int, rows_max: int = ROWS_MAX) -> str
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines()) + more
 
 
-def _fit(widths: list[int], width: int) -> list[int]:
-    """Column widths of at most `width` in all: the widest give way first, so that numbers and names stay whole."""
+def _fit(widths: list[int], width: int, whole: list[bool]) -> list[int]:
+    """Column widths of at most `width` in all: the widest give way first, so that numbers and names stay whole; those in `whole` last."""
     while sum(widths) > width and max(widths) > 1:
-        widths[widths.index(max(widths))] -= 1
+        wide = [at for at, each in enumerate(widths) if each > _NARROW and not whole[at]]
+        widest = max(wide or range(len(widths)), key=widths.__getitem__)
+        widths[widest] -= 1
     return widths
+
+
+def _is_whole(cells: Sequence[str]) -> bool:
+    """Whether a column has numbers and times only: half of one means nothing."""
+    return all(map(_NUMBERS.fullmatch, cells))
 
 
 def _cell(value: Any) -> str:

@@ -50,6 +50,9 @@ def test_an_order_by_default_and_with_everything(orders: list[Order], tmp_path: 
     assert (full.bootstrap_servers, full.cores, full.as_json) == ("h:1", "2", True)
     assert invoke(*RUN, "--timeout", "700").exit_code == 0
     assert orders.pop().properties == {"default.api.timeout.ms": "700"}
+    assert (plain.limit, plain.since_ms) == (20, None)
+    assert invoke(*RUN, "--limit", "5", "--since", "2026-11-22T14:31:07Z").exit_code == 0
+    assert (orders[-1].limit, orders.pop().since_ms) == (5, 1_795_357_867_000)
     assert full.properties == {"client.id": "mine", "isolation.level": "read_committed"}, "one file often serves several tools"
 
 
@@ -57,6 +60,10 @@ def test_what_makes_no_sense_is_refused(orders: list[Order]):
     refused = invoke("pipeline", "run", "rebalances", "--bootstrap-server", "h:1", "--output", "/out", "--topic", "t")
     assert (refused.exit_code, orders) == (2, [])
     assert "--topic means nothing to the pipeline rebalances" in refused.output
+    untimed = invoke("pipeline", "run", "group_status", *RUN[3:], "--since", "2h")
+    assert (untimed.exit_code, orders) == (2, [])
+    assert "--since means nothing to the pipeline group_status: its rows have no time" in untimed.output
+    assert "Invalid value for --since: 'yesterday' is no time: write" in invoke(*RUN, "--since", "yesterday").output
 
 
 def test_settings_make_another_pipeline_or_a_sentence(orders: list[Order]):

@@ -11,7 +11,7 @@ import pytest
 from ottla.cli.pipeline.terminal_run import Order, execute, find
 from ottla.client.errors import ClientError
 from ottla.spark import sessions
-from ottla.spark.runner import inputs, pipeline_run, text_table
+from ottla.spark.runner import inputs, overviews, pipeline_run
 from ottla.spark.runner.inputs import InputError
 
 
@@ -71,9 +71,9 @@ def test_other_failures_stay_what_they_are(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.usefixtures("spark")
 def test_the_overview_and_where_the_tables_are(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setattr(pipeline_run.PipelineRun, "batch", lambda run, on_table: {"lag": SimpleNamespace(count=lambda: 3)})
-    monkeypatch.setattr(text_table, "table_text", lambda frame, **options: "a table\n")
-    execute(order())
-    assert capsys.readouterr().out == "a table\n\nlag: 3 rows in /out/lag\n"
+    monkeypatch.setattr(overviews, "overview_text", lambda pipeline, frame, **options: f"the latest {options['limit']}\n")
+    execute(order(limit=7))
+    assert capsys.readouterr().out == "the latest 7\n\nlag: 3 rows in /out/lag\n"
     execute(order(as_json=True))
     document = json.loads(capsys.readouterr().out)
     assert document.pop("seconds") >= 0

@@ -43,6 +43,12 @@ def test_the_widest_column_gives_way_first():
     assert max(map(len, text.splitlines())) == 40
 
 
+def test_times_stay_whole_where_a_text_can_give_way():
+    rows = [("11-23 04:22:44", "JOIN_NEW"), ("11-23 04:22:48", "JOIN_NEW +LEAVE")]
+    lines = table_text(Frame({"started": TEXT, "triggers": TEXT}, rows), width=27).splitlines()
+    assert lines[2:] == ["11-23 04:22:44   JOIN_NEW", "11-23 04:22:48   JOIN_NEW …"]
+
+
 def test_lists_times_and_member_ids_are_made_short():
     member = "worker-1-be6da87f-5113-4823-87bc-8f87161620de"
     text = table_text(
