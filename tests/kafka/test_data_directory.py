@@ -41,7 +41,7 @@ EXPECTED = (
     "Attempting to close NetworkClient that has already been closed",
     "because the partition is not online or is no longer the leader",
     "Expected partition paid-2",
-    # Its request to itself, answered before its controller is active; it asks again until it is registered.
+    # Its request to itself while it starts after a kill, seen once, with no exception recorded; it asks again until it is registered.
     "Unexpected error handling request RequestHeader(apiKey=CONTROLLER_REGISTRATION",
 )
 

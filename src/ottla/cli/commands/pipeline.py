@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -43,7 +44,13 @@ def show(name: str, as_json: bool) -> None:
 
 @command.command("run")
 @click.argument("name")
-@click.option("--bootstrap-server", required=True, metavar="HOST:PORT", help="A broker, or several with commas; Ottla or Apache Kafka.")
+@click.option(
+    "--bootstrap-server",
+    "bootstrap_servers",
+    required=True,
+    metavar="HOST:PORT",
+    help="A broker, or several with commas; Ottla or Apache Kafka.",
+)
 @click.option(
     "--output", required=True, metavar="DIR", help="Directory of the tables, a folder each: a path, or a URL that Spark can write to."
 )
@@ -58,7 +65,13 @@ def show(name: str, as_json: bool) -> None:
 @click.option("--stream", "mode", flag_value="stream", help="Process new records as they arrive, until Ctrl-C.")
 @click.option("--available-now", "mode", flag_value="available-now", help="Continue from the last such run up to the current end.")
 @click.option(
-    "--every", default=_SECONDS_DEFAULT, show_default=True, metavar="SECONDS", type=click.IntRange(1), help="With --stream: interval."
+    "--every",
+    "every_s",
+    default=_SECONDS_DEFAULT,
+    show_default=True,
+    metavar="SECONDS",
+    type=click.IntRange(1),
+    help="With --stream: interval.",
 )
 @click.option("--group", "groups", multiple=True, metavar="GROUP", help="Only this group; may be repeated.")
 @click.option(
@@ -90,20 +103,12 @@ def show(name: str, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def run(
     name: str,
-    bootstrap_server: str,
-    output: str,
-    table_format: str,
     mode: str | None,
-    every: int,
-    groups: tuple[str, ...],
-    topics: tuple[str, ...],
     settings: tuple[str, ...],
     command_config: Path | None,
     timeout_ms: int | None,
-    limit: int,
     since: str | None,
-    cores: str,
-    as_json: bool,
+    **options: Any,
 ) -> None:
     """Run the pipeline NAME on a cluster and write its tables to DIR.
 
@@ -118,7 +123,7 @@ def run(
 
     require("spark")
     pipeline = configured(find(name), name, settings)
-    if topics and "topic_records" not in pipeline.inputs:
+    if options["topics"] and "topic_records" not in pipeline.inputs:
         raise click.UsageError(f"--topic means nothing to the pipeline {name}")
     if since is not None and pipeline.time is None:
         raise click.UsageError(f"--since means nothing to the pipeline {name}: its rows have no time")
@@ -126,23 +131,7 @@ def run(
     properties = client_properties(command_config.read_text("latin-1"), "isolation.level") if command_config else {}
     if timeout_ms is not None:
         properties["default.api.timeout.ms"] = str(timeout_ms)
-    order = Order(
-        name=name,
-        pipeline=pipeline,
-        bootstrap_servers=bootstrap_server,
-        properties=properties,
-        output=output,
-        table_format=table_format,
-        mode=mode or "batch",
-        every_s=every,
-        groups=groups,
-        topics=topics,
-        cores=cores,
-        as_json=as_json,
-        limit=limit,
-        since_ms=since_ms,
-    )
-    execute(order)
+    execute(Order(name=name, pipeline=pipeline, properties=properties, mode=mode or "batch", since_ms=since_ms, **options))
 
 
 COMMAND = command

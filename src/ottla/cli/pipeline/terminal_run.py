@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ottla.spark.pipelines import Pipeline
     from ottla.spark.runner.pipeline_run import PipelineRun
 
-ROWS_DEFAULT: Final = 20
 OFFSETS_PER_TRIGGER_MAX: Final = 5_000_000
 """With --available-now: what a micro-batch reads at most, so that much history neither fills the disk's spill nor hides how far it is."""
 
@@ -43,8 +42,8 @@ class Order:
     topics: tuple[str, ...]
     cores: str
     as_json: bool
-    limit: int = ROWS_DEFAULT
-    since_ms: int | None = None
+    limit: int
+    since_ms: int | None
 
 
 def find(name: str) -> "Pipeline":

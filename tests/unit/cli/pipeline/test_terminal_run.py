@@ -22,6 +22,7 @@ class SparkError(Exception):
 def order(**more: Any) -> Order:
     values: dict[str, Any] = {"name": "lag", "pipeline": Mock(), "bootstrap_servers": "h:1", "properties": {}, "output": "/out/"}
     values |= {"table_format": "parquet", "mode": "batch", "every_s": 1, "groups": (), "topics": (), "cores": "2", "as_json": False}
+    values |= {"limit": 20, "since_ms": None}
     return Order(**{**values, **more})
 
 
