@@ -19,6 +19,8 @@ from ottla.testing.clients.raw_client import Disconnected, RawClient, build_requ
 from ottla.testing.clients.topics import create_topic
 
 ANSWER_SECONDS_MAX = 300
+PARTITIONS_AT_ONCE = 5_000
+"""Most partitions of one request: the controller of Apache Kafka refuses one that takes more than 10,000 records."""
 RECEIVE_BYTES = 1 << 20
 
 
@@ -46,7 +48,11 @@ class Target:
         """Create a topic and wait until all of its partitions have a leader."""
         name = self.name(prefix)
         with self.client() as client:
-            create_topic(client, name, partitions, replicas=1, **(config or {}))
+            create_topic(client, name, min(partitions, PARTITIONS_AT_ONCE), replicas=1, **(config or {}))
+            if partitions > PARTITIONS_AT_ONCE:
+                grown = {"name": name, "count": partitions, "assignments": None}
+                (result,) = client.call(ApiKey.CREATE_PARTITIONS, 2, topics=[grown], timeout=60_000, validate_only=False).results
+                assert result.error_code == ErrorCode.NONE, result
             deadline = time.monotonic() + ANSWER_SECONDS_MAX
             while True:
                 (found,) = client.call(ApiKey.METADATA, 8, topics=[{"name": name}], allow_auto_topic_creation=False).topics
