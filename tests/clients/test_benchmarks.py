@@ -21,6 +21,7 @@ METRICS = {
     "groups": 27,
     "attacks": 2,
     "diagnosis_logs": 4,
+    "assignors": 24,
 }
 ONE_CELL = {"throughput": ["--only", "1,000 B, lz4, 3 p"], "wire": ["--only", "100 B, zstd, 3 p"], "attacks": ["--only", "CreateTopics"]}
 

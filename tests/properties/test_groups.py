@@ -25,8 +25,9 @@ from ottla.core.groups.log.records import (
     encode_value,
 )
 from ottla.core.groups.log.replayed_state import ReplayedState
-from ottla.core.groups.placement import coordinator_partition, java_hash
+from ottla.core.groups.placement import coordinator_partition
 from ottla.core.groups.settings import GroupSettings
+from ottla.core.java_text import java_hash
 from ottla.core.model import Record
 from ottla.core.records.record import encode_records
 from ottla.testing.fuzz.mutation import mutate

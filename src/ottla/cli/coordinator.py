@@ -14,7 +14,8 @@ from ottla.client.admin.values import Failure
 from ottla.client.errors import ClientError
 from ottla.core.config import BROKER_SETTINGS
 from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.groups.placement import coordinator_partition, java_hash
+from ottla.core.groups.placement import coordinator_partition
+from ottla.core.java_text import java_hash
 from ottla.core.metadata.topics import CONSUMER_OFFSETS
 from ottla.core.text import printable
 

@@ -14,7 +14,8 @@ from ottla.broker.cluster.topics import Topics
 from ottla.broker.logs.partitions import Partitions
 from ottla.broker.metadata.metadata_log import MetadataLog
 from ottla.core.errors import ApiError, StorageError
-from ottla.core.groups.placement import coordinator_partition, java_hash
+from ottla.core.groups.placement import coordinator_partition
+from ottla.core.java_text import java_hash
 from ottla.core.metadata.leadership import broker_started, broker_stopped, move_leader
 from ottla.core.metadata.records import MetadataRecord, PartitionChangeRecord
 from ottla.core.metadata.topics import CONSUMER_OFFSETS, Topic

@@ -13,7 +13,7 @@ from ottla.cli.groups.transcript import Transcript
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import Failure
 from ottla.core.errors import ErrorCode
-from ottla.core.groups.placement import java_order
+from ottla.core.java_text import java_order
 from ottla.core.model import TopicPartition
 
 WHOLE_TOPIC: Final = -1

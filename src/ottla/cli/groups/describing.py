@@ -14,7 +14,7 @@ from ottla.cli.groups.transcript import Transcript
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import LATEST, CommittedOffset, DescribedGroup, DescribedMember, Failure
 from ottla.core.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
-from ottla.core.groups.placement import java_order
+from ottla.core.java_text import java_order
 from ottla.core.model import TopicPartition
 
 REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})

@@ -11,7 +11,7 @@ from ottla.cli.groups.tables import Column, table
 from ottla.cli.groups.transcript import Transcript
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import ListedGroup
-from ottla.core.groups.placement import java_order
+from ottla.core.java_text import java_order
 
 STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
 TYPES: Final = ("Classic", "Consumer")

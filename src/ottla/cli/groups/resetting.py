@@ -18,7 +18,7 @@ from ottla.cli.groups.transcript import Transcript
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import EARLIEST, LATEST, CommittedOffset, Failure
 from ottla.core.errors import ErrorCode
-from ottla.core.groups.placement import java_order
+from ottla.core.java_text import java_order
 from ottla.core.model import TopicPartition
 
 INACTIVE: Final = ("Empty", "Dead")

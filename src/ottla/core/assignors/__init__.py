@@ -1,30 +1,46 @@
 """Partition assignors, one a file: which member of a group reads which partitions. `ASSIGNOR` of each file is found by its file's name.
 
-An assignor is pure: the same members and partitions give the same assignment. A user's own is a subclass of `Assignor`.
+An assignor is pure: the same members and partitions give the same assignment. A user's own is a subclass of `Assignor`, named as
+`module:Class` wherever an assignor is named.
 """
 
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
+
+from ottla.core.java_text import java_order
+from ottla.core.suggestions import did_you_mean
 
 Assignment = dict[str, dict[str, list[int]]]
 """Partition numbers by member id and topic, in ascending order; every member has an entry."""
+Owned = Mapping[str, Sequence[int]]
+"""Partition numbers by topic."""
+Racks = Mapping[str, Sequence[frozenset[str]]]
+"""The racks of each partition's replicas, by topic, in the order of the partitions; a topic that is missing has none that are known."""
+NO_RACKS: Final[Racks] = {}
+NO_GENERATION: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
-    """A member as the assignor sees it. `owned`: the partitions that it owned in `generation`, before this rebalance."""
+    """A member as the assignor sees it. `owned`: the partitions that it owned in `generation`, before this rebalance.
+
+    `rack` is its client.rack, None where it has none.
+    """
 
     member_id: str
     topics: frozenset[str]
     instance_id: str | None = None
-    owned: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    generation: int = -1
+    owned: Owned = field(default_factory=dict)
+    generation: int = NO_GENERATION
+    rack: str | None = None
 
     @property
-    def order(self) -> tuple[bool, str]:
+    def order(self) -> tuple[bool, bytes]:
         """The position among members: static members first, by instance id, then the others by member id (Kafka: `MemberInfo`)."""
-        return self.instance_id is None, self.instance_id or self.member_id
+        return self.instance_id is None, java_order(self.instance_id or self.member_id)
 
 
 class Assignor(ABC):
@@ -34,8 +50,16 @@ class Assignor(ABC):
     is_cooperative: bool = False
 
     @abstractmethod
-    def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int]) -> Assignment:
+    def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> Assignment:
         """The assignment of `partitions` (their count by topic) to `members`; a partition without a subscriber is left out."""
+
+    def user_data(self, owned: Owned | None, generation: int) -> bytes | None:
+        """What a member sends with its subscription, after an assignment of `owned` in `generation` (None: it never had one)."""
+        return None
+
+    def with_user_data(self, member: Subscriber, user_data: bytes | None) -> Subscriber:
+        """A member as its subscription's fields describe it, completed by its user data."""
+        return member
 
 
 def assignors() -> dict[str, Assignor]:
@@ -45,3 +69,26 @@ def assignors() -> dict[str, Assignor]:
 
     # mypy: an abstract class is a class all the same.
     return {each.name: each for each in drop_ins(package, "ASSIGNOR", Assignor).values()}  # type: ignore[type-abstract]
+
+
+def find_assignor(name: str) -> Assignor:
+    """The assignor of a Kafka name, or a user's own by `module:Class`. Raises ValueError that says what is wrong."""
+    if ":" not in name:
+        known = assignors()
+        if name not in known:
+            raise ValueError(f"{name!r} is no assignor{did_you_mean(name, known)} (assignors: {', '.join(sorted(known))}, or module:Class)")
+        return known[name]
+    module_name, _, class_name = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), class_name, None)
+    except (ImportError, ValueError) as error:
+        raise ValueError(f"the assignor {name}: the module cannot be imported: {error}") from error
+    if not isinstance(found, type) or not issubclass(found, Assignor):
+        raise ValueError(f"the assignor {name}: {class_name} must be a subclass of ottla.core.assignors.Assignor")
+    try:
+        assignor = found()
+    except TypeError as error:
+        raise ValueError(f"the assignor {name}: {error}") from error
+    if not getattr(assignor, "name", ""):
+        raise ValueError(f"the assignor {name}: set `name`, by which the members of a group agree on it")
+    return assignor

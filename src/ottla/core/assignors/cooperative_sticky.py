@@ -5,10 +5,12 @@ to its new owner. All other partitions are read meanwhile.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from ottla.core.assignors import Assignment, Assignor, Subscriber
+from ottla.core.assignors import NO_GENERATION, NO_RACKS, Assignment, Assignor, Owned, Racks, Subscriber
+from ottla.core.assignors._claims import claimed_partitions
+from ottla.core.assignors._user_data import decode_generation, encode_generation
 from ottla.core.assignors.sticky import ASSIGNOR as STICKY
-from ottla.core.assignors.sticky import claimed_partitions
 from ottla.core.model import TopicPartition
 
 
@@ -18,19 +20,34 @@ class CooperativeStickyAssignor(Assignor):
     name = "cooperative-sticky"
     is_cooperative = True
 
-    def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int]) -> Assignment:
-        """The sticky assignment without the partitions that another member still owns."""
+    def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> Assignment:
+        """The sticky assignment without the partitions that another member may still read."""
         owners = claimed_partitions(members)
-        target = STICKY.assign(members, partitions)
-        return {member_id: _without_others(member_id, mine, owners) for member_id, mine in target.items()}
+        claimants: dict[tuple[str, int], set[str]] = {}
+        for member in members:
+            for topic, numbers in member.owned.items():
+                for number in numbers:
+                    claimants.setdefault((topic, number), set()).add(member.member_id)
 
+        def is_free(topic: str, number: int, member_id: str) -> bool:
+            claimed_by = claimants.get((topic, number))
+            return claimed_by is None or claimed_by == {member_id} or owners.get(TopicPartition(topic, number)) == member_id
 
-def _without_others(member_id: str, mine: Mapping[str, list[int]], owners: Mapping[TopicPartition, str]) -> dict[str, list[int]]:
-    kept = {
-        topic: [each for each in numbers if owners.get(TopicPartition(topic, each), member_id) == member_id]
-        for topic, numbers in mine.items()
-    }
-    return {topic: numbers for topic, numbers in kept.items() if numbers}
+        assignment = STICKY.assign(members, partitions, racks)
+        for member_id, mine in assignment.items():
+            for topic, numbers in list(mine.items()):
+                mine[topic] = [number for number in numbers if is_free(topic, number, member_id)]
+                if not mine[topic]:
+                    del mine[topic]
+        return assignment
+
+    def user_data(self, owned: Owned | None, generation: int) -> bytes | None:
+        """The generation, for leaders that read subscriptions of versions 0 and 1."""
+        return encode_generation(NO_GENERATION if owned is None else generation)
+
+    def with_user_data(self, member: Subscriber, user_data: bytes | None) -> Subscriber:
+        """The generation of the user data, where the subscription has none (before version 2)."""
+        return member if member.generation != NO_GENERATION else replace(member, generation=decode_generation(user_data))
 
 
 ASSIGNOR = CooperativeStickyAssignor()

@@ -1,8 +1,9 @@
 """The round-robin assignor: all partitions of all topics in turn to the members in order (Kafka: `RoundRobinAssignor`)."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from ottla.core.assignors import Assignment, Assignor, Subscriber
+from ottla.core.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
 
 
 class RoundRobinAssignor(Assignor):
@@ -10,18 +11,20 @@ class RoundRobinAssignor(Assignor):
 
     name = "roundrobin"
 
-    def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int]) -> Assignment:
+    def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> Assignment:
         """Deal out the partitions."""
         assignment: Assignment = {member.member_id: {} for member in members}
         ordered = sorted(members, key=lambda member: member.order)
-        subscribed = {topic for member in ordered for topic in member.topics}
         turn = 0
-        for topic in sorted(subscribed & partitions.keys()):
-            for partition in range(partitions[topic]):
-                while topic not in ordered[turn % len(ordered)].topics:
-                    turn += 1
-                assignment[ordered[turn % len(ordered)].member_id].setdefault(topic, []).append(partition)
-                turn += 1
+        for topic, count in sorted(partitions.items()):
+            takers = [at for at, member in enumerate(ordered) if topic in member.topics]
+            if not takers or not count:
+                continue
+            first = bisect_left(takers, turn)
+            for number in range(count):
+                taker = takers[(first + number) % len(takers)]
+                assignment[ordered[taker].member_id].setdefault(topic, []).append(number)
+            turn = (takers[(first + count - 1) % len(takers)] + 1) % len(ordered)
         return assignment
 
 

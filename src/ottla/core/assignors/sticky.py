@@ -1,13 +1,17 @@
 """The sticky assignor: as even as subscriptions allow, with as few moves as that takes (Kafka: `StickyAssignor`).
 
 Members keep what they own; what has no owner goes to the members with the fewest partitions; then partitions move from the members with the
-most to those with the fewest until no move makes the counts more even. Each partition moves at most once. Kafka's own may choose
-other partitions to move, not more of them.
+most to those with the fewest until no moves make the counts more even. Kafka's own may choose other partitions to move, not
+fewer of them for counts as even. Racks are not looked at.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from ottla.core.assignors import Assignment, Assignor, Subscriber
+from ottla.core.assignors import NO_RACKS, Assignment, Assignor, Owned, Racks, Subscriber
+from ottla.core.assignors._balancing import even_out, even_out_by_chains, fill_up, give_back
+from ottla.core.assignors._holdings import as_assignment, kept_holdings
+from ottla.core.assignors._user_data import decode_sticky, encode_sticky
 from ottla.core.model import TopicPartition
 
 
@@ -16,74 +20,26 @@ class StickyAssignor(Assignor):
 
     name = "sticky"
 
-    def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int]) -> Assignment:
+    def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> Assignment:
         """Keep, fill up, even out."""
         ordered = sorted(members, key=lambda member: member.order)
-        topics = {member.member_id: member.topics for member in ordered}
-        held: dict[str, set[TopicPartition]] = {member.member_id: set() for member in ordered}
-        kept = set()
-        for partition, owner in claimed_partitions(ordered).items():
-            if partition.topic in topics[owner] and partition.partition < partitions.get(partition.topic, 0):
-                held[owner].add(partition)
-                kept.add(partition)
-        _fill_up(held, topics, partitions, kept)
-        _even_out(held, topics)
-        return {member_id: _by_topic(mine) for member_id, mine in held.items()}
+        subscribed = partitions.keys() & set().union(*{member.topics for member in ordered})
+        names = [TopicPartition(topic, number) for topic in sorted(subscribed) for number in range(partitions[topic])]
+        holdings = kept_holdings(ordered, names)
+        fill_up(holdings)
+        even_out(holdings)
+        even_out_by_chains(holdings)
+        give_back(holdings)
+        return as_assignment(holdings, ordered, names)
 
+    def user_data(self, owned: Owned | None, generation: int) -> bytes | None:
+        """The last assignment and its generation: the member has revoked it when it joins again, so its subscription does not show it."""
+        return None if owned is None else encode_sticky(owned, generation)
 
-def claimed_partitions(members: Sequence[Subscriber]) -> dict[TopicPartition, str]:
-    """The owner of each owned partition: the member of the latest generation. Two claims of one generation cancel each other (KIP-341)."""
-    claims: dict[TopicPartition, tuple[int, str | None]] = {}
-    for member in members:
-        for topic, numbers in member.owned.items():
-            for partition in map(TopicPartition, [topic] * len(numbers), numbers):
-                generation, _ = claims.get(partition, (-2, None))
-                if member.generation > generation:
-                    claims[partition] = member.generation, member.member_id
-                elif member.generation == generation:
-                    claims[partition] = generation, None
-    return {partition: owner for partition, (_, owner) in claims.items() if owner is not None}
-
-
-Held = dict[str, set[TopicPartition]]
-Topics = Mapping[str, frozenset[str]]
-
-
-def _fill_up(held: Held, topics: Topics, partitions: Mapping[str, int], kept: set[TopicPartition]) -> None:
-    """Give each partition without an owner to its subscriber with the fewest; topics with few subscribers first."""
-    takers = {topic: [member_id for member_id in held if topic in topics[member_id]] for topic in partitions}
-    for topic in sorted(partitions, key=lambda topic: (len(takers[topic]), topic)):
-        for partition in range(partitions[topic] if takers[topic] else 0):
-            each = TopicPartition(topic, partition)
-            if each not in kept:
-                held[min(takers[topic], key=lambda member_id: len(held[member_id]))].add(each)
-
-
-def _even_out(held: Held, topics: Topics) -> None:
-    while (move := _next_move(held, topics)) is not None:
-        rich, poor, partition = move
-        held[rich].remove(partition)
-        held[poor].add(partition)
-
-
-def _next_move(held: Held, topics: Topics) -> tuple[str, str, TopicPartition] | None:
-    """A move to the member with the fewest from the one with the most that has two more and a partition to give."""
-    by_count = sorted(held, key=lambda member_id: len(held[member_id]))
-    for poor in by_count:
-        for rich in reversed(by_count):
-            if len(held[rich]) < len(held[poor]) + 2:
-                break
-            movable = [partition for partition in held[rich] if partition.topic in topics[poor]]
-            if movable:
-                return rich, poor, max(movable)
-    return None
-
-
-def _by_topic(partitions: set[TopicPartition]) -> dict[str, list[int]]:
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        by_topic.setdefault(topic, []).append(partition)
-    return by_topic
+    def with_user_data(self, member: Subscriber, user_data: bytes | None) -> Subscriber:
+        """The ownership of the user data, whatever the subscription's fields show."""
+        owned, generation = decode_sticky(user_data)
+        return replace(member, owned=owned, generation=generation)
 
 
 ASSIGNOR = StickyAssignor()

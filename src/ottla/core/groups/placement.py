@@ -5,21 +5,9 @@ Callers pass the actual partition count of the offsets topic: `offsets.topic.num
 
 from functools import lru_cache
 
+from ottla.core.java_text import java_hash
+
 JAVA_INT_MIN = -(2**31)
-
-
-def java_hash(text: str) -> int:
-    """Java's `String.hashCode`: over UTF-16 code units, in wrapping signed 32-bit arithmetic."""
-    units = text.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for at in range(0, len(units), 2):
-        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
-    return value - 2**32 if value >= 2**31 else value
-
-
-def java_order(text: str) -> bytes:
-    """A sort key that orders strings as Java's `compareTo` does: by UTF-16 code units."""
-    return text.encode("utf-16-be", "surrogatepass")
 
 
 @lru_cache(maxsize=16_384)

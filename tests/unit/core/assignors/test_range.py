@@ -1,9 +1,20 @@
-from ottla.core.assignors import Subscriber, assignors
+import pytest
+
+from ottla.core.assignors import Assignment, Racks, Subscriber
 from ottla.core.assignors.range import ASSIGNOR
 
 
 def members(*ids: str, topics: str = "t") -> list[Subscriber]:
     return [Subscriber(member_id=each, topics=frozenset(topics.split())) for each in ids]
+
+
+def in_racks(topics: str = "t", **racks: str) -> list[Subscriber]:
+    return [Subscriber(member_id=each, topics=frozenset(topics.split()), rack=rack) for each, rack in racks.items()]
+
+
+def racks(**topics: str) -> Racks:
+    """`racks(t="ab b")`: partition 0 of t has replicas in racks a and b, partition 1 in b."""
+    return {topic: tuple(map(frozenset, text.split())) for topic, text in topics.items()}
 
 
 def test_the_first_members_get_one_more() -> None:
@@ -16,23 +27,99 @@ def test_each_topic_starts_with_the_same_member() -> None:
     assert [sum(map(len, of.values())) for of in assigned.values()] == [8, 6, 6]
 
 
+@pytest.mark.conformance("RangeAssignorTest.testTwoConsumersOneTopicOnePartition")
 def test_members_without_partitions_have_an_entry() -> None:
     assert ASSIGNOR.assign(members("a", "b"), {"t": 1}) == {"a": {"t": [0]}, "b": {}}
 
 
+@pytest.mark.conformance(
+    "RangeAssignorTest.testOneConsumerNoTopic",
+    "RangeAssignorTest.testOneConsumerNonexistentTopic",
+    "RangeAssignorTest.testOneConsumerOneTopic",
+    "RangeAssignorTest.testOneConsumerMultipleTopics",
+    "RangeAssignorTest.testOnlyAssignsPartitionsFromSubscribedTopics",
+)
+@pytest.mark.parametrize(
+    ("topics", "partitions", "assigned"),
+    [
+        ("", {}, {}),
+        ("t", {}, {}),
+        ("t", {"t": 3}, {"t": [0, 1, 2]}),
+        ("t u", {"t": 1, "u": 2}, {"t": [0], "u": [0, 1]}),
+        ("t", {"t": 1, "other": 3}, {"t": [0]}),
+    ],
+)
+def test_one_member_gets_all_that_it_subscribes_to(topics: str, partitions: dict[str, int], assigned: dict[str, list[int]]) -> None:
+    assert ASSIGNOR.assign(members("a", topics=topics), partitions) == {"a": assigned}
+
+
+@pytest.mark.conformance(
+    "RangeAssignorTest.testTwoConsumersOneTopicTwoPartitions",
+    "RangeAssignorTest.testMultipleConsumersMixedTopics",
+    "RangeAssignorTest.testTwoConsumersTwoTopicsSixPartitions",
+)
+def test_topics_are_divided_among_their_own_subscribers() -> None:
+    assert ASSIGNOR.assign(members("a", "b"), {"t": 2}) == {"a": {"t": [0]}, "b": {"t": [1]}}
+    mixed = [*members("a", "c"), *members("b", topics="t u")]
+    assert ASSIGNOR.assign(mixed, {"t": 3, "u": 2}) == {"a": {"t": [0]}, "b": {"t": [1], "u": [0, 1]}, "c": {"t": [2]}}
+    both = ASSIGNOR.assign(members("a", "b", topics="t u"), {"t": 3, "u": 3})
+    assert both == {"a": {"t": [0, 1], "u": [0, 1]}, "b": {"t": [2], "u": [2]}}
+
+
+@pytest.mark.conformance(
+    "RangeAssignorTest.testTwoStaticConsumersTwoTopicsSixPartitions",
+    "RangeAssignorTest.testOneStaticConsumerAndOneDynamicConsumerTwoTopicsSixPartitions",
+)
 def test_static_members_come_first_by_instance_id() -> None:
     static = Subscriber(member_id="z", instance_id="2", topics=frozenset({"t"}))
+    other = Subscriber(member_id="b", instance_id="3", topics=frozenset({"t"}))
     assert ASSIGNOR.assign([*members("a"), static], {"t": 1}) == {"a": {}, "z": {"t": [0]}}
+    assert ASSIGNOR.assign([other, static], {"t": 1}) == {"b": {}, "z": {"t": [0]}}
 
 
-def test_topics_without_subscribers_are_left_out() -> None:
-    assert ASSIGNOR.assign(members("a"), {"t": 1, "other": 3}) == {"a": {"t": [0]}}
+@pytest.mark.conformance(
+    "RangeAssignorTest.testStaticMemberRangeAssignmentPersistent",
+    "RangeAssignorTest.testStaticMemberRangeAssignmentPersistentAfterMemberIdChanges",
+)
+def test_a_static_member_keeps_its_partitions_with_a_new_member_id() -> None:
+    def group(*ids: str) -> Assignment:
+        static = [Subscriber(member_id=each, instance_id=f"i{at}", topics=frozenset({"t", "u"})) for at, each in enumerate(ids)]
+        return ASSIGNOR.assign(static, {"t": 5, "u": 4})
+
+    before, after = group("a", "b", "c"), group("a", "z", "c")
+    assert after == {"a": before["a"], "z": before["b"], "c": before["c"]}
 
 
-def test_every_assignor_is_found_by_its_kafka_name() -> None:
-    assert {name: each.is_cooperative for name, each in assignors().items()} == {
-        "range": False,
-        "roundrobin": False,
-        "sticky": False,
-        "cooperative-sticky": True,
-    }
+@pytest.mark.conformance(
+    "RangeAssignorTest.testRackAwareAssignmentWithUniformSubscription",
+    "RangeAssignorTest.testRackAwareAssignmentWithNonEqualSubscription",
+)
+def test_members_get_partitions_of_their_rack_and_no_more_than_without_racks() -> None:
+    group = in_racks(a="1", b="2", c="3")
+    assert ASSIGNOR.assign(group, {"t": 3}, racks(t="3 1 2")) == {"a": {"t": [1]}, "b": {"t": [2]}, "c": {"t": [0]}}
+    # One more for the first that a match leaves room for; what matches no member left goes by range.
+    assert ASSIGNOR.assign(group, {"t": 4}, racks(t="3 3 3 1")) == {"a": {"t": [3]}, "b": {"t": [2]}, "c": {"t": [0, 1]}}
+
+
+@pytest.mark.conformance(
+    "RangeAssignorTest.testRackAwareAssignmentWithUniformPartitions",
+    "RangeAssignorTest.testRackAwareAssignmentWithUniformPartitionsNonEqualSubscription",
+)
+def test_racks_make_no_difference_where_all_partitions_are_in_all_of_them() -> None:
+    group = in_racks(a="2", b="1")
+    assert ASSIGNOR.assign(group, {"t": 4}, racks(t="12 12 12 12")) == ASSIGNOR.assign(members("a", "b"), {"t": 4})
+    assert ASSIGNOR.assign(group, {"t": 4}, racks(t="3 4 3 4")) == ASSIGNOR.assign(members("a", "b"), {"t": 4})
+
+
+@pytest.mark.conformance(
+    "RangeAssignorTest.testRackAwareAssignmentWithCoPartitioning", "RangeAssignorTest.testCoPartitionedAssignmentWithSameSubscription"
+)
+def test_topics_of_the_same_size_are_divided_alike() -> None:
+    group = in_racks("t u", a="1", b="2")
+    assigned = ASSIGNOR.assign(group, {"t": 4, "u": 4}, racks(t="2 2 1 1", u="2 2 1 1"))
+    assert assigned == {"a": {"t": [2, 3], "u": [2, 3]}, "b": {"t": [0, 1], "u": [0, 1]}}
+
+
+def test_a_member_without_a_rack_takes_any() -> None:
+    group = [*in_racks(a="1"), *members("b")]
+    assert ASSIGNOR.assign(group, {"t": 2}, racks(t="2 1")) == {"a": {"t": [1]}, "b": {"t": [0]}}

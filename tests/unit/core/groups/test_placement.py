@@ -2,7 +2,8 @@
 
 import pytest
 
-from ottla.core.groups.placement import coordinator_partition, java_hash, java_order
+from ottla.core.groups.placement import coordinator_partition
+from ottla.core.java_text import java_hash
 
 VECTORS = [
     ("", 0, 0),
@@ -34,9 +35,3 @@ def test_the_partition_follows_the_topics_own_count() -> None:
 
 def test_negative_hashes_are_made_positive_not_masked() -> None:
     assert coordinator_partition("my-group", 50) == 1906497762 % 50 != (-1906497762 & 0x7FFFFFFF) % 50
-
-
-def test_java_orders_strings_by_utf_16_units() -> None:
-    # U+FF5E is one unit above the surrogates that make up an emoji, though its code point is smaller.
-    assert sorted(["\uff5e", "😀"], key=java_order) == ["😀", "\uff5e"]
-    assert sorted(["b", "a", "aa"], key=java_order) == ["a", "aa", "b"]

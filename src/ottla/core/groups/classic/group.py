@@ -14,8 +14,8 @@ from ottla.core.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_su
 from ottla.core.groups.effects import JoinMember
 from ottla.core.groups.group import Group
 from ottla.core.groups.log.records import GroupMetadataValue
-from ottla.core.groups.placement import java_hash
 from ottla.core.groups.timers import JOIN, SYNC, Timer
+from ottla.core.java_text import java_hash
 
 CLASSIC: Final = "classic"
 

@@ -8,7 +8,7 @@ from ottla.core.groups.commands import OffsetFetch
 from ottla.core.groups.effects import FetchedOffset, OffsetFetchResult
 from ottla.core.groups.lazy_sequence import LazySequence
 from ottla.core.groups.log.records import NO_TOPIC_ID, OffsetValue
-from ottla.core.groups.placement import java_order
+from ottla.core.java_text import java_order
 
 NO_OFFSET = -1
 

@@ -1,0 +1,45 @@
+"""The user data of the sticky assignors as Kafka's Java client writes it, which a leader reads from members of other clients, too.
+
+`StickyAssignor`: topics with partitions, and (version 1) the generation; no version number. `CooperativeStickyAssignor`: the generation.
+What cannot be read shows no ownership, as in Java.
+"""
+
+from ottla.core.assignors import NO_GENERATION, Owned
+from ottla.core.errors import PeerError
+from ottla.core.wire.reader import Reader
+from ottla.core.wire.writer import Writer
+
+
+def encode_sticky(owned: Owned, generation: int) -> bytes:
+    """The last assignment and its generation (StickyAssignorUserData 1)."""
+    out = Writer().int32(len(owned))
+    for topic, numbers in sorted(owned.items()):
+        out.string(topic).int32(len(numbers))
+        for number in numbers:
+            out.int32(number)
+    return out.int32(generation).to_bytes()
+
+
+def decode_sticky(data: bytes | None) -> tuple[dict[str, tuple[int, ...]], int]:
+    """The last assignment and its generation, which version 0 does not have."""
+    if not data:
+        return {}, NO_GENERATION
+    reader = Reader(data)
+    owned: dict[str, tuple[int, ...]] = {}
+    try:
+        for _ in range(reader.count(6)):
+            topic = reader.string()
+            owned[topic] = owned.get(topic, ()) + reader.int32s()
+    except PeerError:
+        return {}, NO_GENERATION
+    return owned, reader.int32() if reader.end - reader.at >= 4 else NO_GENERATION
+
+
+def encode_generation(generation: int) -> bytes:
+    """The generation (CooperativeStickyAssignor's user data)."""
+    return Writer().int32(generation).to_bytes()
+
+
+def decode_generation(data: bytes | None) -> int:
+    """The generation; -1 where there is none."""
+    return NO_GENERATION if data is None or len(data) < 4 else Reader(data).int32()

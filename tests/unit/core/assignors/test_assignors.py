@@ -1,0 +1,90 @@
+"""The package: finding assignors by name, users' own among them, and defaults."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from ottla.core.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber, assignors, find_assignor
+
+
+class Everything(Assignor):
+    """A user's own."""
+
+    name = "everything-to-the-first"
+
+    def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> Assignment:
+        first = min(each.member_id for each in members)
+        everything = {topic: list(range(count)) for topic, count in partitions.items()}
+        return {each.member_id: everything if each.member_id == first else {} for each in members}
+
+
+class Unnamed(Everything):
+    name = ""
+
+
+class Unfinished(Assignor):
+    name = "unfinished"
+
+
+def test_every_assignor_is_found_by_its_kafka_name() -> None:
+    assert {name: each.is_cooperative for name, each in assignors().items()} == {
+        "range": False,
+        "roundrobin": False,
+        "sticky": False,
+        "cooperative-sticky": True,
+    }
+    assert find_assignor("sticky") is assignors()["sticky"]
+
+
+def test_a_users_own_is_named_by_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_assignors.py").write_text(
+        "from ottla.core.assignors import Assignor\n"
+        "class Mine(Assignor):\n"
+        "    name = 'mine'\n"
+        "    def assign(self, members, partitions, racks):\n"
+        "        return {each.member_id: {} for each in members}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    found = find_assignor("my_assignors:Mine")
+    assert (found.name, found.is_cooperative) == ("mine", False)
+    assert found.assign([Subscriber(member_id="a", topics=frozenset())], {}, {}) == {"a": {}}
+    sys.modules.pop("my_assignors")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("stickey", "did you mean 'sticky'"),
+        ("nowhere:Mine", "cannot be imported"),
+        (":Mine", "cannot be imported"),
+        (f"{__name__}:Missing", "must be a subclass"),
+        (f"{__name__}:pytest", "must be a subclass"),
+        (f"{__name__}:Unfinished", "abstract"),
+        (f"{__name__}:Unnamed", "set `name`"),
+    ],
+)
+def test_what_is_no_assignor_is_refused(name: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        find_assignor(name)
+
+
+def test_the_example_of_the_page_about_assignors() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "assignors.md").read_text()
+    found: dict[str, type[Assignor]] = {}
+    exec(page.split("```python\n")[1].split("```")[0], found)
+    members = [Subscriber(member_id=each, topics=frozenset({"t"}), rack=rack) for each, rack in (("a", "west"), ("b", "east"))]
+    assert found["ByRegion"]().assign(members, {"t": 3}, {}) == {"a": {"t": [1]}, "b": {"t": [0, 2]}}
+
+
+def test_user_data_is_an_assignors_own_business() -> None:
+    member = Subscriber(member_id="a", topics=frozenset({"t"}), owned={"t": [1]}, generation=3)
+    assert Everything().user_data({"t": [1]}, 3) is None
+    assert Everything().with_user_data(member, b"anything") == member
+
+
+def test_members_order_as_java_orders_strings() -> None:
+    names = ["\uff5e", "😀", "b", "a"]
+    found = sorted((Subscriber(member_id=each, topics=frozenset()) for each in names), key=lambda each: each.order)
+    assert [each.member_id for each in found] == ["a", "b", "😀", "\uff5e"]

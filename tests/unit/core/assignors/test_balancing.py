@@ -1,0 +1,86 @@
+"""Each step by itself; what they come to together: test_sticky.py."""
+
+from ottla.core.assignors import Subscriber
+from ottla.core.assignors._balancing import even_out, even_out_by_chains, fill_up, give_back
+from ottla.core.assignors._holdings import NONE, Holdings, kept_holdings
+from ottla.core.model import TopicPartition
+
+
+def member(name: str, topics: str, **owned: tuple[int, ...]) -> Subscriber:
+    return Subscriber(member_id=name, topics=frozenset(topics), owned=owned, generation=1)
+
+
+def holdings(members: list[Subscriber], **counts: int) -> Holdings:
+    return kept_holdings(members, [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)])
+
+
+def test_what_few_can_take_is_given_first() -> None:
+    found = holdings([member("a", "tu"), member("b", "t")], t=3, u=1)
+    fill_up(found)
+    assert found.load == [2, 2]
+    assert found.owner[3] == 0
+
+
+def test_topics_without_subscribers_stay_unassigned() -> None:
+    found = holdings([member("a", "u")], t=2, u=1)
+    fill_up(found)
+    assert found.owner == [NONE, NONE, 0]
+
+
+def test_partitions_move_from_the_richest_to_the_poorest_while_that_has_two_fewer() -> None:
+    found = holdings([member("a", "t", t=(0, 1, 2, 3, 4)), member("b", "t", t=(5, 6, 7)), member("c", "t")], t=8)
+    even_out(found)
+    assert found.load == [3, 3, 2]
+    assert found.owner == [0, 0, 0, 2, 2, 1, 1, 1]
+
+
+def test_a_chain_evens_out_what_single_moves_cannot() -> None:
+    # a cannot give to c, but to b, which can.
+    found = holdings([member("a", "t", t=(0, 1, 2)), member("b", "tu", u=(0, 1)), member("c", "u", u=(2,))], t=3, u=3)
+    even_out(found)
+    assert found.load == [3, 2, 1]
+    even_out_by_chains(found)
+    assert found.load == [2, 2, 2]
+    assert found.owner == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_chain_goes_where_no_kept_partition_moves() -> None:
+    # From a to e by way of b, whose u it owned before, or by way of c, whose v is new to it.
+    members = [member("a", "t", t=(0, 1, 2)), member("b", "tu", u=(0, 1)), member("c", "tv"), member("e", "uv")]
+    found = holdings(members, t=3, u=2, v=2)
+    for partition in (5, 6):
+        found.give(partition, 2)
+    even_out_by_chains(found)
+    assert found.load == [2, 2, 2, 1]
+    assert found.owner[3:5] == [1, 1]
+
+
+def test_a_former_owner_gets_its_partition_back_for_one_that_is_new_to_it() -> None:
+    found = holdings([member("a", "tu", t=(0,)), member("b", "tu")], t=1, u=1)
+    found.move_partition(0, 1)
+    found.give(1, 0)
+    give_back(found)
+    assert found.owner == [0, 1]
+
+
+def test_a_former_owner_gets_its_partition_back_where_it_has_one_fewer() -> None:
+    found = holdings([member("a", "t", t=(0,)), member("b", "t")], t=1)
+    found.move_partition(0, 1)
+    give_back(found)
+    assert (found.owner, found.load) == ([0], [1, 0])
+
+
+def test_nothing_goes_back_where_the_counts_would_be_less_even() -> None:
+    found = holdings([member("a", "t", t=(0, 1, 2)), member("b", "t")], t=3)
+    even_out(found)
+    give_back(found)
+    assert found.load == [2, 1]
+
+
+def test_no_members_and_no_partitions() -> None:
+    for found in (holdings([]), holdings([], t=2), holdings([member("a", "t")])):
+        fill_up(found)
+        even_out(found)
+        even_out_by_chains(found)
+        give_back(found)
+        assert set(found.owner) <= {NONE}
