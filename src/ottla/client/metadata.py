@@ -54,6 +54,7 @@ def topic_id_text(topic_id: uuid.UUID | None) -> str:
 
 
 def _decoded(answer: Any) -> BrokersAndTopics:
+    racks = {broker.node_id: broker.rack for broker in answer.brokers if broker.rack}
     return BrokersAndTopics(
         {int(broker.node_id): BrokerEndpoint(int(broker.node_id), broker.host, int(broker.port)) for broker in answer.brokers},
         tuple(
@@ -64,7 +65,9 @@ def _decoded(answer: Any) -> BrokersAndTopics:
                 topic.is_internal,
                 {
                     int(item.partition_index): PartitionMetadata(
-                        error_code(item.error_code), LeaderAndEpoch(int(item.leader_id), int(item.leader_epoch))
+                        error_code(item.error_code),
+                        LeaderAndEpoch(int(item.leader_id), int(item.leader_epoch)),
+                        frozenset(racks[replica] for replica in item.replica_nodes if replica in racks),
                     )
                     for item in topic.partitions
                 },

@@ -39,5 +39,18 @@ def test_brokers_and_topics(scripted: Any, newest: int, topic_id: str, topics: l
     assert view.topics == (TopicMetadata("t", ErrorCode.NONE, topic_id, True, partitions),)
 
 
+def test_racks_of_replicas(scripted: Any) -> None:
+    def with_replicas(api_key: int, request: Any) -> Any:
+        found = answer(api_key, request)
+        found["topics"][0]["partitions"][0] |= {"replica_nodes": (2, 3, 4)}
+        found["brokers"].append({"node_id": 3, "host": "c", "port": 33, "rack": None})
+        return found
+
+    scripted.broker("a:1", with_replicas)
+    brokers = scripted.brokers()
+    (topic,) = request_metadata(brokers.connection(BrokerEndpoint(1, "a", 1), brokers.deadline("x")), ["t"]).topics
+    assert topic.partitions[4].racks == frozenset({"r"})
+
+
 def test_no_id_is_no_text() -> None:
     assert topic_id_text(None) == topic_id_text(UUID(int=0)) == ""

@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
+from ottla.cli.assignor_type import AssignorType
 from ottla.cli.diagnose.source_options import TimeRange, source_options, time_options
-from ottla.core.assignors import assignors
 
 
 @click.command("whatif", short_help="Replay a group's rebalances with other settings.")
 @click.argument("group")
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A setting to change; may be repeated.")
-@click.option("--assignor", type=click.Choice(sorted(assignors())), help="The assignor to change to.")
+@click.option("--assignor", type=AssignorType(), help="The assignor to change to, or your own as module:Class (`ottla docs assignors`).")
 @click.option("--recorded", multiple=True, metavar="NAME=VALUE", help="A setting that the group had and no source shows; may be repeated.")
 @click.option("--search", is_flag=True, help="Find the cheapest settings with --at-most unplanned rebalances an hour.")
 @click.option("--at-most", type=click.FloatRange(min=0), metavar="N", help="Unplanned rebalances an hour; with --search.")

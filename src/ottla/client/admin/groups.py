@@ -118,6 +118,8 @@ def _consumer_member(member: Any) -> DescribedMember:
         instance_id=member.instance_id,
         client_id=member.client_id,
         host=member.client_host,
+        topics=tuple(member.subscribed_topic_names),
+        rack=member.rack_id,
         assigned={topic.topic_name: tuple(topic.partitions) for topic in member.assignment.topic_partitions},
         target={topic.topic_name: tuple(topic.partitions) for topic in member.target_assignment.topic_partitions},
         epoch=member.member_epoch,
@@ -157,6 +159,7 @@ def _classic_member(member: Any) -> DescribedMember:
         client_id=member.client_id,
         host=member.client_host,
         assignment_bytes=bytes(member.member_assignment),
+        subscription_bytes=bytes(member.member_metadata),
     )
 
 

@@ -49,7 +49,8 @@ def _described(topic: TopicMetadata) -> DescribedTopic:
     leaders = {
         number: None if each.leader.broker_id == NO_LEADER else each.leader.broker_id for number, each in sorted(topic.partitions.items())
     }
-    return DescribedTopic(topic.name, leaders, topic.topic_id, topic.is_internal)
+    racks = {number: each.racks for number, each in sorted(topic.partitions.items()) if each.racks}
+    return DescribedTopic(topic.name, leaders, topic.topic_id, topic.is_internal, racks)
 
 
 def broker_of(brokers: Brokers, broker_id: int) -> BrokerEndpoint:

@@ -35,8 +35,9 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedMember:
-    """A member. A classic one has `assignment_bytes`; one of a KIP-848 group has `assigned`, `target` (topic to partitions) and an epoch.
+    """A member. A classic one has `assignment_bytes` and `subscription_bytes` (empty while its group is not stable).
 
+    One of a KIP-848 group has `topics` (those that it names), `rack`, `assigned`, `target` (topic to partitions) and an epoch.
     `is_upgraded`: whether a member of a KIP-848 group speaks the new protocol; None where the broker does not send it.
     """
 
@@ -45,6 +46,9 @@ class DescribedMember:
     client_id: str
     host: str
     assignment_bytes: bytes = b""
+    subscription_bytes: bytes = b""
+    topics: tuple[str, ...] = ()
+    rack: str | None = None
     assigned: Mapping[str, tuple[int, ...]] | None = None
     target: Mapping[str, tuple[int, ...]] | None = None
     epoch: int | None = None
@@ -89,9 +93,11 @@ class DescribedTopic(NamedTuple):
     """A topic's partitions with the broker ids of their leaders (None while a partition has none), and its id as 22 letters of base64.
 
     `topic_id` is "" where the broker is too old to have any (KIP-516: 2.8); `is_internal`: Kafka's own, as __consumer_offsets.
+    `racks`: those of a partition's replicas; partitions without any are left out.
     """
 
     name: str
     leaders: Mapping[int, int | None]
     topic_id: str = ""
     is_internal: bool = False
+    racks: Mapping[int, frozenset[str]] = {}

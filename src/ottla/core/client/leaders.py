@@ -18,10 +18,11 @@ class LeaderAndEpoch(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """A partition in a Metadata response; the leader's broker id is -1 while there is none."""
+    """A partition in a Metadata response; the leader's broker id is -1 while there is none. `racks`: of its replicas, as far as known."""
 
     error: ErrorCode
     leader: LeaderAndEpoch
+    racks: frozenset[str] = frozenset()
 
 
 class TopicMetadata(NamedTuple):

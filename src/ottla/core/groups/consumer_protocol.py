@@ -12,16 +12,18 @@ from ottla.core.errors import PeerError
 from ottla.core.wire.reader import Reader
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
+RACK_VERSION = 3
 CACHED_BYTES_MAX = 512
 """Larger subscriptions are not cached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """A member's metadata: its topics, and from version 1 the partitions that it still owns."""
+    """A member's metadata: its topics, from version 1 the partitions that it still owns, from version 3 its rack."""
 
     topics: tuple[str, ...]
     owned: Mapping[str, tuple[int, ...]]
+    rack: str | None = None
 
 
 def parse_subscription(metadata: bytes) -> Subscription:
@@ -37,7 +39,11 @@ def _parse(metadata: bytes) -> Subscription:
     if version == 0:
         return Subscription(topics=topics, owned={})
     _skip_user_data(reader)
-    return Subscription(topics=topics, owned=_partitions_by_topic(reader))
+    owned = _partitions_by_topic(reader)
+    if version < RACK_VERSION:
+        return Subscription(topics=topics, owned=owned)
+    reader.int32()  # the generation
+    return Subscription(topics=topics, owned=owned, rack=reader.nullable_string())
 
 
 _parse_cached = lru_cache(maxsize=4096)(_parse)

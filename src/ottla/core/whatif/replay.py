@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 
-from ottla.core.assignors import assignors
+from ottla.core.assignors import find_assignor
 from ottla.core.groups.classic.group import ClassicGroup
 from ottla.core.groups.commands import Command, FinishLoading
 from ottla.core.groups.coordinator import Coordinator
@@ -59,11 +59,8 @@ class _Replay:
     """One run; the environment of its members."""
 
     def __init__(self, behaviour: GroupBehaviour) -> None:
-        known = assignors()
-        if behaviour.protocol not in known:
-            raise ValueError(f"the assignor {behaviour.protocol!r} cannot be replayed (assignors: {', '.join(sorted(known))})")
         self.group_id = behaviour.group
-        self.assignor = known[behaviour.protocol]
+        self.assignor = find_assignor(behaviour.protocol)
         self.stops = PartitionStops()
         self._behaviour = behaviour
         timeouts_ms = [time for each in behaviour.processes for time in (each.session_timeout_ms, each.rebalance_timeout_ms)]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from ottla.core.assignors import assignors
+from ottla.core.assignors import find_assignor
 from ottla.core.suggestions import did_you_mean
 from ottla.core.whatif.behaviour import Action, ActionKind, GroupBehaviour, Process, Reaction
 
@@ -108,8 +108,7 @@ def _value(name: str, text: str) -> object:
             raise ValueError(f"group.instance.id={text}: write on (each process has an id of its own) or off")
         return SWITCH[text.lower()]
     if name == "partition.assignment.strategy":
-        if text not in assignors():
-            raise ValueError(f"{text!r} is no assignor{did_you_mean(text, assignors())} (assignors: {', '.join(sorted(assignors()))})")
+        find_assignor(text)
         return text
     least = 0 if name == "group.initial.rebalance.delay.ms" else 1
     is_number = text.isascii() and text.isdigit() and len(text) <= len(str(VALUE_MAX))

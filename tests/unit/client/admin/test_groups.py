@@ -71,7 +71,7 @@ CLASSIC_MEMBER = {
     "group_instance_id": "i",
     "client_id": "c",
     "client_host": "/h",
-    "member_metadata": b"",
+    "member_metadata": b"s",
     "member_assignment": b"x",
 }
 CLASSIC = {
@@ -84,7 +84,7 @@ CLASSIC = {
     "members": [CLASSIC_MEMBER],
     "authorized_operations": 0,
 }
-DESCRIBED_MEMBER = DescribedMember(member_id="m", instance_id="i", client_id="c", host="/h", assignment_bytes=b"x")
+DESCRIBED_MEMBER = DescribedMember(member_id="m", instance_id="i", client_id="c", host="/h", assignment_bytes=b"x", subscription_bytes=b"s")
 DESCRIBED = DescribedGroup(
     group_id="g",
     kind="classic",
@@ -117,7 +117,7 @@ def modern(error: ErrorCode, group: str, newest: int) -> dict[str, Any]:
     member = {
         "member_id": "m",
         "instance_id": None,
-        "rack_id": None,
+        "rack_id": "r",
         "member_epoch": 4,
         "client_id": "c",
         "client_host": "/h",
@@ -151,6 +151,7 @@ def test_a_kip_848_group_beside_a_classic_one(scripted: Any, newest: int) -> Non
     assert isinstance(group, DescribedGroup)
     assert (group.kind, group.state, group.assignor, group.group_epoch, group.target_epoch) == ("consumer", "Reconciling", "uniform", 5, 4)
     (member,) = group.members
+    assert (member.topics, member.rack) == (("t",), "r")
     assert (member.assigned, member.target, member.epoch) == ({"t": (0, 1)}, {"t": (0,)}, 4)
     assert member.is_upgraded is (True if newest == 1 else None)
     assert answers.requests[-1].groups == ("g",)

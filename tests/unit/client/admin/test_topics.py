@@ -58,6 +58,14 @@ def test_partitions_in_order_with_their_leaders(scripted: Any) -> None:
     assert describe_topics(scripted.brokers(), []) == {}
 
 
+def test_racks_of_replicas(scripted: Any) -> None:
+    found = metadata(1, 1)
+    found["brokers"][0]["rack"] = "r"
+    found["topics"][0]["partitions"][0]["replica_nodes"] = (1, 2)
+    answering(scripted, found)
+    assert describe_topics(scripted.brokers(), ["t"]) == {"t": DescribedTopic("t", {0: 1, 1: 1}, ID, racks={1: frozenset({"r"})})}
+
+
 def test_a_partition_whose_leader_does_not_listen_here_is_one_without_a_leader(scripted: Any) -> None:
     answer = metadata(2, -1)
     for partition in answer["topics"][0]["partitions"]:

@@ -20,7 +20,13 @@ def test_a_subscription_of_version_3_says_what_is_owned() -> None:
     subscription = parse_subscription(V3)
     assert subscription.topics == ("t",)
     assert subscription.owned == {"t": (0, 1)}
+    assert subscription.rack == "r1"
     assert parse_subscribed_topics(V3) == ("t",)
+
+
+def test_a_rack_is_from_version_3_on_and_may_be_null() -> None:
+    assert parse_subscription(b"\x00\x02" + V3[2:]).rack is None
+    assert parse_subscription(V3[:-4] + b"\xff\xff").rack is None
 
 
 def test_versions_to_come_are_read_by_the_part_that_is_known() -> None:

@@ -76,5 +76,5 @@ def test_a_crashed_member_stops_its_partitions_until_its_session_ends() -> None:
 
 
 def test_an_unknown_assignor_is_named() -> None:
-    with pytest.raises(ValueError, match="'mine' cannot be replayed"):
+    with pytest.raises(ValueError, match="'mine' is no assignor"):
         replay(behaviour(protocol="mine"))
