@@ -1,4 +1,4 @@
-"""For users' tests: `Broker` and `Cluster` with verbs, pytest fixtures. And what tests Ottla itself: clients, simulation, chaos, fuzzing.
+"""For users' tests: `Broker` and `Cluster` with verbs, `wait_until`, fixtures. And what tests Ottla: clients, simulation, chaos, fuzzing.
 
 from ottla.testing import Broker
 
@@ -12,10 +12,17 @@ if TYPE_CHECKING:
     from ottla.testing.application.brokers import Broker, Cluster
     from ottla.testing.application.kafka_container import KafkaContainer
     from ottla.testing.application.ottla_case import OttlaCase
+    from ottla.testing.kit.waiting import wait_until
 
-__all__ = ["Broker", "Cluster", "KafkaContainer", "OttlaCase"]
+__all__ = ["Broker", "Cluster", "KafkaContainer", "OttlaCase", "wait_until"]
 
-_MODULES = {"Broker": "brokers", "Cluster": "brokers", "KafkaContainer": "kafka_container", "OttlaCase": "ottla_case"}
+_MODULES = {
+    "Broker": "application.brokers",
+    "Cluster": "application.brokers",
+    "KafkaContainer": "application.kafka_container",
+    "OttlaCase": "application.ottla_case",
+    "wait_until": "kit.waiting",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -25,4 +32,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.application.{module}"), name)
+    return getattr(import_module(f"{__name__}.{module}"), name)

@@ -16,13 +16,13 @@ from ottla.core.model import GroupEvent
 from ottla.testing.application.consuming import ConsumedRecord, consume, read_topic
 from ottla.testing.application.groups import TIMEOUT_S, Group
 from ottla.testing.application.journal import Journal
-from ottla.testing.application.producing import Text, ToProduce, produce
+from ottla.testing.application.producing import Headers, ToProduce, produce
 from ottla.testing.clients.topics import create_topic
 
 T = TypeVar("T")
 
 _NO_SETTINGS: Final[Mapping[str, GivenValue]] = {}
-_NO_HEADERS: Final[Mapping[str, Text]] = {}
+_NO_HEADERS: Final[Headers] = ()
 
 
 class Verbs(Embedded):
@@ -40,7 +40,7 @@ class Verbs(Embedded):
     ) -> None:
         """Create a topic; -1: as many as the broker's settings say (num.partitions, default.replication.factor).
 
-        `config` takes Kafka's names: {"cleanup.policy": "compact"}.
+        `config` takes Kafka's names: {"cleanup.policy": "compact"}. Raises AssertionError with the broker's error.
         """
         settings = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
         create_topic(self.bootstrap_servers, name, partitions, replicas=replication_factor, **settings)
@@ -51,13 +51,14 @@ class Verbs(Embedded):
         records: Sequence[ToProduce],
         *,
         partition: int | None = None,
-        headers: Mapping[str, Text] = _NO_HEADERS,
+        headers: Headers = _NO_HEADERS,
         timestamp_ms: int | None = None,
     ) -> None:
         """Append records, each a value or a (key, value); a null value is None. All are acknowledged when this returns.
 
         The partition is that of the key's hash, as with the Java producer; records without a key go to the partitions in turn, or all
         records to `partition`. The topic is created where the broker does that (`auto.create.topics.enable`). `timestamp_ms`: now.
+        `headers` are those of every record: {name: value}, or [(name, value), ...] where a name occurs more than once.
         """
         at_ms = now_ms() if timestamp_ms is None else timestamp_ms
         produce(self.bootstrap_servers, topic, records, partition=partition, headers=headers, timestamp_ms=at_ms)

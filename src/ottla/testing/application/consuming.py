@@ -10,6 +10,7 @@ from ottla.client.errors import UnknownTopicError
 from ottla.client.fetch.fetcher import Fetcher
 from ottla.client.fetch.topic_ranges import topic_ranges
 from ottla.client.settings import ClientSettings
+from ottla.core.diagnosis.story.words import counted
 from ottla.core.model import Header, Record
 from ottla.core.records.batch import split_batches
 from ottla.core.records.committed_records import CommittedRecords
@@ -46,7 +47,7 @@ def consume(bootstrap_servers: str, topic: str, count: int, *, timeout: float) -
                 return False
             return len(reader.records) >= count
 
-        wait_until(has_enough, lambda: f"{count} records in topic {topic}: {_shown(reader)}", seconds=timeout)
+        wait_until(has_enough, lambda: f"{counted(count, 'record')} in topic {topic}: {_shown(reader)}", seconds=timeout)
         return reader.records[:count]
 
 
@@ -61,10 +62,11 @@ def read_topic(bootstrap_servers: str, topic: str) -> list[ConsumedRecord]:
 
 
 class TopicReader:
-    """Reads one topic; `records` are those that `read` has found so far."""
+    """Reads one topic; `records` are those that `read` has found so far. `exists`: it was there."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self.topic = topic
+        self.exists = False
         settings = ClientSettings(bootstrap_servers=bootstrap_servers, client_id="ottla-testing", retry_backoff_ms=20)
         self._admin = AdminClient(settings)
         self._fetcher = Fetcher(settings)
@@ -91,6 +93,7 @@ class TopicReader:
     def read(self) -> None:
         """Read what was appended since. Raises UnknownTopicError."""
         ranges = topic_ranges(self._admin, self.topic, positions=self._positions)
+        self.exists = True
         for fetched in self._fetcher.read([each for each in ranges if each.start < each.end]):
             number = fetched.partition.partition
             committed, found = self._committed.setdefault(number, CommittedRecords()), self._found.setdefault(number, [])
@@ -106,6 +109,8 @@ class TopicReader:
 
 
 def _shown(reader: TopicReader) -> str:
+    if not reader.exists:
+        return f"there is no such topic{did_you_mean(reader.topic, reader.topics())}"
     records = reader.records
     values = ", ".join(repr(record.value)[:_SHOWN_CHARS_MAX] for record in records[:_SHOWN_MAX])
     return f"it has {len(records)}" + (f": {values}{', ...' if len(records) > _SHOWN_MAX else ''}" if records else "")

@@ -3,6 +3,7 @@
 Nothing here is a member of the group or sends requests about it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar
@@ -11,9 +12,11 @@ from ottla.broker.composition import Components
 from ottla.core.diagnosis.rebalances import Rebalance, rebalances
 from ottla.core.diagnosis.story.words import counted
 from ottla.core.groups.classic.leave import ADMIN_REASON
+from ottla.core.groups.classic.states import GroupState
 from ottla.core.groups.commands import Command, EvictMember, ExpireMember
 from ottla.core.groups.snapshots import MemberSnapshot
 from ottla.core.model import GroupEvent, TopicPartition
+from ottla.core.suggestions import did_you_mean
 from ottla.testing.application.group_reading import GroupNow, coordinator_of, group_now
 from ottla.testing.application.group_words import rebalances_in_words
 from ottla.testing.kit.waiting import wait_until
@@ -42,8 +45,14 @@ class Group:
         """Wait until all of these hold: the state ("Stable", "Empty", ...), so many members, and a lag of at most so many records.
 
         The lag is that of all partitions with a committed offset or an owner; where nothing is committed, all records count. Raises
-        AssertionError after `timeout` seconds, with the group as it is then and its rebalances in words.
+        AssertionError after `timeout` seconds, with the group as it is then and its rebalances in words; ValueError without a
+        condition, and for a state that groups do not have.
         """
+        states = [each.value for each in GroupState]
+        if state is not None and state not in states:
+            raise ValueError(f"groups have no state {state!r}{did_you_mean(state, states) or ': they have ' + ', '.join(states)}")
+        if state is None and members is None and lag is None:
+            raise ValueError("wait needs a condition: state, members or lag")
 
         def holds() -> bool:
             now = self._now()
@@ -62,6 +71,20 @@ class Group:
         """The committed offsets by (topic, partition); empty where there is no such group."""
         return dict(self._now().committed)
 
+    def assignment(self) -> dict[str, list[TopicPartition]]:
+        """The partitions of each member, by its group.instance.id, or else its client id (where members share one: its member id).
+
+        As the leader assigned them last: during a rebalance those of before, and none for a member that has just joined.
+        """
+        members = self._now().members
+        shared = Counter(each.client_id for each in members if each.instance_id is None)
+        return {
+            each.instance_id or (each.client_id if shared[each.client_id] == 1 else each.member_id): sorted(
+                TopicPartition(topic, number) for topic, numbers in each.assigned.items() for number in numbers
+            )
+            for each in members
+        }
+
     def events(self) -> tuple[GroupEvent, ...]:
         """The group's events since the broker object was made, oldest first (docs/rebalances.md)."""
         return self._read_events(self.name)
@@ -71,8 +94,10 @@ class Group:
         """Count the rebalances that begin inside the `with` block, all of them or those that were not planned (a member was lost).
 
         At the end of the block it waits until as many have begun as are expected, and the last one has ended. Raises AssertionError when
-        there are more, or fewer after `timeout` seconds, with the group's rebalances in words.
+        there are more, or fewer after `timeout` seconds, with the group's rebalances in words; ValueError if nothing is expected.
         """
+        if rebalances is unplanned is None:
+            raise ValueError("expect needs a number of rebalances, or of unplanned ones")
         before = len(self._rebalances())
         yield
         wanted = [counted(rebalances, "rebalance")] if rebalances is not None else []

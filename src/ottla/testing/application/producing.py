@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from ottla.core.diagnosis.story.words import counted
 from ottla.core.errors import ErrorCode
 from ottla.core.model import Header, Record
 from ottla.core.records.batch import encode_batch
@@ -15,6 +16,8 @@ Text = bytes | str | None
 """A key or a value; text is encoded as UTF-8."""
 ToProduce = Text | tuple[Text, Text]
 """A value, or a key and a value."""
+Headers = Mapping[str, Text] | Sequence[tuple[str, Text]]
+"""Names with values; pairs where a name occurs more than once."""
 
 _BATCH_BYTES_MAX: Final = 512 * 1024
 _TIMEOUT_S: Final = 30
@@ -26,19 +29,22 @@ def produce(
     records: Sequence[ToProduce],
     *,
     partition: int | None,
-    headers: Mapping[str, Text],
+    headers: Headers,
     timestamp_ms: int,
 ) -> None:
     """Append records, all with these headers and this time. The topic is created if the broker does that (auto.create.topics.enable).
 
-    Raises AssertionError with the broker's error.
+    Raises AssertionError with the broker's error, TypeError for what is no record.
     """
-    wire_headers = tuple(Header(name, encoded(value)) for name, value in headers.items())
+    if isinstance(records, str | bytes):
+        raise TypeError(f"records are a list: [{records!r:.100}]")
+    named = headers.items() if isinstance(headers, Mapping) else headers
+    wire_headers = tuple(Header(name, encoded(value)) for name, value in named)
+    keys_and_values = [_key_and_value(each) for each in records]
     with RawClient(bootstrap_servers, client_id="ottla-testing", timeout_seconds=_TIMEOUT_S) as client:
         leaders = _leaders(client, topic)
         by_partition: dict[int, list[Record]] = {}
-        for number, each in enumerate(records):
-            key, value = (encoded(part) for part in (each if isinstance(each, tuple) else (None, each)))
+        for number, (key, value) in enumerate(keys_and_values):
             chosen = partition if partition is not None else _partition(key, number, len(leaders))
             of_partition = by_partition.setdefault(chosen, [])
             of_partition.append(Record(len(of_partition), timestamp_ms, key, value, wire_headers))
@@ -58,8 +64,20 @@ def produce(
 
 
 def encoded(text: Text) -> bytes | None:
-    """The bytes of a key or a value."""
-    return text.encode() if isinstance(text, str) else text
+    """The bytes of a key or a value. Raises TypeError."""
+    if isinstance(text, str):
+        return text.encode()
+    if text is None or isinstance(text, bytes):
+        return text
+    raise TypeError(f"a key, a value or a header's value is bytes, str or None, not {type(text).__name__}: {text!r:.100}")
+
+
+def _key_and_value(record: ToProduce) -> tuple[bytes | None, bytes | None]:
+    if not isinstance(record, tuple):
+        return None, encoded(record)
+    if len(record) != 2:
+        raise TypeError(f"a record is a value or (key, value), not {record!r:.100}")
+    return encoded(record[0]), encoded(record[1])
 
 
 def _partition(key: bytes | None, number: int, count: int) -> int:
@@ -104,4 +122,6 @@ def _append(client: RawClient, topic: str, partition: int, records: Sequence[Rec
     (appended,) = answer.responses[0].partition_responses
     if appended.error_code != ErrorCode.NONE:
         why = f"{ErrorCode(appended.error_code).name}: {appended.error_message}"
-        raise AssertionError(f"partition {topic}-{partition} refused {len(records)} records: {why}")
+        if appended.error_code == ErrorCode.MESSAGE_TOO_LARGE:
+            why += f"; for larger ones: create_topic({topic!r}, config={{'max.message.bytes': ...}})"
+        raise AssertionError(f"partition {topic}-{partition} refused {counted(len(records), 'record')}: {why}")

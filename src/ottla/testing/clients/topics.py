@@ -18,5 +18,6 @@ def create_topic(broker: RawClient | str, name: str, partitions: int = 1, *, rep
     settings = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
     topic = {"name": name, "num_partitions": partitions, "replication_factor": replicas, "configs": settings}
     (created,) = broker.call(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout=60_000).topics
-    assert created.error_code == ErrorCode.NONE, created
+    if created.error_code != ErrorCode.NONE:
+        raise AssertionError(f"topic {name} was not created: {ErrorCode(created.error_code).name}: {created.error_message}")
     return created.topic_id

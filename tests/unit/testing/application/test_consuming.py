@@ -21,7 +21,12 @@ def test_consume_says_what_is_there_when_the_time_is_over(ottla_broker: Broker) 
     ottla_broker.produce("totals", [b"1"])
     with pytest.raises(AssertionError, match=r"waited 0 s for: 2 records in topic totals: it has 1: b'1'"):
         ottla_broker.consume("totals", 2, timeout=0)
-    with pytest.raises(AssertionError, match=r"1 records in topic none: it has 0$"):
+    with pytest.raises(AssertionError, match=r"waited 0 s for: 1 record in topic none: there is no such topic$"):
+        ottla_broker.consume("none", 1, timeout=0)
+    with pytest.raises(AssertionError, match=r"there is no such topic; did you mean 'totals'\?"):
+        ottla_broker.consume("total", 1, timeout=0)
+    ottla_broker.create_topic("none")
+    with pytest.raises(AssertionError, match=r"1 record in topic none: it has 0$"):
         ottla_broker.consume("none", 1, timeout=0)
 
 

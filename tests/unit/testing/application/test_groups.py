@@ -132,3 +132,33 @@ def test_expect_waits_for_what_is_expected_and_says_what_came_instead(ottla_brok
 def test_what_fails_inside_expect_is_what_the_test_reports(ottla_broker: Broker) -> None:
     with pytest.raises(ZeroDivisionError), ottla_broker.group("billing").expect(rebalances=5):
         _ = 1 / 0
+
+
+def test_a_wait_or_an_expectation_that_can_not_hold_or_fail_is_refused(ottla_broker: Broker) -> None:
+    group = ottla_broker.group("billing")
+    with pytest.raises(ValueError, match=r"groups have no state 'stable'; did you mean 'Stable'\?"):
+        group.wait(state="stable")
+    with pytest.raises(
+        ValueError, match="groups have no state 'running': they have Empty, PreparingRebalance, CompletingRebalance, Stable, Dead"
+    ):
+        group.wait(state="running")
+    with pytest.raises(ValueError, match="wait needs a condition"):
+        group.wait()
+    with pytest.raises(ValueError, match="expect needs a number"), group.expect():
+        pass
+
+
+def test_the_assignment_names_members_and_their_partitions(ottla_broker: Broker, member: MakeMember) -> None:
+    ottla_broker.create_topic("orders", 3)
+    group = ottla_broker.group("billing")
+    assert group.assignment() == {}
+    alone(member("w1"))
+    assert group.assignment() == {"w1": [("orders", 0)]}
+    with ThreadPoolExecutor(1) as executor:
+        joining = executor.submit(member("w1").join)
+        group.wait(members=2)
+        shared = group.assignment()
+        group.evict(next(name for name, partitions in shared.items() if partitions))
+        joining.result()
+    assert sorted(shared.values()) == [[], [("orders", 0)]]
+    assert all(name.startswith("w1-") for name in shared), "two members share the client id"

@@ -1,5 +1,7 @@
 """Records produced with bare requests."""
 
+from typing import Any
+
 import pytest
 from confluent_kafka import Consumer
 
@@ -58,7 +60,9 @@ def test_a_partition_without_a_leader_is_named() -> None:
 
 def test_what_the_broker_refuses_is_said(ottla_broker: Broker) -> None:
     ottla_broker.create_topic("small", config={"max.message.bytes": 100})
-    with pytest.raises(AssertionError, match="partition small-0 refused 1 records: MESSAGE_TOO_LARGE"):
+    with pytest.raises(
+        AssertionError, match=r"partition small-0 refused 1 record: MESSAGE_TOO_LARGE: .*create_topic\('small', config={'max.message.bytes'"
+    ):
         ottla_broker.produce("small", [bytes(1000)])
     with pytest.raises(AssertionError, match="topic small has no partition 3: it has 1"):
         ottla_broker.produce("small", [b"x"], partition=3)
@@ -74,4 +78,24 @@ def test_a_topic_is_not_created_where_the_broker_does_not() -> None:
 
 def test_headers_are_read_as_they_were_produced(ottla_broker: Broker) -> None:
     ottla_broker.produce("orders", [b"x"], headers={"a": b"1"})
-    assert ottla_broker.consume("orders", 1)[0].headers == (Header("a", b"1"),)
+    ottla_broker.produce("orders", [b"x"], headers=[("hop", "web"), ("hop", None)])
+    first, second = ottla_broker.consume("orders", 2)
+    assert first.headers == (Header("a", b"1"),)
+    assert second.headers == (Header("hop", b"web"), Header("hop", None))
+
+
+@pytest.mark.parametrize(
+    ("records", "reason"),
+    [
+        (b"one", r"records are a list: \[b'one'\]"),
+        ("one", r"records are a list: \['one'\]"),
+        ([1], "bytes, str or None, not int: 1"),
+        ([("key", {"a": 1})], "bytes, str or None, not dict: {'a': 1}"),
+        ([("a", "b", "c")], r"a record is a value or \(key, value\), not \('a', 'b', 'c'\)"),
+    ],
+)
+def test_what_is_no_record_is_refused_before_anything_is_produced(ottla_broker: Broker, records: Any, reason: str) -> None:
+    ottla_broker.create_topic("orders")
+    with pytest.raises(TypeError, match=reason):
+        ottla_broker.produce("orders", records)
+    assert ottla_broker.values("orders") == []

@@ -21,5 +21,5 @@ def test_a_topic_with_partitions_and_settings() -> None:
 def test_a_refusal_is_an_error() -> None:
     with Broker() as broker:
         create_topic(broker.bootstrap_servers, "flights")
-        with pytest.raises(AssertionError, match="already exists"):
+        with pytest.raises(AssertionError, match="topic flights was not created: TOPIC_ALREADY_EXISTS: Topic 'flights' already exists"):
             create_topic(broker.bootstrap_servers, "flights")
