@@ -1,5 +1,7 @@
 """The same seeded scripts for groups on Ottla and on Apache Kafka: every field of every answer, the group after every step, every record.
 
+Often several requests of a group are under way at once: then the order of their answers, too (see script_comparison).
+
 300 scripts a run; `OTTLA_GROUP_SCRIPTS=5000` runs more. KNOWN_DIFFERENCES in ottla.testing.group_scripts.known_differences lists every
 accepted difference; each that does not depend on chance occurs here.
 """
@@ -15,7 +17,7 @@ from ottla.core.errors import ErrorCode
 from ottla.testing.group_scripts.comparison_run import ComparisonRun
 from ottla.testing.group_scripts.known_differences import ARBITRARY_LEADER, KNOWN_DIFFERENCES
 from ottla.testing.group_scripts.player import CONFIG, KAFKA_CONFIG
-from ottla.testing.processes.ottla_process import OttlaProcess
+from ottla.testing.processes.ottla_process import RUN_IN_ORDER_COMMAND, OttlaProcess
 
 pytestmark = pytest.mark.kafka
 
@@ -64,7 +66,7 @@ def small_match(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> Com
 def _play(reference: Any, directory: Path, config: Mapping[str, str], group_size_max: int | None, seeds: range) -> ComparisonRun:
     kafka = reference.own({**KAFKA_CONFIG, **config})
     try:
-        with OttlaProcess(directory / "data", config={**CONFIG, **config}) as ottla:
+        with OttlaProcess(directory / "data", config={**CONFIG, **config}, command=RUN_IN_ORDER_COMMAND) as ottla:
             match = ComparisonRun(kafka.bootstrap_servers, ottla.bootstrap_servers, directory.name, group_size_max=group_size_max)
             match.play(seeds)
             match.compare_records()
@@ -92,6 +94,10 @@ def test_nearly_every_script_runs_to_its_end(match: ComparisonRun, small_match: 
     """On a busy machine some scripts with short timers have no result."""
     too_slow = match.too_slow + small_match.too_slow
     assert len(too_slow) <= SCRIPTS // 20, too_slow
+
+
+def test_the_order_of_answers_is_compared(match: ComparisonRun, small_match: ComparisonRun) -> None:
+    assert match.pairs + small_match.pairs > 3 * SCRIPTS
 
 
 def test_every_kind_of_step_is_taken(match: ComparisonRun, small_match: ComparisonRun) -> None:

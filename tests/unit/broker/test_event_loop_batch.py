@@ -48,31 +48,55 @@ def test_everything_is_flushed_before_connections_resume_and_write() -> None:
     assert calls == ["a flushes", "b flushes", "first resumes", "second resumes", "first writes", "second writes"]
 
 
+async def iterations(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 def test_what_settled_parked_requests_is_answered_after_them() -> None:
     calls: list[str] = []
-    parked, settling, later = (Connection(name, calls) for name in ("parked", "settling", "later"))
-    ordered: list[bool] = []
-
-    def start(batch: EventLoopBatch) -> None:
-        batch.order_responses()
-        ordered.append(batch.is_ordered)  # no parked request was answered yet
-        batch.resume_later(parked)
-        batch.order_responses()
-        ordered.append(batch.is_ordered)
-        batch.write_behind(settling)
-        batch.write_behind(later)
+    parked, settling, later, next_one = (Connection(name, calls) for name in ("parked", "settling", "later", "next"))
 
     async def run() -> None:
         batch = EventLoopBatch()
-        start(batch)
-        await asyncio.sleep(0)
-        assert calls == ["parked resumes", "parked writes"], "the others are written in the next iteration, behind it on any loop"
-        ordered.append(batch.is_ordered)
-        await asyncio.sleep(0)
+        batch.order_responses()
+        assert not batch.is_ordered, "no parked request was answered yet"
+        batch.resume_later(parked)
+        batch.order_responses()
+        assert batch.is_ordered
+        batch.write_behind(settling)
+        batch.write_behind(later)
+        await iterations(1)
+        written = [call for call in calls if call.endswith("writes")]
+        assert written == ["parked writes"], "the others are written in the next iteration, behind it on any loop"
+        assert batch.is_ordered
+        batch.write_behind(next_one)  # its request came before the others were written
+        await iterations(1)
+        assert batch.is_ordered
+        await iterations(2)
+        assert not batch.is_ordered
 
     asyncio.run(run())
-    assert ordered == [False, True, False]
-    assert calls[2:] == ["settling writes", "later writes"]
+    assert [call for call in calls if call.endswith("writes")][1:] == ["settling writes", "later writes", "next writes"]
+
+
+def test_what_is_answered_by_a_flush_comes_after_what_was_answered_before() -> None:
+    """The flushed request came last: its group's earlier one was answered at once, and waits behind another group's."""
+    calls: list[str] = []
+    parked, behind, flushed = (Connection(name, calls) for name in ("parked", "behind", "flushed"))
+
+    async def run() -> None:
+        batch = EventLoopBatch()
+        batch.resume_later(parked)
+        batch.order_responses()
+        batch.write_behind(behind)
+        batch.flush_later(lambda: batch.resume_later(flushed))
+        await iterations(1)
+        assert [call for call in calls if call.endswith("resumes")] == ["parked resumes", "behind resumes", "flushed resumes"]
+        await iterations(2)
+
+    asyncio.run(run())
+    assert [call for call in calls if call.endswith("writes")] == ["parked writes", "behind writes", "flushed writes"]
 
 
 def test_a_flush_that_a_resumed_connection_asks_for_belongs_to_the_same_batch_and_shares_the_write() -> None:

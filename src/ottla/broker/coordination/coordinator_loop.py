@@ -17,6 +17,7 @@ from ottla.core.groups.effects import Effects, Reply
 from ottla.core.groups.log.committed_offsets import CommittedOffsets
 from ottla.core.groups.log.record_framing import frame_records
 from ottla.core.groups.log.reducer import LoadedGroups
+from ottla.core.groups.pending_records import READS_NO_OFFSETS
 from ottla.core.model import GroupEvent
 from ottla.core.records.batch import HEADER_BYTES
 from ottla.core.text import printable
@@ -83,13 +84,16 @@ class CoordinatorLoop:
         a later command or timer. Raises PeerError for a command that no record could hold.
         """
         try:
-            settles = self.coordinator.depends_on_pending(command)
-            if settles:
+            if self.coordinator.depends_on_pending(command):
                 self.flush()
             effects = self.coordinator.handle(command, now_ms=self._clock(), timer_ms=self._timer_clock())
-            self._accept(effects)
-            if settles or len(effects.replies) > 1:
-                # As in Kafka, the request that settled parked ones is not answered before them.
+            if self._pending and self._is_behind(command, effects):
+                # As in Kafka, a request is not answered before earlier ones of its group.
+                self._pending.append(effects)
+            else:
+                self._accept(effects)
+            if _answers_others(command, effects):
+                # Nor before parked ones that it settled.
                 self._event_loop_batch.order_responses()
             if type(command) in NOTICES:
                 self.flush()
@@ -103,6 +107,8 @@ class CoordinatorLoop:
 
     def fast_heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ErrorCode | None:
         """The result of a Heartbeat, without a command; None where it needs one (`run`)."""
+        if self._pending and self.coordinator.has_pending(group_id):
+            return None
         error = self.coordinator.fast_heartbeat(group_id, generation, member_id, instance_id, timer_ms=self._timer_clock())
         if error is not None:
             self._set_timer()
@@ -129,12 +135,14 @@ class CoordinatorLoop:
         except StorageError as error:
             for effects in pending:
                 failed = AppendFailed(effects=effects, error=error.code)
-                self._emit(self.coordinator.handle(failed, now_ms=self._clock(), timer_ms=self._timer_clock()))
+                context = {"now_ms": self._clock(), "timer_ms": self._timer_clock()}
+                self._emit(self.coordinator.handle(failed, **context) if effects.records else effects)
         else:
             for effects in pending:
                 self.coordinator.replay_all(effects.records)
             for effects in pending:
                 self._emit(effects)
+        self._event_loop_batch.order_responses()
         self._set_timer()
 
     def resign(self) -> None:
@@ -173,6 +181,10 @@ class CoordinatorLoop:
             if self._next_expiry is not None:
                 self._expire_later()
 
+    def _is_behind(self, command: Command, effects: Effects) -> bool:
+        """Whether a command that is answered at once came after one of the same group that is answered when its records are in the log."""
+        return not effects.records and isinstance(command, READS_NO_OFFSETS) and self.coordinator.has_pending(command.group_id)
+
     def _accept(self, effects: Effects) -> None:
         if not effects.records:
             self._emit(effects)
@@ -202,8 +214,8 @@ class CoordinatorLoop:
 
     def _bytes_max(self, pending: list[Effects]) -> int | None:
         """The largest batch allowed. Many tombstones go into one of any size: no request waits that could be answered with the error."""
-        records = pending[0].records
-        is_bounded = len(pending) > 1 or len(records) == 1 or isinstance(records, CommittedOffsets)
+        first, *others = [effects.records for effects in pending if effects.records]
+        is_bounded = bool(others) or len(first) == 1 or isinstance(first, CommittedOffsets)
         return self.partition.log.settings.max_message_bytes if is_bounded else None
 
     def _set_timer(self) -> None:
@@ -224,7 +236,14 @@ class CoordinatorLoop:
             while (due := self.coordinator.next_deadline_ms()) is not None and due <= self._timer_clock():
                 self.flush()
                 self._accept(self.coordinator.fire_timers(now_ms=self._clock(), timer_ms=self._timer_clock()))
+                self._event_loop_batch.order_responses()
         except Exception as error:
             self._break_off(error)
             raise
         self._set_timer()
+
+
+def _answers_others(command: Command, effects: Effects) -> bool:
+    """Whether a command has parked requests answered."""
+    replies = effects.replies
+    return len(replies) > 1 or (len(replies) == 1 and replies[0].to != getattr(command, "reply_to", None))

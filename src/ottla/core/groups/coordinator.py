@@ -123,6 +123,10 @@ class Coordinator:
         """Whether all effects returned so far must be replayed, or have failed, before this command."""
         return self._pending.depends_on_pending(command)
 
+    def has_pending(self, group_id: str) -> bool:
+        """Whether an earlier request of the group is answered only when its records are in the log."""
+        return self._pending.has(group_id)
+
     def fast_heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None, *, timer_ms: int) -> ErrorCode | None:
         """Handle a valid Heartbeat as `handle` does, at less cost: restart the session and return the response's error code.
 

@@ -53,6 +53,10 @@ class PendingRecords:
         group_id = getattr(command, "group_id", None)
         return group_id is None or group_id in self._groups
 
+    def has(self, group_id: str) -> bool:
+        """Whether any record of this group is pending: an earlier request is not answered yet."""
+        return self.count > 0 and group_id in self._groups
+
     def heartbeat_depends_on_pending(self, group_id: str) -> bool:
         """The same as `depends_on_pending` of a Heartbeat."""
         return self.count > 0 and self._groups.get(group_id, False)

@@ -75,6 +75,11 @@ class ComparisonRun:
         return sum((outcome.kinds for outcome in self.outcomes), Counter())
 
     @property
+    def pairs(self) -> int:
+        """Of how many pairs of answers the order was compared."""
+        return sum(outcome.pairs for outcome in self.outcomes)
+
+    @property
     def too_slow(self) -> list[str]:
         """Scripts without a result, since the machine was too busy for their timers, several times."""
         return [outcome.too_slow for outcome in self.outcomes if outcome.too_slow]

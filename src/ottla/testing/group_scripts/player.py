@@ -7,7 +7,7 @@ a whole.) On Apache Kafka this needs one thread of each kind and one offsets par
 
 import time
 from collections.abc import Callable, Mapping
-from select import POLLIN, poll
+from selectors import EVENT_READ, DefaultSelector
 from typing import Any
 
 from ottla.testing.clients.raw_client import RawClient, build_request
@@ -46,6 +46,8 @@ class Player:
         self._group = group
         self._free: list[RawClient] = []
         self._waiting: dict[int, tuple[RawClient, Any]] = {}
+        # It reports what has become readable in the order in which it did (epoll, kqueue).
+        self._readiness = DefaultSelector()
         self._probe = RawClient(bootstrap_servers, client_id="probe")
         # These are sent after every step, so they are encoded once, and an unchanged response is not decoded again.
         self._barrier = self._probe.encode(build_request(DELETE_GROUPS, 0, {"groups_names": [f"{group}-not-there"]}))
@@ -58,20 +60,33 @@ class Player:
         self._describe = self._probe.encode(self._describe_request)
         self._described = b""
 
-    def send(self, number: int, step: Step) -> None:
-        """Send a step; it keeps its connection until it is answered."""
-        assert step.api is not None, f"{step} is not a request"
-        client = self._free.pop() if self._free else self._connect()
-        client.client_id = step.client_id
-        request = build_request(step.api, step.version, self.masks.real(step.values))
-        client.send(request)
-        self._waiting[number] = (client, request)
+    def send(self, steps: Mapping[int, Step]) -> None:
+        """Send steps one right after the other; each keeps its connection until it is answered."""
+        frames: list[tuple[RawClient, bytes]] = []
+        for number, step in steps.items():
+            assert step.api is not None, f"{step} is not a request"
+            client = self._free.pop() if self._free else self._connect()
+            client.client_id = step.client_id
+            request = build_request(step.api, step.version, self.masks.real(step.values))
+            frames.append((client, client.encode(request)))
+            self._waiting[number] = (client, request)
+        if len(frames) > 1:
+            # A connection on which the broker's last event was would come before the others: epoll has not forgotten it yet.
+            self._probe.call(API_VERSIONS, 0)
+        for client, frame in frames:
+            client.send_frame(frame)
 
     def _connect(self) -> RawClient:
         # Until a broker has accepted the connection, requests on other connections overtake it.
         client = RawClient(self.bootstrap_servers)
         client.call(API_VERSIONS, 0)
+        self._readiness.register(client, EVENT_READ)
         return client
+
+    def touch(self) -> dict[int, Any]:
+        """Wait until the broker has read every request sent so far, handled or not; returns the masked responses that arrived."""
+        self._probe.call(API_VERSIONS, 0)
+        return self._arrived()
 
     def flush(self) -> None:
         """Let the coordinator write something: what a request changed without a record is fields by Apache Kafka from then on."""
@@ -82,7 +97,7 @@ class Player:
         self._probe.ask(self._end)
 
     def settle(self) -> dict[int, Any]:
-        """Wait until every request sent so far is handled; returns the masked responses that arrived, by step."""
+        """Wait until every request sent so far is handled; returns the masked responses that arrived, by step, in their order."""
         self._probe.send_frame(self._barrier)
         self._probe.receive_frame()
         self._probe.send_frame(self._describe)
@@ -120,25 +135,27 @@ class Player:
         """Close every connection, which does not affect groups."""
         for client in [self._probe, *self._free, *(client for client, _ in self._waiting.values())]:
             client.close()
+        self._readiness.close()
 
     def _arrived(self) -> dict[int, Any]:
         if not self._waiting:
             return {}
-        readiness = poll()  # select.select ends at 1,024 descriptors
-        for client, _ in self._waiting.values():
-            readiness.register(client, POLLIN)
-        readable = {fd for fd, _ in readiness.poll(0)}
-        raw: dict[int, Any] = {}
-        for number, (client, request) in sorted(self._waiting.items()):
-            if client.fileno() in readable:
-                raw[number] = client.receive(request)
-                del self._waiting[number]
+        in_order: dict[int, Any] = {}
+        by_client = {client: number for number, (client, _) in self._waiting.items()}
+        # Until nothing is readable: only then does epoll forget a place in its order.
+        while readable := self._readiness.select(0):
+            for key, _ in readable:
+                number = by_client[key.fileobj]  # type: ignore[index]
+                client, request = self._waiting.pop(number)
+                in_order[number] = client.receive(request)
                 self._free.append(client)
         # A response with the member's own id names it first, since lists of members have no order.
-        for answer in raw.values():
-            if isinstance(getattr(answer, "member_id", None), str):
-                self.masks.name_member(answer.member_id)
-        return {number: self._comparable(answer) for number, answer in raw.items()}
+        by_step = sorted(in_order)
+        for number in by_step:
+            if isinstance(getattr(in_order[number], "member_id", None), str):
+                self.masks.name_member(in_order[number].member_id)
+        masked = {number: self._comparable(in_order[number]) for number in by_step}
+        return {number: masked[number] for number in in_order}
 
     def _comparable(self, answer: Any) -> Any:
         masked = self.masks.masked(answer)

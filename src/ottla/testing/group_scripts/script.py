@@ -5,18 +5,22 @@ that groups form, rebalance and commit; the others are what an operator, a fault
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from random import Random
 
 from ottla.testing.group_scripts.correct_moves import correct_moves
 from ottla.testing.group_scripts.moves import MOVES
+from ottla.testing.group_scripts.overlaps import may_overlap, may_overlap_on_reference
 from ottla.testing.group_scripts.script_state import UNREADABLE_SUBSCRIPTION, Actor, ScriptState, Step
 from ottla.testing.group_scripts.timers import SESSION_SHORT_MS, TIMER_MOVES, absent_members, is_stable
 from ottla.testing.kit.consumer_protocol import encode_subscription
 
 STEPS_MAX = 45
 TIMER_SHARE = 0.06
+OVERLAP_SHARE = 0.4
+"""The share of steps that others are sent with, before they are answered."""
+OVERLAPS_MAX = 4
 LONG_TIMEOUTS_MS = (150_000, 180_000, 240_000)
 """Timeouts that never expire while a script runs."""
 TOPICS = {"flights": 3, "trains": 2}
@@ -69,6 +73,22 @@ class Script:
             return None
         return self._choose()
 
+    def sent_with(self, step: Step) -> list[Step]:
+        """More steps, sent before `step` is answered: of other clients, and chosen as if nothing had changed meanwhile."""
+        if self.style.hurried or self._next_steps or self.rng.random() >= OVERLAP_SHARE:
+            return []
+        steps = [step]
+        for _ in range(self.rng.randint(1, OVERLAPS_MAX)):
+            moves = correct_moves(self.rng, self.state) if self.rng.random() < self.style.correct_share else []
+            other = self.rng.choice(moves) if moves else self._any_move()
+            if other is not None and may_overlap(self.state, steps, other):
+                steps.append(other)
+        return steps[1:]
+
+    def overlaps_on_reference(self, steps: Collection[Step]) -> bool:
+        """Whether the reference, too, gets each of the steps before it has answered the last one: in every other script, where it can."""
+        return self.seed % 2 == 0 and may_overlap_on_reference(steps)
+
     @property
     def is_hurried_now(self) -> bool:
         """Whether a rebalance with a short timeout is in progress."""
@@ -95,13 +115,15 @@ class Script:
                 step = first()
                 if step is not None:
                     return step
-        while True:
-            (move,) = rng.choices(MOVES, [move.weight for move in MOVES])
-            chosen = move.make(rng, state)
-            if chosen is not None:
-                if self.style.hurried:
-                    self._absent = absent_members(rng, state)
-                return chosen
+        while (chosen := self._any_move()) is None:
+            pass
+        if self.style.hurried:
+            self._absent = absent_members(rng, state)
+        return chosen
+
+    def _any_move(self) -> Step | None:
+        (move,) = self.rng.choices(MOVES, [move.weight for move in MOVES])
+        return move.make(self.rng, self.state)
 
     def _complete_rebalance(self) -> Step:
         """Complete the rebalance without the absent members; when the others have nothing to do, wait for its timeout."""

@@ -3,13 +3,15 @@
 import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ottla.testing.processes.process import BrokerProcess, ServerProcess
 
 READY_SECONDS_MAX = 30
 RUN_COMMAND = (sys.executable, "-c", "from ottla.cli.main import main; main()")
+RUN_IN_ORDER_COMMAND = (sys.executable, "-c", "import sys; sys.modules['uvloop'] = None; from ottla.cli.main import main; main()")
+"""On asyncio's own loop, which writes a response to its socket at once; uvloop does at the end of an iteration, sockets in any order."""
 
 
 class StartFailed(Exception):
@@ -19,13 +21,15 @@ class StartFailed(Exception):
 class OttlaProcess(BrokerProcess):
     """One `ottla broker` process with its data in `data_dir`, as a context manager or by `start`, `stop` and `kill`.
 
-    `start` after `stop` or `kill` uses the same data and port. `config` holds Kafka's settings by their names.
+    `start` after `stop` or `kill` uses the same data and port. `config` holds Kafka's settings by their names. `command` is what runs
+    the command line `ottla`.
     """
 
     kind = "ottla"
 
-    def __init__(self, data_dir: str | Path, *, config: Mapping[str, str] | None = None) -> None:
+    def __init__(self, data_dir: str | Path, *, config: Mapping[str, str] | None = None, command: Sequence[str] = RUN_COMMAND) -> None:
         super().__init__()
+        self._command = tuple(command)
         self.data_dir = Path(data_dir)
         self.log_path = self.data_dir.with_name(self.data_dir.name + ".log")
         self.config = dict(config or {})
@@ -36,7 +40,7 @@ class OttlaProcess(BrokerProcess):
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         settings = [argument for name, value in self.config.items() for argument in ("--config", f"{name}={value}")]
         listen = f"127.0.0.1:{self._port}"
-        command = [*RUN_COMMAND, "broker", "--listen", listen, "--data", str(self.data_dir), *settings]
+        command = [*self._command, "broker", "--listen", listen, "--data", str(self.data_dir), *settings]
         said_before = self.log_path.stat().st_size if self.log_path.exists() else 0
         process = ServerProcess(command, log_path=self.log_path)
         deadline = time.monotonic() + READY_SECONDS_MAX

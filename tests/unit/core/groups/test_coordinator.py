@@ -111,6 +111,16 @@ def test_a_fast_heartbeat_waits_for_pending_records_of_its_group(driver: Any) ->
     assert coordinator.fast_heartbeat("g", 2, "m2", None, timer_ms=0) is None
 
 
+def test_a_group_has_pending_records_while_its_commit_is_not_replayed(driver: Any) -> None:
+    coordinator = driver.in_state("Stable").shell.coordinator
+    assert not coordinator.has_pending("g")
+    effects = coordinator.handle(parse_command("commit g m1 gen=2 flights/0=1", 9), now_ms=0)
+    assert coordinator.has_pending("g")
+    assert coordinator.fast_heartbeat("g", 2, "m2", None, timer_ms=0) is ErrorCode.NONE, "it need not wait, but for its place in the order"
+    coordinator.replay_all(effects.records)
+    assert not coordinator.has_pending("g")
+
+
 def test_a_record_that_was_not_handed_out_fails_an_assertion() -> None:
     coordinator = serving()
     effects = coordinator.handle(parse_command("commit g flights/0=42", 1), now_ms=5)

@@ -45,6 +45,16 @@ def test_a_groups_first_offsets_and_its_record_delay_every_command(records, know
     assert pending_records.heartbeat_depends_on_pending("g")
 
 
+def test_a_group_has_pending_records_until_all_of_them_are_replayed_or_have_failed() -> None:
+    pending_records = PendingRecords()
+    assert not pending_records.has("g")
+    pending_records.add(OFFSETS, {"g"})
+    assert pending_records.has("g")
+    assert not pending_records.has("h")
+    pending_records.remove(2)
+    assert not pending_records.has("g")
+
+
 def test_another_groups_pending_records_delay_nothing() -> None:
     pending_records = PendingRecords()
     pending_records.add(REGISTRATION, {"g"})

@@ -49,19 +49,19 @@ def sync(member_id: str) -> Step:
 def test_a_member_joins_another_is_parked_and_records_follow(player: Player, bootstrap_servers: str) -> None:
     assert player.settle() == {}
     assert group_description(player.description) == GroupDescription()
-    player.send(1, join())
+    player.send({1: join()})
     first = player.settle_until(lambda answers: 1 in answers, 10)[1]
     assert (first["member_id"], first["leader"], first["generation_id"]) == ("c1-<1>", "c1-<1>", 1)
-    player.send(2, sync("c1-<1>"))
+    player.send({2: sync("c1-<1>")})
     assert player.settle()[2]["assignment"] == b"all"
     assert group_description(player.description) == GroupDescription(state="Stable", protocol="range", members={"c1-<1>": None})
-    player.send(3, join())
-    player.send(4, FETCH_ALL)
+    player.send({3: join()})
+    player.send({4: FETCH_ALL})
     assert player.settle().keys() == {4}
     assert group_description(player.description).members == {"c1-<1>": None, "c1-<2>": None}
     player.flush()
     player.end()
-    player.send(5, join("c1-<1>"))
+    player.send({5: join("c1-<1>")})
     assert player.settle().keys() == {3, 5}
     records = comparable_records(read_group_records(bootstrap_servers)["g"], player.masks)
     assert [record["value"]["generation"] for record in records] == [0, 1]
@@ -69,9 +69,20 @@ def test_a_member_joins_another_is_parked_and_records_follow(player: Player, boo
     assert [record["version"] for record in records] == [3, 3]
 
 
+def test_responses_are_in_the_order_of_their_arrival(player: Player) -> None:
+    player.send({1: FETCH_ALL, 2: FETCH_ALL})
+    assert player.settle().keys() == {1, 2}
+    player.send({4: FETCH_ALL})
+    player._probe.call(18, 0)  # after its response, that to step 4 is there
+    player.send({3: FETCH_ALL})
+    assert list(player.settle()) == [4, 3]
+    player.send({5: FETCH_ALL})
+    assert list(player.touch() | player.settle()) == [5]
+
+
 def test_records_after_the_end_do_not_count(player: Player, bootstrap_servers: str) -> None:
     player.end()
-    player.send(1, join())
+    player.send({1: join()})
     player.settle_until(lambda answers: 1 in answers, 10)
     assert "g" not in read_group_records(bootstrap_servers)
 

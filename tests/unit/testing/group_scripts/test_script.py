@@ -1,11 +1,12 @@
 """Scripts are equal for equal seeds, end, and take every kind of step, also without any response."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
 from ottla.testing.group_scripts.script import STEPS_MAX, Script
-from ottla.testing.group_scripts.script_state import JOIN_GROUP, GroupDescription, Need
+from ottla.testing.group_scripts.script_state import HEARTBEAT, JOIN_GROUP, OUTSIDER, GroupDescription, Need, ScriptState, Step
 
 
 def steps_of(seed: int, **options: int) -> list[str]:
@@ -52,3 +53,26 @@ def test_hurried_scripts_complete_a_rebalance_first() -> None:
 def test_most_first_steps_of_members_are_joins() -> None:
     first = Counter(step.api for seed in range(200) if (step := Script(seed, "g").next()) is not None)
     assert first.most_common(1)[0][0] == JOIN_GROUP
+
+
+def test_some_steps_are_sent_with_others_of_other_clients(stable: Callable[[int], ScriptState]) -> None:
+    together: list[list[Step]] = []
+    for seed in range(60):
+        script = Script(seed, "g")
+        script.state = stable(seed)
+        first = script.next()
+        if first is not None:
+            together.append([first, *script.sent_with(first)])
+        if script.style.hurried:
+            assert len(together[-1]) == 1
+    several = [steps for steps in together if len(steps) > 1]
+    assert 5 < len(several) < len(together)
+    for steps in several:
+        clients = [step.client_id for step in steps if step.client_id != OUTSIDER]
+        assert len(set(clients)) == len(clients)
+
+
+def test_every_other_script_lets_the_reference_have_several_requests_of_members_under_way() -> None:
+    beat, fetch = Step(kind="beat", api=HEARTBEAT), Step(kind="fetch", api=9)
+    assert [Script(seed, "g").overlaps_on_reference([beat, beat]) for seed in range(4)] == [True, False, True, False]
+    assert not Script(0, "g").overlaps_on_reference([beat, fetch])
