@@ -21,8 +21,7 @@ def test_aiokafka() -> None:
         async with Broker() as broker:
             broker.produce("orders", [b"1", b"2"])
             application = asyncio.create_task(double(broker.bootstrap_servers, 2))
-            # Waits hold the thread that calls them: in another one, the application's loop goes on.
-            doubled = await asyncio.to_thread(broker.consume, "doubled", 2)
+            doubled = await broker.consume_async("doubled", 2)
             assert [record.value for record in doubled] == [b"2", b"4"]
             await application
             assert broker.group("doubler").committed() == {("orders", 0): 2}

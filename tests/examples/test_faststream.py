@@ -25,7 +25,7 @@ def test_faststream() -> None:
             broker.produce("orders", [b"1", b"2"])
             async with app:
                 await app.start()
-                doubled = await asyncio.to_thread(broker.consume, "doubled", 2)
+                doubled = await broker.consume_async("doubled", 2)
             assert [record.value for record in doubled] == [b"2", b"4"]
 
     asyncio.run(run())

@@ -13,7 +13,7 @@ from ottla.broker.composition import Components
 from ottla.broker.embedded import Embedded
 from ottla.core.config import GivenValue
 from ottla.core.model import GroupEvent
-from ottla.testing.application.consuming import ConsumedRecord, consume, read_topic
+from ottla.testing.application.consuming import ConsumedRecord, consume, consume_async, read_topic
 from ottla.testing.application.groups import TIMEOUT_S, Group
 from ottla.testing.application.journal import Journal
 from ottla.testing.application.producing import Headers, ToProduce, produce
@@ -70,6 +70,10 @@ class Verbs(Embedded):
         aborted and open transactions do not count. Raises AssertionError after `timeout` seconds, with what the topic has.
         """
         return consume(self.bootstrap_servers, topic, count, timeout=timeout)
+
+    async def consume_async(self, topic: str, count: int, *, timeout: float = TIMEOUT_S) -> list[ConsumedRecord]:
+        """`consume` for coroutines: the event loop runs meanwhile."""
+        return await consume_async(self.bootstrap_servers, topic, count, timeout=timeout)
 
     def values(self, topic: str) -> list[bytes | None]:
         """The values of all records that a topic has now, in the order of `consume`. Raises AssertionError when there is no such topic."""

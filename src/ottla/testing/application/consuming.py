@@ -1,6 +1,7 @@
 """Read topics from their beginning, without a group and without a client library: every committed record that was appended."""
 
 from collections.abc import Iterator
+from functools import partial
 from heapq import merge
 from types import TracebackType
 from typing import Final, NamedTuple, Self
@@ -15,7 +16,7 @@ from ottla.core.model import Header, Record
 from ottla.core.records.batch import split_batches
 from ottla.core.records.committed_records import CommittedRecords
 from ottla.core.suggestions import did_you_mean
-from ottla.testing.kit.waiting import wait_until
+from ottla.testing.kit.waiting import wait_until, wait_until_in_threads
 
 _SHOWN_MAX: Final = 10
 _SHOWN_CHARS_MAX: Final = 100
@@ -39,15 +40,14 @@ def consume(bootstrap_servers: str, topic: str, count: int, *, timeout: float) -
     Raises AssertionError with what the topic has after `timeout` seconds.
     """
     with TopicReader(bootstrap_servers, topic) as reader:
+        wait_until(partial(_has, reader, count), partial(_wanted, reader, count), seconds=timeout)
+        return reader.records[:count]
 
-        def has_enough() -> bool:
-            try:
-                reader.read()
-            except UnknownTopicError:
-                return False
-            return len(reader.records) >= count
 
-        wait_until(has_enough, lambda: f"{counted(count, 'record')} in topic {topic}: {_shown(reader)}", seconds=timeout)
+async def consume_async(bootstrap_servers: str, topic: str, count: int, *, timeout: float) -> list[ConsumedRecord]:
+    """`consume` for coroutines: the event loop runs meanwhile."""
+    with TopicReader(bootstrap_servers, topic) as reader:
+        await wait_until_in_threads(partial(_has, reader, count), partial(_wanted, reader, count), seconds=timeout)
         return reader.records[:count]
 
 
@@ -106,6 +106,18 @@ class TopicReader:
     def _of_partition(self, number: int) -> Iterator[ConsumedRecord]:
         for record in self._found[number]:
             yield ConsumedRecord(self.topic, number, record.offset, record.timestamp_ms, record.key, record.value, record.headers)
+
+
+def _has(reader: TopicReader, count: int) -> bool:
+    try:
+        reader.read()
+    except UnknownTopicError:
+        return False
+    return len(reader.records) >= count
+
+
+def _wanted(reader: TopicReader, count: int) -> str:
+    return f"{counted(count, 'record')} in topic {reader.topic}: {_shown(reader)}"
 
 
 def _shown(reader: TopicReader) -> str:

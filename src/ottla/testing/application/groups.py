@@ -3,13 +3,15 @@
 Nothing here is a member of the group or sends requests about it.
 """
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from ottla.broker.composition import Components
-from ottla.core.diagnosis.rebalances import Rebalance, rebalances
+from ottla.core.diagnosis.rebalances import rebalances
 from ottla.core.diagnosis.story.words import counted
 from ottla.core.groups.classic.leave import ADMIN_REASON
 from ottla.core.groups.classic.states import GroupState
@@ -17,9 +19,10 @@ from ottla.core.groups.commands import Command, EvictMember, ExpireMember
 from ottla.core.groups.snapshots import MemberSnapshot
 from ottla.core.model import GroupEvent, TopicPartition
 from ottla.core.suggestions import did_you_mean
+from ottla.testing.application.expectations import Expectation
 from ottla.testing.application.group_reading import GroupNow, coordinator_of, group_now
 from ottla.testing.application.group_words import rebalances_in_words
-from ottla.testing.kit.waiting import wait_until
+from ottla.testing.kit.waiting import wait_until, wait_until_in_threads
 
 T = TypeVar("T")
 
@@ -48,24 +51,20 @@ class Group:
         AssertionError after `timeout` seconds, with the group as it is then and its rebalances in words; ValueError without a
         condition, and for a state that groups do not have.
         """
-        states = [each.value for each in GroupState]
-        if state is not None and state not in states:
-            raise ValueError(f"groups have no state {state!r}{did_you_mean(state, states) or ': they have ' + ', '.join(states)}")
-        if state is None and members is None and lag is None:
-            raise ValueError("wait needs a condition: state, members or lag")
+        _check_conditions(state, members, lag)
+        wait_until(partial(self._is, state, members, lag), partial(self._wanted, state, members, lag), seconds=timeout)
 
-        def holds() -> bool:
-            now = self._now()
-            return (
-                (state is None or now.state == state)
-                and (members is None or len(now.members) == members)
-                and (lag is None or (now.lag is not None and now.lag <= lag))
-            )
-
-        wanted = [f"state {state}"] if state is not None else []
-        wanted += [counted(members, "member")] if members is not None else []
-        wanted += [f"a lag of at most {lag}"] if lag is not None else []
-        wait_until(holds, lambda: f"group {self.name} to have {' and '.join(wanted)}. {self._in_words()}", seconds=timeout)
+    async def wait_async(
+        self,
+        *,
+        state: str | None = None,
+        members: int | None = None,
+        lag: int | None = None,
+        timeout: float = TIMEOUT_S,
+    ) -> None:
+        """`wait` for coroutines: the event loop runs meanwhile."""
+        _check_conditions(state, members, lag)
+        await wait_until_in_threads(partial(self._is, state, members, lag), partial(self._wanted, state, members, lag), seconds=timeout)
 
     def committed(self) -> dict[TopicPartition, int]:
         """The committed offsets by (topic, partition); empty where there is no such group."""
@@ -96,26 +95,24 @@ class Group:
         At the end of the block it waits until as many have begun as are expected, and the last one has ended. Raises AssertionError when
         there are more, or fewer after `timeout` seconds, with the group's rebalances in words; ValueError if nothing is expected.
         """
-        if rebalances is unplanned is None:
-            raise ValueError("expect needs a number of rebalances, or of unplanned ones")
-        before = len(self._rebalances())
+        expected = self._expectation(rebalances, unplanned)
         yield
-        wanted = [counted(rebalances, "rebalance")] if rebalances is not None else []
-        wanted += [f"{unplanned} unplanned"] if unplanned is not None else []
-        text = f"expected {' and '.join(wanted)} of group {self.name}"
+        wait_until(expected.has_come, expected.in_words, seconds=timeout)
+        expected.check()
 
-        def count() -> tuple[int, int, bool]:
-            inside = self._rebalances()[before:]
-            return len(inside), sum(each.planned is False for each in inside), bool(inside) and inside[-1].outcome == "open"
-
-        def has_come() -> bool:
-            begun, lost, is_open = count()
-            return begun >= (rebalances or 0) and lost >= (unplanned or 0) and not is_open
-
-        wait_until(has_come, lambda: f"{text}. {self._counted(count())}", seconds=timeout)
-        begun, lost, _ = count()
-        if (rebalances is not None and begun != rebalances) or (unplanned is not None and lost != unplanned):
-            raise AssertionError(f"{text}. {self._counted((begun, lost, False))}")
+    @asynccontextmanager
+    async def expect_async(
+        self,
+        *,
+        rebalances: int | None = None,
+        unplanned: int | None = None,
+        timeout: float = TIMEOUT_S,
+    ) -> AsyncIterator[None]:
+        """`expect` for coroutines, with `async with`: the event loop runs while it waits."""
+        expected = await asyncio.to_thread(self._expectation, rebalances, unplanned)
+        yield
+        await wait_until_in_threads(expected.has_come, expected.in_words, seconds=timeout)
+        await asyncio.to_thread(expected.check)
 
     def evict(self, member: str, *, reason: str = ADMIN_REASON) -> None:
         """Remove a member, as an administrator does: cause ADMIN_REMOVE. Its client learns it from its next request, and joins again.
@@ -125,45 +122,75 @@ class Group:
         """
         self._remove(member, lambda found: EvictMember(group_id=self.name, member_id=found.member_id, reason=reason))
 
-    def expire(self, member: str) -> None:
+    def expire(self, member: str, *, timeout: float = TIMEOUT_S) -> None:
         """End a member's session at once, as if its client had been silent for session.timeout.ms: cause EXPIRE_HEARTBEAT.
 
-        `member` is a client id, group.instance.id or member id. Raises AssertionError when no member, or more than one, has the name, and
-        when the member waits in JoinGroup or SyncGroup: its session does not end meanwhile.
+        `member` is a client id, group.instance.id or member id. A member that waits in JoinGroup or SyncGroup has no session that could
+        end, as in Kafka: it is ended when the member's request is answered. Raises AssertionError when no member, or more than one, has
+        the name, and when the request is not answered after `timeout` seconds.
         """
+        wait_until(partial(self._expire, member), partial(self._waits, member), seconds=timeout)
 
-        def command(found: MemberSnapshot) -> Command:
-            if found.parked_in is not None and not found.is_new:  # as Kafka: a new member's session ends also then
-                raise AssertionError(f"{member} waits in {found.parked_in}: its session does not end meanwhile. {self._in_words()}")
+    async def expire_async(self, member: str, *, timeout: float = TIMEOUT_S) -> None:
+        """`expire` for coroutines: the event loop runs meanwhile."""
+        await wait_until_in_threads(partial(self._expire, member), partial(self._waits, member), seconds=timeout)
+
+    def _expire(self, name: str) -> bool:
+        """End the member's session, unless it waits in JoinGroup or SyncGroup."""
+
+        def command(found: MemberSnapshot) -> Command | None:
+            if found.parked_in is not None and not found.is_new:  # as in Kafka: a new member's session ends also then
+                return None
             return ExpireMember(group_id=self.name, member_id=found.member_id)
 
-        self._remove(member, command)
+        return self._remove(name, command)
 
-    def _remove(self, name: str, make: Callable[[MemberSnapshot], Command]) -> None:
-        now = self._now()
-        found = [each for each in now.members if name in (each.client_id, each.instance_id, each.member_id)]
+    def _waits(self, name: str) -> str:
+        waiting = [each.parked_in for each in self._now().members if name in _names_of(each)]
+        return f"the {' or '.join(map(str, waiting))} of {name} to be answered: no session ends meanwhile. {self._in_words()}"
+
+    def _remove(self, name: str, make: Callable[[MemberSnapshot], Command | None]) -> bool:
+        """Run the command that `make` gives for the member; False where it gives none."""
+
+        def run(components: Components) -> tuple[tuple[MemberSnapshot, ...], bool]:
+            # Found and removed in one go: in between, its client might send a request.
+            members = group_now(components, self.name).members
+            found = [each for each in members if name in _names_of(each)]
+            command = make(found[0]) if len(found) == 1 else None
+            loop = coordinator_of(components, self.name)
+            if command is not None and loop is not None:
+                loop.run(command)
+            return members, command is not None
+
+        members, is_removed = self._run_in_loop(run)
+        found = [each for each in members if name in _names_of(each)]
         if len(found) != 1:
             many = f"{len(found)} members of group {self.name} are named {name}: use a member id of {', '.join(m.member_id for m in found)}"
-            none = f"group {self.name} has no member {name}: its members are {_names_and_ids(now.members) or 'none'}"
+            none = f"group {self.name} has no member {name}: its members are {_names_and_ids(members) or 'none'}"
             raise AssertionError(many if found else none)
-        command = make(found[0])
-
-        def run(components: Components) -> None:
-            loop = coordinator_of(components, self.name)
-            if loop is not None:
-                loop.run(command)
-
-        self._run_in_loop(run)
+        return is_removed
 
     def _now(self) -> GroupNow:
         return self._run_in_loop(lambda components: group_now(components, self.name))
 
-    def _rebalances(self) -> list[Rebalance]:
-        return rebalances(self.events())
+    def _is(self, state: str | None, members: int | None, lag: int | None) -> bool:
+        now = self._now()
+        return (
+            (state is None or now.state == state)
+            and (members is None or len(now.members) == members)
+            and (lag is None or (now.lag is not None and now.lag <= lag))
+        )
 
-    def _counted(self, counts: tuple[int, int, bool]) -> str:
-        begun, lost, _ = counts
-        return f"{begun} began, {lost} of them unplanned. {self._in_words()}"
+    def _wanted(self, state: str | None, members: int | None, lag: int | None) -> str:
+        wanted = [f"state {state}"] if state is not None else []
+        wanted += [counted(members, "member")] if members is not None else []
+        wanted += [f"a lag of at most {lag}"] if lag is not None else []
+        return f"group {self.name} to have {' and '.join(wanted)}. {self._in_words()}"
+
+    def _expectation(self, count: int | None, unplanned: int | None) -> Expectation:
+        if count is unplanned is None:
+            raise ValueError("expect needs a number of rebalances, or of unplanned ones")
+        return Expectation(self.name, count, unplanned, rebalances_now=lambda: rebalances(self.events()), group_in_words=self._in_words)
 
     def _in_words(self) -> str:
         now = self._now()
@@ -171,6 +198,18 @@ class Group:
         lag = "no offsets" if now.lag is None else f"a lag of {now.lag}"
         state = "It does not exist" if now.state == "Dead" else f"It is {now.state} and has {has} and {lag}"
         return f"{state}. {rebalances_in_words(self.events())}"
+
+
+def _check_conditions(state: str | None, members: int | None, lag: int | None) -> None:
+    states = [each.value for each in GroupState]
+    if state is not None and state not in states:
+        raise ValueError(f"groups have no state {state!r}{did_you_mean(state, states) or ': they have ' + ', '.join(states)}")
+    if state is None and members is None and lag is None:
+        raise ValueError("wait needs a condition: state, members or lag")
+
+
+def _names_of(member: MemberSnapshot) -> tuple[str | None, ...]:
+    return member.client_id, member.instance_id, member.member_id
 
 
 def _names(members: Sequence[MemberSnapshot]) -> str:

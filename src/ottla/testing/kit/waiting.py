@@ -38,5 +38,15 @@ async def wait_until_async(condition: Callable[[], _Value], what: str | Callable
     return value
 
 
+async def wait_until_in_threads(condition: Callable[[], _Value], what: Callable[[], str], *, seconds: float) -> _Value:
+    """`wait_until` for coroutines where checks take their time: each runs in another thread, the event loop meanwhile."""
+    deadline = time.monotonic() + seconds
+    while not (value := await asyncio.to_thread(condition)):
+        if time.monotonic() >= deadline:
+            raise AssertionError(_timed_out(await asyncio.to_thread(what), seconds))
+        await asyncio.sleep(_PAUSE_SECONDS)
+    return value
+
+
 def _timed_out(what: str | Callable[[], str], seconds: float) -> str:
     return f"waited {seconds} s for: {what if isinstance(what, str) else what()}"

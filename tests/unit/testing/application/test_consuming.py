@@ -1,5 +1,6 @@
 """Topics read from their beginning."""
 
+import asyncio
 import threading
 
 import pytest
@@ -28,6 +29,18 @@ def test_consume_says_what_is_there_when_the_time_is_over(ottla_broker: Broker) 
     ottla_broker.create_topic("none")
     with pytest.raises(AssertionError, match=r"1 record in topic none: it has 0$"):
         ottla_broker.consume("none", 1, timeout=0)
+
+
+def test_coroutines_consume_while_their_loop_runs(ottla_broker: Broker) -> None:
+    async def story() -> None:
+        consuming = asyncio.create_task(ottla_broker.consume_async("totals", 1))
+        await asyncio.sleep(0)
+        ottla_broker.produce("totals", [b"1"])
+        assert [record.value for record in await consuming] == [b"1"]
+        with pytest.raises(AssertionError, match=r"waited 0 s for: 2 records in topic totals: it has 1: b'1'"):
+            await ottla_broker.consume_async("totals", 2, timeout=0)
+
+    asyncio.run(story())
 
 
 def test_a_topic_that_does_not_exist_is_no_empty_topic(ottla_broker: Broker) -> None:

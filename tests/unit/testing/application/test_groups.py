@@ -1,5 +1,6 @@
 """Groups of the application under test, with members that do only what the test says."""
 
+import asyncio
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -78,9 +79,9 @@ def test_an_expired_session_is_shown_as_one_with_the_true_silence(ottla_broker: 
     assert one.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_waits_for_its_assignment_does_not_expire(ottla_broker: Broker, member: MakeMember) -> None:
+def test_a_session_ends_when_the_member_no_longer_waits_for_its_assignment(ottla_broker: Broker, member: MakeMember) -> None:
     group, leader, follower = ottla_broker.group("billing"), alone(member("w1")), member("w2")
-    with ThreadPoolExecutor(1) as executor:
+    with ThreadPoolExecutor(2) as executor:
         joining = executor.submit(follower.join)
         group.wait(state="PreparingRebalance", members=2)
         leader.join()
@@ -91,11 +92,34 @@ def test_a_member_that_waits_for_its_assignment_does_not_expire(ottla_broker: Br
             return "SyncGroup" in [each.parked_in for each in group._now().members]
 
         wait_until(is_parked, "the follower to wait in SyncGroup")
-        with pytest.raises(AssertionError, match=r"w2 waits in SyncGroup: its session does not end meanwhile\. It is CompletingRebalance"):
-            group.expire("w2")
+        with pytest.raises(AssertionError, match=r"the SyncGroup of w2 to be answered: no session ends meanwhile\. It is CompletingRebal"):
+            group.expire("w2", timeout=0)
+        expiring = executor.submit(group.expire, "w2")
         leader.sync()
+        expiring.result()
         syncing.result()
-    group.wait(state="Stable", members=2)
+    group.wait(state="PreparingRebalance", members=1)
+    assert follower.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_coroutines_wait_while_their_loop_runs(ottla_broker: Broker, member: MakeMember) -> None:
+    group, one, two = ottla_broker.group("billing"), member("w1"), member("w2")
+
+    async def story() -> None:
+        waiting = asyncio.create_task(group.wait_async(state="Stable", members=1))
+        await asyncio.sleep(0)
+        alone(one)
+        await waiting
+        async with group.expect_async(rebalances=1, unplanned=1):
+            await group.expire_async("w1")
+        with pytest.raises(AssertionError, match=r"expected 0 rebalances of group billing\. 1 began"):
+            async with group.expect_async(rebalances=0):
+                alone(two)
+        with pytest.raises(AssertionError, match=r"waited 0 s for: group billing to have 2 members\. It is Stable"):
+            await group.wait_async(members=2, timeout=0)
+
+    asyncio.run(story())
+    assert two.heartbeat() == ErrorCode.NONE
 
 
 def test_names_are_those_of_one_member(ottla_broker: Broker, member: MakeMember) -> None:

@@ -1,10 +1,11 @@
 """Waiting ends with the condition's value, or fails and says what was waited for."""
 
 import asyncio
+import threading
 
 import pytest
 
-from ottla.testing.kit.waiting import wait_until, wait_until_async
+from ottla.testing.kit.waiting import wait_until, wait_until_async, wait_until_in_threads
 
 
 def test_the_value_of_the_condition_is_returned() -> None:
@@ -26,5 +27,28 @@ def test_other_tasks_run_meanwhile() -> None:
         await wait_until_async(task.done, "the task")
         with pytest.raises(AssertionError, match="waited 0 s for: nothing"):
             await wait_until_async(lambda: False, "nothing", seconds=0)
+
+    asyncio.run(story())
+
+
+def test_checks_in_threads_leave_the_loop_to_other_tasks() -> None:
+    asked, answered = threading.Event(), threading.Event()
+
+    def condition() -> str:
+        asked.set()
+        assert answered.wait(30)
+        return "value"
+
+    async def answer() -> None:
+        while not asked.is_set():
+            await asyncio.sleep(0)
+        answered.set()
+
+    async def story() -> None:
+        task = asyncio.create_task(answer())
+        assert await wait_until_in_threads(condition, lambda: "an answer", seconds=30) == "value"
+        await task
+        with pytest.raises(AssertionError, match="waited 0 s for: nothing"):
+            await wait_until_in_threads(lambda: False, lambda: "nothing", seconds=0)
 
     asyncio.run(story())
