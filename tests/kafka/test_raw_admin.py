@@ -217,3 +217,32 @@ def test_settings_that_were_never_set_can_be_deleted(same_answers: Any) -> None:
             talk.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=resources)
 
     same_answers(conversation, 1)
+
+
+def test_unknown_settings_of_brokers(same_answers: Any) -> None:
+    def conversation(talk: Any) -> None:
+        name = talk.name("no.such")
+
+        def alter(operation: int, value: str | None, broker: str = "1", **values: Any) -> None:
+            configs = [{"name": name, "config_operation": operation, "value": value}]
+            resources = [{"resource_type": BROKER, "resource_name": broker, "configs": configs}]
+            talk.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=resources, **values)
+
+        def described(broker: str) -> Any:
+            asked = {"resource_type": BROKER, "resource_name": broker, "configuration_keys": [name]}
+            return talk.quietly(ApiKey.DESCRIBE_CONFIGS, 4, resources=[asked], include_synonyms=True).results[0].configs
+
+        for broker in ("1", ""):
+            for operation in (2, 3):
+                alter(operation, "a", broker)
+            alter(0, "a", broker, validate_only=True)
+            alter(0, "a", broker)
+            talk.until(lambda broker=broker: described(broker), "the setting")
+            (found,) = described(broker)
+            talk.answers.append([found.value, found.read_only, found.config_source, found.is_sensitive, found.config_type])
+            talk.answers.append([(each.value, each.source) for each in found.synonyms])
+        for broker in ("1", ""):
+            alter(1, None, broker)
+        talk.until(lambda: not (described("1") or described("")), "the setting to be gone")
+
+    same_answers(conversation, 1)

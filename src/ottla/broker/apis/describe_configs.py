@@ -36,7 +36,7 @@ def handle(
     scheduler: RequestScheduler,
 ) -> None:
     """Answer with one result a resource, in pieces."""
-    descriptions = ConfigDescriptions(cluster_metadata.configs, _started_with(config, log_directory, node))
+    descriptions = ConfigDescriptions(cluster_metadata.configs, _started_with(config, log_directory, node), broker_id=node.id)
     results = _results(cluster_metadata, descriptions, node, request.message)
     scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "results": results}))
 

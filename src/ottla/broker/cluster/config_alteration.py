@@ -1,12 +1,17 @@
 """Changes of settings, resource by resource, as AlterConfigs and IncrementalAlterConfigs ask for them."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ottla.broker.cluster.topics import Topics
+from ottla.core.config import DYNAMIC_BROKER_SETTINGS, shown
 from ottla.core.errors import ApiError, ErrorCode, StorageError
-from ottla.core.metadata.config_changes import SUGGESTIONS_MAX, Change, resource_problem, suggestion
+from ottla.core.metadata.config_changes import DELETE, SUGGESTIONS_MAX, Change, resource_problem, suggestion, without_effect
+from ottla.core.suggestions import did_you_mean
+
+log = logging.getLogger(__name__)
 
 
 def alter_resources(
@@ -47,6 +52,18 @@ def _alter(
     if isinstance(changes, ApiError):
         return changes
     try:
-        return topics.alter_config(kind, name, changes, validate_only=validate_only)
+        refused = topics.alter_config(kind, name, changes, validate_only=validate_only)
     except StorageError as error:
         return ApiError(error.code, str(error))
+    if refused is None and not validate_only:
+        _warn(kind, [name for name, operation, _ in changes if operation != DELETE])
+    return refused
+
+
+def _warn(kind: int, names: Sequence[str]) -> None:
+    unknown = without_effect(kind, names)
+    for name in unknown[:SUGGESTIONS_MAX]:
+        hint = did_you_mean(name, DYNAMIC_BROKER_SETTINGS)
+        log.warning("a broker config was set that is unknown, and that has no effect: %s%s", shown(name), hint)
+    if len(unknown) > SUGGESTIONS_MAX:
+        log.warning("%d more broker configs were set that have no effect", len(unknown) - SUGGESTIONS_MAX)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ottla.core.config import (
+    BROKER_SETTINGS,
     DYNAMIC_BROKER_SETTINGS,
     KAFKA_BROKER_SETTINGS,
     KAFKA_TOPIC_SETTINGS,
@@ -108,7 +109,18 @@ def _inherited(configs: ResourceConfigs, resource_type: int, name: str) -> str:
     return configs.broker_value(TOPIC_SETTINGS[name].broker_name or name if resource_type == TOPIC_RESOURCE else name)[0]
 
 
+def without_effect(resource_type: int, names: Iterable[str]) -> list[str]:
+    """Those of `names` that may be set and are unknown: as in Kafka, any on brokers, where they may be a plug-in's."""
+    return [name for name in names if resource_type == BROKER_RESOURCE and _is_unknown_to_brokers(name)]
+
+
+def _is_unknown_to_brokers(name: str) -> bool:
+    return name not in BROKER_SETTINGS and name not in KAFKA_BROKER_SETTINGS
+
+
 def _name_problem(resource_type: int, name: str) -> ApiError | None:
+    if resource_type == BROKER_RESOURCE and _is_unknown_to_brokers(name):
+        return None
     if name not in settings_of(resource_type):
         return _unknown(resource_type, name)
     if resource_type == BROKER_RESOURCE and name not in DYNAMIC_BROKER_SETTINGS:
@@ -121,8 +133,9 @@ def _values_problem(
 ) -> ApiError | None:
     """Why the changed values are invalid, or contradict others that are in force."""
     for name, value in changed.items():
-        if value is not None:
-            problem = settings_of(resource_type)[name].problem(value)
+        setting = settings_of(resource_type).get(name)
+        if value is not None and setting is not None:
+            problem = setting.problem(value)
             if problem is not None:
                 return ApiError(ErrorCode.INVALID_CONFIG, problem)
     if resource_type == TOPIC_RESOURCE:
@@ -136,7 +149,7 @@ def _unknown(resource_type: int, name: str) -> ApiError:
     word = "topic" if resource_type == TOPIC_RESOURCE else "broker"
     if name in (KAFKA_TOPIC_SETTINGS if resource_type == TOPIC_RESOURCE else KAFKA_BROKER_SETTINGS):
         return ApiError(ErrorCode.INVALID_CONFIG, f"{name} is a {word} config of Apache Kafka that this broker does not act on")
-    return ApiError(ErrorCode.INVALID_CONFIG, f"Unknown {word} config name: {shown(name)}", unknown=name)
+    return ApiError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {shown(name)}", unknown=name)
 
 
 def suggestion(resource_type: int, refused: ApiError) -> str:

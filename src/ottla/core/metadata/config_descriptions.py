@@ -4,7 +4,7 @@ All of Kafka's settings are described (core/config/kafka_settings.py). The value
 default, or what was set on it in the metadata log.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.core.config import (
@@ -50,19 +50,20 @@ class ConfigDescription(NamedTuple):
 class ConfigDescriptions:
     """The settings of one broker, and of topics as it sees them.
 
-    `configs` has what was set while brokers run, `static` the values that this one was started with, by name: what was given, and what
-    it does where Kafka has a setting for it.
+    `configs` has what was set while brokers run, for this one (`broker_id`) and for others, `static` the values that this one was started
+    with, by name: what was given, and what it does where Kafka has a setting for it.
     """
 
-    def __init__(self, configs: ResourceConfigs, static: Mapping[str, str]) -> None:
+    def __init__(self, configs: ResourceConfigs, static: Mapping[str, str], *, broker_id: int) -> None:
         self._configs = configs
         self._static = static
+        self._owners = (str(broker_id), "")
 
     def of_broker(self) -> Iterator[ConfigDescription]:
         """Every setting of this broker."""
         for setting in KAFKA_BROKER_SETTINGS.values():
             yield self._of_broker(setting)
-        for name in self._unknown(self._configs.owners):
+        for name in self._unknown(self._owners):
             yield self._of_broker(_unknown_setting(name))
 
     def of_all_brokers(self) -> Iterator[ConfigDescription]:
@@ -84,14 +85,16 @@ class ConfigDescriptions:
             yield _described(setting, given[name], (synonym,), is_read_only=False)._replace(is_sensitive=False)
 
     def _of_broker(self, setting: KafkaSetting) -> ConfigDescription:
-        synonyms = self._synonyms(setting)
+        synonyms = self._synonyms(setting, self._owners)
         value = synonyms[0].value if synonyms else None
         if value is not None:
             value = _plain(BROKER_SETTINGS.get(setting.name), value)
         return _described(setting, value, synonyms, is_read_only=not setting.is_dynamic)
 
     def _of_topic(self, setting: KafkaSetting, given: Mapping[str, str]) -> ConfigDescription:
-        synonyms = () if setting.broker_name is None else self._synonyms(KAFKA_BROKER_SETTINGS[setting.broker_name])
+        # Topics have what is in force for all brokers of the process, whichever of them is asked.
+        of_broker = None if setting.broker_name is None else KAFKA_BROKER_SETTINGS[setting.broker_name]
+        synonyms = () if of_broker is None else self._synonyms(of_broker, self._configs.owners)
         served = TOPIC_SETTINGS.get(setting.name)
         if served is None:
             value = given.get(setting.name, setting.default)
@@ -104,20 +107,22 @@ class ConfigDescriptions:
             synonyms = (Synonym(setting.name, value, ConfigSource.DYNAMIC_TOPIC), *synonyms)
         return _described(setting, value, synonyms, is_read_only=False)
 
-    def _synonyms(self, setting: KafkaSetting) -> tuple[Synonym, ...]:
+    def _synonyms(self, setting: KafkaSetting, owners: Sequence[str]) -> tuple[Synonym, ...]:
         """The values that a broker's setting has, the one in force first, as Kafka lists them.
 
         A value in another unit comes after one of the setting's own, or not at all.
         """
         names = _SYNONYMS.get(setting.name, (setting.name,))
-        found = [Synonym(name, value, source) for source, values in self._layers(names) for name, value in values if value is not None]
+        found = [
+            Synonym(name, value, source) for source, values in self._layers(names, owners) for name, value in values if value is not None
+        ]
         while found and found[0].name != setting.name:
             del found[0]
         return tuple(each._replace(value=None) for each in found) if _is_secret(setting) else tuple(found)
 
-    def _layers(self, names: Iterable[str]) -> Iterator[tuple[ConfigSource, list[tuple[str, str | None]]]]:
+    def _layers(self, names: Iterable[str], owners: Sequence[str]) -> Iterator[tuple[ConfigSource, list[tuple[str, str | None]]]]:
         """The values of these settings by source, the source that takes precedence first."""
-        for owner in self._configs.owners:
+        for owner in owners:
             source = ConfigSource.DYNAMIC_BROKER if owner else ConfigSource.DYNAMIC_DEFAULT_BROKER
             yield source, [(name, self._configs.usable_broker_value(owner, name)) for name in names]
         yield ConfigSource.STATIC_BROKER, [(name, self._static.get(name)) for name in names]

@@ -51,3 +51,14 @@ def test_refusals_have_a_sentence() -> None:
 
 def test_a_log_that_cannot_be_written_is_a_result() -> None:
     assert alter(TopicsDouble(StorageError("disk full")), resource("t")) == [("t", ErrorCode.KAFKA_STORAGE_ERROR, "disk full")]
+
+
+def test_unknown_broker_settings_are_logged(caplog) -> None:
+    changes = [*((f"no.such.{number}", 0, "1") for number in range(12)), ("log.retention.ms", 0, "5"), ("gone", 1, None)]
+    asked = resource("1", kind=4)
+    list(alter_resources(TopicsDouble(), 1, [asked], lambda _resource: changes, validate_only=False))
+    assert len(caplog.messages) == 11
+    assert caplog.messages[0] == "a broker config was set that is unknown, and that has no effect: no.such.0"
+    assert caplog.messages[-1] == "2 more broker configs were set that have no effect"
+    alter(TopicsDouble(), asked, changes=changes)
+    assert len(caplog.messages) == 11, "nothing is logged of what is only checked"

@@ -15,6 +15,7 @@ from ottla.core.metadata.config_changes import (
     replacing,
     resource_problem,
     suggestion,
+    without_effect,
 )
 from ottla.core.metadata.records import ConfigRecord
 from ottla.core.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs
@@ -106,6 +107,16 @@ def test_a_topic_with_an_invalid_value_can_be_changed() -> None:
     ours = configs((*OF_T, "compression.type", ""))
     assert altered_configs(ours, *OF_T, [("compression.type", DELETE, None)]) == {"compression.type": None}
     assert altered_configs(ours, *OF_T, [("retention.ms", SET, "5")]) == {"retention.ms": "5"}
+
+
+def test_on_brokers_unknown_names_may_be_set() -> None:
+    changes = [("no.such", SET, "1"), ("log.retention.ms", SET, "5")]
+    assert altered_configs(configs(), BROKER_RESOURCE, "1", changes) == {"no.such": "1", "log.retention.ms": "5"}
+    assert without_effect(BROKER_RESOURCE, ["no.such", "log.retention.ms", "ssl.protocol"]) == ["no.such"]
+    assert without_effect(TOPIC_RESOURCE, ["no.such"]) == []
+    refused = altered_configs(configs(), BROKER_RESOURCE, "", [("num.io.threads", SET, "4")])
+    assert isinstance(refused, ApiError)
+    assert "num.io.threads is a broker config of Apache Kafka that this broker does not act on" in refused.message
 
 
 def test_an_unknown_name_may_be_a_mistyped_one() -> None:

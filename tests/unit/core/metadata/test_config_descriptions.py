@@ -11,12 +11,12 @@ BROKER, ALL, TOPIC = (BROKER_RESOURCE, "1"), (BROKER_RESOURCE, ""), (TOPIC_RESOU
 Stored = tuple[tuple[int, str], str, str]
 
 
-def made(*stored: Stored, **given: str) -> ConfigDescriptions:
+def made(*stored: Stored, broker_id: int = 1, **given: str) -> ConfigDescriptions:
     config = BrokerConfig({name.replace("_", "."): value for name, value in given.items()})
     configs = ResourceConfigs(1, config.text)
     for (kind, resource), name, value in stored:
         configs.replay(ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value))
-    return ConfigDescriptions(configs, config.given)
+    return ConfigDescriptions(configs, config.given, broker_id=broker_id)
 
 
 def of_broker(descriptions: ConfigDescriptions) -> dict[str, ConfigDescription]:
@@ -40,6 +40,13 @@ def test_the_values_of_one_broker_precede_those_of_all_then_those_given_then_the
         [(name, " 2000000 ", 2), (name, "3000000", 3), (name, "4000000", 4), (name, "1073741824", 5)],
     )
     assert not found[name].is_read_only
+
+
+def test_another_broker_of_the_process_has_what_was_set_on_it() -> None:
+    name, stored = "log.segment.bytes", [((BROKER_RESOURCE, owner), "log.segment.bytes", f"{owner or 3}000000") for owner in ("1", "2", "")]
+    found = of_broker(made(*stored, broker_id=2))
+    assert short(found[name]) == ("2000000", 2, [(name, "2000000", 2), (name, "3000000", 3), (name, "1073741824", 5)])
+    assert short(of_broker(made(stored[0], broker_id=2))[name]) == ("1073741824", 5, [(name, "1073741824", 5)])
 
 
 def test_a_value_that_was_given_is_static_also_where_it_is_the_default() -> None:
