@@ -80,6 +80,7 @@ soak: setup ## minutes of chaos with real clients; SEEDS=1,2,3
 	OTTLA_CHAOS_SECONDS=600 OTTLA_CHAOS_SEEDS=$(or $(SEEDS),1) $(BIN)/python -m pytest -s tests/clients/test_chaos.py
 	OTTLA_HOSTILE_SECONDS=300 OTTLA_HOSTILE_SCALE=1 $(BIN)/python -m pytest -s tests/clients/test_hostile_neighbours.py
 	OTTLA_CRASH_SEEDS=5000 $(PYTEST) tests/simulation/test_storage_crashes.py
+	OTTLA_CONSUMER_SEEDS=2000 $(PYTEST) tests/simulation/test_consumer_membership.py
 	$(PYTEST) --hypothesis-profile=soak tests/properties
 
 # A night of hostile bytes against a broker process that is killed and started again; SECONDS=600 SEED=1 for another time.

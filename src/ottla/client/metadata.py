@@ -22,7 +22,7 @@ from ottla.client.network.connection import BrokerConnection
 from ottla.core.client.leaders import LeaderAndEpoch, PartitionMetadata, TopicMetadata
 from ottla.core.wire.api_keys import ApiKey
 
-_WITH_IDS: Final = 12
+WITH_IDS: Final = 12
 
 
 class BrokersAndTopics(NamedTuple):
@@ -34,10 +34,15 @@ class BrokersAndTopics(NamedTuple):
 
 def request_metadata(connection: BrokerConnection, topics: Sequence[str] | None) -> BrokersAndTopics:
     """The cluster as one broker knows it, with `topics`; None: with all topics."""
-    if connection.speaks(ApiKey.METADATA, _WITH_IDS):
+    request, response_class = metadata_request(topics, with_ids=connection.speaks(ApiKey.METADATA, WITH_IDS))
+    return read_metadata(connection.call(request, response_class))
+
+
+def metadata_request(topics: Sequence[str] | None, *, with_ids: bool) -> tuple[Any, Any]:
+    """A request, and the class of its response; `with_ids`: of the version that has topic ids."""
+    if with_ids:
         names12 = None if topics is None else tuple(Topic12(topic_id=None, name=TopicName(name)) for name in topics)
-        request12 = Request12(topics=names12, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
-        return _decoded(connection.call(request12, Response12))
+        return Request12(topics=names12, allow_auto_topic_creation=False, include_topic_authorized_operations=False), Response12
     names9 = None if topics is None else tuple(Topic9(name=TopicName(name)) for name in topics)
     request9 = Request9(
         topics=names9,
@@ -45,7 +50,7 @@ def request_metadata(connection: BrokerConnection, topics: Sequence[str] | None)
         include_cluster_authorized_operations=False,
         include_topic_authorized_operations=False,
     )
-    return _decoded(connection.call(request9, Response9))
+    return request9, Response9
 
 
 def topic_id_text(topic_id: uuid.UUID | None) -> str:
@@ -53,7 +58,8 @@ def topic_id_text(topic_id: uuid.UUID | None) -> str:
     return "" if topic_id is None or topic_id.int == 0 else urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
-def _decoded(answer: Any) -> BrokersAndTopics:
+def read_metadata(answer: Any) -> BrokersAndTopics:
+    """A response of either version."""
     racks = {broker.node_id: broker.rack for broker in answer.brokers if broker.rack}
     return BrokersAndTopics(
         {int(broker.node_id): BrokerEndpoint(int(broker.node_id), broker.host, int(broker.port)) for broker in answer.brokers},

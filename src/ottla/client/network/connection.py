@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from math import inf
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from ottla.client.errors import AuthenticationError, BrokerUnavailableError, UnsupportedBrokerError
 from ottla.client.security.tls import refusal
@@ -42,6 +42,16 @@ def readable(connections: "Iterable[BrokerConnection]", wait_ms: float) -> "list
     for fileno in by_fileno:
         poll.register(fileno, select.POLLIN)
     return [by_fileno[fileno] for fileno, _ in poll.poll(wait_ms)]
+
+
+class Detached(NamedTuple):
+    """An open connection without its reader: the API versions of the broker, and when it will end (seconds of the clock)."""
+
+    name: str
+    client_id: str
+    socket: socket.socket
+    versions: dict[int, tuple[int, int]]
+    ends_at: float
 
 
 class BrokerConnection:
@@ -109,6 +119,11 @@ class BrokerConnection:
     def fileno(self) -> int:
         """The socket's, -1 once it is closed."""
         return self._socket.fileno()
+
+    def detach(self) -> "Detached":
+        """Give the socket away, with what is known of the broker; nothing is in flight. This object is not used any more."""
+        assert not self._in_flight, "a response would be lost"
+        return Detached(self.name, self._client_id, self._socket, self._versions, self._ends_at)
 
     def end_after(self, lifetime_ms: int) -> None:
         """The broker closes the connection after so many milliseconds (0: never): reconnect well before that (KIP-368)."""

@@ -2,7 +2,8 @@
 
 It decides what to fetch from which broker and when, what an error means, whether a retry is worth it, and when a range is complete. Each
 broker has at most one request in flight. The shell carries out `next_actions`, reports what happened (`on_response`, `on_disconnect`,
-`on_metadata`, `on_metadata_failure`), and hands out the records; a `problem` ends the read. Sources: KIP-74 (the first batch always comes),
+`on_metadata`, `on_metadata_failure`), and hands out the records; a `problem` ends the read. Open ranges may be added, removed and held
+while others are read; a problem of one of them ends that range alone (`take_problems`). Sources: KIP-74 (the first batch always comes),
 KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (leaders named in responses).
 """
 
@@ -80,6 +81,35 @@ class FetchMachine:
         self._resumed: set[int] = set()
         self._refreshing: frozenset[str] = frozenset()
         self._received_bytes = self._received_offsets = 0
+        self._problems: list[tuple[TopicPartition, Problem]] = []
+
+    def add(self, partition: TopicPartition, position: int) -> None:
+        """Read a partition from `position` on, without end. A range of it that is being read already is replaced: this is a seek."""
+        self._later[partition] = []
+        self._active[partition] = RangeProgress(FetchRange(partition, position))
+
+    def remove(self, partition: TopicPartition) -> None:
+        """Read a partition no more. What a request on its way brings for it is dropped."""
+        self._active.pop(partition, None)
+        self._later.pop(partition, None)
+
+    def hold(self, partition: TopicPartition, is_held: bool) -> bool:
+        """Request nothing more of a partition for now, or go on: whether it goes on. What a request on its way brings is handed out."""
+        each = self._active.get(partition)
+        if each is None or each.is_held == is_held:
+            return False
+        each.is_held = is_held
+        return not is_held
+
+    def position(self, partition: TopicPartition) -> int:
+        """The offset behind the records that were received; -1 for a partition that is not read."""
+        each = self._active.get(partition)
+        return -1 if each is None else each.position
+
+    def take_problems(self) -> list[tuple[TopicPartition, Problem]]:
+        """The open ranges that ended since the last call, each with its problem."""
+        problems, self._problems = self._problems, []
+        return problems
 
     @property
     def is_done(self) -> bool:
@@ -102,7 +132,7 @@ class FetchMachine:
         unknown: dict[str, None] = {}
         in_flight = {fetch.partition for fetches in self._in_flight.values() for fetch in fetches}
         for each in self._active.values():
-            if each.retry_at_ms > now_ms or each.partition in in_flight:
+            if each.is_held or each.retry_at_ms > now_ms or each.partition in in_flight:
                 continue
             # Brokers that know no ids in Fetch would read a re-created topic by its name.
             known_id = self._leaders.topic_id(each.partition.topic)
@@ -123,7 +153,7 @@ class FetchMachine:
 
     def next_action_ms(self, now_ms: float) -> float | None:
         """When `next_actions` has something to do without any report; None when it waits for responses alone."""
-        waiting = [each.retry_at_ms for each in self._active.values() if each.retry_at_ms > now_ms]
+        waiting = [each.retry_at_ms for each in self._active.values() if each.retry_at_ms > now_ms and not each.is_held]
         return min(waiting, default=None)
 
     def on_response(self, broker_id: int, responses: Sequence[PartitionResponse], now_ms: float) -> list[FetchedRecords]:
@@ -205,7 +235,7 @@ class FetchMachine:
 
     def _is_bulk(self, ranges: list[RangeProgress]) -> bool:
         """Whether the ranges probably hold several more large responses, by the bytes per offset so far."""
-        offsets = sum(each.end - each.fetch_offset for each in ranges if not each.empty_responses)
+        offsets = sum(each.end - each.fetch_offset for each in ranges if not each.empty_responses and not each.is_open)
         return offsets * self._received_bytes >= 2 * BULK_BYTES * self._received_offsets > 0
 
     def _on_records(self, each: RangeProgress, response: PartitionResponse, is_first: bool, now_ms: float) -> list[FetchedRecords]:
@@ -250,9 +280,9 @@ class FetchMachine:
         elif error is ErrorCode.OFFSET_OUT_OF_RANGE and each.fetch_offset != each.position:
             self._fetch_position_again(each, now_ms)  # a new leader, whose high watermark lags behind
         elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            self.problem = OffsetOutOfRange(each.partition, each.position, response.log_start_offset, response.high_watermark)
+            self._end(each, OffsetOutOfRange(each.partition, each.position, response.log_start_offset, response.high_watermark))
         else:
-            self.problem = refused
+            self._end(each, refused)
 
     def _fetch_position_again(self, each: RangeProgress, now_ms: float) -> None:
         """Retry from the position a little later: there are records behind it, although the responses from there were empty."""
@@ -264,6 +294,9 @@ class FetchMachine:
 
         `is_first`: no records came before in the response, so that it would hold a batch if there were one.
         """
+        if each.is_open:
+            each.advance(each.position)
+            return []
         readable_to = response.last_stable_offset if self._policy.is_read_committed else response.high_watermark
         if readable_to >= each.end:
             each.empty_responses += is_first
@@ -290,7 +323,7 @@ class FetchMachine:
             if topic.error in INVALID_METADATA or topic.error in RETRIABLE:
                 self._fail(each, refused, now_ms)
             else:
-                self.problem = refused
+                self._end(each, refused)
             return
         if each.topic_id and topic.topic_id and topic.topic_id != each.topic_id:
             self._on_other_topic_id(each, topic.topic_id, now_ms)
@@ -307,7 +340,7 @@ class FetchMachine:
         """Metadata has the name with another id: the topic was re-created, unless that broker lags behind."""
         problem = TopicRecreated(each.partition.topic, each.topic_id, found)
         if each.is_topic_doubted:
-            self.problem = problem
+            self._end(each, problem)
             return
         each.needs_metadata = each.is_topic_doubted = True
         self._fail(each, problem, now_ms)
@@ -319,4 +352,12 @@ class FetchMachine:
         """Schedule a retry, or end with `problem` when retries are exhausted."""
         retries = each.record_failure(problem, now_ms, policy=self._policy, rng=self._rng(), is_short=is_short, is_connecting=is_connecting)
         if not retries:
+            self._end(each, problem)
+
+    def _end(self, each: RangeProgress, problem: Problem) -> None:
+        """End an open range alone, or the whole read."""
+        if each.is_open:
+            self.remove(each.partition)
+            self._problems.append((each.partition, problem))
+        else:
             self.problem = problem

@@ -7,6 +7,8 @@ from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
 
 NO_CURRENT_LEADER: Final = LeaderAndEpoch(NO_LEADER, NO_EPOCH)
+OPEN_END: Final = 2**63 - 1
+"""The end of a range that goes on: whatever is appended belongs to it."""
 BULK_BYTES: Final = 1024 * 1024
 """fetch.min.bytes of a bulk request: without it a broker answers with less."""
 BULK_WAIT_MS: Final = 20
@@ -35,7 +37,7 @@ class FetchRange(NamedTuple):
 
     partition: TopicPartition
     start: int
-    end: int
+    end: int = OPEN_END
     topic_id: str = ""
 
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from ottla.core.client.backoff import backoff_ms
-from ottla.core.client.fetch_values import FetchPolicy, FetchRange, Problem
+from ottla.core.client.fetch_values import OPEN_END, FetchPolicy, FetchRange, Problem
 
 ATTEMPTS_MIN: Final = 4
 """Attempts before giving up, however much time the reader itself took in between."""
@@ -15,8 +15,8 @@ class RangeProgress:
     """A range that is being read.
 
     `fetch_offset`: what the next request asks for. It is `position`, unless the range may hold no more records (see `fetch_machine`).
-    `needs_metadata`: the leader has to be looked up. `is_topic_doubted`: the topic may have been deleted or re-created. `failures` in a row
-    began at `failing_since_ms`; the `kind_` fields count those of the last kind of problem alone.
+    `is_held`: it is not fetched for now. `needs_metadata`: the leader has to be looked up. `is_topic_doubted`: the topic may have been
+    deleted or re-created. `failures` in a row began at `failing_since_ms`; the `kind_` fields count those of the last kind of problem.
     """
 
     __slots__ = (
@@ -25,6 +25,7 @@ class RangeProgress:
         "failing_since_ms",
         "failures",
         "fetch_offset",
+        "is_held",
         "is_topic_doubted",
         "kind",
         "kind_failures",
@@ -41,12 +42,18 @@ class RangeProgress:
         self.position = self.fetch_offset = each.start
         self.end = each.end
         self.topic_id = each.topic_id
+        self.is_held = False
         self.needs_metadata = False
         self.is_topic_doubted = False
         self.retry_at_ms = 0.0
         self.failures = self.kind_failures = self.empty_responses = 0
         self.failing_since_ms = self.kind_since_ms = 0.0
         self.kind: type[Problem] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the range has no end."""
+        return self.end == OPEN_END
 
     def advance(self, next_offset: int) -> None:
         """Move behind records that were received; earlier failures do not count any more."""
@@ -58,7 +65,8 @@ class RangeProgress:
     def record_failure(
         self, problem: Problem, now_ms: float, *, policy: FetchPolicy, rng: float, is_short: bool, is_connecting: bool
     ) -> bool:
-        """Count a failure and schedule a retry. False to give up: it failed for too long (`is_short`: for SHORT_MS in this way).
+        """Count a failure and schedule a retry. False to give up: it failed for too long (`is_short`: for SHORT_MS in this way). An open
+        range is retried without end.
 
         `rng` is a number from 0 to 1; `is_connecting` takes the back-off of connection attempts.
         """
@@ -68,9 +76,9 @@ class RangeProgress:
             self.kind, self.kind_failures, self.kind_since_ms = type(problem), 0, now_ms
         self.failures += 1
         self.kind_failures += 1
-        if self.failures >= ATTEMPTS_MIN and now_ms - self.failing_since_ms >= policy.api_timeout_ms:
+        if not self.is_open and self.failures >= ATTEMPTS_MIN and now_ms - self.failing_since_ms >= policy.api_timeout_ms:
             return False
-        if is_short and self.kind_failures >= ATTEMPTS_MIN and now_ms - self.kind_since_ms >= SHORT_MS:
+        if not self.is_open and is_short and self.kind_failures >= ATTEMPTS_MIN and now_ms - self.kind_since_ms >= SHORT_MS:
             return False
         waits = policy.reconnect_backoff_ms if is_connecting else policy.retry_backoff_ms
         self.retry_at_ms = now_ms + backoff_ms(self.failures, *waits, rng)

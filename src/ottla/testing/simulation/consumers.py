@@ -1,11 +1,12 @@
 """The members of a simulated group, and the unreliable network between them and the broker."""
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from ottla.core.groups.commands import Request
 from ottla.core.groups.effects import Result
 from ottla.testing.simulation.conditions import Conditions
-from ottla.testing.simulation.member import MemberConfig, SimulatedMember
+from ottla.testing.simulation.member import MemberConfig, Network, Process, SimulatedMember
 from ottla.testing.simulation.simulated_broker import SimulatedBroker
 
 MEMBERS_MAX = 12
@@ -13,19 +14,42 @@ PROTOCOLS = (("range",), ("range", "other"), ("other", "range"))
 """All members support `range`, so that they can always be in one group."""
 
 
+class MemberKind(NamedTuple):
+    """What runs in the processes. `protocols`: for each kind of group what a member may configure.
+
+    `follows_metadata`: whether members notice new partitions by themselves, so that in the end all partitions have an owner.
+    """
+
+    make: Callable[[MemberConfig, Network, tuple[str, ...]], Process]
+    protocols: tuple[tuple[tuple[str, ...], ...], ...]
+    follows_metadata: bool
+
+
+SCRIPTED = MemberKind(SimulatedMember, (PROTOCOLS,), follows_metadata=False)
+
+
 class Consumers:
     """All processes that a run started, dead ones too; to each it is the network (protocol: `member.Network`)."""
 
-    def __init__(self, conditions: Conditions, broker: SimulatedBroker) -> None:
+    def __init__(
+        self,
+        conditions: Conditions,
+        broker: SimulatedBroker,
+        *,
+        make: Callable[[MemberConfig, Network, tuple[str, ...]], Process] = SimulatedMember,
+        protocols: tuple[tuple[str, ...], ...] = PROTOCOLS,
+    ) -> None:
         self.partitions: Mapping[str, int] = {"flights": 6, "weather": 3}
-        self.members: list[SimulatedMember] = []
+        self.members: list[Process] = []
+        self.protocols = protocols
+        self._make = make
         self._conditions = conditions
         self._rng = conditions.rng
         self._broker = broker
         self._offset = self._member_ids = 0
 
     @property
-    def alive(self) -> list[SimulatedMember]:
+    def alive(self) -> list[Process]:
         """The processes that run."""
         return [member for member in self.members if member.is_alive]
 
@@ -39,7 +63,7 @@ class Consumers:
             rebalance_timeout_ms=self._rng.choice((3_000, 8_000)),
             heartbeat_ms=self._rng.choice((2_000, 3_000)),
             is_old_client=old,
-            protocols=self._rng.choice(PROTOCOLS),
+            protocols=self._rng.choice(self.protocols),
         )
         self.start_process(config)
 
@@ -48,11 +72,20 @@ class Consumers:
         if len(self.alive) == MEMBERS_MAX:
             return
         topics = self._rng.choice((("flights",), ("flights", "weather")))
-        member = SimulatedMember(config, self, topics)
+        member = self._make(config, self, topics)
         self.members.append(member)
         member.join()
 
-    def send(self, member: SimulatedMember, request: Callable[[int], Request], on_response: Callable[[Result], None]) -> None:
+    @property
+    def now_ms(self) -> int:
+        """The virtual time."""
+        return self._conditions.events.now_ms
+
+    def random(self) -> float:
+        """A number from 0 to 1."""
+        return self._rng.random()
+
+    def send(self, member: Process, request: Callable[[int], Request], on_response: Callable[[Result], None]) -> None:
         """Deliver a request to the broker: in time, late, twice or never."""
         for _ in range(2 if self._conditions.chance(0.02) else 1):
             if self._conditions.chance(0.02):
@@ -61,7 +94,7 @@ class Consumers:
             command = request(reply_to)
             self.later(self._conditions.latency_ms(), lambda command=command: self._broker.deliver(command))  # type: ignore[misc]
 
-    def later(self, delay_ms: int, act: Callable[[], None], member: SimulatedMember | None = None) -> None:
+    def later(self, delay_ms: int, act: Callable[[], None], member: Process | None = None) -> None:
         """Call `act` after `delay_ms`; if `member` is frozen then, when it continues."""
         self._conditions.events.later(delay_ms, act, member)
 
@@ -75,6 +108,6 @@ class Consumers:
         self._member_ids += 1
         return f"{name}-{self._member_ids}"
 
-    def _deliver_response(self, member: SimulatedMember, on_response: Callable[[Result], None], result: Result) -> None:
+    def _deliver_response(self, member: Process, on_response: Callable[[Result], None], result: Result) -> None:
         if not self._conditions.chance(0.02):
             self.later(self._conditions.latency_ms(), lambda: on_response(result) if member.is_alive else None, member)

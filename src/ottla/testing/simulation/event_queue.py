@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-from ottla.testing.simulation.member import SimulatedMember
+from ottla.testing.simulation.member import Process
 
 Action = Callable[[], None]
 
@@ -15,9 +15,9 @@ class EventQueue:
         self.now_ms = 0
         self.scheduled = 0
         """How many actions were scheduled so far."""
-        self._events: list[tuple[int, int, Action, SimulatedMember | None]] = []
+        self._events: list[tuple[int, int, Action, Process | None]] = []
 
-    def later(self, delay_ms: int, act: Action, member: SimulatedMember | None = None) -> None:
+    def later(self, delay_ms: int, act: Action, member: Process | None = None) -> None:
         """Call `act` after `delay_ms`; if `member` is frozen then, when it continues."""
         self.scheduled += 1
         heappush(self._events, (self.now_ms + delay_ms, self.scheduled, act, member))

@@ -5,8 +5,8 @@ from random import Random
 
 from ottla.core.groups.commands import DeleteGroup, OffsetCommit, OffsetFetch, OffsetToCommit, Request
 from ottla.testing.simulation.conditions import Conditions
-from ottla.testing.simulation.consumers import PROTOCOLS, Consumers
-from ottla.testing.simulation.member import GROUP_ID, SimulatedMember
+from ottla.testing.simulation.consumers import Consumers
+from ottla.testing.simulation.member import GROUP_ID, Process
 from ottla.testing.simulation.simulated_broker import SimulatedBroker
 from ottla.testing.simulation.trace import Trace
 
@@ -62,14 +62,14 @@ class Faults:
             self._trace.line(f"the time of day is {self._broker.shell.time_of_day_offset_ms} ms ahead")
             self.jump_clock_later()
 
-    def _disturb(self, member: SimulatedMember, what: str) -> None:
+    def _disturb(self, member: Process, what: str) -> None:
         if what == "freeze":
             member.frozen_until_ms = self._events.now_ms + self._rng.randrange(1_000, 15_000)
         elif what == "leave":
             member.leave(self._rng.choice(LEAVE_REASONS))
         elif what == "topics":
             member.topics = ("flights",) if len(member.topics) > 1 else ("flights", "weather")
-            member.config = replace(member.config, protocols=self._rng.choice(PROTOCOLS))
+            member.config = replace(member.config, protocols=self._rng.choice(self._consumers.protocols))
             member.join()
         elif what == "twin" and member.config.instance_id is not None:
             self._consumers.start_process(member.config)

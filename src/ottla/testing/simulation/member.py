@@ -35,15 +35,52 @@ FATAL = {E.FENCED_INSTANCE_ID, E.GROUP_MAX_SIZE_REACHED, E.INCONSISTENT_GROUP_PR
 """Errors that a real client raises in its application; it retries after all others."""
 
 
+class Process(Protocol):
+    """A process of a simulation: a scripted member, or one that runs a client's own code."""
+
+    config: "MemberConfig"
+    topics: tuple[str, ...]
+    owned: dict[str, tuple[int, ...]]
+    frozen_until_ms: int
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+
+    @property
+    def phase(self) -> str:
+        """Its state: "joining", "syncing", "owning" or "gone"."""
+
+    @property
+    def generation(self) -> int:
+        """The generation that it knows."""
+
+    def join(self) -> None:
+        """Join the group, with the topics of the moment."""
+
+    def leave(self, reason: str | None = None) -> None:
+        """Leave the group and end."""
+
+    def crash(self) -> None:
+        """End without LeaveGroup."""
+
+
 class Network(Protocol):
     """The network of a member, and its clock."""
 
     partitions: Mapping[str, int]
 
-    def send(self, member: "SimulatedMember", request: Callable[[int], Request], on_response: Callable[[Result], None]) -> None:
+    @property
+    def now_ms(self) -> int:
+        """The virtual time."""
+
+    def random(self) -> float:
+        """A number from 0 to 1."""
+
+    def send(self, member: Process, request: Callable[[int], Request], on_response: Callable[[Result], None]) -> None:
         """Send the request that `request` creates for a `reply_to`; `on_response` gets the response, if one arrives."""
 
-    def later(self, delay_ms: int, act: Callable[[], None], member: "SimulatedMember | None" = None) -> None:
+    def later(self, delay_ms: int, act: Callable[[], None], member: Process | None = None) -> None:
         """Call `act` after `delay_ms`; if `member` is frozen then, when it continues."""
 
     def next_offset(self) -> int:
@@ -73,9 +110,9 @@ class SimulatedMember:
     def __init__(self, config: MemberConfig, network: Network, topics: tuple[str, ...]) -> None:
         self.config = config
         self.topics = topics
-        self.phase = "joining"
+        self.phase: str = "joining"
         self.member_id = ""
-        self.generation = -1
+        self.generation: int = -1
         self.owned: dict[str, tuple[int, ...]] = {}
         self.frozen_until_ms = 0
         self._network = network

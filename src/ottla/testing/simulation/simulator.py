@@ -18,7 +18,7 @@ from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.settings import GroupSettings
 from ottla.testing.kit.coordinator_shell import CoordinatorShell
 from ottla.testing.simulation.conditions import Conditions
-from ottla.testing.simulation.consumers import MEMBERS_MAX, Consumers
+from ottla.testing.simulation.consumers import MEMBERS_MAX, SCRIPTED, Consumers, MemberKind
 from ottla.testing.simulation.faults import Faults
 from ottla.testing.simulation.member import GROUP_ID
 from ottla.testing.simulation.oracle import InvariantBroken
@@ -56,8 +56,16 @@ class SimulationFailed(AssertionError):
 class Simulation:
     """One run. `report` gets every line of its trace."""
 
-    def __init__(self, seed: int, *, make: MakeCoordinator = Coordinator, report: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        make: MakeCoordinator = Coordinator,
+        kind: MemberKind = SCRIPTED,
+        report: Callable[[str], None] | None = None,
+    ) -> None:
         self.seed = seed
+        self._kind = kind
         rng = random.Random(seed)
         self._settings = GroupSettings(
             group_initial_rebalance_delay_ms=rng.choice((0, 0, 500)), offsets_retention_ms=rng.choice(RETENTIONS_MS)
@@ -69,7 +77,8 @@ class Simulation:
         self._trace = Trace(self._events, report)
         shell = CoordinatorShell(lambda: make(self._settings))
         self._broker = SimulatedBroker(shell, self._conditions, self._trace, shares_appends=shares_appends)
-        self.consumers = Consumers(self._conditions, self._broker)
+        protocols = random.Random(f"protocols {seed}").choice(kind.protocols)
+        self.consumers = Consumers(self._conditions, self._broker, make=kind.make, protocols=protocols)
         clock_rng = random.Random(f"clock {seed}")
         self._faults = Faults(self._conditions, self._broker, self.consumers, self._trace, clock_rng=clock_rng)
 
@@ -126,16 +135,31 @@ class Simulation:
             return False
         if len(group.members) != len(alive) or self._broker.oracle.open_requests():
             return False
+        if self._kind.follows_metadata and self._unowned():
+            return False
         return group.state is (GroupState.STABLE if alive else GroupState.EMPTY)
+
+    def _unowned(self) -> set[tuple[str, int]]:
+        """Partitions of subscribed topics that no member owns.
+
+        A static member that returns with other topics keeps its assignment, as in Kafka: the coordinator does not count the new ones.
+        """
+        group = self._broker.shell.groups.get(GROUP_ID)
+        counted = frozenset() if group is None else group.subscribed_topics or frozenset()
+        topics = {topic for each in self.consumers.alive for topic in each.topics} & counted
+        wanted = {(topic, number) for topic in topics for number in range(self.consumers.partitions[topic])}
+        return wanted - {(topic, number) for each in self.consumers.alive for topic in each.owned for number in each.owned[topic]}
 
     def _describe(self) -> str:
         members = ", ".join(f"{each.config.name} {each.phase} gen={each.generation}" for each in self.consumers.alive)
-        return f"{members}; {self._broker.shell.coordinator.snapshot().groups}"
+        return f"{members}; without an owner: {sorted(self._unowned())}; {self._broker.shell.coordinator.snapshot().groups}"
 
 
-def simulate(seed: int, *, make: MakeCoordinator = Coordinator, report: Callable[[str], None] | None = None) -> Outcome:
+def simulate(
+    seed: int, *, make: MakeCoordinator = Coordinator, kind: MemberKind = SCRIPTED, report: Callable[[str], None] | None = None
+) -> Outcome:
     """Run one seed; raises SimulationFailed if an invariant is violated."""
-    return Simulation(seed, make=make, report=report).run()
+    return Simulation(seed, make=make, kind=kind, report=report).run()
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -526,3 +526,101 @@ def test_small_or_doubted_ranges_are_no_bulk() -> None:
     world = World({ZERO: Log([(10 * number, 10, BULK_BYTES) for number in range(5)], 1_000)}, FetchPolicy(partition_max_bytes=BULK_BYTES))
     world.run(FetchRange(ZERO, 0, 1_000))
     assert [(send.fetches[0].offset, send.is_bulk) for send in world.asked[5:]] == [(50, True), (999, False)]
+
+
+class Open:
+    """A machine of open ranges, by hand: partition 0 of topic t has leader 1, partition 1 has leader 2."""
+
+    def __init__(self) -> None:
+        self.leaders = Leaders()
+        partitions = {0: PartitionMetadata(OK, LeaderAndEpoch(1, 5)), 1: PartitionMetadata(OK, LeaderAndEpoch(2, 5))}
+        self.leaders.update([TopicMetadata("t", OK, "", partitions=partitions)])
+        self.machine = FetchMachine((), policy=FetchPolicy(), leaders=self.leaders, rng=lambda: 0.5)
+
+    def fetches(self, now: float = 0) -> list[tuple[TopicPartition, int]]:
+        actions = self.machine.next_actions(now)
+        assert all(isinstance(action, SendFetch) and not action.is_bulk for action in actions)
+        return [(fetch.partition, fetch.offset) for action in actions for fetch in action.fetches]  # type: ignore[union-attr]
+
+    def answer(self, partition: TopicPartition, data: bytes = b"", error: ErrorCode = OK, now: float = 0) -> list[int]:
+        response = PartitionResponse(partition, error, high_watermark=1_000, records=memoryview(data))
+        return [found.next_offset for found in self.machine.on_response(1 + partition.partition, [response], now)]
+
+
+def test_open_ranges_go_on() -> None:
+    open_ranges = Open()
+    open_ranges.machine.add(ZERO, 5)
+    assert open_ranges.fetches() == [(ZERO, 5)]
+    assert open_ranges.answer(ZERO, batch(5, 3)) == [8]
+    assert open_ranges.machine.position(ZERO) == 8
+    assert open_ranges.fetches() == [(ZERO, 8)]
+    assert open_ranges.answer(ZERO) == []
+    assert open_ranges.fetches() == [(ZERO, 8)], "an empty response is nothing special"
+
+
+def test_open_ranges_are_added_and_removed_while_others_are_read() -> None:
+    open_ranges = Open()
+    open_ranges.machine.add(ZERO, 0)
+    assert open_ranges.fetches() == [(ZERO, 0)]
+    open_ranges.machine.add(ONE, 7)
+    assert open_ranges.fetches() == [(ONE, 7)]
+    open_ranges.machine.remove(ZERO)
+    assert open_ranges.machine.position(ZERO) == -1
+    assert open_ranges.answer(ZERO, batch(0, 3)) == [], "what comes for it is dropped"
+    assert open_ranges.fetches() == []
+
+
+def test_a_seek_drops_the_response_that_is_on_its_way() -> None:
+    open_ranges = Open()
+    open_ranges.machine.add(ZERO, 0)
+    open_ranges.fetches()
+    open_ranges.machine.add(ZERO, 50)
+    assert open_ranges.fetches() == [], "the broker's connection is in use"
+    assert open_ranges.answer(ZERO, batch(0, 3)) == []
+    assert open_ranges.fetches() == [(ZERO, 50)]
+
+
+def test_a_range_that_is_held_is_not_fetched() -> None:
+    open_ranges = Open()
+    open_ranges.machine.add(ZERO, 0)
+    assert not open_ranges.machine.hold(ZERO, True)
+    assert open_ranges.fetches() == []
+    assert open_ranges.machine.hold(ZERO, False)
+    assert not open_ranges.machine.hold(ZERO, False), "it was fetched already"
+    assert open_ranges.fetches() == [(ZERO, 0)]
+
+
+@pytest.mark.parametrize("error", sorted(INVALID_METADATA | RETRIABLE | UNKNOWN_TOPIC))
+def test_an_open_range_is_retried_without_end(error: ErrorCode) -> None:
+    open_ranges = Open()
+    open_ranges.machine.add(ZERO, 0)
+    now = 0.0
+    for _ in range(20):
+        now += 100_000
+        actions = open_ranges.machine.next_actions(now)
+        if actions == [RefreshMetadata(("t",))]:
+            open_ranges.machine.on_metadata_failure("no broker", now)
+        elif actions:
+            open_ranges.answer(ZERO, error=error, now=now)
+    assert open_ranges.machine.take_problems() == []
+    assert open_ranges.machine.problem is None
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (ErrorCode.OFFSET_OUT_OF_RANGE, OffsetOutOfRange(ZERO, 3, -1, 1_000)),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, PartitionRefused(ZERO, ErrorCode.TOPIC_AUTHORIZATION_FAILED)),
+    ],
+)
+def test_a_problem_ends_one_open_range_alone(error: ErrorCode, problem: object) -> None:
+    open_ranges = Open()
+    open_ranges.machine.add(ZERO, 3)
+    open_ranges.machine.add(ONE, 0)
+    assert open_ranges.fetches() == [(ZERO, 3), (ONE, 0)]
+    open_ranges.answer(ZERO, error=error)
+    assert open_ranges.machine.take_problems() == [(ZERO, problem)]
+    assert open_ranges.machine.take_problems() == []
+    assert open_ranges.machine.problem is None
+    assert open_ranges.answer(ONE, batch(0, 1)) == [1]
+    assert open_ranges.fetches() == [(ONE, 1)]

@@ -1,0 +1,1 @@
+"""`ottla.Consumer`: the consumer of confluent-kafka's interface, in Python."""

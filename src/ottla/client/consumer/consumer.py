@@ -1,0 +1,481 @@
+"""`ottla.Consumer`: confluent-kafka's consumer, in Python, by the classic protocol.
+
+Its application's thread runs callbacks, takes records and commits; the network is the business of `driver`, in a thread of its own, and the
+decisions are those of the engine (`core.client.consumer.engine`).
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import repeat
+from secrets import SystemRandom
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from ottla.client.admin.client import AdminClient
+from ottla.client.admin.values import EARLIEST, LATEST, Failure
+from ottla.client.consumer import decoding
+from ottla.client.consumer.driver import Driver
+from ottla.client.consumer.group_metadata import encode_group_metadata
+from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, exception
+from ottla.client.consumer.listing import ClusterMetadata, cluster_metadata, unknown_topic
+from ottla.client.consumer.message import ErrorMessage, Message
+from ottla.client.consumer.patterns import split_topics
+from ottla.client.consumer.properties import parse_properties
+from ottla.client.consumer.topic_partition import OFFSET_INVALID, TopicPartition, key, keys
+from ottla.client.errors import AuthenticationError, ClientError, RequestFailedError
+from ottla.client.network.connector import connect
+from ottla.core import model
+from ottla.core.client.consumer.commits import Commit
+from ottla.core.client.consumer.engine import Engine, Event, PartitionEnd, PartitionFailure
+from ottla.core.client.consumer.rebalances import Callback
+from ottla.core.client.consumer.record_buffer import UndecodableRecords
+from ottla.core.client.consumer.values import OffsetAndMetadata
+from ottla.core.errors import ErrorCode
+
+T = TypeVar("T")
+Listener = Callable[["Consumer", list[TopicPartition]], Any]
+MESSAGES_MAX: Final = 1_000_000
+"""Most messages of one `consume`, as in confluent-kafka."""
+CLOSE_MS: Final = 30_000
+_RANDOM: Final = SystemRandom()
+_UNSUBSCRIBED: Final = "the consumer unsubscribed from all topics"
+_CLOSED: Final = "the consumer is being closed"
+
+
+class Consumer:
+    """A consumer of a group. `config`: properties by Kafka's or librdkafka's names; `group.id` and `bootstrap.servers` must be among them.
+
+    For one thread at a time. Raises ValueError without a group, and KafkaException for a property that is unknown, wrong or not
+    supported. Methods raise KafkaException, and RuntimeError after `close`.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, **more: Any) -> None:
+        properties = {**(config or {}), **more}
+        try:
+            parsed = parse_properties(properties)
+        except ValueError as error:
+            if str(error).startswith("group.id"):
+                raise ValueError(f"Failed to create consumer: {error}") from error
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, str(error))) from error
+        self._properties = parsed
+        self._listeners: dict[str, Listener | None] = {}
+        self._in_callback: str | None = None
+        self._is_closed = False
+        engine = Engine(
+            parsed.consumer,
+            parsed.assignors,
+            decoding.decoder(),
+            now_ms=time.monotonic() * 1000,
+            rng=_RANDOM.random,
+            time_of_day_ms=lambda: time.time_ns() // 1_000_000,
+        )
+        self._engine = engine
+        self._driver = Driver(engine, parsed.client, connect=connect, rng=_RANDOM.random)
+        self._condition = self._driver.condition
+        self._driver.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Message]:
+        """Every message, endlessly; errors are raised as KafkaException, ends of partitions are left out."""
+        while True:
+            message = self.poll()
+            error = None if message is None else message.error()
+            if error is not None and error != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+            if message is not None and error is None:
+                yield message
+
+    # Subscriptions and assignments.
+
+    def subscribe(
+        self,
+        topics: Sequence[str],
+        on_assign: Listener | None = None,
+        on_revoke: Listener | None = None,
+        on_lost: Listener | None = None,
+        **_: Any,
+    ) -> None:
+        """Subscribe to topics, and to patterns: names that begin with "^". The listeners are called by `poll` and `consume`.
+
+        Without `on_lost`, `on_revoke` gets lost partitions, too.
+        """
+        named, patterns = split_topics(topics)
+        with self._use():
+            self._listeners = {"assigned": on_assign, "revoked": on_revoke, "lost": on_lost or on_revoke}
+            self._engine.subscribe(named, patterns)
+        self._driver.wake()
+
+    def unsubscribe(self) -> None:
+        """Give up all partitions and leave the group; the listeners are called."""
+        with self._use():
+            self._engine.leave(_UNSUBSCRIBED, self._driver.now_ms())
+        self._run_steps(self._driver.now_ms() + self._properties.consumer.api_timeout_ms)
+
+    def assign(self, partitions: Sequence[Any]) -> None:
+        """Read exactly these partitions, from their offsets (without one: from the committed offset)."""
+        with self._use():
+            self._engine.assign(_starts(partitions), is_ready=self._in_callback is None)
+        self._driver.wake()
+
+    def incremental_assign(self, partitions: Sequence[Any]) -> None:
+        """Read these partitions, too."""
+        with self._use():
+            self._engine.incremental_assign(_starts(partitions), is_ready=self._in_callback is None)
+        self._driver.wake()
+
+    def incremental_unassign(self, partitions: Sequence[Any]) -> None:
+        """Read these partitions no more."""
+        with self._use():
+            self._check_assigned(keys(partitions), "Failed to unassign", KafkaError._INVALID_ARG)
+            self._engine.unassign(keys(partitions))
+
+    def unassign(self) -> None:
+        """Read no partition any more."""
+        with self._use():
+            self._engine.unassign(list(self._engine.subscriptions.partitions))
+
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are assigned now."""
+        with self._use():
+            return [TopicPartition(*each) for each in sorted(self._engine.subscriptions.partitions)]
+
+    # Records.
+
+    def poll(self, timeout: float | None = None) -> Message | None:
+        """The next message, event or error; None after `timeout` seconds (None or negative: no limit). Runs callbacks."""
+        messages = self._take(1, -1 if timeout is None else timeout)
+        return messages[0] if messages else None
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        """Up to `num_messages` messages, fewer only after `timeout` seconds (negative: no limit). Runs callbacks.
+
+        `max.poll.records` bounds the number, where it is set.
+        """
+        if not 0 <= num_messages <= MESSAGES_MAX:
+            raise ValueError(f"num_messages must be from 0 to {MESSAGES_MAX}")
+        records_max = self._properties.records_max
+        return self._take(num_messages if records_max is None else min(num_messages, records_max), timeout)
+
+    def _take(self, count: int, timeout: float) -> list[Message]:
+        driver, engine = self._driver, self._engine
+        messages: list[Message] = []
+        ends_ms = driver.now_ms() + timeout * 1000 if timeout >= 0 else None
+        with self._use():
+            while True:
+                now_ms = driver.now_ms()
+                self._raise_failures(engine.poll(now_ms, is_processed=not messages))
+                if self._run_callbacks(now_ms):
+                    continue
+                self._take_messages(count - len(messages), messages)
+                if engine.has_fetches_due:
+                    driver.wake()
+                if len(messages) >= count:
+                    return messages
+                wait_ms = engine.settings.group.max_poll_interval_ms / 2
+                auto_commit_ms = engine.commits.auto_commit_ms()
+                if auto_commit_ms is not None and not messages:
+                    wait_ms = min(wait_ms, max(auto_commit_ms - now_ms, 1.0))
+                if ends_ms is not None:
+                    wait_ms = min(wait_ms, ends_ms - now_ms)
+                if wait_ms <= 0:
+                    return messages
+                if not engine.has_records():  # otherwise positions moved behind offsets that hold none
+                    driver.wake()
+                    self._condition.wait(wait_ms / 1000)
+
+    def _take_messages(self, count: int, messages: list[Message]) -> None:
+        """Append what is there."""
+        for event in self._engine.take_events():
+            messages.append(_event_message(event))
+        try:
+            slices = self._engine.take(count)
+        except UndecodableRecords as error:
+            if messages:
+                return
+            raise KafkaException(KafkaError(KafkaError._BAD_MSG, str(error))) from error
+        for part in slices:
+            messages += map(Message, repeat(part.columns), range(part.first, part.end))  # type: ignore[arg-type]
+
+    def seek(self, partition: Any) -> None:
+        """Continue an assigned partition at the offset of `partition`."""
+        with self._use():
+            self._check_assigned([key(partition)], f"Failed to seek to offset {partition.offset}", KafkaError._UNKNOWN_PARTITION)
+            self._engine.seek(key(partition), _offset(partition))
+        self._driver.wake()
+
+    def pause(self, partitions: Sequence[Any]) -> None:
+        """Hand out no messages of these partitions until `resume`."""
+        self._pause(partitions, True)
+
+    def resume(self, partitions: Sequence[Any]) -> None:
+        """End `pause`."""
+        self._pause(partitions, False)
+
+    def _pause(self, partitions: Sequence[Any], is_paused: bool) -> None:
+        with self._use():
+            self._check_assigned(keys(partitions), "Failed to pause or resume partitions", KafkaError._UNKNOWN_PARTITION)
+            self._engine.pause(keys(partitions), is_paused)
+        self._driver.wake()
+
+    # Offsets.
+
+    def commit(self, message: Any = None, offsets: Sequence[Any] | None = None, asynchronous: bool = True) -> list[TopicPartition] | None:
+        """Commit the offset behind `message`, or `offsets`, or all stored offsets. Asynchronously it returns None at once.
+
+        Otherwise it returns the partitions, each with its `error`. Raises KafkaException when nothing was committed.
+        """
+        wanted = _given(message, offsets)
+        with self._use():
+            found = self._engine.subscriptions.uncommitted() if wanted is None else wanted
+            if not found and not asynchronous:
+                raise exception(KafkaError._NO_OFFSET, "Commit failed")
+            retry_until_ms = None if asynchronous else self._driver.now_ms() + self._properties.consumer.api_timeout_ms
+            commit = self._engine.commits.commit(Commit(found, retry_until_ms=retry_until_ms, is_reported=asynchronous))
+            self._driver.wake()
+            if asynchronous:
+                return None
+            while not commit.is_done:
+                self._raise_driver_failure()
+                self._condition.wait(1.0)
+        results = _results(commit)
+        if all(each.error is not None for each in results):
+            raise KafkaException(KafkaError(commit.error, f"Commit failed: {KafkaError(commit.error).str()}"))
+        return results
+
+    def store_offsets(self, message: Any = None, offsets: Sequence[Any] | None = None) -> None:
+        """Store the offset behind `message`, or `offsets`, for the next commit. Needs enable.auto.offset.store=false."""
+        wanted = _given(message, offsets)
+        if wanted is None:
+            raise ValueError("message or offsets are needed")
+        with self._use():
+            if self._properties.consumer.stores_offsets:
+                raise exception(KafkaError._INVALID_ARG, "StoreOffsets failed (enable.auto.offset.store must be false)")
+            self._check_assigned(list(wanted), "StoreOffsets failed", KafkaError._STATE)
+            for partition, offset in wanted.items():
+                self._engine.subscriptions.partitions[partition].stored = offset
+
+    def position(self, partitions: Sequence[Any]) -> list[TopicPartition]:
+        """The offset of the next message of each partition, OFFSET_INVALID where it is not known."""
+        with self._use():
+            assigned = self._engine.subscriptions.partitions
+            states = [(each, assigned.get(each)) for each in keys(partitions)]
+            return [
+                TopicPartition(*each, OFFSET_INVALID if state is None or state.position is None else state.position)
+                for each, state in states
+            ]
+
+    def committed(self, partitions: Sequence[Any], timeout: float | None = None) -> list[TopicPartition]:
+        """The committed offset of each partition, OFFSET_INVALID where there is none."""
+        group = self._properties.consumer.group.group_id
+        found = self._lookup("get committed offsets", timeout, lambda admin: admin.committed([group])[group])
+        if isinstance(found, Failure):
+            raise exception(found.code, "Failed to get committed offsets")
+        results = []
+        for each in keys(partitions):
+            committed = found.get(each)
+            if committed is None or committed.offset < 0:
+                results.append(TopicPartition(*each))
+            else:
+                results.append(TopicPartition(*each, committed.offset, committed.metadata, committed.leader_epoch))
+        return results
+
+    def offsets_for_times(self, partitions: Sequence[Any], timeout: float | None = None) -> list[TopicPartition]:
+        """The first offset at or after the time (milliseconds since 1970) in each partition's `offset`; OFFSET_END where there is none."""
+        times = {key(each): int(each.offset) for each in partitions}
+        found = self._lookup("look up offsets", timeout, lambda admin: admin.offsets_for_times(times))
+        return [TopicPartition(*each, found[each].offset) for each in times]
+
+    def get_watermark_offsets(self, partition: Any, timeout: float | None = None, cached: bool = False) -> tuple[int, int] | None:
+        """The first offset of a partition and the one behind its end; `cached`: as the last fetch had them, OFFSET_INVALID before it."""
+        each = key(partition)
+        if cached:
+            with self._use():
+                state = self._engine.subscriptions.partitions.get(each)
+                known = state is not None and state.high_watermark >= 0
+                return (state.log_start_offset, state.high_watermark) if known and state else (OFFSET_INVALID, OFFSET_INVALID)
+
+        def look_up(admin: AdminClient) -> tuple[int, int]:
+            return admin.list_offsets([each], EARLIEST)[each], admin.list_offsets([each], LATEST)[each]
+
+        return self._lookup("get watermark offsets", timeout, look_up)
+
+    # The cluster and the group.
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
+        """The topics of the cluster, or one of them."""
+        if topic is None:
+            return self._lookup("get metadata", timeout, lambda admin: cluster_metadata(admin.list_topics().values()))
+        found = self._lookup("get metadata", timeout, lambda admin: admin.describe_topics([topic])[topic])
+        return unknown_topic(topic) if isinstance(found, Failure) else cluster_metadata([found])
+
+    def memberid(self) -> str | None:
+        """The member's id, None outside of the group."""
+        with self._use():
+            return self._engine.membership.member_id or None
+
+    def consumer_group_metadata(self) -> bytes:
+        """The member as a transactional producer of confluent-kafka takes it (`send_offsets_to_transaction`)."""
+        with self._use():
+            membership = self._engine.membership
+            group = self._properties.consumer.group
+            return encode_group_metadata(group.group_id, membership.generation, membership.member_id, group.instance_id)
+
+    def close(self) -> None:
+        """Commit (with enable.auto.commit), give up all partitions, leave the group, and close all connections."""
+        if self._is_closed:
+            return
+        try:
+            ends_ms = self._driver.now_ms() + CLOSE_MS
+            if self._driver.failure is None and self._driver.refusal is None:
+                with self._condition:
+                    self._engine.leave(_CLOSED, self._driver.now_ms())
+                self._run_steps(ends_ms)
+        finally:
+            self._is_closed = True
+            self._driver.stop()
+
+    # What the methods share.
+
+    def _use(self) -> Any:
+        if self._is_closed:
+            raise RuntimeError("Consumer closed")
+        return self._condition
+
+    def _run_steps(self, ends_ms: float) -> None:
+        """Wait until partitions are given up and LeaveGroup is answered, and run the callbacks of this."""
+        with self._condition:
+            while self._driver.now_ms() < ends_ms and self._driver.failure is None:
+                if self._run_callbacks(self._driver.now_ms()):
+                    continue
+                self._driver.wake()
+                if not self._engine.rebalances.is_active and not self._engine.is_leaving:
+                    return
+                # A coordinator that cannot be reached cannot be told, and removes the member when its session expires.
+                if not self._engine.rebalances.is_active and self._driver.unreachable:
+                    return
+                self._condition.wait(0.05)
+
+    def _run_callbacks(self, now_ms: float) -> bool:
+        """Run the next callback, without the lock: whether there was one."""
+        callback = self._engine.next_callback(now_ms) if self._in_callback is None else None
+        if callback is None:
+            return self._run_commit_callbacks()
+        self._driver.wake()
+        listener = self._listeners.get(callback.kind)
+        if listener is not None:
+            self._call(callback, listener)
+        return True
+
+    def _call(self, callback: Callback, listener: Listener) -> None:
+        self._in_callback = callback.kind
+        self._condition.release()
+        try:
+            listener(self, [TopicPartition(*each) for each in callback.partitions])
+        finally:
+            self._condition.acquire()
+            self._in_callback = None
+
+    def _run_commit_callbacks(self) -> bool:
+        finished, self._engine.commits.finished = self._engine.commits.finished, []
+        on_commit = self._properties.on_commit
+        if on_commit is None or not finished:
+            return False
+        self._condition.release()
+        try:
+            for commit in finished:
+                on_commit(None if commit.error is ErrorCode.NONE else KafkaError(commit.error), _results(commit))
+        finally:
+            self._condition.acquire()
+        return True
+
+    def _raise_failures(self, failure: ErrorCode | Exception | None) -> None:
+        self._raise_driver_failure()
+        if isinstance(failure, ErrorCode):
+            is_fatal = failure is ErrorCode.FENCED_INSTANCE_ID
+            raise KafkaException(KafkaError(failure, fatal=is_fatal))
+        if failure is not None:
+            raise KafkaException(KafkaError(KafkaError._FAIL, str(failure))) from failure
+
+    def _raise_driver_failure(self) -> None:
+        driver = self._driver
+        if driver.failure is not None:
+            raise KafkaException(
+                KafkaError(KafkaError._FATAL, f"the consumer's thread has ended: {driver.failure!r}", fatal=True)
+            ) from driver.failure
+        if driver.refusal is not None:
+            refusal, driver.refusal = driver.refusal, None
+            code = KafkaError._AUTHENTICATION if isinstance(refusal, AuthenticationError) else KafkaError._FAIL
+            raise KafkaException(KafkaError(code, str(refusal))) from refusal
+
+    def _check_assigned(self, partitions: Sequence[model.TopicPartition], what: str, code: int) -> None:
+        if any(each not in self._engine.subscriptions.partitions for each in partitions):
+            raise exception(code, what)
+
+    def _lookup(self, what: str, timeout: float | None, call: Callable[[AdminClient], T]) -> T:
+        """The result of an admin request, on connections of its own."""
+        self._use()
+        timeout_ms = self._properties.consumer.api_timeout_ms if timeout is None or timeout < 0 else max(int(timeout * 1000), 1)
+        try:
+            with AdminClient(self._properties.client, timeout_ms=timeout_ms) as admin:
+                return call(admin)
+        except RequestFailedError as error:
+            raise exception(error.code, f"Failed to {what}") from error
+        except ClientError as error:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"Failed to {what}: {error}")) from error
+
+
+def _offset(partition: Any) -> OffsetAndMetadata:
+    epoch = getattr(partition, "leader_epoch", None)
+    return OffsetAndMetadata(int(partition.offset), -1 if epoch is None else epoch, partition.metadata or "")
+
+
+def _starts(partitions: Sequence[Any]) -> dict[model.TopicPartition, OffsetAndMetadata | None]:
+    return {key(each): None if each.offset == OFFSET_INVALID else _offset(each) for each in partitions}
+
+
+def _given(message: Any, offsets: Sequence[Any] | None) -> dict[model.TopicPartition, OffsetAndMetadata] | None:
+    """What to commit or store, None when neither is given."""
+    if message is not None and offsets is not None:
+        raise ValueError("message and offsets are mutually exclusive")
+    if message is not None:
+        if message.error() is not None:
+            raise KafkaException(message.error())
+        epoch = message.leader_epoch()
+        where = model.TopicPartition(message.topic(), message.partition())
+        return {where: OffsetAndMetadata(message.offset() + 1, -1 if epoch is None else epoch)}
+    if offsets is not None:
+        return {key(each): _offset(each) for each in offsets}
+    return None
+
+
+def _results(commit: Commit) -> list[TopicPartition]:
+    results = []
+    for partition, offset in commit.offsets.items():
+        result = TopicPartition(
+            *partition, offset.offset, offset.metadata or None, None if offset.leader_epoch < 0 else offset.leader_epoch
+        )
+        error = commit.errors.get(partition, ErrorCode.NONE)
+        result.error = None if error is ErrorCode.NONE else KafkaError(error)
+        results.append(result)
+    return results
+
+
+def _event_message(event: Event) -> ErrorMessage:
+    if isinstance(event, PartitionEnd):
+        text = f"Fetch from broker reached end of partition at offset {event.offset}"
+        return ErrorMessage(KafkaError(KafkaError._PARTITION_EOF, text), *event.partition, event.offset)
+    if isinstance(event, PartitionFailure):
+        code = KafkaError._AUTO_OFFSET_RESET if event.error is ErrorCode.OFFSET_OUT_OF_RANGE else int(event.error)
+        name = f"{event.partition.topic}-{event.partition.partition}"
+        return ErrorMessage(KafkaError(code, f"{name} cannot be read: {event.why} ({event.error.name})"), *event.partition)
+    return ErrorMessage(
+        KafkaError(
+            KafkaError._MAX_POLL_EXCEEDED,
+            f"Application maximum poll interval ({event.interval_ms}ms) exceeded: the member has left the group and joins again",
+        )
+    )

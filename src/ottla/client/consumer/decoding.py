@@ -1,0 +1,34 @@
+"""Fetched bytes as columns of records: compiled where the extra `arrow` is installed, else in plain Python, with equal results.
+
+Small fetches are always decoded in plain Python: the compiled decoder takes long to load, and some time to begin.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+from typing import Final
+
+from ottla.client.consumer.plain_columns import decode_plain
+from ottla.core.client.consumer.record_buffer import Columns, Decode
+from ottla.core.client.fetch_values import FetchedRecords
+
+SMALL_BYTES: Final = 16 * 1024
+
+
+@cache
+def has_arrow() -> bool:
+    """Whether the compiled decoder is installed."""
+    return all(find_spec(name) is not None for name in ("numpy", "numba", "pyarrow"))
+
+
+def decoder() -> Decode:
+    """The decoder for this installation."""
+    return _decode if has_arrow() else decode_plain
+
+
+def _decode(fetched: FetchedRecords) -> Iterator[Columns]:
+    if len(fetched.records) <= SMALL_BYTES:
+        return decode_plain(fetched)
+    from ottla.client.consumer.arrow_columns import decode_arrow
+
+    return decode_arrow(fetched)

@@ -1,0 +1,116 @@
+"""Messages: light views on decoded columns, with confluent-kafka's methods."""
+
+from typing import Any, Final, Protocol
+
+from ottla.client.consumer.kafka_errors import KafkaError
+
+TIMESTAMP_NOT_AVAILABLE: Final = 0
+TIMESTAMP_CREATE_TIME: Final = 1
+TIMESTAMP_LOG_APPEND_TIME: Final = 2
+
+
+class MessageColumns(Protocol):
+    """Decoded records of one partition."""
+
+    topic: str
+    partition: int
+
+    def offset(self, row: int) -> int: ...
+    def leader_epoch(self, row: int) -> int: ...
+    def key(self, row: int) -> bytes | None: ...
+    def value(self, row: int) -> bytes | None: ...
+    def headers(self, row: int) -> list[tuple[str, bytes | None]] | None: ...
+    def timestamp(self, row: int) -> tuple[int, int]: ...
+
+
+class Message:
+    """One record. Its length is that of its value."""
+
+    __slots__ = ("_columns", "_row")
+
+    def __init__(self, columns: MessageColumns, row: int) -> None:
+        self._columns = columns
+        self._row = row
+
+    def topic(self) -> str | None:
+        """The topic's name."""
+        return self._columns.topic
+
+    def partition(self) -> int | None:
+        """The partition's number."""
+        return self._columns.partition
+
+    def offset(self) -> int | None:
+        """The record's offset."""
+        return self._columns.offset(self._row)
+
+    def key(self) -> bytes | None:
+        """The key, None for null."""
+        return self._columns.key(self._row)
+
+    def value(self) -> bytes | None:
+        """The value, None for null."""
+        return self._columns.value(self._row)
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        """Names and values of the headers, None without any."""
+        return self._columns.headers(self._row)
+
+    def timestamp(self) -> tuple[int, int]:
+        """The type (TIMESTAMP_CREATE_TIME or TIMESTAMP_LOG_APPEND_TIME) and the time in milliseconds since 1970."""
+        return self._columns.timestamp(self._row)
+
+    def leader_epoch(self) -> int | None:
+        """The epoch of the leader that appended the record, None if it is not known."""
+        epoch = self._columns.leader_epoch(self._row)
+        return None if epoch < 0 else epoch
+
+    def error(self) -> KafkaError | None:
+        """None for a record; for an event or an error its KafkaError, and `value` is its text."""
+        return None
+
+    def latency(self) -> float | None:
+        """The time of producing the message, which a consumer does not know: None."""
+        return None
+
+    def __len__(self) -> int:
+        return len(self.value() or b"")
+
+
+class ErrorMessage(Message):
+    """An event or an error in the place of a record."""
+
+    __slots__ = ("_error", "_offset", "_partition", "_topic")
+
+    def __init__(self, error: KafkaError, topic: str | None = None, partition: int | None = None, offset: int | None = None) -> None:
+        self._error = error
+        self._topic = topic
+        self._partition = partition
+        self._offset = offset
+
+    def topic(self) -> str | None:
+        return self._topic
+
+    def partition(self) -> int | None:
+        return self._partition
+
+    def offset(self) -> int | None:
+        return self._offset
+
+    def key(self) -> bytes | None:
+        return None
+
+    def value(self) -> bytes | None:
+        return self._error.str().encode()
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return None
+
+    def timestamp(self) -> tuple[int, int]:
+        return TIMESTAMP_NOT_AVAILABLE, 0
+
+    def leader_epoch(self) -> int | None:
+        return None
+
+    def error(self) -> Any:
+        return self._error

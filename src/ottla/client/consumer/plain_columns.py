@@ -1,0 +1,85 @@
+"""Fetched records in plain Python: the decoder of the core, batch by batch. It is the reference that the compiled one is held equal to."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ottla.core.client.consumer.record_buffer import Columns
+from ottla.core.client.fetch_values import FetchedRecords
+from ottla.core.errors import PeerError
+from ottla.core.model import Record
+from ottla.core.records.batch import NO_TIMESTAMP, BatchHeader, crc_is_valid, decode_batch, split_batches
+from ottla.core.records.control import ControlType, control_type
+
+CREATE_TIME: Final = 1
+LOG_APPEND_TIME: Final = 2
+NOT_AVAILABLE: Final = (0, 0)
+
+
+class PlainColumns:
+    """The records of one batch."""
+
+    def __init__(self, topic: str, partition: int, records: Sequence[Record], header: BatchHeader) -> None:
+        self.topic = topic
+        self.partition = partition
+        self._records = records
+        self._epoch = header.leader_epoch
+        self._time_type = LOG_APPEND_TIME if header.is_log_append_time else CREATE_TIME
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def offset(self, row: int) -> int:
+        """A record's offset."""
+        return self._records[row].offset
+
+    def leader_epoch(self, row: int) -> int:
+        """The batch's leader epoch."""
+        return self._epoch
+
+    def key(self, row: int) -> bytes | None:
+        """A record's key."""
+        return self._records[row].key
+
+    def value(self, row: int) -> bytes | None:
+        """A record's value."""
+        return self._records[row].value
+
+    def headers(self, row: int) -> list[tuple[str, bytes | None]] | None:
+        """A record's headers, None without any."""
+        return [(name, value) for name, value in self._records[row].headers] or None
+
+    def timestamp(self, row: int) -> tuple[int, int]:
+        """The type of a record's time, and the time."""
+        time_ms = self._records[row].timestamp_ms
+        return NOT_AVAILABLE if time_ms == NO_TIMESTAMP else (self._time_type, time_ms)
+
+
+def decode_plain(fetched: FetchedRecords) -> Iterator[Columns]:
+    """The records from `position` on, a batch at a time. Raises PeerError for damaged batches."""
+    topic, partition = fetched.partition
+    waiting = sorted(fetched.aborted, key=lambda pair: pair[1], reverse=True)
+    aborting: set[int] = set()
+    for at, header in split_batches(fetched.records):
+        is_wanted = header.next_offset > fetched.position
+        if is_wanted and not crc_is_valid(fetched.records, at, header.size_bytes):
+            raise PeerError(f"CRC-32C of the record batch at offset {header.base_offset} is wrong")
+        while waiting and waiting[-1][1] <= header.last_offset:
+            aborting.add(waiting.pop()[0])
+        is_aborted = header.is_transactional and header.producer_id in aborting
+        if header.is_control:
+            if is_aborted and _is_abort(decode_batch(fetched.records, at), header):
+                aborting.discard(header.producer_id)
+            continue
+        if is_aborted or not is_wanted:
+            continue
+        records = decode_batch(fetched.records, at, verify_crc=False)
+        if header.base_offset < fetched.position:
+            records = [record for record in records if record.offset >= fetched.position]
+        if records:
+            yield PlainColumns(topic, partition, records, header)
+
+
+def _is_abort(markers: Sequence[Record], header: BatchHeader) -> bool:
+    if not markers:
+        raise PeerError(f"the control batch at offset {header.base_offset} has no record")
+    return control_type(markers[0].key) == ControlType.ABORT

@@ -1,0 +1,262 @@
+"""The engine's requests as Kafka's messages, in the highest version that both sides know, and their responses as the engine's values.
+
+It knows the messages and their versions; `links` choose connections, the engine decides.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from ottla.client.errors import error_code
+from ottla.client.fetch.requests import BY_ID, BY_NAME, WITH_ENDPOINTS, decode_fetch, encode_fetch
+from ottla.client.metadata import WITH_IDS, metadata_request, read_metadata
+from ottla.client.network.channel import Channel
+from ottla.core.client.consumer.values import (
+    CoordinatorResponse,
+    Endpoint,
+    Fetch,
+    FetchedOffset,
+    FetchResponse,
+    ListedOffset,
+    ListOffsets,
+    Metadata,
+    MetadataResponse,
+    OffsetAndMetadata,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetFetchResponse,
+    Request,
+)
+from ottla.core.client.group.values import (
+    FindCoordinator,
+    Heartbeat,
+    JoinedMember,
+    JoinGroup,
+    JoinResponse,
+    LeaveGroup,
+    SyncGroup,
+    SyncResponse,
+)
+from ottla.core.errors import ErrorCode
+from ottla.core.model import TopicPartition
+from ottla.core.wire.api_keys import ApiKey
+from ottla.core.wire.messages import decoder, encode, fitter, is_flexible, request_class, response_class
+
+_GROUP_KEY: Final = 0
+_METADATA_WITHOUT_IDS: Final = 9
+
+
+class Encoded(NamedTuple):
+    """A request as bytes, and the function that reads the body of its response (raising PeerError)."""
+
+    api_key: int
+    version: int
+    body: bytes
+    is_flexible: bool
+    read: Callable[[memoryview], Any]
+
+
+class _Api(NamedTuple):
+    """How one request is written and its response read; versions from `lowest` to `highest` are used."""
+
+    key: ApiKey
+    lowest: int
+    highest: int
+    write: Callable[[Any], Mapping[str, Any]]
+    read: Callable[[Any], Any]
+
+
+def encode_request(request: Request, channel: Channel) -> Encoded:
+    """A request in a version that the broker of `channel` supports. Raises UnsupportedBrokerError."""
+    if isinstance(request, Fetch):
+        return _fetch(request, channel)
+    if isinstance(request, Metadata):
+        version = channel.version(ApiKey.METADATA, _METADATA_WITHOUT_IDS, WITH_IDS)
+        message, response = metadata_request(request.topics, with_ids=version == WITH_IDS)
+        body, is_flex = encode(message), bool(message.__flexible__)
+        return Encoded(ApiKey.METADATA, int(message.__version__), body, is_flex, lambda data: _metadata(decoder(response)(data, 0)))
+    api = _APIS[type(request)]
+    version = channel.version(api.key, api.lowest, api.highest)
+    body = encode(fitter(request_class(api.key, version), True)(api.write(request)))
+    read = partial(_read, api, version)
+    return Encoded(api.key, version, body, is_flexible(api.key, version), read)
+
+
+def _read(api: _Api, version: int, data: memoryview) -> Any:
+    return api.read(decoder(response_class(api.key, version))(data, 0))
+
+
+def _fetch(request: Fetch, channel: Channel) -> Encoded:
+    version = BY_NAME
+    if all(each.topic_id for each in request.fetches):
+        highest = channel.version(ApiKey.FETCH, BY_NAME, WITH_ENDPOINTS)
+        version = highest if highest in (BY_NAME, WITH_ENDPOINTS) else BY_ID
+    body = encode_fetch(request.fetches, request.policy, version)
+    return Encoded(ApiKey.FETCH, version, body, True, lambda data: _fetched(data, request, version))
+
+
+def _fetched(data: memoryview, request: Fetch, version: int) -> FetchResponse:
+    response = decode_fetch(data, request.fetches, version)
+    return FetchResponse(response.partitions, {each.broker_id: Endpoint(each.host, each.port) for each in response.endpoints})
+
+
+def _metadata(answer: Any) -> MetadataResponse:
+    found = read_metadata(answer)
+    return MetadataResponse({key: Endpoint(each.host, each.port) for key, each in found.endpoints.items()}, found.topics)
+
+
+def _write_find(request: FindCoordinator) -> Mapping[str, Any]:
+    return {"key_type": _GROUP_KEY, "coordinator_keys": (request.group_id,)}
+
+
+def _read_find(answer: Any) -> CoordinatorResponse:
+    for found in answer.coordinators:
+        return CoordinatorResponse(error_code(found.error_code), int(found.node_id), Endpoint(found.host, int(found.port)))
+    return CoordinatorResponse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _write_join(request: JoinGroup) -> Mapping[str, Any]:
+    return {
+        "group_id": request.group_id,
+        "session_timeout": request.session_timeout_ms,
+        "rebalance_timeout": request.rebalance_timeout_ms,
+        "member_id": request.member_id,
+        "group_instance_id": request.instance_id,
+        "protocol_type": request.protocol_type,
+        "protocols": [{"name": name, "metadata": metadata} for name, metadata in request.protocols],
+        "reason": request.reason,
+    }
+
+
+def _read_join(answer: Any) -> JoinResponse:
+    return JoinResponse(
+        error=error_code(answer.error_code),
+        generation=int(answer.generation_id),
+        protocol_name=answer.protocol_name,
+        leader=answer.leader,
+        member_id=answer.member_id,
+        skip_assignment=getattr(answer, "skip_assignment", False),
+        members=tuple(JoinedMember(each.member_id, each.group_instance_id, bytes(each.metadata)) for each in answer.members),
+    )
+
+
+def _write_sync(request: SyncGroup) -> Mapping[str, Any]:
+    return {
+        "group_id": request.group_id,
+        "generation_id": request.generation,
+        "member_id": request.member_id,
+        "group_instance_id": request.instance_id,
+        "protocol_type": request.protocol_type,
+        "protocol_name": request.protocol_name,
+        "assignments": [{"member_id": member_id, "assignment": assignment} for member_id, assignment in request.assignments],
+    }
+
+
+def _read_sync(answer: Any) -> SyncResponse:
+    return SyncResponse(error=error_code(answer.error_code), assignment=bytes(answer.assignment))
+
+
+def _write_heartbeat(request: Heartbeat) -> Mapping[str, Any]:
+    return {
+        "group_id": request.group_id,
+        "generation_id": request.generation,
+        "member_id": request.member_id,
+        "group_instance_id": request.instance_id,
+    }
+
+
+def _write_leave(request: LeaveGroup) -> Mapping[str, Any]:
+    member = {"member_id": request.member_id, "group_instance_id": request.instance_id, "reason": request.reason}
+    return {"group_id": request.group_id, "members": [member]}
+
+
+def _read_error(answer: Any) -> ErrorCode:
+    return error_code(answer.error_code)
+
+
+def _write_commit(request: OffsetCommit) -> Mapping[str, Any]:
+    topics: dict[str, list[Mapping[str, Any]]] = {}
+    for (topic, partition), offset in request.offsets.items():
+        item = {
+            "partition_index": partition,
+            "committed_offset": offset.offset,
+            "committed_leader_epoch": offset.leader_epoch,
+            "committed_metadata": offset.metadata,
+        }
+        topics.setdefault(topic, []).append(item)
+    return {
+        "group_id": request.group_id,
+        "generation_id_or_member_epoch": request.generation,
+        "member_id": request.member_id,
+        "group_instance_id": request.instance_id,
+        "topics": [{"name": name, "partitions": items} for name, items in topics.items()],
+    }
+
+
+def _read_commit(answer: Any) -> Mapping[TopicPartition, ErrorCode]:
+    return {
+        TopicPartition(topic.name, int(item.partition_index)): error_code(item.error_code)
+        for topic in answer.topics
+        for item in topic.partitions
+    }
+
+
+def _by_topic(partitions: tuple[TopicPartition, ...]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return topics
+
+
+def _write_offset_fetch(request: OffsetFetch) -> Mapping[str, Any]:
+    topics = [{"name": name, "partition_indexes": numbers} for name, numbers in _by_topic(request.partitions).items()]
+    group = {"group_id": request.group_id, "member_id": None, "member_epoch": -1, "topics": topics}
+    return {"groups": [group], "require_stable": True}
+
+
+def _read_offset_fetch(answer: Any) -> OffsetFetchResponse:
+    for group in answer.groups:
+        offsets = {
+            TopicPartition(topic.name, int(item.partition_index)): FetchedOffset(
+                error_code(item.error_code),
+                OffsetAndMetadata(int(item.committed_offset), int(item.committed_leader_epoch), item.metadata or ""),
+            )
+            for topic in group.topics
+            for item in topic.partitions
+        }
+        return OffsetFetchResponse(error_code(group.error_code), offsets)
+    return OffsetFetchResponse(ErrorCode.UNKNOWN_SERVER_ERROR, {})
+
+
+def _write_list(request: ListOffsets) -> Mapping[str, Any]:
+    topics: dict[str, list[Mapping[str, Any]]] = {}
+    for (topic, partition), timestamp in request.timestamps.items():
+        item = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
+        topics.setdefault(topic, []).append(item)
+    return {
+        "replica_id": -1,
+        "isolation_level": int(request.is_read_committed),
+        "topics": [{"name": name, "partitions": items} for name, items in topics.items()],
+    }
+
+
+def _read_list(answer: Any) -> Mapping[TopicPartition, ListedOffset]:
+    return {
+        TopicPartition(topic.name, int(item.partition_index)): ListedOffset(
+            error_code(item.error_code), int(item.offset), int(item.leader_epoch)
+        )
+        for topic in answer.topics
+        for item in topic.partitions
+    }
+
+
+_APIS: Final[Mapping[type, _Api]] = {
+    FindCoordinator: _Api(ApiKey.FIND_COORDINATOR, 4, 4, _write_find, _read_find),
+    JoinGroup: _Api(ApiKey.JOIN_GROUP, 5, 9, _write_join, _read_join),
+    SyncGroup: _Api(ApiKey.SYNC_GROUP, 3, 5, _write_sync, _read_sync),
+    Heartbeat: _Api(ApiKey.HEARTBEAT, 3, 4, _write_heartbeat, _read_error),
+    LeaveGroup: _Api(ApiKey.LEAVE_GROUP, 3, 5, _write_leave, _read_error),
+    OffsetCommit: _Api(ApiKey.OFFSET_COMMIT, 7, 8, _write_commit, _read_commit),
+    OffsetFetch: _Api(ApiKey.OFFSET_FETCH, 8, 8, _write_offset_fetch, _read_offset_fetch),
+    ListOffsets: _Api(ApiKey.LIST_OFFSETS, 6, 6, _write_list, _read_list),
+}

@@ -1,0 +1,147 @@
+"""One connection to one broker that never waits: requests go out and responses come in as far as the socket allows.
+
+It takes over a `BrokerConnection` when that is open, encrypted and authenticated. Its user waits for the socket, and closes it when the
+broker does not answer in time; any failure closes it, too.
+"""
+
+import ssl
+import struct
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from ottla.client.errors import BrokerUnavailableError, UnsupportedBrokerError
+from ottla.client.network.connection import FRAME_BYTES_MAX, BrokerConnection
+from ottla.client.security.tls import refusal
+from ottla.core.errors import PeerError
+from ottla.core.wire.reader import Reader
+from ottla.core.wire.writer import Writer
+
+_LENGTH: Final = struct.Struct(">i")
+_LATER: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+READS_MAX: Final = 64
+"""Calls of recv before the user of the channel has a look at other channels."""
+
+
+class Channel:
+    """A connection to a broker. `clock` is in seconds. Methods raise BrokerUnavailableError when it is lost, PeerError for bad frames."""
+
+    def __init__(self, connection: BrokerConnection, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.name, self._client_id, self._socket, self._versions, self._ends_at = connection.detach()
+        self._clock = clock
+        self._used_at = clock()
+        self._socket.setblocking(False)
+        self._correlation_id = 0
+        self._in_flight: deque[tuple[int, bool]] = deque()
+        self._out = bytearray()
+        self._head = bytearray()
+        self._frame: memoryview | None = None
+        self._filled = 0
+
+    def fileno(self) -> int:
+        """The socket's, -1 once it is closed."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Close the connection; responses to requests in flight are lost."""
+        self._socket.close()
+
+    @property
+    def wants_write(self) -> bool:
+        """Whether requests wait until the socket takes more."""
+        return bool(self._out)
+
+    def is_stale(self, idle_ms_max: int) -> bool:
+        """Whether to reconnect before the next request: it will be closed soon, or had no request for `idle_ms_max` (-1: no limit)."""
+        now = self._clock()
+        is_idle = 0 <= idle_ms_max < (now - self._used_at) * 1000
+        return not self._in_flight and (self._socket.fileno() < 0 or now >= self._ends_at or is_idle)
+
+    def version(self, api_key: int, lowest: int, highest: int) -> int:
+        """The highest version from `lowest` to `highest` that the broker supports. Raises UnsupportedBrokerError."""
+        low, high = self._versions.get(api_key, (0, -1))
+        version = min(high, highest)
+        if version < max(low, lowest):
+            speaks = f"it speaks {low} to {high}" if high >= 0 else "it has no such API"
+            raise UnsupportedBrokerError(
+                f"broker {self.name} does not speak version {lowest} of API {api_key} ({speaks}): a newer one does"
+            )
+        return version
+
+    def send(self, api_key: int, version: int, body: bytes, *, is_flexible: bool) -> None:
+        """Send one request; `receive` gives the responses in the order of the requests."""
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        writer = Writer().int16(api_key).int16(version).int32(self._correlation_id).string(self._client_id)
+        header = (writer.uvarint(0) if is_flexible else writer).to_bytes()
+        self._out += _LENGTH.pack(len(header) + len(body)) + header + body
+        self._in_flight.append((self._correlation_id, is_flexible))
+        self._used_at = self._clock()
+        self.flush()
+
+    def flush(self) -> None:
+        """Write as much as the socket takes."""
+        try:
+            while self._out:
+                del self._out[: self._socket.send(self._out)]
+        except _LATER:
+            return
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def receive(self) -> list[memoryview]:
+        """The bodies of complete responses, read-only, without their headers; empty when none is complete yet."""
+        bodies = []
+        try:
+            for _ in range(READS_MAX):
+                body = self._read()
+                if body is not None:
+                    bodies.append(body)
+        except _LATER:
+            return bodies
+        except OSError as error:
+            if not bodies:  # the error comes again with the next call
+                raise self._lost(error) from error
+        return bodies
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether there is more to read than the socket shows: TLS reads whole records."""
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+
+    def _read(self) -> memoryview | None:
+        """Read once; a response if that completes one."""
+        if self._frame is None:
+            data = self._socket.recv(_LENGTH.size - len(self._head))
+            if not data:
+                raise ConnectionError("the broker closed the connection")
+            self._head += data
+            if len(self._head) < _LENGTH.size:
+                return None
+            (size,) = _LENGTH.unpack(self._head)
+            if not 4 <= size <= FRAME_BYTES_MAX:
+                raise PeerError(f"broker {self.name} announced an answer of {size} bytes (the limit is {FRAME_BYTES_MAX})")
+            self._frame, self._filled = memoryview(bytearray(size)), 0
+        count = self._socket.recv_into(self._frame[self._filled :])
+        if not count:
+            raise ConnectionError("the broker closed the connection")
+        self._filled += count
+        if self._filled < len(self._frame):
+            return None
+        frame, self._frame, self._head = self._frame.toreadonly(), None, bytearray()
+        return self._body(frame)
+
+    def _body(self, frame: memoryview) -> memoryview:
+        if not self._in_flight:
+            raise PeerError(f"broker {self.name} sent a response without a request")
+        expected, is_flexible = self._in_flight.popleft()
+        reader = Reader(frame, flexible=is_flexible)
+        if reader.int32() != expected:
+            raise PeerError(f"broker {self.name} answered out of order")
+        reader.skip_tagged_fields()
+        return frame[reader.at :]
+
+    def _lost(self, error: OSError) -> Exception:
+        if isinstance(error, ssl.SSLError):
+            return refusal(self.name, error)
+        return BrokerUnavailableError(f"lost broker {self.name}: {error}")

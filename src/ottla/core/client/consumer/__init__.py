@@ -1,0 +1,1 @@
+"""The consumer without I/O: subscriptions, positions, commits, buffered records, rebalances, and the engine that joins them."""

@@ -1,0 +1,94 @@
+"""What the consumer knows of the cluster, and when it asks again: metadata of the topics of interest (Kafka: `ConsumerMetadata`)."""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ottla.core.client.backoff import backoff_ms
+from ottla.core.client.consumer.values import ConsumerSettings, Endpoint, Metadata, MetadataResponse
+from ottla.core.client.leaders import Leaders
+from ottla.core.errors import ErrorCode
+
+MISSING_TOPIC_MS: Final = 1_000
+"""A topic that does not exist yet is looked for this often (librdkafka: topic.metadata.refresh.fast.interval.ms, with its back-off)."""
+
+
+class ClusterView:
+    """Brokers and topics by the last responses. `partitions`: how many each known topic has; `racks`: of the replicas of its partitions;
+    `internal`: the brokers' own topics.
+    """
+
+    def __init__(self, settings: ConsumerSettings, leaders: Leaders, *, rng: Callable[[], float]) -> None:
+        self.endpoints: dict[int, Endpoint] = {}
+        self.partitions: dict[str, int] = {}
+        self.racks: dict[str, tuple[frozenset[str], ...]] = {}
+        self.internal: frozenset[str] = frozenset()
+        self._settings = settings
+        self._leaders = leaders
+        self._rng = rng
+        self._in_flight: Metadata | None = None
+        self._wanted: set[str] = set()
+        self._has_all = self._is_incomplete = False
+        self._refresh_at_ms = 0.0
+        self._retry_at_ms = 0.0
+        self._failures = 0
+
+    def request_update(self, topics: Iterable[str]) -> None:
+        """Ask for these topics soon: their leaders have changed."""
+        self._wanted.update(topics)
+
+    def next_request(self, topics: frozenset[str], *, is_all: bool, now_ms: float) -> Metadata | None:
+        """The request to send now. `topics`: those of interest; `is_all`: every topic, for patterns."""
+        if self._in_flight is not None or now_ms < self._retry_at_ms:
+            return None
+        if is_all:
+            is_new = not self._has_all
+        else:
+            is_new = not topics <= self.partitions.keys()
+        if not (self._wanted or is_new or now_ms >= self._refresh_at_ms):
+            return None
+        if not (is_all or topics or self._wanted):
+            return None
+        names = None if is_all else tuple(sorted(topics | self._wanted))
+        self._in_flight = Metadata(names)
+        self._has_all = is_all
+        self._wanted = set()
+        return self._in_flight
+
+    def next_ms(self) -> float | None:
+        """When `next_request` may have something without any report."""
+        if self._in_flight is not None:
+            return None
+        return self._retry_at_ms if self._wanted or self._is_incomplete else max(self._refresh_at_ms, self._retry_at_ms)
+
+    def on_response(self, request: Metadata, response: MetadataResponse, now_ms: float) -> None:
+        """A response to Metadata. A topic that exists no more is forgotten."""
+        self._in_flight = None
+        self._failures = 0
+        self._is_incomplete = False
+        self.endpoints = dict(response.endpoints)
+        self._leaders.update(response.topics)
+        self._refresh_at_ms = now_ms + self._settings.metadata_max_age_ms
+        self._retry_at_ms = now_ms + self._settings.group.retry_backoff_ms[0]
+        for topic in response.topics:
+            self.racks[topic.name] = tuple(each.racks for _, each in sorted(topic.partitions.items()))
+        found = {topic.name: len(topic.partitions) for topic in response.topics if topic.error is ErrorCode.NONE}
+        if request.topics is None:
+            self.partitions = found
+            self.internal = frozenset(topic.name for topic in response.topics if topic.is_internal)
+            return
+        for topic in response.topics:
+            if topic.error is ErrorCode.NONE:
+                self.partitions[topic.name] = found[topic.name]
+            elif topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                self.partitions.pop(topic.name, None)
+        self._is_incomplete = any(topic not in self.partitions for topic in request.topics)
+        if self._is_incomplete:
+            self._retry_at_ms = now_ms + MISSING_TOPIC_MS
+
+    def on_no_response(self, now_ms: float) -> None:
+        """The request was lost with its connection, or not answered in time."""
+        self._in_flight = None
+        self._failures += 1
+        self._is_incomplete = True
+        self._refresh_at_ms = now_ms
+        self._retry_at_ms = now_ms + backoff_ms(self._failures, *self._settings.group.retry_backoff_ms, self._rng())

@@ -1,0 +1,441 @@
+"""The consumer without I/O: membership, positions, fetching and commits as one state machine for all shells.
+
+Two users share it, under a lock of theirs. The application's subscribes, polls, runs callbacks, takes records, and commits. The network's
+sends what `next_sends` gives, and reports responses and failures. No call waits; times are milliseconds of a clock that never jumps. What
+the application has to wait for shows in values (`Commit.is_done`), in `next_callback`, and in `has_news`.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import singledispatchmethod
+from typing import Any, Final, NamedTuple
+
+from ottla.core.assignors import Assignor
+from ottla.core.client.consumer.cluster import ClusterView
+from ottla.core.client.consumer.commits import Commits
+from ottla.core.client.consumer.positions import Positions
+from ottla.core.client.consumer.rebalances import Callback, Rebalances
+from ottla.core.client.consumer.record_buffer import Decode, RecordBuffer, Slice
+from ottla.core.client.consumer.subscriptions import PartitionState, Subscriptions
+from ottla.core.client.consumer.values import (
+    LATEST,
+    ConsumerSettings,
+    CoordinatorResponse,
+    Fetch,
+    FetchResponse,
+    ListOffsets,
+    Metadata,
+    MetadataResponse,
+    OffsetAndMetadata,
+    OffsetCommit,
+    OffsetFetch,
+    Request,
+    Route,
+    Send,
+)
+from ottla.core.client.fetch_machine import FetchMachine
+from ottla.core.client.fetch_values import OffsetOutOfRange, PartitionRefused, PartitionResponse, Problem, SendFetch, TopicRecreated
+from ottla.core.client.group.membership import Membership
+from ottla.core.client.group.values import FindCoordinator, GroupRequest, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from ottla.core.client.leaders import Leaders
+from ottla.core.errors import ErrorCode
+from ottla.core.model import TopicPartition
+
+ANY_BROKER: Final = -1
+TAIL_BASE: Final = -2000
+"""Offsets from here down count records before the end (librdkafka: `RD_KAFKA_OFFSET_TAIL_BASE`)."""
+
+
+class PartitionEnd(NamedTuple):
+    """The application has all records of a partition: the next one will have this offset."""
+
+    partition: TopicPartition
+    offset: int
+
+
+class PartitionFailure(NamedTuple):
+    """A partition cannot be read until the application seeks or assigns again."""
+
+    partition: TopicPartition
+    error: ErrorCode
+    why: str
+
+
+class PollIntervalExceeded(NamedTuple):
+    """The application polled too late, and the member has left the group."""
+
+    interval_ms: int
+
+
+Event = PartitionEnd | PartitionFailure | PollIntervalExceeded
+
+
+class Engine:
+    """One consumer. `rng` gives numbers from 0 to 1; `time_of_day_ms` is for auto.offset.reset=by_duration alone.
+
+    `has_fetches_due`: the application has taken so much that `next_sends` has a Fetch.
+    """
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        assignors: Sequence[Assignor],
+        decode: Decode,
+        *,
+        now_ms: float,
+        rng: Callable[[], float],
+        time_of_day_ms: Callable[[], int],
+    ) -> None:
+        self.settings = settings
+        self.subscriptions = Subscriptions()
+        self.membership = Membership(settings.group, assignors, now_ms=now_ms, rng=rng)
+        self.commits = Commits(settings, self.membership, self.subscriptions, now_ms=now_ms, rng=rng)
+        self.rebalances = Rebalances(settings, self.membership, self.subscriptions, self.commits)
+        self._leaders = Leaders()
+        self.cluster = ClusterView(settings, self._leaders, rng=rng)
+        self._positions = Positions(settings, self.membership, self.subscriptions, self._leaders, rng=rng, time_of_day_ms=time_of_day_ms)
+        self._machine = FetchMachine((), policy=settings.fetch, leaders=self._leaders, rng=rng)
+        self._buffer = RecordBuffer(decode)
+        self._fetched: dict[TopicPartition, PartitionState] = {}
+        self._refreshing: frozenset[str] = frozenset()
+        self._is_resolved = False
+        self.has_fetches_due = False
+        self._events: list[Event] = []
+        self._left: list[LeaveGroup] = []
+
+    # The application.
+
+    def subscribe(self, topics: Iterable[str], patterns: Sequence[re.Pattern[str]]) -> None:
+        """Replace the subscription; partitions change with the next rebalance."""
+        self.subscriptions.subscribe(topics, patterns)
+        self._is_resolved = False
+        self.membership.find_coordinator()
+        self._resolve()
+
+    def leave(self, reason: str, now_ms: float) -> None:
+        """Begin to give up subscription and assignment: done when `rebalances.is_active` is over."""
+        self.rebalances.leave(reason, now_ms)
+
+    def assign(self, positions: Mapping[TopicPartition, OffsetAndMetadata | None], *, is_ready: bool = True) -> None:
+        """Assign exactly these partitions, each with where to begin (None: at the committed offset)."""
+        gone = self.subscriptions.partitions.keys() - positions.keys()
+        self.subscriptions.remove(gone)
+        self.incremental_assign(positions, is_ready=is_ready)
+        self._follow_assignment()
+
+    def incremental_assign(self, positions: Mapping[TopicPartition, OffsetAndMetadata | None], *, is_ready: bool = True) -> None:
+        """Assign more partitions, or let assigned ones begin elsewhere."""
+        partitions = self.subscriptions.partitions
+        self.subscriptions.add([each for each in positions if each not in partitions], is_ready=is_ready)
+        for partition, start in positions.items():
+            if start is not None:
+                self.seek(partition, start)
+
+    def unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take partitions away."""
+        self.subscriptions.remove(list(partitions))
+        self._follow_assignment()
+
+    def seek(self, partition: TopicPartition, to: OffsetAndMetadata) -> None:
+        """Continue an assigned partition at an offset, or at EARLIEST, LATEST or STORED; below -2000: so many records before the end."""
+        state = self.subscriptions.partitions[partition]
+        if to.offset >= 0:
+            state.seek(to.offset, to.leader_epoch)
+        elif to.offset <= TAIL_BASE:
+            state.find(LATEST, TAIL_BASE - to.offset)
+        else:
+            state.find(to.offset)
+        state.stored = None
+        state.is_ready = True
+        self.give_back(partition)
+
+    def pause(self, partitions: Iterable[TopicPartition], is_paused: bool) -> None:
+        """Hand out no records of these partitions for now, or go on."""
+        for partition in partitions:
+            self.subscriptions.partitions[partition].is_paused = is_paused
+
+    def poll(self, now_ms: float, *, is_processed: bool = True) -> ErrorCode | Exception | None:
+        """The application polls; the error that it has to get, if there is one. `is_processed`: it has processed all that it took."""
+        self.membership.poll(now_ms)
+        if is_processed and not self.rebalances.is_active:
+            self.commits.poll(now_ms)
+        if self.membership.has_poll_expired:
+            self.membership.has_poll_expired = False
+            self._events.append(PollIntervalExceeded(self.settings.group.max_poll_interval_ms))
+        return self.membership.take_failure()
+
+    def next_callback(self, now_ms: float) -> Callback | None:
+        """The listener's callback to run now. Records come when there is none left and no step is active."""
+        callback = self.rebalances.next_callback(now_ms)
+        self._follow_assignment()
+        return callback
+
+    def take_events(self) -> list[Event]:
+        """What happened that the application gets in the place of a record."""
+        events, self._events = self._events, []
+        for partition, error in self._positions.failures:
+            events.append(PartitionFailure(partition, error, "no committed offset, and auto.offset.reset is none"))
+        self._positions.failures.clear()
+        return events
+
+    def take(self, count: int) -> list[Slice]:
+        """At most `count` records. Positions move behind them, and fetches of what is used up are due. Raises UndecodableRecords."""
+        if self.rebalances.is_active:
+            return []
+        slices = self._buffer.take(count, self._is_readable)
+        for part in slices:
+            state = self.subscriptions.partitions[part.partition]
+            state.position = part.next_offset
+            if part.epoch >= 0:
+                state.epoch = part.epoch
+            if self.settings.stores_offsets:
+                state.stored = OffsetAndMetadata(part.next_offset, state.epoch)
+            self._update_hold(part.partition, state)
+        return slices
+
+    def give_back(self, partition: TopicPartition) -> None:
+        """Fetch a partition again from its position: records that were buffered could not be used."""
+        self._machine.remove(partition)
+        self._buffer.drop(partition)
+        self._fetched.pop(partition, None)
+
+    def has_news(self) -> bool:
+        """Whether the application's poll has something to do or to return."""
+        membership = self.membership
+        if self.rebalances.is_active or membership.must_prepare or membership.assigned is not None:
+            return True
+        if membership.failure is not None or membership.has_poll_expired or self._events or self._positions.failures:
+            return True
+        return bool(self.commits.finished) or self.has_records()
+
+    def has_records(self) -> bool:
+        """Whether there may be records to take."""
+        return not self.rebalances.is_active and self._buffer.has_records(self._is_readable)
+
+    # The network.
+
+    def next_sends(self, now_ms: float) -> list[Send]:
+        """What to send now; each request once, and its outcome is reported."""
+        sends: list[Send] = []
+        self._follow_assignment()
+        self.has_fetches_due = False
+        timeout_ms = self.settings.request_timeout_ms
+        commits = self.commits.next_requests(now_ms)
+        for position_request, broker_id in self._positions.next_requests(now_ms):
+            if broker_id >= 0:
+                sends.append(Send(position_request, Route.BROKER, broker_id, timeout_ms))
+            else:
+                sends.append(self._to_coordinator(position_request, timeout_ms))
+        sends += [self._to_coordinator(request, timeout_ms) for request in commits]
+        for request in self.membership.next_requests(now_ms):
+            sends.append(self._group_send(request))
+        for action in self._machine.next_actions(now_ms):
+            if isinstance(action, SendFetch):
+                fetch = Fetch(action.fetches, self.settings.fetch)
+                sends.append(Send(fetch, Route.FETCH, action.broker_id, timeout_ms + self.settings.fetch.max_wait_ms))
+            else:
+                self._refreshing |= frozenset(action.topics)
+                self.cluster.request_update(action.topics)
+        if self._positions.unknown_leaders:
+            self.cluster.request_update(self._positions.unknown_leaders)
+            self._positions.unknown_leaders.clear()
+        metadata = self.cluster.next_request(self._topics(), is_all=bool(self.subscriptions.patterns), now_ms=now_ms)
+        if metadata is not None:
+            sends.append(Send(metadata, Route.ANY, ANY_BROKER, timeout_ms))
+        return sends
+
+    def next_ms(self, now_ms: float) -> float | None:
+        """When `next_sends` may have something without any report; None when it waits for reports alone."""
+        times = [
+            self.membership.next_ms(),
+            self.commits.next_ms(),
+            self._positions.next_ms(now_ms),
+            self._machine.next_action_ms(now_ms),
+            self.cluster.next_ms() if self._topics() or self.subscriptions.patterns else None,
+        ]
+        return min((each for each in times if each is not None), default=None)
+
+    def on_response(self, send: Send, response: Any, now_ms: float) -> None:
+        """The response to a request, of the type that belongs to it. Raises PeerError when it makes no sense."""
+        if isinstance(send.request, Fetch):
+            self._on_fetched(send.request, send.broker_id, response, now_ms)
+        else:
+            self._receive(send.request, response, now_ms)
+
+    def on_no_response(self, send: Send, why: str, now_ms: float) -> None:
+        """A request was not sent, or not answered: the broker cannot be reached, its connection broke, or it took too long."""
+        request = send.request
+        if isinstance(request, Fetch):
+            self._machine.on_disconnect(send.broker_id, why, now_ms)
+        elif isinstance(request, Metadata):
+            self.cluster.on_no_response(now_ms)
+            self._refreshing = frozenset()
+            self._machine.on_metadata_failure(why, now_ms)
+        elif isinstance(request, OffsetFetch | ListOffsets):
+            self._positions.on_no_response(request, now_ms)
+        elif isinstance(request, OffsetCommit):
+            self.commits.on_no_response(request, now_ms)
+        else:
+            self.membership.on_no_response(request, now_ms)
+            self._forget_leave(request)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether a LeaveGroup is to be sent or on its way; it ends without a response, too."""
+        return bool(self._left) or self.membership.is_leaving
+
+    # Responses, by the type of the request.
+
+    @singledispatchmethod
+    def _receive(self, request: Any, response: Any, now_ms: float) -> None:
+        raise AssertionError(f"{request} has no response")
+
+    @_receive.register
+    def _(self, request: Metadata, response: MetadataResponse, now_ms: float) -> None:
+        self.cluster.on_response(request, response, now_ms)
+        self._machine.on_metadata(response.topics, now_ms)
+        self._refreshing = frozenset()
+        if request.topics is None or self._topics() <= set(request.topics):
+            self._is_resolved = True
+        self._resolve()
+
+    @_receive.register
+    def _(self, request: FindCoordinator, response: CoordinatorResponse, now_ms: float) -> None:
+        if response.error is ErrorCode.NONE:
+            self.cluster.endpoints[response.broker_id] = response.endpoint
+            self.membership.on_coordinator(response.broker_id, now_ms)
+        else:
+            self.membership.on_no_coordinator(response.error, now_ms)
+
+    @_receive.register
+    def _(self, request: JoinGroup, response: Any, now_ms: float) -> None:
+        self.membership.on_join(request, response, now_ms)
+
+    @_receive.register
+    def _(self, request: SyncGroup, response: Any, now_ms: float) -> None:
+        self.membership.on_sync(request, response, now_ms)
+
+    @_receive.register
+    def _(self, request: Heartbeat, response: ErrorCode, now_ms: float) -> None:
+        self.membership.on_heartbeat(request, response, now_ms)
+
+    @_receive.register
+    def _(self, request: LeaveGroup, response: ErrorCode, now_ms: float) -> None:
+        self._forget_leave(request)
+
+    @_receive.register
+    def _(self, request: OffsetCommit, response: Any, now_ms: float) -> None:
+        self.commits.on_response(request, response, now_ms)
+
+    @_receive.register
+    def _(self, request: OffsetFetch, response: Any, now_ms: float) -> None:
+        self._positions.on_offsets(request, response, now_ms)
+
+    @_receive.register
+    def _(self, request: ListOffsets, response: Any, now_ms: float) -> None:
+        self._positions.on_listed(request, response, now_ms)
+
+    def _on_fetched(self, request: Fetch, broker_id: int, response: FetchResponse, now_ms: float) -> None:
+        self.cluster.endpoints.update(response.endpoints)
+        offsets = {fetch.partition: fetch.offset for fetch in request.fetches}
+        for fetched in self._machine.on_response(broker_id, response.partitions, now_ms):
+            self._buffer.add(fetched)
+        for each in response.partitions:
+            state = self._fetched.get(each.partition)
+            if state is not None and each.error is ErrorCode.NONE:
+                state.high_watermark, state.log_start_offset = each.high_watermark, each.log_start_offset
+                state.last_stable_offset = each.last_stable_offset
+                self._report_end(each, offsets[each.partition], state)
+                self._update_hold(each.partition, state)
+        for partition, problem in self._machine.take_problems():
+            self._on_problem(partition, problem)
+
+    # Decisions.
+
+    def _topics(self) -> frozenset[str]:
+        """The topics of interest."""
+        assigned = {partition.topic for partition in self.subscriptions.partitions}
+        return frozenset(assigned | (self.subscriptions.topics or frozenset()) | self.membership.group_topics)
+
+    def _resolve(self) -> None:
+        """Join with the topics of the subscription, once their metadata is known."""
+        known = self.cluster.partitions.keys() - self.cluster.internal
+        subscriptions = self.subscriptions
+        if not subscriptions.is_by_group:
+            return
+        if not subscriptions.patterns and (subscriptions.topics or frozenset()) <= known:
+            self._is_resolved = True
+        if self._is_resolved:
+            self.membership.on_metadata(dict(self.cluster.partitions), dict(self.cluster.racks))
+            self.membership.subscribe(subscriptions.matching(known))
+
+    def _follow_assignment(self) -> None:
+        """Fetch what is assigned and has a position, and nothing else."""
+        partitions = self.subscriptions.partitions
+        for partition, state in list(self._fetched.items()):
+            if partitions.get(partition) is not state or state.position is None:
+                self.give_back(partition)
+        for partition, state in partitions.items():
+            if partition not in self._fetched and state.position is not None and state.is_ready:
+                self._fetched[partition] = state
+                self._machine.add(partition, state.position)
+            if partition in self._fetched:
+                self._update_hold(partition, state)
+
+    def _update_hold(self, partition: TopicPartition, state: PartitionState) -> None:
+        """Fetch more when nothing is buffered, or when the log has more than what is and there is space for it."""
+        buffered = self._buffer.partition_bytes(partition)
+        if buffered:
+            has_space = self._buffer.size_bytes < self.settings.prefetch_bytes_max
+            may_prefetch = has_space and buffered < self.settings.fetch.partition_max_bytes and self._log_has_more(partition, state)
+        else:
+            may_prefetch = True
+        if self._machine.hold(partition, state.is_paused or not may_prefetch):
+            self.has_fetches_due = True
+
+    def _log_has_more(self, partition: TopicPartition, state: PartitionState) -> bool:
+        end = state.last_stable_offset if self.settings.fetch.is_read_committed else state.high_watermark
+        return self._machine.position(partition) < end
+
+    def _is_readable(self, partition: TopicPartition) -> bool:
+        state = self._fetched.get(partition)
+        return state is not None and state.is_fetchable and self.subscriptions.partitions.get(partition) is state
+
+    def _report_end(self, response: PartitionResponse, offset: int, state: PartitionState) -> None:
+        end = response.last_stable_offset if self.settings.fetch.is_read_committed else response.high_watermark
+        if self.settings.reports_ends and not response.records and offset == state.position == end and state.end_reported != end:
+            state.end_reported = end
+            self._events.append(PartitionEnd(response.partition, end))
+
+    def _on_problem(self, partition: TopicPartition, problem: Problem) -> None:
+        state = self._fetched.get(partition)
+        if state is None:
+            return
+        if isinstance(problem, OffsetOutOfRange):
+            # Where records before that offset are buffered, they are fetched again, and the error comes again behind them.
+            is_at_position = state.position == problem.position
+            self.give_back(partition)
+            if is_at_position:
+                self._positions.reset(partition)
+        elif isinstance(problem, PartitionRefused):
+            self.give_back(partition)
+            state.is_ready = False
+            self._events.append(PartitionFailure(partition, problem.error, "the broker refuses to read it"))
+        else:
+            assert isinstance(problem, TopicRecreated), f"open ranges are retried after {problem}"
+            self.give_back(partition)
+
+    def _to_coordinator(self, request: Request, timeout_ms: float) -> Send:
+        assert self.membership.coordinator is not None
+        return Send(request, Route.COORDINATOR, self.membership.coordinator, timeout_ms)
+
+    def _group_send(self, request: GroupRequest) -> Send:
+        if isinstance(request, FindCoordinator):
+            return Send(request, Route.ANY, ANY_BROKER, self.settings.request_timeout_ms)
+        if isinstance(request, LeaveGroup):
+            self._left.append(request)
+        is_join = isinstance(request, JoinGroup)
+        return self._to_coordinator(request, self.settings.group.join_timeout_ms if is_join else self.settings.request_timeout_ms)
+
+    def _forget_leave(self, request: Request) -> None:
+        self._left = [each for each in self._left if each is not request]

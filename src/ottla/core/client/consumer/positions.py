@@ -1,0 +1,167 @@
+"""Where partitions begin: committed offsets, and resets to the start, the end or a time (Kafka: `OffsetFetcher` and its coordinator).
+
+It decides which requests are needed, and what their responses mean. A seek while a request is on its way wins over its response.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ottla.core.client.backoff import backoff_ms
+from ottla.core.client.consumer.subscriptions import PartitionState, Subscriptions
+from ottla.core.client.consumer.values import (
+    LATEST,
+    STORED,
+    ConsumerSettings,
+    ListedOffset,
+    ListOffsets,
+    OffsetFetch,
+    OffsetFetchResponse,
+    ResetByDuration,
+)
+from ottla.core.client.fetch_machine import INVALID_METADATA, UNKNOWN_TOPIC
+from ottla.core.client.group.membership import Membership
+from ottla.core.client.leaders import Leaders
+from ottla.core.errors import ErrorCode
+from ottla.core.model import TopicPartition
+
+_COORDINATOR_GONE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+_FINAL: Final = frozenset({ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_GROUP_ID})
+
+
+class Positions:
+    """Finds the positions of assigned partitions. `failures`: partitions that cannot be read, each with its error."""
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        membership: Membership,
+        subscriptions: Subscriptions,
+        leaders: Leaders,
+        *,
+        rng: Callable[[], float],
+        time_of_day_ms: Callable[[], int],
+    ) -> None:
+        self._settings = settings
+        self._membership = membership
+        self._subscriptions = subscriptions
+        self._leaders = leaders
+        self._rng = rng
+        self._time_of_day_ms = time_of_day_ms
+        self._asked: dict[OffsetFetch | ListOffsets, dict[TopicPartition, PartitionState]] = {}
+        self.failures: list[tuple[TopicPartition, ErrorCode]] = []
+        self.unknown_leaders: set[str] = set()
+
+    def next_requests(self, now_ms: float) -> list[tuple[OffsetFetch | ListOffsets, int]]:
+        """Requests to send, each with its broker's id (-1: the coordinator)."""
+        pending = {id(state) for states in self._asked.values() for state in states.values()}
+        missing = {
+            partition: state
+            for partition, state in self._subscriptions.partitions.items()
+            if state.position is None and state.is_ready and state.retry_at_ms <= now_ms and id(state) not in pending
+        }
+        requests: list[tuple[OffsetFetch | ListOffsets, int]] = []
+        stored = {partition: state for partition, state in missing.items() if state.wants == STORED}
+        if stored and self._membership.coordinator is None:
+            self._membership.find_coordinator()
+        elif stored:
+            request = OffsetFetch(self._settings.group.group_id, tuple(stored))
+            self._asked[request] = stored
+            requests.append((request, -1))
+        by_leader: dict[int, dict[TopicPartition, PartitionState]] = {}
+        for partition, state in missing.items():
+            if state.wants != STORED:
+                leader = self._leaders.leader(partition)
+                if leader is None:
+                    self.unknown_leaders.add(partition.topic)
+                else:
+                    by_leader.setdefault(leader.broker_id, {})[partition] = state
+        for broker_id, states in by_leader.items():
+            timestamps = {partition: self._timestamp(state) for partition, state in states.items()}
+            listing = ListOffsets(timestamps, self._settings.fetch.is_read_committed)
+            self._asked[listing] = states
+            requests.append((listing, broker_id))
+        return requests
+
+    def next_ms(self, now_ms: float) -> float | None:
+        """When `next_requests` may have something without any report."""
+        waits = [state.retry_at_ms for state in self._subscriptions.partitions.values() if state.position is None]
+        return min((each for each in waits if each > now_ms), default=None)
+
+    def on_offsets(self, request: OffsetFetch, response: OffsetFetchResponse, now_ms: float) -> list[TopicPartition]:
+        """A response to OffsetFetch: the partitions whose position is known now."""
+        states = self._asked.pop(request)
+        found = []
+        for partition, state in self._still_wanted(states).items():
+            fetched = response.offsets.get(partition)
+            error = response.error if response.error is not ErrorCode.NONE or fetched is None else fetched.error
+            if error is not ErrorCode.NONE or fetched is None:
+                self._on_error(partition, state, error, now_ms)
+            elif fetched.offset.offset >= 0:
+                state.seek(fetched.offset.offset, fetched.offset.leader_epoch)
+                state.committed = fetched.offset.offset
+                found.append(partition)
+            else:
+                self.reset(partition)
+        if response.error in _COORDINATOR_GONE:
+            self._membership.coordinator_lost(now_ms)
+        return found
+
+    def on_listed(self, request: ListOffsets, offsets: Mapping[TopicPartition, ListedOffset], now_ms: float) -> list[TopicPartition]:
+        """A response to ListOffsets: the partitions whose position is known now."""
+        found = []
+        for partition, state in self._still_wanted(self._asked.pop(request)).items():
+            listed = offsets.get(partition, ListedOffset(ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1))
+            if listed.error is not ErrorCode.NONE:
+                self._on_error(partition, state, listed.error, now_ms)
+            elif listed.offset < 0:
+                state.find(LATEST)  # no record is that young
+            else:
+                state.seek(max(listed.offset - state.tail, 0), listed.leader_epoch)
+                found.append(partition)
+        return found
+
+    def on_no_response(self, request: OffsetFetch | ListOffsets, now_ms: float) -> None:
+        """The request was lost with its connection, or not answered in time."""
+        states = self._asked.pop(request)
+        if isinstance(request, OffsetFetch):
+            self._membership.coordinator_lost(now_ms)
+        for partition, state in states.items():
+            if isinstance(request, ListOffsets):
+                self.unknown_leaders.add(partition.topic)
+            self._retry(state, now_ms)
+
+    def reset(self, partition: TopicPartition) -> None:
+        """The partition has no valid offset: begin where auto.offset.reset says."""
+        state = self._subscriptions.partitions.get(partition)
+        if state is None:
+            return
+        if self._settings.reset is None:
+            self._stop(partition, state, ErrorCode.OFFSET_OUT_OF_RANGE)
+        else:
+            state.find(self._settings.reset)
+
+    def _timestamp(self, state: PartitionState) -> int:
+        if isinstance(state.wants, ResetByDuration):
+            return max(self._time_of_day_ms() - state.wants.duration_ms, 0)
+        return state.wants
+
+    def _still_wanted(self, states: Mapping[TopicPartition, PartitionState]) -> dict[TopicPartition, PartitionState]:
+        """Those that are assigned as they were when the request was made, and were not sought meanwhile."""
+        now = self._subscriptions.partitions
+        return {partition: state for partition, state in states.items() if now.get(partition) is state and state.position is None}
+
+    def _on_error(self, partition: TopicPartition, state: PartitionState, error: ErrorCode, now_ms: float) -> None:
+        if error in _FINAL:
+            self._stop(partition, state, error)
+            return
+        if error in INVALID_METADATA or error in UNKNOWN_TOPIC:
+            self.unknown_leaders.add(partition.topic)
+        self._retry(state, now_ms)
+
+    def _stop(self, partition: TopicPartition, state: PartitionState, error: ErrorCode) -> None:
+        """Report an error. The application may seek; until then the partition is not read."""
+        self.failures.append((partition, error))
+        state.retry_at_ms = float("inf")
+
+    def _retry(self, state: PartitionState, now_ms: float) -> None:
+        state.retry_at_ms = now_ms + backoff_ms(1, *self._settings.group.retry_backoff_ms, self._rng())

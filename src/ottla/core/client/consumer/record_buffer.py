@@ -1,0 +1,171 @@
+"""Fetched records that the application has not taken yet, and the order in which it gets them (Kafka: `FetchBuffer`, `FetchCollector`).
+
+Bytes are decoded when the application comes to them, by the decoder that it is given. Records of one fetch are handed out before those of
+the next; `take` may hand out records of several partitions. It knows no positions besides the records' own.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple, Protocol
+
+from ottla.core.client.fetch_values import FetchedRecords
+from ottla.core.errors import PeerError
+from ottla.core.model import TopicPartition
+
+
+class Columns(Protocol):
+    """Decoded records of one partition, in the order of their offsets."""
+
+    def __len__(self) -> int: ...
+
+    def offset(self, row: int) -> int:
+        """The offset of a record."""
+
+    def leader_epoch(self, row: int) -> int:
+        """The epoch of the leader that appended a record, -1 if it is not known."""
+
+
+Decode = Callable[[FetchedRecords], Iterator[Columns]]
+"""Records from `position` on, without control records and those of aborted transactions; some at a time. Raises PeerError."""
+
+
+class Slice(NamedTuple):
+    """Records `first` to `end` (exclusive) of some columns; afterwards the position is `next_offset`, whose leader's epoch was `epoch`."""
+
+    partition: TopicPartition
+    columns: Columns
+    first: int
+    end: int
+    next_offset: int
+    epoch: int
+
+
+class UndecodableRecords(Exception):
+    """Records of a partition cannot be read. The position stays before them."""
+
+    def __init__(self, partition: TopicPartition, position: int, why: PeerError) -> None:
+        super().__init__(
+            f"records of {partition.topic}-{partition.partition} cannot be read from offset {position} on: {why}; seek behind them to go on"
+        )
+        self.partition = partition
+
+
+class _Fetched:
+    """One fetch, decoded as far as the application has come. `error`: what follows cannot be read."""
+
+    __slots__ = ("columns", "error", "following", "pieces", "position", "row", "size_bytes")
+
+    def __init__(self, fetched: FetchedRecords, pieces: Iterator[Columns]) -> None:
+        self.position = fetched.position
+        self.following = fetched.next_offset
+        self.size_bytes = len(fetched.records)
+        self.pieces = pieces
+        self.columns: Columns | None = None
+        self.error: PeerError | None = None
+        self.row = 0
+
+    def has_records(self) -> bool:
+        """Whether a record is left before the end, or before the error."""
+        if self.columns is None or self.row == len(self.columns):
+            self.row = 0
+            try:
+                self.columns = next(self.pieces, None)
+            except PeerError as error:
+                # A generator that raised ends: without its error, what follows would be skipped.
+                self.columns, self.error = None, error
+        return self.columns is not None
+
+
+class RecordBuffer:
+    """The buffered records of all partitions. `size_bytes`: of all that was fetched and not handed out entirely."""
+
+    def __init__(self, decode: Decode) -> None:
+        self._decode = decode
+        # In the order in which they are read: a partition whose first fetch was handed out goes to the back.
+        self._queues: dict[TopicPartition, deque[_Fetched]] = {}
+        self._sizes: dict[TopicPartition, int] = {}
+        self.size_bytes = 0
+
+    def add(self, fetched: FetchedRecords) -> None:
+        """Buffer one fetch."""
+        partition = fetched.partition
+        self._queues.setdefault(partition, deque()).append(_Fetched(fetched, self._decode(fetched)))
+        self._sizes[partition] = self._sizes.get(partition, 0) + len(fetched.records)
+        self.size_bytes += len(fetched.records)
+
+    def drop(self, partition: TopicPartition) -> None:
+        """Forget what is buffered for a partition."""
+        self._queues.pop(partition, None)
+        self.size_bytes -= self._sizes.pop(partition, 0)
+
+    def partition_bytes(self, partition: TopicPartition) -> int:
+        """Buffered bytes of one partition; 0 when all its records were handed out."""
+        return self._sizes.get(partition, 0)
+
+    def has_records(self, is_readable: Callable[[TopicPartition], bool]) -> bool:
+        """Whether there may be something to take."""
+        return any(map(is_readable, self._queues))
+
+    def take(self, count: int, is_readable: Callable[[TopicPartition], bool]) -> list[Slice]:
+        """At most `count` records of partitions that are readable now; the others' stay buffered.
+
+        A slice without records moves a position behind offsets that hold none. Raises UndecodableRecords when the bad batch is next; what
+        was fetched with it is dropped.
+        """
+        slices: list[Slice] = []
+        while count > 0:
+            partition = next(filter(is_readable, self._queues), None)
+            if partition is None:
+                break
+            fetched = self._queues[partition][0]
+            if fetched.has_records():
+                slices.append(_slice(partition, fetched, count))
+                count -= slices[-1].end - slices[-1].first
+            elif fetched.error is None:
+                self._finish_first(partition)
+                slices.append(Slice(partition, NOTHING, 0, 0, fetched.following, -1))
+            elif slices:
+                break
+            else:
+                self.drop(partition)
+                raise UndecodableRecords(partition, fetched.position, fetched.error) from fetched.error
+            if fetched.columns is not None and fetched.row == len(fetched.columns) and not fetched.has_records() and fetched.error is None:
+                self._finish_first(partition)
+                slices[-1] = slices[-1]._replace(next_offset=fetched.following)
+        return slices
+
+    def _finish_first(self, partition: TopicPartition) -> None:
+        """The partition's first fetch was handed out: other partitions come next."""
+        queue = self._queues.pop(partition)
+        size_bytes = queue.popleft().size_bytes
+        self.size_bytes -= size_bytes
+        self._sizes[partition] -= size_bytes
+        if queue:
+            self._queues[partition] = queue
+        else:
+            del self._sizes[partition]
+
+
+def _slice(partition: TopicPartition, fetched: _Fetched, count: int) -> Slice:
+    """The next records of a fetch that has some."""
+    columns, first = fetched.columns, fetched.row
+    assert columns is not None
+    fetched.row = min(first + count, len(columns))
+    fetched.position = columns.offset(fetched.row - 1) + 1
+    return Slice(partition, columns, first, fetched.row, fetched.position, columns.leader_epoch(fetched.row - 1))
+
+
+class _Nothing:
+    """Columns without records."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def offset(self, row: int) -> int:
+        raise IndexError(row)
+
+    def leader_epoch(self, row: int) -> int:
+        raise IndexError(row)
+
+
+NOTHING: Final = _Nothing()

@@ -1,0 +1,122 @@
+"""What a consumer reads: topics, patterns or partitions, and the state of each partition (Kafka: `SubscriptionState`).
+
+It holds state and answers questions; it requests nothing.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from ottla.core.client.consumer.values import STORED, OffsetAndMetadata, ResetByDuration
+from ottla.core.model import TopicPartition
+
+
+class PartitionState:
+    """One assigned partition.
+
+    `position`: the offset of the next record for the application, None while it is not known; `wants` says then how to find it: STORED, a
+    timestamp, EARLIEST, LATEST or a duration (`tail`: so many records before that). `epoch`: the leader epoch of the last record.
+    `stored`: what the next commit without offsets commits. `is_ready`: the application knows of the assignment.
+    """
+
+    __slots__ = (
+        "committed",
+        "end_reported",
+        "epoch",
+        "high_watermark",
+        "is_paused",
+        "is_ready",
+        "last_stable_offset",
+        "log_start_offset",
+        "position",
+        "retry_at_ms",
+        "stored",
+        "tail",
+        "wants",
+    )
+
+    def __init__(self) -> None:
+        self.position: int | None = None
+        self.wants: int | ResetByDuration = STORED
+        self.tail = 0
+        self.epoch = -1
+        self.stored: OffsetAndMetadata | None = None
+        self.committed: int | None = None
+        self.is_paused = False
+        self.is_ready = True
+        self.end_reported = -1
+        self.retry_at_ms = 0.0
+        self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
+
+    def seek(self, position: int, epoch: int = -1) -> None:
+        """Continue at an offset."""
+        self.position, self.epoch, self.end_reported = position, epoch, -1
+
+    def find(self, wants: int | ResetByDuration, tail: int = 0) -> None:
+        """Find the position again."""
+        self.position, self.wants, self.tail, self.end_reported = None, wants, tail, -1
+        self.retry_at_ms = 0.0
+
+    @property
+    def is_fetchable(self) -> bool:
+        """Whether records may be requested."""
+        return self.position is not None and self.is_ready and not self.is_paused
+
+
+class Subscriptions:
+    """A subscription to topics and patterns, or partitions that the application assigned, and the assigned partitions."""
+
+    def __init__(self) -> None:
+        self.topics: frozenset[str] | None = None
+        self.patterns: tuple[re.Pattern[str], ...] = ()
+        self.partitions: dict[TopicPartition, PartitionState] = {}
+        self.is_by_group = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is neither a subscription nor an assignment."""
+        return self.topics is None and not self.partitions
+
+    def subscribe(self, topics: Iterable[str], patterns: Sequence[re.Pattern[str]]) -> None:
+        """Replace the subscription. Assigned partitions stay until the next rebalance."""
+        self.topics, self.patterns = frozenset(topics), tuple(patterns)
+        self.is_by_group = True
+
+    def unsubscribe(self) -> None:
+        """Forget subscription and assignment."""
+        self.topics, self.patterns, self.is_by_group = None, (), False
+        self.partitions.clear()
+
+    def matching(self, known: Iterable[str]) -> frozenset[str]:
+        """The topics of the subscription: the named ones, and those of `known` that a pattern matches."""
+        named = self.topics or frozenset()
+        return named | {topic for topic in known if any(pattern.match(topic) for pattern in self.patterns)}
+
+    def accepts(self, topic: str) -> bool:
+        """Whether the subscription includes a topic."""
+        return topic in (self.topics or ()) or any(pattern.match(topic) for pattern in self.patterns)
+
+    def add(self, partitions: Iterable[TopicPartition], *, is_ready: bool) -> None:
+        """Assign more partitions."""
+        for partition in partitions:
+            state = self.partitions[partition] = PartitionState()
+            state.is_ready = is_ready
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take partitions away."""
+        for partition in partitions:
+            self.partitions.pop(partition, None)
+
+    def by_topic(self) -> Mapping[str, Sequence[int]]:
+        """The assigned partitions by topic."""
+        found: dict[str, list[int]] = {}
+        for topic, partition in sorted(self.partitions):
+            found.setdefault(topic, []).append(partition)
+        return found
+
+    def uncommitted(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Stored offsets that are not committed yet."""
+        return {
+            partition: state.stored
+            for partition, state in self.partitions.items()
+            if state.stored is not None and state.stored.offset != state.committed
+        }

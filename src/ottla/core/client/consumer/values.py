@@ -1,0 +1,171 @@
+"""Values of the consumer's engine: settings, requests to brokers, and their responses. Free of API versions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, NamedTuple
+
+from ottla.core.client.fetch_values import FetchPolicy, PartitionFetch, PartitionResponse
+from ottla.core.client.group.values import GroupRequest, GroupSettings
+from ottla.core.client.leaders import TopicMetadata
+from ottla.core.errors import ErrorCode
+from ottla.core.model import TopicPartition
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+"""Timestamps that stand for a partition's start and end (ListOffsets)."""
+STORED: Final = -1000
+"""The offset that the group has committed (librdkafka: `RD_KAFKA_OFFSET_STORED`)."""
+
+
+class ResetByDuration(NamedTuple):
+    """auto.offset.reset=by_duration: the first record that is at most this old (KIP-1106)."""
+
+    duration_ms: int
+
+
+Reset = int | ResetByDuration | None
+"""EARLIEST, LATEST, a duration, or None: without a committed offset the partition fails (auto.offset.reset=none)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings:
+    """The engine's settings; times in milliseconds.
+
+    `prefetch_bytes_max`: above so many buffered bytes only partitions without buffered records are fetched (queued.max.messages.kbytes).
+    `reports_ends`: enable.partition.eof.
+    """
+
+    group: GroupSettings
+    fetch: FetchPolicy = field(default_factory=FetchPolicy)
+    reset: Reset = LATEST
+    is_auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
+    stores_offsets: bool = True
+    reports_ends: bool = False
+    api_timeout_ms: int = 60_000
+    request_timeout_ms: int = 30_000
+    metadata_max_age_ms: int = 300_000
+    prefetch_bytes_max: int = 64 * 1024 * 1024
+
+
+class Route(Enum):
+    """Which connection a request takes. A broker answers the requests of a connection in order, so that long ones have their own."""
+
+    ANY = "any broker"
+    BROKER = "a broker"
+    FETCH = "a broker, for Fetch alone"
+    COORDINATOR = "the group's coordinator"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Metadata:
+    """The brokers and these topics; None: all topics."""
+
+    topics: tuple[str, ...] | None
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset, or one to commit: where reading continues (Kafka's class of this name)."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OffsetFetch:
+    """The committed offsets of some partitions."""
+
+    group_id: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OffsetCommit:
+    """Commit offsets, as a member of `generation`, or with -1 and "" from outside of the group."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListOffsets:
+    """The first offset at or after each partition's timestamp."""
+
+    timestamps: Mapping[TopicPartition, int]
+    is_read_committed: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fetch:
+    """Records of some partitions of one broker."""
+
+    fetches: tuple[PartitionFetch, ...]
+    policy: FetchPolicy
+
+
+Request = Metadata | OffsetFetch | OffsetCommit | ListOffsets | Fetch | GroupRequest
+
+
+class Send(NamedTuple):
+    """A request to send: `broker_id` is -1 for any broker. Without a response after `timeout_ms` the connection is closed."""
+
+    request: Request
+    route: Route
+    broker_id: int
+    timeout_ms: float
+
+
+class Endpoint(NamedTuple):
+    """A broker's address."""
+
+    host: str
+    port: int
+
+
+class CoordinatorResponse(NamedTuple):
+    """To FindCoordinator."""
+
+    error: ErrorCode
+    broker_id: int = -1
+    endpoint: Endpoint = Endpoint("", 0)
+
+
+class MetadataResponse(NamedTuple):
+    """To Metadata."""
+
+    endpoints: Mapping[int, Endpoint]
+    topics: tuple[TopicMetadata, ...]
+
+
+class FetchedOffset(NamedTuple):
+    """One partition of an OffsetFetch; offset -1: nothing is committed."""
+
+    error: ErrorCode
+    offset: OffsetAndMetadata
+
+
+class OffsetFetchResponse(NamedTuple):
+    """To OffsetFetch."""
+
+    error: ErrorCode
+    offsets: Mapping[TopicPartition, FetchedOffset]
+
+
+class ListedOffset(NamedTuple):
+    """One partition of a ListOffsets; offset -1: there is no such record."""
+
+    error: ErrorCode
+    offset: int
+    leader_epoch: int
+
+
+class FetchResponse(NamedTuple):
+    """To Fetch. `endpoints`: of leaders that the response names."""
+
+    partitions: tuple[PartitionResponse, ...]
+    endpoints: Mapping[int, Endpoint]

@@ -1,0 +1,452 @@
+"""The membership of one consumer in a classic group, without I/O (Kafka: `AbstractCoordinator`, and `ConsumerCoordinator` where it joins).
+
+It decides when to look for the coordinator, join, synchronise, send heartbeats and leave, and what an error means. Its user sends what
+`next_requests` gives, and reports each outcome with the request itself. Two steps belong to the application's thread: before a JoinGroup
+it gives up partitions (`must_prepare`, `prepared`), and after a SyncGroup it takes over the assignment (`assigned`, `completed`). Times are
+milliseconds of a clock that never jumps; `rng` gives numbers from 0 to 1.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from ottla.core.assignors import NO_RACKS, Assignor, Racks
+from ottla.core.client.backoff import backoff_ms
+from ottla.core.client.group.error_reactions import HEARTBEAT, JOIN, SYNC, Reaction, reaction
+from ottla.core.client.group.heartbeat_timers import HeartbeatTimers
+from ottla.core.client.group.leading import InvalidAssignment, make_assignments
+from ottla.core.client.group.protocol import decode_assignment, encode_subscription
+from ottla.core.client.group.states import TRANSITIONS, MemberState
+from ottla.core.client.group.values import (
+    CONSUMER,
+    NO_GENERATION,
+    Assigned,
+    FindCoordinator,
+    GroupRequest,
+    GroupSettings,
+    Heartbeat,
+    JoinGroup,
+    JoinResponse,
+    LeaveGroup,
+    Partitions,
+    SyncGroup,
+    SyncResponse,
+)
+from ottla.core.errors import ErrorCode, PeerError
+
+POLL_EXPIRED: Final = "consumer poll timeout has expired."
+LEAVING_BY_ITSELF: Final = "consumer pro-actively leaving the group"
+REASON_LETTERS_MAX: Final = 255
+_NO_RESPONSE: Final = "DisconnectException"
+_Snapshot = dict[str, tuple[int, Sequence[frozenset[str]] | None]]
+"""Of each topic the number of partitions, and the racks of their replicas."""
+
+
+class Membership:
+    """One member. `coordinator`: the broker's id, None while it is not known. `failure`: an error that the application has to see."""
+
+    def __init__(self, settings: GroupSettings, assignors: Sequence[Assignor], *, now_ms: float, rng: Callable[[], float]) -> None:
+        self.settings = settings
+        self.state = MemberState.UNJOINED
+        self.generation = NO_GENERATION
+        self.member_id = ""
+        self.coordinator: int | None = None
+        self.failure: ErrorCode | Exception | None = None
+        self.has_poll_expired = False
+        self.assigned: Assigned | None = None
+        self.group_topics: frozenset[str] = frozenset()
+        self.is_cooperative = all(each.is_cooperative for each in assignors)
+        self._assignors = {each.name: each for each in assignors}
+        self._rng = rng
+        self._timers = HeartbeatTimers(settings, now_ms)
+        self._topics: frozenset[str] | None = None
+        self._joining_topics: frozenset[str] | None = None
+        self._joined_topics: frozenset[str] | None = None
+        self._owned: Partitions = {}
+        self._partitions: Mapping[str, int] | None = None
+        self._racks: Racks = NO_RACKS
+        self._assigned_for: _Snapshot | None = None
+        self._last_assignments: dict[str, tuple[Partitions, int]] = {}
+        self._is_leader = False
+        self._protocol = ""
+        self._needs_rejoin = True
+        self._needs_prepare = True
+        self._reason = ""
+        self._retry_at_ms = self._find_at_ms = now_ms
+        self._failures = self._find_failures = 0
+        self._finding: FindCoordinator | None = None
+        self._wants_coordinator = False
+        self._rebalancing: JoinGroup | SyncGroup | None = None
+        self._heartbeat: Heartbeat | None = None
+        self._next: list[SyncGroup | LeaveGroup] = []
+
+    # What the application does.
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether there is a subscription, so that the member belongs into the group."""
+        return self._topics is not None
+
+    @property
+    def must_prepare(self) -> bool:
+        """Whether the application has to give up partitions before the next JoinGroup."""
+        return self.is_subscribed and self._needs_rejoin and self._needs_prepare and self.assigned is None and self._is_settled
+
+    @property
+    def has_lost_partitions(self) -> bool:
+        """Whether the partitions that it gives up may belong to other members already."""
+        return self.generation == NO_GENERATION or not self.member_id
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """Whether a JoinGroup is wanted or on its way."""
+        return self._needs_rejoin or self.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
+
+    def subscribe(self, topics: frozenset[str]) -> None:
+        """The topics to join with; a change needs a rebalance."""
+        self._topics = topics
+        if self._joined_topics is not None and topics != self._joined_topics:
+            self.request_rejoin("subscription has changed")
+
+    def poll(self, now_ms: float) -> None:
+        """The application has called poll."""
+        self._timers.poll(now_ms)
+
+    def find_coordinator(self) -> None:
+        """A request needs the coordinator, although there is no subscription."""
+        self._wants_coordinator = True
+
+    def request_rejoin(self, reason: str) -> None:
+        """Join again; `reason` is what the broker logs."""
+        self._needs_rejoin = True
+        self._reason = reason
+
+    def prepared(self, owned: Partitions) -> None:
+        """The application has given up what it had to; `owned` is what it keeps."""
+        self._needs_prepare = False
+        self._owned = owned
+
+    def completed(self) -> None:
+        """The application has taken over the assignment."""
+        self.assigned = None
+
+    def take_failure(self) -> ErrorCode | Exception | None:
+        """The error to raise now. A fenced member fails again in each call; after other errors it tries to join again."""
+        failure = self.failure
+        if failure is not ErrorCode.FENCED_INSTANCE_ID:
+            self.failure = None
+        return failure
+
+    def leave(self, reason: str) -> None:
+        """Leave the group and forget the subscription. Static members stay in the group until their session expires."""
+        self._topics = self._joined_topics = None
+        self._leave(reason)
+        self._reason = ""
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether a LeaveGroup is to be sent."""
+        return self.coordinator is not None and any(isinstance(each, LeaveGroup) for each in self._next)
+
+    # Metadata and the coordinator.
+
+    def on_metadata(self, partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> None:
+        """The number of partitions of each topic in which the group is interested, and the racks of their replicas."""
+        self._partitions, self._racks = partitions, racks
+        if self.state is MemberState.STABLE:
+            self._check_metadata()
+
+    def on_coordinator(self, broker_id: int, now_ms: float) -> None:
+        """FindCoordinator was answered."""
+        self._finding, self._find_failures = None, 0
+        self._wants_coordinator = False
+        self.coordinator = broker_id
+        self._timers.reset_session(now_ms)
+
+    def on_no_coordinator(self, error: ErrorCode | None, now_ms: float) -> None:
+        """FindCoordinator failed: with an error code, or without a response (None)."""
+        self._finding = None
+        if error in (ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.INVALID_GROUP_ID):
+            self.failure = error
+        self._find_failures += 1
+        self._find_at_ms = now_ms + self._backoff_ms(self._find_failures)
+
+    def coordinator_lost(self, now_ms: float) -> None:
+        """The coordinator moved, or its connection broke: find it again. It answers no request that is on its way."""
+        if self.coordinator is None:
+            return
+        self.coordinator = None
+        self._find_at_ms = now_ms
+        if self._heartbeat is not None:
+            self._heartbeat = None
+            self._timers.failed(now_ms, self._rng())
+        if self._rebalancing is not None:
+            self._rebalancing = None
+            self._next = [each for each in self._next if isinstance(each, LeaveGroup)]
+            self._rebalance_failed(Reaction.RETRY_LATER, None, "", now_ms)
+
+    # Requests and their outcomes.
+
+    def next_requests(self, now_ms: float) -> list[GroupRequest]:
+        """What to send now; each request once."""
+        heartbeat = self._next_heartbeat(now_ms) if self.state.sends_heartbeats else None
+        requests: list[GroupRequest] = [] if heartbeat is None else [heartbeat]
+        if self.coordinator is not None:
+            requests += self._next
+            self._next = []
+        if self._may_join and now_ms >= self._retry_at_ms and self.coordinator is not None:
+            requests.append(self._join())
+        if self.coordinator is None and self._needs_coordinator and self._finding is None and now_ms >= self._find_at_ms:
+            self._finding = FindCoordinator(self.settings.group_id)
+            requests.append(self._finding)
+        return requests
+
+    def next_ms(self) -> float | None:
+        """When `next_requests` may have something without any report; None when it waits for reports alone."""
+        times = []
+        if self.state.sends_heartbeats and self.coordinator is not None:
+            times.append(self._timers.next_ms())
+        if self.coordinator is None and self._needs_coordinator and self._finding is None:
+            times.append(self._find_at_ms)
+        if self._may_join and self.coordinator is not None:
+            times.append(self._retry_at_ms)
+        return min(times, default=None)
+
+    def on_join(self, request: JoinGroup, response: JoinResponse, now_ms: float) -> None:
+        """A response to JoinGroup. The leader makes the assignments of all members."""
+        if request is not self._rebalancing:
+            return
+        self._rebalancing = None
+        if response.error is not ErrorCode.NONE:
+            if response.error is ErrorCode.MEMBER_ID_REQUIRED:
+                self.member_id = response.member_id
+            self._rebalance_failed(reaction(JOIN, response.error), response.error, "JOIN_GROUP", now_ms)
+            return
+        if response.protocol_name not in self._assignors:
+            self._rebalance_failed(Reaction.FAIL, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "JOIN_GROUP", now_ms)
+            return
+        self._move_to(MemberState.COMPLETING_REBALANCE)
+        self.generation, self.member_id = response.generation, response.member_id
+        self._protocol = response.protocol_name
+        self._joined_topics = self._joining_topics
+        self._timers.reset(now_ms)
+        self._is_leader = response.leader == response.member_id
+        try:
+            assignments = self._lead(response) if self._is_leader else ()
+        except (InvalidAssignment, PeerError) as error:
+            self._rebalance_failed(Reaction.RETRY_LATER, None, "", now_ms)
+            self.failure = error
+            return
+        self._rebalancing = SyncGroup(
+            group_id=self.settings.group_id,
+            generation=self.generation,
+            member_id=self.member_id,
+            instance_id=self.settings.instance_id,
+            protocol_type=CONSUMER,
+            protocol_name=self._protocol,
+            assignments=assignments,
+        )
+        self._next.append(self._rebalancing)
+
+    def on_sync(self, request: SyncGroup, response: SyncResponse, now_ms: float) -> None:
+        """A response to SyncGroup."""
+        if request is not self._rebalancing:
+            return
+        self._rebalancing = None
+        if response.error is not ErrorCode.NONE:
+            self._rebalance_failed(reaction(SYNC, response.error), response.error, "SYNC_GROUP", now_ms)
+            return
+        try:
+            partitions = decode_assignment(response.assignment)
+        except PeerError as error:
+            self._rebalance_failed(Reaction.RETRY_LATER, None, "", now_ms)
+            self.failure = error
+            return
+        self._move_to(MemberState.STABLE)
+        self._failures = 0
+        self._needs_rejoin, self._needs_prepare = False, True
+        self._reason = ""
+        self.assigned = Assigned(generation=self.generation, assignor=self._protocol, partitions=partitions)
+        self._last_assignments[self._protocol] = partitions, self.generation
+        if self._topics != self._joined_topics:
+            self.request_rejoin("subscription has changed")
+        else:
+            self._check_metadata()
+
+    def on_heartbeat(self, request: Heartbeat, error: ErrorCode, now_ms: float) -> None:
+        """A response to Heartbeat. One that a member sent in an earlier generation changes nothing."""
+        if request is not self._heartbeat:
+            return
+        self._heartbeat = None
+        if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+            self._timers.succeeded(now_ms)
+            if error is not ErrorCode.NONE and self.state is MemberState.STABLE:
+                self.request_rejoin("group is already rebalancing")
+            return
+        self._timers.failed(now_ms, self._rng())
+        if (request.generation, request.member_id) == (self.generation, self.member_id):
+            self._react(reaction(HEARTBEAT, error), error, "HEARTBEAT", now_ms)
+
+    def on_no_response(self, request: GroupRequest, now_ms: float) -> None:
+        """A request was lost with its connection, or not answered in time."""
+        if request is self._finding:
+            self.on_no_coordinator(None, now_ms)
+        elif request is self._heartbeat or request is self._rebalancing:
+            self.coordinator_lost(now_ms)
+
+    def commit_refused(self, error: ErrorCode, generation: int, member_id: str) -> bool:
+        """A commit of this generation and member was refused: whether a rebalance is the reason, so that it may succeed afterwards."""
+        is_current = (generation, member_id) == (self.generation, self.member_id)
+        if error is ErrorCode.REBALANCE_IN_PROGRESS:
+            self.request_rejoin("offset commit failed since group is already rebalancing")
+            return True
+        if not is_current:
+            return self.state is MemberState.PREPARING_REBALANCE
+        if error is ErrorCode.FENCED_INSTANCE_ID:
+            self.failure = error
+        elif self.is_subscribed:
+            self._forget(f"encountered {error.name} from OFFSET_COMMIT response", keeps_id=error is ErrorCode.ILLEGAL_GENERATION)
+        return False
+
+    # Decisions.
+
+    @property
+    def _is_settled(self) -> bool:
+        """No JoinGroup or SyncGroup is on its way, and nothing failed."""
+        return self._rebalancing is None and self.failure is None
+
+    @property
+    def _may_join(self) -> bool:
+        return (
+            self.is_subscribed
+            and self._needs_rejoin
+            and not self._needs_prepare
+            and self.assigned is None
+            and self._is_settled
+            and self._partitions is not None
+        )
+
+    @property
+    def _needs_coordinator(self) -> bool:
+        return self.is_subscribed or self._wants_coordinator
+
+    def _next_heartbeat(self, now_ms: float) -> Heartbeat | None:
+        """The checks of Kafka's heartbeat thread, in its order."""
+        timers = self._timers
+        if self.coordinator is None:
+            return None
+        if timers.is_session_over(now_ms):
+            self.coordinator_lost(now_ms)
+            return None
+        if timers.is_poll_over(now_ms):
+            self.has_poll_expired = True
+            self._leave(POLL_EXPIRED)
+            self.request_rejoin(LEAVING_BY_ITSELF)
+            return None
+        if not timers.is_due(now_ms):
+            return None
+        timers.sent(now_ms)
+        self._heartbeat = Heartbeat(
+            group_id=self.settings.group_id,
+            generation=self.generation,
+            member_id=self.member_id,
+            instance_id=self.settings.instance_id,
+        )
+        return self._heartbeat
+
+    def _join(self) -> JoinGroup:
+        self._move_to(MemberState.PREPARING_REBALANCE)
+        settings = self.settings
+        self._joining_topics = self._topics
+        self._rebalancing = JoinGroup(
+            group_id=settings.group_id,
+            member_id=self.member_id,
+            instance_id=settings.instance_id,
+            session_timeout_ms=settings.session_timeout_ms,
+            rebalance_timeout_ms=settings.max_poll_interval_ms,
+            protocol_type=CONSUMER,
+            protocols=tuple((name, self._subscription(assignor)) for name, assignor in self._assignors.items()),
+            reason=self._reason[:REASON_LETTERS_MAX],
+        )
+        return self._rebalancing
+
+    def _lead(self, response: JoinResponse) -> tuple[tuple[str, bytes], ...]:
+        made = make_assignments(self._assignors[self._protocol], response.members, self._partitions or {}, self._racks)
+        self.group_topics = made.topics
+        self._assigned_for = self._snapshot()
+        return () if response.skip_assignment else made.assignments
+
+    def _subscription(self, assignor: Assignor) -> bytes:
+        user_data = assignor.user_data(*self._last_assignments.get(assignor.name, (None, NO_GENERATION)))
+        return encode_subscription(
+            self._topics or (), owned=self._owned, generation=self.generation, rack=self.settings.rack, user_data=user_data
+        )
+
+    def _snapshot(self) -> _Snapshot:
+        """What of the metadata an assignment depends on; of racks, if this member has one."""
+        topics = self.group_topics | (self._topics or frozenset())
+        racks = self._racks if self.settings.rack else NO_RACKS
+        return {topic: (count, racks.get(topic)) for topic, count in (self._partitions or {}).items() if topic in topics}
+
+    def _check_metadata(self) -> None:
+        """The leader starts a rebalance when its assignment was made for other metadata."""
+        if self._is_leader and self._assigned_for is not None and self._snapshot() != self._assigned_for:
+            self.request_rejoin("cached metadata has changed")
+
+    def _rebalance_failed(self, what: Reaction, error: ErrorCode | None, api: str, now_ms: float) -> None:
+        """A JoinGroup or SyncGroup failed: back to UNJOINED, and join again as the error demands."""
+        self._move_to(MemberState.UNJOINED)
+        self._failures += 1
+        self._retry_at_ms = now_ms
+        if what is Reaction.TAKE_MEMBER_ID:
+            self.request_rejoin(f"need to re-join with the given member-id: {self.member_id}")
+            return
+        self.request_rejoin(f"rebalance failed due to {_NO_RESPONSE if error is None else _exception_name(error)}")
+        if what in (Reaction.RETRY_LATER, Reaction.FAIL, Reaction.FIND_COORDINATOR):
+            self._retry_at_ms = now_ms + self._backoff_ms(self._failures)
+        if error is not None:
+            self._react(what, error, api, now_ms)
+
+    def _react(self, what: Reaction, error: ErrorCode, api: str, now_ms: float) -> None:
+        if what is Reaction.FIND_COORDINATOR:
+            self.coordinator_lost(now_ms)
+        elif what in (Reaction.FORGET_GENERATION, Reaction.FORGET_MEMBER):
+            self._forget(f"encountered {error.name} from {api} response", keeps_id=what is Reaction.FORGET_GENERATION)
+        elif what is Reaction.FAIL:
+            if api == "HEARTBEAT":
+                self._forget(f"encountered {error.name} from {api} response", keeps_id=True)
+            self.failure = error
+
+    def _forget(self, reason: str, *, keeps_id: bool) -> None:
+        """Other members may own the partitions by now: they are given up as lost before the next JoinGroup."""
+        self._move_to(MemberState.UNJOINED)
+        self.generation = NO_GENERATION
+        if not keeps_id:
+            self.member_id = ""
+        self.assigned = None
+        self._is_leader = False
+        self._rebalancing = self._heartbeat = None
+        self._next = [each for each in self._next if isinstance(each, LeaveGroup)]
+        self._needs_prepare = True
+        self.request_rejoin(reason)
+
+    def _leave(self, reason: str) -> None:
+        if self.member_id and self.settings.instance_id is None and self.coordinator is not None:
+            leave = LeaveGroup(
+                group_id=self.settings.group_id, member_id=self.member_id, instance_id=None, reason=reason[:REASON_LETTERS_MAX]
+            )
+            self._forget(LEAVING_BY_ITSELF, keeps_id=False)
+            self._next.append(leave)
+        else:
+            self._forget(LEAVING_BY_ITSELF, keeps_id=False)
+
+    def _backoff_ms(self, failures: int) -> float:
+        return backoff_ms(failures, *self.settings.retry_backoff_ms, self._rng())
+
+    def _move_to(self, state: MemberState) -> None:
+        assert state is self.state or state in TRANSITIONS[self.state], f"{self.state} to {state}"
+        self.state = state
+
+
+def _exception_name(error: ErrorCode) -> str:
+    """The name of Java's exception for an error, as its members give it in their reasons."""
+    return "".join(part.capitalize() for part in error.name.split("_")) + "Exception"

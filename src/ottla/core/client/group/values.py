@@ -1,0 +1,133 @@
+"""Values of group membership: settings, requests to the coordinator, and its responses. Free of API versions.
+
+A request is also the key of its response: the machine takes a response only for the request that it waits for.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from ottla.core.errors import ErrorCode
+
+NO_GENERATION: Final = -1
+CONSUMER: Final = "consumer"
+"""The protocol type of consumers."""
+JOIN_OVERHEAD_MS: Final = 5_000
+"""How much longer a JoinGroup may take than the rebalance timeout (Kafka: `JOIN_GROUP_TIMEOUT_LAPSE`)."""
+
+Partitions = Mapping[str, Sequence[int]]
+"""Partition numbers by topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSettings:
+    """A member's settings, by Kafka's names; times in milliseconds. `rack`: client.rack, "" for none."""
+
+    group_id: str
+    instance_id: str | None = None
+    rack: str = ""
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: tuple[int, int] = (100, 1_000)
+
+    @property
+    def join_timeout_ms(self) -> int:
+        """The time of a JoinGroup: the coordinator may hold it for the rebalance timeout."""
+        return max(self.request_timeout_ms, self.max_poll_interval_ms + JOIN_OVERHEAD_MS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FindCoordinator:
+    """Ask any broker for the group's coordinator."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JoinGroup:
+    """Join or rejoin. `protocols`: name and metadata of each assignor, the preferred one first; `reason` is for the broker's log."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[tuple[str, bytes], ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SyncGroup:
+    """Fetch this member's assignment; the leader's request has the assignments of all members."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    protocol_type: str
+    protocol_name: str
+    assignments: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Heartbeat:
+    """Keep the session alive, and ask whether a rebalance has begun."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LeaveGroup:
+    """Leave at once, instead of when the session expires."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    reason: str
+
+
+GroupRequest = FindCoordinator | JoinGroup | SyncGroup | Heartbeat | LeaveGroup
+
+
+class JoinedMember(NamedTuple):
+    """A member as the leader sees it; `metadata` is its subscription for the chosen protocol."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinResponse:
+    """`members` are there for the leader alone; `skip_assignment`: a static leader that returned has none to make (KIP-814)."""
+
+    error: ErrorCode
+    generation: int = NO_GENERATION
+    protocol_name: str | None = None
+    leader: str = ""
+    member_id: str = ""
+    skip_assignment: bool = False
+    members: tuple[JoinedMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncResponse:
+    """`assignment`: the bytes that the leader made for this member."""
+
+    error: ErrorCode
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assigned:
+    """An assignment that the application has not taken over yet, as its assignor named it."""
+
+    generation: int
+    assignor: str
+    partitions: Partitions = field(default_factory=dict)

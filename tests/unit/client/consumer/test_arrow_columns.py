@@ -1,0 +1,58 @@
+"""The compiled decoder gives what the plain one gives."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.client.consumer.arrow_columns import decode_arrow
+from ottla.client.consumer.plain_columns import decode_plain
+from ottla.core.client.fetch_values import FetchedRecords
+from ottla.core.errors import PeerError
+from ottla.core.model import Header, Record, TopicPartition
+from ottla.core.records.batch import encode_batch
+from ottla.core.records.compression import Codec
+
+A = TopicPartition("t", 4)
+TEXT = st.none() | st.binary(max_size=9)
+HEADERS = st.lists(st.builds(Header, st.text(max_size=4), TEXT), max_size=3).map(tuple)
+RECORDS = st.lists(st.tuples(st.integers(-1, 2**40), TEXT, TEXT, HEADERS), min_size=1, max_size=5)
+BATCHES = st.lists(
+    st.tuples(RECORDS, st.booleans(), st.booleans(), st.sampled_from([Codec.NONE, Codec.LZ4]), st.integers(0, 9)), min_size=1, max_size=4
+)
+
+
+def written(batches: list[tuple[list[tuple[int, bytes | None, bytes | None, tuple[Header, ...]]], bool, bool, Codec, int]]) -> bytes:
+    data, base = b"", 0
+    for records, is_log_append_time, is_transactional, codec, epoch in batches:
+        made = [Record(base + at, *each) for at, each in enumerate(records)]
+        data += encode_batch(
+            made,
+            base_offset=base,
+            codec=codec,
+            leader_epoch=epoch,
+            is_log_append_time=is_log_append_time,
+            is_transactional=is_transactional,
+            producer_id=5 if is_transactional else -1,
+        )
+        base += len(records)
+    return bytes(data)
+
+
+@given(BATCHES, st.integers(0, 12), st.booleans())
+def test_both_decoders_are_equal(batches: list[object], position: int, has_aborted: bool) -> None:
+    data = written(batches)  # type: ignore[arg-type]
+    fetched = FetchedRecords(A, position, 1_000, memoryview(data), ((5, 0),) if has_aborted else ())
+    found = [[row(columns, at) for columns in decode(fetched) for at in range(len(columns))] for decode in (decode_plain, decode_arrow)]
+    assert found[0] == found[1]
+
+
+def row(columns: object, at: int) -> list[object]:
+    names = ("offset", "leader_epoch", "key", "value", "headers", "timestamp")
+    return [columns.topic, columns.partition, *(getattr(columns, name)(at) for name in names)]  # type: ignore[attr-defined]
+
+
+def test_damaged_batches_are_refused() -> None:
+    data = bytearray(encode_batch([Record(0, 0, b"k", b"v")]))
+    data[-1] ^= 1
+    with pytest.raises(PeerError, match="CRC-32C of the record batch at offset 0 is wrong"):
+        list(decode_arrow(FetchedRecords(A, 0, 1, memoryview(bytes(data)))))

@@ -1,0 +1,103 @@
+"""`ottla.Consumer` without a broker: its interface, what it refuses, and that it ends. On real brokers: tests/clients/test_consumer.py."""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+import ottla
+from ottla import Consumer, KafkaError, KafkaException, TopicPartition
+
+CONFIG = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "reconnect.backoff.ms": 10}
+
+
+@pytest.fixture
+def consumer() -> Iterator[Consumer]:
+    with Consumer(CONFIG) as made:
+        yield made
+
+
+def test_the_methods_are_those_of_confluent_kafka() -> None:
+    theirs = {name for name in dir(confluent_kafka.Consumer) if not name.startswith("_")}
+    assert theirs - set(dir(Consumer)) == {"cluster_id", "set_sasl_credentials"}, "docs/skipped.md names them"
+
+
+def test_the_names_of_confluent_kafka_are_there() -> None:
+    for name in ("Consumer", "KafkaError", "KafkaException", "Message", "TopicPartition"):
+        assert inspect.isclass(getattr(ottla, name))
+    for name in ("OFFSET_BEGINNING", "OFFSET_END", "OFFSET_INVALID", "OFFSET_STORED"):
+        assert getattr(ottla, name) == getattr(confluent_kafka, name)
+    assert set(dir(ottla)) >= {"Consumer", "TIMESTAMP_CREATE_TIME"}
+    with pytest.raises(AttributeError):
+        _ = ottla.no_such_name  # type: ignore[attr-defined]
+
+
+def test_properties_that_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"Failed to create consumer: group\.id must be set"):
+        Consumer({"bootstrap.servers": "h:1"})
+    with pytest.raises(KafkaException, match="foo is no property") as refused:
+        Consumer(CONFIG | {"foo": 1})
+    assert refused.value.args[0].code() == KafkaError._INVALID_ARG
+
+
+def test_nothing_comes_without_a_broker(consumer: Consumer) -> None:
+    consumer.subscribe(["t"])
+    assert consumer.poll(0.05) is None
+    assert consumer.consume(5, 0) == []
+    assert consumer.assignment() == []
+    assert consumer.memberid() is None
+
+
+def refused(call: Any, *arguments: Any, **more: Any) -> int:
+    with pytest.raises(KafkaException) as raised:
+        call(*arguments, **more)
+    code: int = raised.value.args[0].code()
+    return code
+
+
+def test_calls_about_partitions_that_are_not_assigned(consumer: Consumer) -> None:
+    where = TopicPartition("t", 0, 3)
+    assert refused(consumer.seek, where) == KafkaError._UNKNOWN_PARTITION
+    assert refused(consumer.pause, [where]) == KafkaError._UNKNOWN_PARTITION
+    assert refused(consumer.incremental_unassign, [where]) == KafkaError._INVALID_ARG
+    assert refused(consumer.store_offsets, offsets=[where]) == KafkaError._INVALID_ARG
+    assert consumer.position([where])[0].offset == ottla.OFFSET_INVALID
+    assert consumer.get_watermark_offsets(where, cached=True) == (ottla.OFFSET_INVALID, ottla.OFFSET_INVALID)
+
+
+def test_commits_without_offsets(consumer: Consumer) -> None:
+    assert refused(consumer.commit, asynchronous=False) == KafkaError._NO_OFFSET
+    assert consumer.commit() is None
+    with pytest.raises(ValueError, match="mutually exclusive"):
+        consumer.commit(message=object(), offsets=[])
+
+
+def test_lookups_without_a_broker(consumer: Consumer) -> None:
+    assert refused(consumer.committed, [TopicPartition("t", 0)], timeout=0.05) == KafkaError.REQUEST_TIMED_OUT
+    assert refused(consumer.list_topics, timeout=0.05) == KafkaError._TIMED_OUT
+
+
+def test_partitions_assigned_by_hand(consumer: Consumer) -> None:
+    consumer.assign([TopicPartition("t", 1, 5), TopicPartition("t", 0)])
+    assert consumer.assignment() == [TopicPartition("t", 0), TopicPartition("t", 1)]
+    assert [each.offset for each in consumer.position(consumer.assignment())] == [ottla.OFFSET_INVALID, 5]
+    consumer.incremental_assign([TopicPartition("u", 0)])
+    consumer.incremental_unassign([TopicPartition("t", 0)])
+    assert consumer.assignment() == [TopicPartition("t", 1), TopicPartition("u", 0)]
+    consumer.unsubscribe()
+    assert consumer.assignment() == []
+
+
+def test_the_number_of_messages_is_bounded(consumer: Consumer) -> None:
+    with pytest.raises(ValueError, match="num_messages"):
+        consumer.consume(1_000_001, 0)
+
+
+def test_a_closed_consumer_refuses_calls(consumer: Consumer) -> None:
+    consumer.close()
+    consumer.close()
+    for call in (consumer.poll, consumer.assignment, consumer.unsubscribe, consumer.list_topics):
+        with pytest.raises(RuntimeError, match="Consumer closed"):
+            call()

@@ -1,0 +1,130 @@
+"""Connections of a consumer: opened in the background, with back-off, and requests that are lost with them."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.client.addresses import Address
+from ottla.client.consumer.links import Links, Outcome
+from ottla.client.errors import AuthenticationError, BrokerUnavailableError
+from ottla.client.network.connection import BrokerConnection
+from ottla.client.settings import ClientSettings
+from ottla.core.client.consumer.values import Endpoint, Metadata, Route, Send
+from ottla.core.client.group.values import Heartbeat
+
+HEARTBEAT = Heartbeat(group_id="g", generation=1, member_id="m", instance_id=None)
+SEND = Send(Metadata(None), Route.ANY, -1, 1_000)
+
+
+class Driven:
+    """Links whose clock is set by hand, and whose connections come when `connect` returns."""
+
+    def __init__(self, connect: Callable[..., Any], bootstrap: str = "a") -> None:
+        self.now = 0.0
+        self.woken = threading.Semaphore(0)
+        self.links = Links(
+            ClientSettings(bootstrap_servers="a:1"),
+            [Address(host, 1) for host in bootstrap],
+            connect=connect,
+            wake=self.woken.release,
+            now_ms=lambda: self.now,
+            rng=lambda: 0.5,
+        )
+
+    def opened(self) -> list[Outcome]:
+        """The outcomes when one attempt to connect is over."""
+        assert self.woken.acquire(timeout=5)
+        return self.links.step(set())
+
+
+def test_a_connection_that_is_not_opened_fails_its_requests_and_is_tried_again_later() -> None:
+    attempts: list[Address] = []
+
+    def refuse(address: Address, settings: Any, timeout_ms: int) -> Any:
+        attempts.append(address)
+        raise BrokerUnavailableError("gone")
+
+    driven = Driven(refuse)
+    assert driven.links.send(SEND, {}) == []
+    ((send, _, error),) = driven.opened()
+    assert send is SEND
+    assert isinstance(error, BrokerUnavailableError)
+    driven.links.send(SEND, {})
+    assert len(attempts) == 1, "there is a back-off"
+    assert driven.links.next_ms() == 50
+    driven.now = 50
+    driven.links.step(set())
+    driven.opened()
+    assert len(attempts) == 2
+    driven.links.close()
+
+
+def test_another_broker_is_tried_when_one_cannot_be_reached() -> None:
+    attempts: list[str] = []
+
+    def refuse(address: Address, settings: Any, timeout_ms: int) -> Any:
+        attempts.append(address.host)
+        raise AuthenticationError("no")
+
+    driven = Driven(refuse, "ab")
+    for _ in range(3):
+        driven.links.send(SEND, {})
+        driven.opened()
+        driven.now += 1_000
+    assert attempts == ["a", "b", "a"]
+    driven.links.close()
+
+
+def test_a_broker_without_an_address_fails_at_once() -> None:
+    driven = Driven(lambda *_: pytest.fail("there is nowhere to connect to"))
+    send = Send(HEARTBEAT, Route.COORDINATOR, 7, 1_000)
+    ((found, _, error),) = driven.links.send(send, {})
+    assert found is send
+    assert "broker 7 is not there" in str(error)
+
+
+def test_a_request_that_is_not_answered_in_time_closes_the_connection(canned_broker: Any) -> None:
+    broker = canned_broker(lambda key, number: b"")
+    driven = Driven(lambda address, settings, timeout_ms: BrokerConnection(*address, client_id="c", timeout_ms=timeout_ms))
+    send = Send(Metadata(None), Route.BROKER, 1, 1_000)
+    driven.links.send(send, {1: Endpoint("127.0.0.1", broker.port)})
+    assert driven.opened() == []
+    assert list(driven.links.filenos().values()) == [False]
+    assert driven.links.next_ms() == 1_000
+    driven.now = 1_000
+    ((found, _, error),) = driven.links.step(set())
+    assert found is send
+    assert "in time" in str(error)
+    assert driven.links.filenos() == {}
+    driven.links.close()
+
+
+def test_a_request_in_an_unknown_version_fails(canned_broker: Any) -> None:
+    broker = canned_broker(lambda key, number: b"")
+    driven = Driven(lambda address, settings, timeout_ms: BrokerConnection(*address, client_id="c", timeout_ms=timeout_ms))
+    driven.links.send(Send(HEARTBEAT, Route.COORDINATOR, 1, 1_000), {1: Endpoint("127.0.0.1", broker.port)})
+    ((_, _, error),) = driven.opened()
+    assert "API 12" in str(error)
+    driven.links.close()
+
+
+def test_a_broker_that_moved_gets_a_new_connection() -> None:
+    gate, addresses = threading.Event(), []
+
+    def wait(address: Address, settings: Any, timeout_ms: int) -> Any:
+        addresses.append(address.port)
+        gate.wait(5)
+        raise BrokerUnavailableError("closed")
+
+    driven = Driven(wait)
+    first, second = (Send(Metadata(None), Route.BROKER, 1, 1_000) for _ in range(2))
+    driven.links.send(first, {1: Endpoint("h", 1)})
+    ((lost, _, _),) = driven.links.send(second, {1: Endpoint("h", 2)})
+    assert lost is first
+    gate.set()
+    outcomes = driven.opened() + driven.opened()
+    assert [outcome.send for outcome in outcomes] == [second]
+    assert sorted(addresses) == [1, 2]
+    driven.links.close()

@@ -1,0 +1,31 @@
+"""Messages: confluent-kafka's methods on columns."""
+
+import confluent_kafka
+
+from ottla.client.consumer.kafka_errors import KafkaError
+from ottla.client.consumer.message import ErrorMessage, Message
+from ottla.client.consumer.plain_columns import decode_plain
+from ottla.core.client.fetch_values import FetchedRecords
+from ottla.core.model import Header, Record, TopicPartition
+from ottla.core.records.batch import encode_batch
+
+NAMES = ("topic", "partition", "offset", "key", "value", "headers", "timestamp", "error", "leader_epoch", "latency")
+
+
+def test_the_methods_are_there() -> None:
+    assert [name for name in NAMES if not hasattr(confluent_kafka.Message, name) or not hasattr(Message, name)] == []
+
+
+def test_a_record() -> None:
+    data = encode_batch([Record(5, 17, b"k", b"value", (Header("h", None),))], base_offset=5, leader_epoch=3)
+    (columns,) = decode_plain(FetchedRecords(TopicPartition("t", 2), 5, 6, memoryview(bytes(data))))
+    message = Message(columns, 0)  # type: ignore[arg-type]
+    found = [getattr(message, name)() for name in NAMES]
+    assert found == ["t", 2, 5, b"k", b"value", [("h", None)], (1, 17), None, 3, None]
+    assert len(message) == 5
+
+
+def test_an_error_in_the_place_of_a_record() -> None:
+    message = ErrorMessage(KafkaError(KafkaError._PARTITION_EOF), "t", 2, 9)
+    found = [getattr(message, name)() for name in NAMES]
+    assert found == ["t", 2, 9, None, b"Broker: No more messages", None, (0, 0), KafkaError._PARTITION_EOF, None, None]

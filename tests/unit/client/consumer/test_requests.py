@@ -1,0 +1,176 @@
+"""The engine's requests as messages: every supported version is written and its response read."""
+
+from typing import Any
+
+import pytest
+
+from ottla.client.consumer.requests import encode_request
+from ottla.client.errors import UnsupportedBrokerError
+from ottla.core.client.consumer.values import (
+    CoordinatorResponse,
+    Endpoint,
+    Fetch,
+    FetchedOffset,
+    ListedOffset,
+    ListOffsets,
+    Metadata,
+    OffsetAndMetadata,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetFetchResponse,
+)
+from ottla.core.client.fetch_values import FetchPolicy, PartitionFetch
+from ottla.core.client.group.values import (
+    FindCoordinator,
+    Heartbeat,
+    JoinedMember,
+    JoinGroup,
+    JoinResponse,
+    LeaveGroup,
+    SyncGroup,
+    SyncResponse,
+)
+from ottla.core.errors import ErrorCode, PeerError
+from ottla.core.model import TopicPartition
+from ottla.core.wire.api_keys import ApiKey
+from ottla.core.wire.messages import request_decoder, response_encoder
+
+A = TopicPartition("t", 3)
+JOIN = JoinGroup(
+    group_id="g",
+    member_id="m",
+    instance_id="i",
+    session_timeout_ms=6_000,
+    rebalance_timeout_ms=9_000,
+    protocol_type="consumer",
+    protocols=(("range", b"meta"),),
+    reason="why",
+)
+SYNC = SyncGroup(
+    group_id="g", generation=4, member_id="m", instance_id=None, protocol_type="consumer", protocol_name="range", assignments=(("m", b"x"),)
+)
+HEARTBEAT = Heartbeat(group_id="g", generation=4, member_id="m", instance_id="i")
+LEAVE = LeaveGroup(group_id="g", member_id="m", instance_id=None, reason="why")
+COMMIT = OffsetCommit(group_id="g", generation=4, member_id="m", instance_id="i", offsets={A: OffsetAndMetadata(7, 2, "x")})
+
+
+class AnyChannel:
+    """A broker that speaks each API up to a version."""
+
+    def __init__(self, version: int = 99) -> None:
+        self._version = version
+
+    def version(self, api_key: int, lowest: int, highest: int) -> int:
+        if self._version < lowest:
+            raise UnsupportedBrokerError("too old")
+        return min(self._version, highest)
+
+
+def there(request: Any, version: int) -> Any:
+    """The request as a broker reads it."""
+    encoded = encode_request(request, AnyChannel(version))  # type: ignore[arg-type]
+    assert encoded.version == version
+    return request_decoder(encoded.api_key, version)(encoded.body, 0)
+
+
+def back(request: Any, version: int, values: dict[str, Any]) -> Any:
+    """The response that the engine gets."""
+    encoded = encode_request(request, AnyChannel(version))  # type: ignore[arg-type]
+    return encoded.read(memoryview(response_encoder(encoded.api_key, version)({"throttle_time": 0, **values})))
+
+
+@pytest.mark.parametrize("version", range(5, 10))
+def test_join_group(version: int) -> None:
+    read = there(JOIN, version)
+    assert (read.group_id, read.member_id, read.group_instance_id, read.protocol_type) == ("g", "m", "i", "consumer")
+    assert (read.session_timeout.total_seconds(), read.rebalance_timeout.total_seconds()) == (6, 9)
+    assert [(each.name, each.metadata) for each in read.protocols] == [("range", b"meta")]
+    assert getattr(read, "reason", "why") == "why"
+    member = {"member_id": "m", "group_instance_id": None, "metadata": b"s"}
+    values = {"error_code": 0, "generation_id": 5, "protocol_type": "consumer", "protocol_name": "range", "leader": "m", "member_id": "m"}
+    assert back(JOIN, version, values | {"members": [member], "skip_assignment": False}) == JoinResponse(
+        error=ErrorCode.NONE, generation=5, protocol_name="range", leader="m", member_id="m", members=(JoinedMember("m", None, b"s"),)
+    )
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+def test_sync_group(version: int) -> None:
+    read = there(SYNC, version)
+    assert (read.generation_id, read.member_id, [each.assignment for each in read.assignments]) == (4, "m", [b"x"])
+    values = {"error_code": 27, "protocol_type": "consumer", "protocol_name": "range", "assignment": b"a"}
+    assert back(SYNC, version, values) == SyncResponse(error=ErrorCode.REBALANCE_IN_PROGRESS, assignment=b"a")
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_heartbeat(version: int) -> None:
+    read = there(HEARTBEAT, version)
+    assert (read.group_id, read.generation_id, read.member_id, read.group_instance_id) == ("g", 4, "m", "i")
+    assert back(HEARTBEAT, version, {"error_code": 25}) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+def test_leave_group(version: int) -> None:
+    (member,) = there(LEAVE, version).members
+    assert (member.member_id, getattr(member, "reason", "why")) == ("m", "why")
+    assert back(LEAVE, version, {"error_code": 0, "members": []}) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("version", [7, 8])
+def test_offset_commit(version: int) -> None:
+    read = there(COMMIT, version)
+    (item,) = read.topics[0].partitions
+    assert (read.generation_id_or_member_epoch, read.member_id, read.group_instance_id) == (4, "m", "i")
+    assert (item.partition_index, item.committed_offset, item.committed_leader_epoch, item.committed_metadata) == (3, 7, 2, "x")
+    values = {"topics": [{"name": "t", "partitions": [{"partition_index": 3, "error_code": 22}]}]}
+    assert back(COMMIT, version, values) == {A: ErrorCode.ILLEGAL_GENERATION}
+
+
+def test_offset_fetch() -> None:
+    request = OffsetFetch("g", (A,))
+    read = there(request, 8)
+    assert read.require_stable
+    assert [(each.name, list(each.partition_indexes)) for each in read.groups[0].topics] == [("t", [3])]
+    item = {"partition_index": 3, "committed_offset": 7, "committed_leader_epoch": 2, "metadata": None, "error_code": 0}
+    values = {"groups": [{"group_id": "g", "error_code": 0, "topics": [{"name": "t", "partitions": [item]}]}]}
+    assert back(request, 8, values) == OffsetFetchResponse(ErrorCode.NONE, {A: FetchedOffset(ErrorCode.NONE, OffsetAndMetadata(7, 2))})
+    assert back(request, 8, {"groups": []}).error is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_find_coordinator() -> None:
+    request = FindCoordinator("g")
+    assert tuple(there(request, 4).coordinator_keys) == ("g",)
+    found = {"key": "g", "node_id": 3, "host": "h", "port": 9, "error_code": 0, "error_message": None}
+    assert back(request, 4, {"coordinators": [found]}) == CoordinatorResponse(ErrorCode.NONE, 3, Endpoint("h", 9))
+    assert back(request, 4, {"coordinators": []}).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_list_offsets() -> None:
+    request = ListOffsets({A: -2}, True)
+    read = there(request, 6)
+    assert (read.isolation_level, read.topics[0].partitions[0].timestamp) == (1, -2)
+    item = {"partition_index": 3, "error_code": 0, "timestamp": -1, "offset": 5, "leader_epoch": 2}
+    assert back(request, 6, {"topics": [{"name": "t", "partitions": [item]}]}) == {A: ListedOffset(ErrorCode.NONE, 5, 2)}
+
+
+@pytest.mark.parametrize("version", [9, 12])
+def test_metadata(version: int) -> None:
+    request = Metadata(("t",))
+    assert [each.name for each in there(request, version).topics] == ["t"]
+    broker = {"node_id": 1, "host": "h", "port": 9, "rack": None}
+    values = {"brokers": [broker], "cluster_id": None, "controller_id": 1, "topics": []}
+    extra = {"cluster_authorized_operations": 0} if version == 9 else {}
+    assert back(request, version, values | extra).endpoints == {1: Endpoint("h", 9)}
+
+
+@pytest.mark.parametrize(("topic_id", "broker", "version"), [("", 99, 12), ("A" * 22, 99, 16), ("A" * 22, 14, 13), ("A" * 22, 12, 12)])
+def test_fetch(topic_id: str, broker: int, version: int) -> None:
+    encoded = encode_request(Fetch((PartitionFetch(A, 5, 2, topic_id),), FetchPolicy()), AnyChannel(broker))  # type: ignore[arg-type]
+    assert (encoded.api_key, encoded.version) == (ApiKey.FETCH, version)
+    with pytest.raises(PeerError):
+        encoded.read(memoryview(b"\0"))
+
+
+@pytest.mark.parametrize("request_", [JOIN, SYNC, HEARTBEAT, LEAVE, COMMIT, Metadata(None)])
+def test_an_old_broker_is_refused(request_: Any) -> None:
+    with pytest.raises(UnsupportedBrokerError):
+        encode_request(request_, AnyChannel(1))  # type: ignore[arg-type]

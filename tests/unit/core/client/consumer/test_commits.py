@@ -1,0 +1,153 @@
+"""Commits: what a refusal means, retries, and automatic ones (Kafka: ConsumerCoordinatorTest, its commits)."""
+
+from typing import Any
+
+import pytest
+
+from ottla.core.assignors import assignors
+from ottla.core.client.consumer.commits import Commit, Commits
+from ottla.core.client.consumer.subscriptions import Subscriptions
+from ottla.core.client.consumer.values import ConsumerSettings, OffsetAndMetadata
+from ottla.core.client.group.membership import Membership
+from ottla.core.client.group.values import GroupSettings
+from ottla.core.errors import ErrorCode as E
+from ottla.core.model import TopicPartition
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Driven:
+    def __init__(self, **settings: Any) -> None:
+        group = GroupSettings(group_id="g")
+        self.subscriptions = Subscriptions()
+        self.membership = Membership(group, [assignors()["range"]], now_ms=0, rng=lambda: 0.5)
+        self.membership.on_coordinator(1, 0)
+        self.commits = Commits(ConsumerSettings(group=group, **settings), self.membership, self.subscriptions, now_ms=0, rng=lambda: 0.5)
+
+    def answer(self, *errors: E, now_ms: float = 0) -> None:
+        (request,) = self.commits.next_requests(now_ms)
+        self.commits.on_response(request, dict(zip(request.offsets, errors, strict=False)), now_ms)
+
+
+def offsets(*partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
+    return dict.fromkeys(partitions, OffsetAndMetadata(5))
+
+
+def test_a_commit_is_done_when_it_is_answered() -> None:
+    driven = Driven()
+    driven.subscriptions.add([A], is_ready=True)
+    commit = driven.commits.commit(Commit(offsets(A, B)))
+    driven.answer(E.NONE, E.NONE)
+    assert (commit.is_done, commit.error) == (True, E.NONE)
+    assert driven.subscriptions.partitions[A].committed == 5
+    assert driven.commits.finished == []
+
+
+def test_a_commit_without_offsets_is_done_at_once() -> None:
+    assert Driven().commits.commit(Commit({})).is_done
+
+
+def test_errors_of_single_partitions_are_results() -> None:
+    driven = Driven()
+    commit = driven.commits.commit(Commit(offsets(A, B)))
+    driven.answer(E.NONE, E.OFFSET_METADATA_TOO_LARGE)
+    assert commit.errors == {A: E.NONE, B: E.OFFSET_METADATA_TOO_LARGE}
+    assert commit.error is E.OFFSET_METADATA_TOO_LARGE
+
+
+@pytest.mark.parametrize("error", [E.COORDINATOR_LOAD_IN_PROGRESS, E.UNKNOWN_TOPIC_OR_PARTITION])
+def test_a_retriable_error_is_retried_until_the_deadline(error: E) -> None:
+    driven = Driven()
+    commit = driven.commits.commit(Commit(offsets(A), retry_until_ms=250))
+    driven.answer(error)
+    assert driven.commits.next_requests(99) == []
+    assert driven.commits.next_ms() == 100
+    driven.answer(error, now_ms=100)
+    assert commit.is_done
+    assert commit.error is error
+
+
+def test_an_asynchronous_commit_is_tried_once() -> None:
+    driven = Driven()
+    commit = driven.commits.commit(Commit(offsets(A), is_reported=True))
+    driven.answer(E.COORDINATOR_LOAD_IN_PROGRESS)
+    assert driven.commits.finished == [commit]
+
+
+def test_a_coordinator_that_moved_is_found_before_the_next_attempt() -> None:
+    driven = Driven()
+    commit = driven.commits.commit(Commit(offsets(A), retry_until_ms=10_000))
+    driven.answer(E.NOT_COORDINATOR)
+    assert driven.membership.coordinator is None
+    assert driven.commits.next_requests(500) == []
+    assert [type(each).__name__ for each in driven.membership.next_requests(500)] == ["FindCoordinator"]
+    driven.membership.on_coordinator(2, 500)
+    driven.answer(E.NONE, now_ms=500)
+    assert commit.error is E.NONE
+
+
+def test_a_lost_request_is_retried() -> None:
+    driven = Driven()
+    commit = driven.commits.commit(Commit(offsets(A), retry_until_ms=10_000))
+    (request,) = driven.commits.next_requests(0)
+    driven.commits.on_no_response(request, 0)
+    driven.membership.on_coordinator(1, 0)
+    driven.answer(E.NONE, now_ms=200)
+    assert commit.error is E.NONE
+
+
+def test_without_a_coordinator_a_commit_ends_at_its_deadline() -> None:
+    driven = Driven()
+    driven.membership.coordinator_lost(0)
+    commit = driven.commits.commit(Commit(offsets(A), retry_until_ms=1_000))
+    assert driven.commits.next_requests(999) == []
+    assert not commit.is_done
+    assert driven.commits.next_ms() == 1_000
+    driven.commits.next_requests(1_000)
+    assert commit.error is E.REQUEST_TIMED_OUT
+
+
+def test_a_member_that_is_not_in_the_group_cannot_commit() -> None:
+    driven = Driven()
+    driven.membership.subscribe(frozenset({"t"}))
+    commit = driven.commits.commit(Commit(offsets(A)))
+    assert driven.commits.next_requests(0) == []
+    assert commit.error is E.UNKNOWN_MEMBER_ID
+
+
+def test_automatic_commits_follow_their_interval_and_one_another() -> None:
+    driven = Driven(auto_commit_interval_ms=1_000)
+    driven.subscriptions.add([A], is_ready=True)
+    assert driven.commits.auto_commit_ms() is None, "there is nothing to commit"
+    driven.subscriptions.partitions[A].stored = OffsetAndMetadata(5)
+    assert driven.commits.auto_commit_ms() == 1_000
+    driven.commits.poll(999)
+    assert driven.commits.next_requests(999) == []
+    driven.commits.poll(1_000)
+    (request,) = driven.commits.next_requests(1_000)
+    driven.commits.poll(5_000)
+    assert driven.commits.next_requests(5_000) == [], "the last one is not answered yet"
+    driven.commits.on_response(request, {A: E.NONE}, 5_000)
+    driven.commits.poll(9_000)
+    assert driven.commits.next_requests(9_000) == [], "nothing new"
+
+
+def test_an_automatic_commit_that_failed_for_a_while_is_repeated_at_once() -> None:
+    driven = Driven(auto_commit_interval_ms=60_000)
+    driven.subscriptions.add([A], is_ready=True)
+    driven.subscriptions.partitions[A].stored = OffsetAndMetadata(5)
+    driven.commits.poll(60_000)
+    driven.answer(E.COORDINATOR_LOAD_IN_PROGRESS, now_ms=60_000)
+    driven.commits.poll(60_100)
+    driven.answer(E.NONE, now_ms=60_100)
+    assert driven.subscriptions.partitions[A].committed == 5
+
+
+def test_no_automatic_commits() -> None:
+    driven = Driven(is_auto_commit=False)
+    driven.subscriptions.add([A], is_ready=True)
+    driven.subscriptions.partitions[A].stored = OffsetAndMetadata(5)
+    driven.commits.poll(60_000)
+    assert driven.commits.next_requests(60_000) == []
+    commit = driven.commits.commit_stored(99_000)
+    assert commit.offsets == {A: OffsetAndMetadata(5)}

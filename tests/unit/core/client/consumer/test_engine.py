@@ -1,0 +1,297 @@
+"""The consumer's engine against a cluster of values, in virtual time (Kafka: ConsumerCoordinatorTest, FetcherTest)."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.core.client.consumer.commits import Commit
+from ottla.core.client.consumer.engine import PartitionEnd, PartitionFailure, PollIntervalExceeded
+from ottla.core.client.consumer.values import Fetch, ListOffsets, Metadata, OffsetAndMetadata, OffsetFetch, ResetByDuration
+from ottla.core.client.group.values import JoinGroup, LeaveGroup
+from ottla.core.errors import ErrorCode
+from ottla.core.model import TopicPartition
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+
+
+def test_a_subscription_is_joined_and_read_from_the_committed_offset(new_world: Callable[..., Any]) -> None:
+    world = new_world(topics={"t": 2})
+    world.add_records(T0, 30)
+    world.add_records(T1, 5)
+    world.committed[T0] = OffsetAndMetadata(20)
+    world.engine.subscribe(["t"], [])
+    assert sorted(world.offsets(world.poll())) == sorted([*range(20, 30), *range(5)])
+    assert world.callbacks == [("assigned", [0, 1])]
+    assert world.count(JoinGroup) == 1
+
+
+def test_a_hundred_records_take_seven_polls_of_fifteen_and_one_fetch(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.add_records(T0, 100)
+    world.engine.subscribe(["t"], [])
+    taken = [len(world.offsets(world.poll(15))) for _ in range(6)]
+    assert world.count(Fetch) == 1
+    taken.append(len(world.offsets(world.poll(15))))
+    assert taken == [15] * 6 + [10]
+    world.settle()
+    assert world.count(Fetch) == 2, "the next fetch is sent when all is handed out"
+
+
+def test_the_next_records_are_fetched_while_others_are_buffered(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.add_records(T0, 1_000)
+    world.engine.subscribe(["t"], [])
+    assert world.offsets(world.poll(1)) == [0]
+    assert world.count(Fetch) > 1
+    offsets = [0]
+    while len(offsets) < 1_000:
+        offsets += world.offsets(world.poll(70))
+    assert offsets == list(range(1_000))
+
+
+def test_what_is_buffered_is_bounded(new_world: Callable[..., Any]) -> None:
+    world = new_world(prefetch_bytes_max=1)
+    world.add_records(T0, 1_000)
+    world.engine.subscribe(["t"], [])
+    world.poll(1)
+    world.settle()
+    assert world.count(Fetch) == 1
+
+
+def test_records_of_a_paused_partition_stay_buffered(new_world: Callable[..., Any]) -> None:
+    world = new_world(topics={"t": 2})
+    world.add_records(T0, 10)
+    world.add_records(T1, 10)
+    world.engine.subscribe(["t"], [])
+    world.poll(1)
+    world.engine.pause([T0, T1], True)
+    assert world.poll() == []
+    fetches = world.count(Fetch)
+    world.engine.pause([T0, T1], False)
+    assert len(world.offsets(world.poll())) == 19
+    assert world.count(Fetch) == fetches
+
+
+def test_a_seek_drops_what_is_buffered(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.add_records(T0, 50)
+    world.engine.subscribe(["t"], [])
+    world.poll(5)
+    world.engine.seek(T0, OffsetAndMetadata(40))
+    assert world.offsets(world.poll(2)) == [40, 41]
+    world.engine.seek(T0, OffsetAndMetadata(-2))
+    assert world.offsets(world.poll(1)) == [0]
+    world.engine.seek(T0, OffsetAndMetadata(-2003))
+    assert world.offsets(world.poll()) == [47, 48, 49]
+
+
+@pytest.mark.parametrize(("reset", "first"), [(-2, [3]), (-1, []), (ResetByDuration(1_000), [5])])
+def test_where_a_partition_without_a_commit_begins(new_world: Callable[..., Any], reset: Any, first: list[int]) -> None:
+    world = new_world(reset=reset)
+    world.starts[T0] = 3
+    world.add_records(T0, 10)
+    world.engine.subscribe(["t"], [])
+    assert world.offsets(world.poll(1)) == first
+
+
+def test_without_a_reset_policy_the_partition_fails(new_world: Callable[..., Any]) -> None:
+    world = new_world(reset=None)
+    world.engine.subscribe(["t"], [])
+    world.poll()
+    assert [(type(event), event.partition) for event in world.engine.take_events()] == [(PartitionFailure, T0)]
+    world.settle(1_000)
+    assert world.count(ListOffsets) == 0
+    world.engine.seek(T0, OffsetAndMetadata(0))
+    world.add_records(T0, 1)
+    assert world.offsets(world.poll()) == [0]
+
+
+def test_an_offset_out_of_range_is_reset(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.add_records(T0, 10)
+    world.starts[T0] = 4
+    world.committed[T0] = OffsetAndMetadata(2)
+    world.engine.subscribe(["t"], [])
+    assert world.offsets(world.poll()) == [4, 5, 6, 7, 8, 9]
+
+
+def test_the_application_polls_and_its_records_are_committed(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.add_records(T0, 10)
+    world.engine.subscribe(["t"], [])
+    world.poll(4)
+    world.now = 5_000
+    assert T0 not in world.committed
+    world.poll(4)
+    world.settle()
+    assert world.committed[T0].offset == 4, "what the second poll gave is not processed yet"
+
+
+def test_stored_offsets_alone_are_committed(new_world: Callable[..., Any]) -> None:
+    world = new_world(stores_offsets=False)
+    world.add_records(T0, 10)
+    world.engine.subscribe(["t"], [])
+    world.poll()
+    assert world.engine.subscriptions.uncommitted() == {}
+
+
+def test_new_topics_that_match_a_pattern_are_joined(new_world: Callable[..., Any]) -> None:
+    world = new_world(topics={"t": 1, "x": 1}, metadata_max_age_ms=10_000)
+    world.engine.subscribe([], [re.compile("^[tu]$")])
+    world.poll()
+    world.logs[U0] = []
+    world.settle(10_000)
+    world.poll()
+    assert world.engine.subscriptions.partitions.keys() == {T0, U0}
+    assert world.callbacks == [("assigned", [0]), ("revoked", [0]), ("assigned", [0, 0])]
+
+
+def test_a_topic_that_is_missing_is_looked_for(new_world: Callable[..., Any]) -> None:
+    world = new_world(topics={"x": 1})
+    world.engine.subscribe(["t"], [])
+    world.poll()
+    assert world.callbacks == [("assigned", [])]
+    world.logs[T0] = []
+    world.settle(1_000)
+    world.poll()
+    world.poll()
+    assert world.callbacks[-1] == ("assigned", [0])
+
+
+def test_a_cooperative_member_revokes_only_what_moves(new_world: Callable[..., Any]) -> None:
+    from ottla.core.client.group.protocol import encode_assignment
+
+    world = new_world("cooperative-sticky", topics={"t": 2})
+    world.engine.subscribe(["t"], [])
+    world.poll()
+    kept = world.engine.subscriptions.partitions[T0]
+    world.assignment = encode_assignment({"t": [0]})
+    world.engine.membership.request_rejoin("group is already rebalancing")
+    world.poll()
+    world.poll()
+    assert world.callbacks == [("assigned", [0, 1]), ("revoked", [1]), ("assigned", []), ("assigned", [])]
+    assert world.engine.subscriptions.partitions == {T0: kept}
+    assert [each.reason for each in world.sent if isinstance(each, JoinGroup)][-1] == "need to revoke partitions and re-join"
+
+
+def test_an_assignment_outside_of_the_subscription_is_not_taken(new_world: Callable[..., Any]) -> None:
+    from ottla.core.client.group.protocol import encode_assignment
+
+    world = new_world()
+    world.assignment = encode_assignment({"other": [0]})
+    world.engine.subscribe(["t"], [])
+    world.poll()
+    world.assignment = b""
+    world.poll()
+    world.poll()
+    assert world.engine.subscriptions.partitions.keys() == {T0}
+
+
+def test_a_rebalance_commits_before_it_gives_up(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.add_records(T0, 10)
+    world.engine.subscribe(["t"], [])
+    world.poll(6)
+    world.engine.membership.request_rejoin("group is already rebalancing")
+    world.poll()
+    assert world.committed[T0].offset == 6
+    assert world.callbacks[1] == ("revoked", [0])
+    world.poll()
+    assert world.offsets(world.poll()) == [], "all were given by the poll before"
+
+
+def test_lost_partitions_are_not_committed(new_world: Callable[..., Any]) -> None:
+    world = new_world(group={"max_poll_interval_ms": 10_000, "session_timeout_ms": 8_000})
+    world.add_records(T0, 10)
+    world.engine.subscribe(["t"], [])
+    world.poll(6)
+    for _ in range(4):
+        world.settle(2_999)
+    assert world.count(LeaveGroup) == 1
+    world.poll()
+    assert T0 not in world.committed
+    assert ("lost", [0]) in world.callbacks
+    assert world.engine.take_events() == [PollIntervalExceeded(10_000)]
+
+
+def test_leaving_commits_revokes_and_sends_leave_group(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.add_records(T0, 3)
+    world.engine.subscribe(["t"], [])
+    world.poll()
+    world.engine.leave("the consumer is being closed", world.now)
+    while world.engine.rebalances.is_active:
+        callback = world.engine.next_callback(world.now)
+        if callback is not None:
+            world.callbacks.append((callback.kind, [each.partition for each in callback.partitions]))
+        world.settle()
+    assert world.engine.is_leaving is False
+    assert (world.committed[T0].offset, world.callbacks[-1], world.count(LeaveGroup)) == (3, ("revoked", [0]), 1)
+    assert world.engine.subscriptions.is_empty
+
+
+def test_ends_of_partitions_are_reported_once(new_world: Callable[..., Any]) -> None:
+    world = new_world(reports_ends=True)
+    world.add_records(T0, 3)
+    world.engine.subscribe(["t"], [])
+    assert len(world.offsets(world.poll())) == 3
+    for _ in range(3):
+        world.settle()
+        world.end_fetches()
+    assert world.engine.take_events() == [PartitionEnd(T0, 3)]
+
+
+def test_a_partition_that_may_not_be_read_is_reported(new_world: Callable[..., Any]) -> None:
+    from ottla.core.client.consumer.values import FetchResponse
+    from ottla.core.client.fetch_values import PartitionResponse
+
+    world = new_world()
+    world.add_records(T0, 1)
+    refused = PartitionResponse(T0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    world.errors[Fetch] = [FetchResponse((refused,), {})]
+    world.engine.subscribe(["t"], [])
+    world.poll()
+    assert [event.error for event in world.engine.take_events()] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    assert world.count(Fetch) == 1
+
+
+@pytest.mark.parametrize("kind", [Metadata, OffsetFetch, ListOffsets, Fetch, JoinGroup])
+def test_a_request_that_is_lost_is_repeated(new_world: Callable[..., Any], kind: type) -> None:
+    world = new_world()
+    world.add_records(T0, 3)
+    world.errors[kind] = ["lost"]
+    world.engine.subscribe(["t"], [])
+    found: list[int] = []
+    for _ in range(12):
+        found += world.offsets(world.poll())
+        world.now = max(world.now + 50, world.engine.next_ms(world.now) or 0)
+    assert found == [0, 1, 2]
+    assert world.count(kind) >= 2
+
+
+def test_assigned_by_hand(new_world: Callable[..., Any]) -> None:
+    world = new_world(topics={"t": 2})
+    world.add_records(T1, 9)
+    world.engine.assign({T1: OffsetAndMetadata(7)})
+    assert world.offsets(world.poll()) == [7, 8]
+    commit = world.engine.commits.commit(Commit({T1: OffsetAndMetadata(9)}))
+    world.settle()
+    assert commit.is_done
+    assert commit.error is ErrorCode.NONE
+    assert world.count(JoinGroup) == 0
+    world.engine.unassign([T1])
+    assert world.engine.subscriptions.is_empty
+
+
+def test_there_is_news_when_the_application_has_something_to_do(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.engine.subscribe(["t"], [])
+    world.settle()
+    assert world.engine.has_news(), "the first join needs a poll"
+    world.poll()
+    assert not world.engine.has_news()
+    world.add_records(T0, 1)
+    world.end_fetches()
+    assert world.engine.has_news()

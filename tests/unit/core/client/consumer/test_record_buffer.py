@@ -1,0 +1,111 @@
+"""Buffered records: their order, their bounds, and records that cannot be read."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.core.client.consumer.record_buffer import RecordBuffer, UndecodableRecords
+from ottla.core.client.fetch_values import FetchedRecords
+from ottla.core.errors import PeerError
+from ottla.core.model import TopicPartition
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Rows:
+    def __init__(self, first: int, count: int) -> None:
+        self.first, self.count = first, count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def offset(self, row: int) -> int:
+        return self.first + row
+
+    def leader_epoch(self, row: int) -> int:
+        return 7
+
+
+def decode(fetched: FetchedRecords) -> Iterator[Rows]:
+    """Each byte is a batch with so many records; 0 cannot be read."""
+    offset = fetched.position
+    for count in bytes(fetched.records):
+        if count == 0:
+            raise PeerError("bad")
+        yield Rows(offset, count)
+        offset += count
+
+
+def fetched(partition: TopicPartition, position: int, following: int, *batches: int) -> FetchedRecords:
+    return FetchedRecords(partition, position, following, memoryview(bytes(batches)))
+
+
+def all_readable(partition: TopicPartition) -> bool:
+    return True
+
+
+def offsets(buffer: RecordBuffer, count: int) -> list[tuple[int, int]]:
+    return [
+        (part.partition.partition, part.columns.offset(row))
+        for part in buffer.take(count, all_readable)
+        for row in range(part.first, part.end)
+    ]
+
+
+def test_records_come_in_order_and_at_most_as_many_as_wanted() -> None:
+    buffer = RecordBuffer(decode)
+    buffer.add(fetched(A, 0, 5, 2, 3))
+    assert offsets(buffer, 1) == [(0, 0)]
+    assert offsets(buffer, 3) == [(0, 1), (0, 2), (0, 3)]
+    assert buffer.partition_bytes(A) == 2
+    assert offsets(buffer, 9) == [(0, 4)]
+    assert (buffer.partition_bytes(A), buffer.size_bytes) == (0, 0)
+
+
+def test_partitions_take_turns_after_each_fetch() -> None:
+    buffer = RecordBuffer(decode)
+    buffer.add(fetched(A, 0, 2, 2))
+    buffer.add(fetched(A, 2, 4, 2))
+    buffer.add(fetched(B, 0, 1, 1))
+    assert offsets(buffer, 9) == [(0, 0), (0, 1), (1, 0), (0, 2), (0, 3)]
+
+
+def test_the_position_moves_behind_offsets_without_records() -> None:
+    buffer = RecordBuffer(decode)
+    buffer.add(fetched(A, 0, 10, 2))
+    (part,) = buffer.take(5, all_readable)
+    assert (part.next_offset, part.epoch) == (10, 7)
+    buffer.add(fetched(A, 10, 20))
+    (part,) = buffer.take(5, all_readable)
+    assert (part.first, part.end, part.next_offset) == (0, 0, 20)
+
+
+def test_partitions_that_are_not_readable_are_kept() -> None:
+    buffer = RecordBuffer(decode)
+    buffer.add(fetched(A, 0, 1, 1))
+    buffer.add(fetched(B, 0, 1, 1))
+    assert [part.partition for part in buffer.take(9, lambda each: each == B)] == [B]
+    assert not buffer.has_records(lambda each: each == B)
+    assert buffer.has_records(all_readable)
+
+
+def test_what_is_dropped_is_gone() -> None:
+    buffer = RecordBuffer(decode)
+    buffer.add(fetched(A, 0, 1, 1))
+    buffer.drop(A)
+    buffer.drop(B)
+    assert buffer.take(9, all_readable) == []
+    assert buffer.size_bytes == 0
+
+
+@pytest.mark.parametrize("count", [1, 2, 9])
+def test_records_before_bad_ones_come_first_and_the_error_is_not_forgotten(count: int) -> None:
+    buffer = RecordBuffer(decode)
+    buffer.add(fetched(A, 0, 9, 2, 0, 5))
+    taken = 0
+    while taken < 2:
+        taken += len(offsets(buffer, count))
+    with pytest.raises(UndecodableRecords, match="t-0 cannot be read from offset 2 on: bad") as raised:
+        buffer.take(count, all_readable)
+    assert raised.value.partition == A
+    assert buffer.take(count, all_readable) == []

@@ -1,0 +1,52 @@
+"""Subscriptions and the state of assigned partitions."""
+
+import re
+
+from ottla.core.client.consumer.subscriptions import Subscriptions
+from ottla.core.client.consumer.values import LATEST, STORED, OffsetAndMetadata
+from ottla.core.model import TopicPartition
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def test_topics_and_patterns() -> None:
+    subscriptions = Subscriptions()
+    assert subscriptions.is_empty
+    subscriptions.subscribe(["a"], [re.compile("^b+$")])
+    assert subscriptions.matching(["bb", "c", "bc"]) == {"a", "bb"}
+    assert [each for each in ("a", "b", "c") if subscriptions.accepts(each)] == ["a", "b"]
+    subscriptions.unsubscribe()
+    assert subscriptions.is_empty
+    assert not subscriptions.accepts("a")
+
+
+def test_assigned_partitions() -> None:
+    subscriptions = Subscriptions()
+    subscriptions.add([B, A], is_ready=True)
+    assert subscriptions.by_topic() == {"t": [0, 1]}
+    subscriptions.remove([A, A])
+    assert list(subscriptions.partitions) == [B]
+
+
+def test_a_partition_is_fetched_from_a_known_position_unless_paused() -> None:
+    subscriptions = Subscriptions()
+    subscriptions.add([A], is_ready=False)
+    state = subscriptions.partitions[A]
+    assert (state.wants, state.is_fetchable) == (STORED, False)
+    state.seek(5)
+    assert not state.is_fetchable
+    state.is_ready = True
+    assert state.is_fetchable
+    state.is_paused = True
+    assert not state.is_fetchable
+    state.find(LATEST, 3)
+    assert (state.position, state.wants, state.tail) == (None, LATEST, 3)
+
+
+def test_what_is_stored_and_not_committed() -> None:
+    subscriptions = Subscriptions()
+    subscriptions.add([A, B], is_ready=True)
+    subscriptions.partitions[A].stored = OffsetAndMetadata(3)
+    assert subscriptions.uncommitted() == {A: OffsetAndMetadata(3)}
+    subscriptions.partitions[A].committed = 3
+    assert subscriptions.uncommitted() == {}

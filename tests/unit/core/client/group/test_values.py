@@ -1,0 +1,12 @@
+"""Values of group membership."""
+
+from ottla.core.client.group.values import FindCoordinator, GroupSettings
+
+
+def test_a_join_may_take_as_long_as_the_rebalance() -> None:
+    assert GroupSettings(group_id="g", max_poll_interval_ms=300_000).join_timeout_ms == 305_000
+    assert GroupSettings(group_id="g", max_poll_interval_ms=10_000, request_timeout_ms=30_000).join_timeout_ms == 30_000
+
+
+def test_two_requests_are_never_the_same() -> None:
+    assert FindCoordinator("g") != FindCoordinator("g"), "each has its own response"
