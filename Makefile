@@ -56,6 +56,7 @@ format: setup ## fix what the linters can, and format
 
 bench: setup java ## every benchmark, beside Apache Kafka
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/suite.py --rounds 3
 	$(BIN)/python benchmarks/join.py
 	$(BIN)/python benchmarks/latency.py
 	$(BIN)/python benchmarks/throughput.py

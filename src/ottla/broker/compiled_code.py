@@ -39,7 +39,7 @@ class CompiledCode:
         self._start = start
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._is_compiled: bool | None = False if missing_packages("arrow") else None
+        self._is_compiled: bool | None = None
 
     def is_compiled(self) -> bool:
         """Whether the kernels can be used at once. If not, compiles them in another process. The first call waits for imports."""
@@ -60,6 +60,9 @@ class CompiledCode:
 
     def _check(self) -> None:
         if self._process is not None and self._process.poll() is None:
+            return
+        if missing_packages("arrow"):  # not before: few brokers ask, and each of many in a suite of tests would look through sys.path
+            self._is_compiled = False
             return
         from ottla.columnar.compile_cache import is_cached
 

@@ -103,6 +103,15 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, compiling: Compiling
     assert compiling.started == []
 
 
+def test_packages_are_looked_for_when_the_code_is_asked_for(monkeypatch: pytest.MonkeyPatch, compiling: Compiling) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(compiled_code, "missing_packages", lambda extra: asked.append(extra) or ["numba"])
+    code = make(compiling)
+    assert asked == [], "a broker that starts does not look through sys.path"
+    assert [code.is_compiled(), code.is_compiled()] == [False, False]
+    assert asked == ["arrow"]
+
+
 def test_the_end_of_the_broker_ends_the_process(compiling: Compiling, is_cached: list[bool]) -> None:
     code = make(compiling)
     code.is_compiled()

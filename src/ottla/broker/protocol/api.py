@@ -8,6 +8,7 @@ and has a method `handle(request)`.
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -55,8 +56,14 @@ class Api:
         )
 
 
+@cache
+def _collaborators(handle: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of a handler's keyword-only parameters. The same for each of the brokers that a suite of tests starts."""
+    return tuple(each.name for each in inspect.signature(handle).parameters.values() if each.kind is each.KEYWORD_ONLY)
+
+
 def _bind(handle: Callable[..., Any], collaborators: Mapping[str, object]) -> Handler:
-    names = [each.name for each in inspect.signature(handle).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    names = _collaborators(handle)
     missing = [name for name in names if name not in collaborators]
     if missing:
         raise LookupError(f"{handle.__module__} needs {', '.join(missing)}; the collaborators are {', '.join(sorted(collaborators))}")
