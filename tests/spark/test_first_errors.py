@@ -32,6 +32,19 @@ def test_a_broker_that_cannot_be_reached_is_named(spark: Any, tmp_path: Path):
     assert f"no broker of bootstrap.servers was reached in 300 ms (no connection to broker {servers}: " in said
 
 
+def test_a_broker_that_cannot_be_written_to_is_named(spark: Any, tmp_path: Path):
+    options = {"kafka.bootstrap.servers": SERVERS, "topic": "flights", "kafka.max.block.ms": "300"}
+    said = f"no broker of bootstrap.servers was reached in 300 ms (no connection to broker {SERVERS}: "
+    with pytest.raises(Exception) as caught:
+        spark.range(1).selectExpr("'v' value").write.format("ottla").mode("append").options(**options).save()
+    assert said in str(caught.value)
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1).load()
+    stream = rows.selectExpr("'v' value").writeStream.format("ottla").options(**options).option("checkpointLocation", str(tmp_path))
+    with pytest.raises(Exception) as caught:
+        stream.trigger(availableNow=True).start().awaitTermination(60)
+    assert said in str(caught.value), "in the first micro-batch"
+
+
 def _failure_of_batch(spark: Any, **options: str) -> str:
     with pytest.raises(Exception) as caught:
         reader(spark, **options).load().count()

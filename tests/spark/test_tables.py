@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from ottla.spark.runner.tables import PART, Tables
+from ottla.spark.runner.tables import PART, TableError, Tables
 
 GROUPS = StructType([StructField("group", StringType()), StructField("lag", LongType())])
 
@@ -56,11 +56,14 @@ def test_columns_that_were_stored_besides_are_not_read(tables: Tables):
     assert _rows(tables) == [("a", 1)]
 
 
-def test_a_removed_table_is_gone_and_others_stay(tables: Tables, tmp_path: Path):
+def test_a_cleared_table_is_gone_and_others_stay(tables: Tables, tmp_path: Path):
     for name in ("lag", "other"):
         tables.append(name, _frame(tables, ("a", 1)), GROUPS, 0)
-    tables.remove(tables.path("lag"))
-    tables.remove(tables.path("never_written"))
+        tables.check_continued(name)
+    tables.clear("lag", GROUPS)
+    tables.clear("never_written", GROUPS)
+    with pytest.raises(TableError, match=f"there is no table {tmp_path}/lag, .*: delete the folders _checkpoint_"):
+        tables.check_continued("lag")
     assert (_rows(tables), _rows(tables, "other")) == ([], [("a", 1)])
     assert not (tmp_path / "lag").exists()
 
@@ -77,7 +80,7 @@ def test_another_format_replaces_tables_and_parts(spark: Any, tmp_path: Path):
     assert tables.folder("lag") is None, "only Spark can write it"
     tables.write("lag", _frame(tables, ("a", 1)), GROUPS)
     assert _rows(tables) == [("a", 1)]
-    tables.remove(tables.path("lag"))
+    tables.clear("lag", GROUPS)
     tables.append("lag", _frame(tables, ("a", 1)), GROUPS, 0)
     tables.append("lag", _frame(tables, ("b", 2)), GROUPS, 7)
     tables.append("lag", _frame(tables, ("b", 3), ("c", 4)), GROUPS, 7)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ottla.client.addresses import Address, BrokerEndpoint, parse_addresses
 from ottla.client.deadlines import RETRIABLE, Deadline, DeadlineExceededError, NoBrokerReachedError
-from ottla.client.errors import BrokerUnavailableError, RequestFailedError
+from ottla.client.errors import BrokerUnavailableError, NeverReachedError, RequestFailedError
 from ottla.client.metadata import BrokersAndTopics, request_metadata
 from ottla.client.network.connection import BrokerConnection
 from ottla.client.network.connector import connect
@@ -28,7 +28,8 @@ _RANDOM = SystemRandom()
 class Brokers:
     """The brokers behind `settings.bootstrap_servers`. Not for two threads at once.
 
-    `timeout_ms` is the time of each call; `bootstrap_timeout_ms` how long a call retries while no broker was ever reached (None: as long);
+    `timeout_ms` is the time of each call; `bootstrap_timeout_ms` how long a call retries an address that was never reached, until the first
+    call that needs an advertised address has succeeded (None: as long): a wrong address is soon known, and brokers may restart later.
     `clock` and `pause` are in seconds. Raises ValueError for malformed addresses.
     """
 
@@ -46,8 +47,10 @@ class Brokers:
         self.settings = settings
         self._bootstrap = parse_addresses(settings.bootstrap_servers)
         self._timeout_ms = settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        self._bootstrap_timeout_ms = bootstrap_timeout_ms
-        self._has_connected = False
+        self._contact_ms = self._timeout_ms if bootstrap_timeout_ms is None else min(bootstrap_timeout_ms, self._timeout_ms)
+        self._reached: set[Address] = set()
+        self._has_reached_advertised = False
+        self._is_first_contact = bootstrap_timeout_ms is not None
         self._connect = connect
         self._clock = clock
         self._pause = pause
@@ -67,28 +70,45 @@ class Brokers:
 
     def retry(self, call: str, attempt: Callable[[Deadline], T]) -> T:
         """The result of `attempt`, retried after retriable errors until the deadline."""
-        deadline = self.deadline(call)
-        contact_ms = self._timeout_ms if self._bootstrap_timeout_ms is None else min(self._bootstrap_timeout_ms, self._timeout_ms)
-        contact = self._deadline(call, contact_ms)
+        deadline, contact = self.deadline(call), self.contact_deadline(call)
         while True:
             try:
-                return attempt(deadline)
+                result = attempt(deadline)
             except BrokerUnavailableError as error:
-                if self._has_connected or self._bootstrap_timeout_ms is None:
-                    deadline.wait(None, error)
-                    continue
-                try:
-                    contact.wait(None, error)
-                except DeadlineExceededError as late:
-                    raise NoBrokerReachedError(contact_ms, str(error)) from late
+                self.wait(error, deadline, contact)
             except RequestFailedError as error:
                 if error.code not in RETRIABLE:
                     raise
                 deadline.wait(str(error))
+            else:
+                self._is_first_contact = self._is_first_contact and not self._has_reached_advertised
+                return result
+
+    def contact_deadline(self, call: str) -> Deadline:
+        """A new deadline for the first contact with a broker, for `wait`."""
+        return self._deadline(call, self._contact_ms)
+
+    def wait(self, error: BrokerUnavailableError, deadline: Deadline, contact: Deadline, last: str | None = None) -> None:
+        """Back off after a broker was not reached. Raises DeadlineExceededError with `last`; NoBrokerReachedError past `contact`."""
+        if not (self._is_first_contact and isinstance(error, NeverReachedError)):
+            deadline.wait(last, error)
+            return
+        try:
+            contact.wait(last, error)
+        except DeadlineExceededError as late:
+            raise NoBrokerReachedError(self._contact_ms, str(error), error.broker_id) from late
 
     def connection(self, endpoint: BrokerEndpoint, deadline: Deadline) -> BrokerConnection:
         """The connection to a broker, with the time that is left. Raises BrokerUnavailableError."""
-        return self._connection(Address(endpoint.host, endpoint.port), deadline)
+        address = Address(endpoint.host, endpoint.port)
+        try:
+            connection = self._connection(address, deadline)
+        except BrokerUnavailableError as error:
+            if address in self._reached:
+                raise
+            raise NeverReachedError(str(error), endpoint.broker_id) from error
+        self._has_reached_advertised = True
+        return connection
 
     def call_any(self, request: Any, response_class: type[Any], deadline: Deadline) -> Any:
         """Call one broker after another until one answers; brokers with a connection come first. Raises BrokerUnavailableError."""
@@ -130,7 +150,7 @@ class Brokers:
                 return self._use(self._connection(address, deadline), call)
             except BrokerUnavailableError as error:
                 failures.append(str(error))
-        raise BrokerUnavailableError("; ".join(failures))
+        raise (BrokerUnavailableError if self._reached else NeverReachedError)("; ".join(failures))
 
     def _use(self, connection: BrokerConnection, call: Callable[[BrokerConnection], T]) -> T:
         try:
@@ -150,6 +170,6 @@ class Brokers:
             connection = None
         if connection is None:
             connection = self._connections[address] = self._connect(address, self.settings, left_ms)
-            self._has_connected = True
+            self._reached.add(address)
         connection.timeout_ms = left_ms
         return connection

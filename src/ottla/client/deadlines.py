@@ -44,13 +44,15 @@ class DeadlineExceededError(ClientError):
 
 
 class NoBrokerReachedError(DeadlineExceededError):
-    """No broker of bootstrap.servers was reached by the first call of a client."""
+    """The first call of a client reached no broker of bootstrap.servers, or not the broker `broker_id` at its advertised address."""
 
-    def __init__(self, timeout_ms: int, unreachable: str) -> None:
-        ClientError.__init__(
-            self,
-            f"no broker of bootstrap.servers was reached in {timeout_ms} ms ({unreachable}): check the addresses, and that brokers run",
-        )
+    def __init__(self, timeout_ms: int, unreachable: str, broker_id: int | None = None) -> None:
+        which = "no broker of bootstrap.servers was reached"
+        check = "check the addresses, and that brokers run"
+        if broker_id is not None:
+            which = f"the cluster was reached, but not its broker {broker_id}"
+            check = "check advertised.listeners of that broker, that this machine can reach the address, and that the broker runs"
+        ClientError.__init__(self, f"{which} in {timeout_ms} ms ({unreachable}): {check}")
 
 
 class Deadline:

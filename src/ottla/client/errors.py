@@ -15,6 +15,14 @@ class BrokerUnavailableError(ClientError):
     """No connection, a lost connection, or no response in time."""
 
 
+class NeverReachedError(BrokerUnavailableError):
+    """No connection to an address that this client has never reached: one of bootstrap.servers, or the advertised one of `broker_id`."""
+
+    def __init__(self, message: str, broker_id: int | None = None) -> None:
+        super().__init__(message)
+        self.broker_id = broker_id
+
+
 class UnsupportedBrokerError(ClientError):
     """The broker does not support a version of a request that the client needs."""
 

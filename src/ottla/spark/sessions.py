@@ -4,6 +4,7 @@ It starts Spark (or uses what `spark-submit` started) and registers the format "
 session can use the format as well: Spark finds it by itself (`pyspark_ottla`).
 """
 
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -64,12 +65,16 @@ LOCAL_ATTEMPTS_MAX: Final = 4
 """Attempts per task on this machine, as on a cluster; Spark's own number for local masters is 1, where a lost worker ends the query."""
 
 
-class JavaMissingError(Exception):
+class SessionError(Exception):
+    """No session can be started: the message says why, and what to do."""
+
+
+class JavaMissingError(SessionError):
     """Spark could not start its Java process."""
 
 
-class SparkConnectError(Exception):
-    """The session would be one of Spark Connect, whose server has the settings: the message says what to do."""
+class SparkConnectError(SessionError):
+    """The session would be one of Spark Connect, whose server has the settings."""
 
 
 def session(app_name: str = "ottla", *, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -110,13 +115,22 @@ def register(spark: SparkSession, *, tasks_max: int | None = None) -> None:
 
 
 def _refuse_connect(master: str | None, settings: Mapping[str, str]) -> None:
-    remote = settings.get("spark.remote") or (master if (master or "").startswith("sc://") else None)
+    remote = settings.get("spark.remote") or (master if (master or "").startswith("sc://") else None) or _remote_of_environment()
+    if settings.get("spark.api.mode", "").lower() == "connect":
+        remote = remote or "spark.api.mode=connect"
     if remote or is_remote():
         raise SparkConnectError(
             f"ottla.spark.session() starts Spark, and {remote or 'this program'} uses Spark Connect, whose server has the settings already:"
             " use SparkSession.builder.remote(...).getOrCreate(), and then"
             " spark.dataSource.register(ottla.spark.data_source.OttlaDataSource); see `ottla docs spark-cluster`"
         )
+
+
+def _remote_of_environment() -> str | None:
+    """The variable that makes a session one of Spark Connect: PySpark takes it before any master."""
+    if os.environ.get("SPARK_REMOTE"):
+        return f"the environment (SPARK_REMOTE={os.environ['SPARK_REMOTE']})"
+    return "the environment (SPARK_API_MODE=connect)" if os.environ.get("SPARK_API_MODE", "").lower() == "connect" else None
 
 
 def _start_java(settings: Mapping[str, str]) -> dict[str, str]:

@@ -116,15 +116,18 @@ def _freshness() -> tuple[Column, Column]:
     return _named("freshness", F.when(_is_judged() & (quality != Quality.UNKNOWN), F.greatest(F.lit(0), between)), quality)
 
 
-def with_drain_times(lags: DataFrame, ends: DataFrame, commits: DataFrame) -> DataFrame:
-    """Rows of a lag with the rates of commits and of the log, and the time until the lag is gone if they stay."""
+def with_drain_times(rows: DataFrame, lags: DataFrame, ends: DataFrame, commits: DataFrame) -> DataFrame:
+    """Rows with the rates of commits and of the log, and the time until the lag is gone if they stay.
+
+    `rows` are those of `lags`, with more columns: the rates are looked up by `lags`, which cost less to compute once more.
+    """
     committed = commits.where(~F.col("is_tombstone")).select(
         "group", "topic", F.col("topic_partition").alias("partition"), F.coalesce("commit_timestamp", "timestamp"), "committed_offset"
     )
     consumed = _rates(committed.toDF(*_KEY, "at", "position"), lags.select(*_KEY, "measured_at"), _KEY, "consumed_per_s")
     written = ends.select(*_PARTITION, F.col("measured_at").alias("at"), F.col("end_offset").alias("position"))
     produced = _rates(written, lags.select(*_PARTITION, "measured_at").distinct(), _PARTITION, "produced_per_s")
-    joined = lags.join(consumed, [*_KEY], "left").join(produced, [*_PARTITION], "left")
+    joined = rows.join(consumed, [*_KEY], "left").join(produced, [*_PARTITION], "left")
     gain = F.col("consumed_per_s") - F.col("produced_per_s")
     ms = (F.col("end_offset") - F.col("committed_offset")) / gain * 1000
     drain_ms = F.when(F.col("committed_offset") == F.col("end_offset"), 0).when(

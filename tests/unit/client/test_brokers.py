@@ -105,6 +105,40 @@ def test_a_first_connection_has_less_time_than_a_call(scripted: Any) -> None:
     assert sum(scripted.waits) > 50, "a broker that was there may be away for as long as a call lasts"
 
 
+def test_a_wrong_advertised_address_is_reported_as_soon_and_one_that_was_right_may_be_away_for_longer(scripted: Any) -> None:
+    scripted.broker("a:1", lambda key, request: metadata((1, "a", 1), (2, "inside", 9)))
+    brokers = scripted.brokers(timeout_ms=60_000, bootstrap_timeout_ms=350)
+
+    def attempt(deadline: Deadline) -> None:
+        brokers.connection(brokers.endpoints(deadline)[2], deadline)
+
+    brokers.retry("describes", brokers.endpoints)
+    with pytest.raises(NoBrokerReachedError) as raised:
+        brokers.retry("lists", attempt)
+    assert str(raised.value) == (
+        "the cluster was reached, but not its broker 2 in 350 ms (no connection to broker inside:9): check advertised.listeners of that"
+        " broker, that this machine can reach the address, and that the broker runs"
+    )
+    assert sum(scripted.waits) < 0.35
+    scripted.broker("inside:9", lambda key, request: metadata())
+    brokers.retry("lists", attempt)
+    scripted.broker("a:1", lambda key, request: metadata((1, "a", 1), (2, "new", 8)))
+    with pytest.raises(DeadlineExceededError, match="Timed out waiting for a node assignment") as later:
+        brokers.retry("lists", attempt)
+    assert not isinstance(later.value, NoBrokerReachedError)
+    assert sum(scripted.waits) > 50, "a leader may move to a broker that restarts"
+
+
+def test_a_broker_that_is_lost_before_the_first_leader_was_reached_may_be_away_for_as_long_as_a_call_lasts(scripted: Any) -> None:
+    scripted.broker("a:1", lambda key, request: metadata((1, "a", 1)))
+    brokers = scripted.brokers(timeout_ms=60_000, bootstrap_timeout_ms=350)
+    brokers.retry("describes", brokers.endpoints)
+    scripted.broker("a:1", lost)
+    with pytest.raises(DeadlineExceededError, match="Timed out waiting for a node assignment"):
+        brokers.retry("lists", lambda deadline: brokers.connection(brokers.endpoints(deadline)[1], deadline))
+    assert sum(scripted.waits) > 50
+
+
 def test_a_result_after_a_failure(scripted: Any) -> None:
     results = iter([BrokerUnavailableError("gone"), RequestFailedError("x", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), 5])
 

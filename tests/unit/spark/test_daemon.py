@@ -1,4 +1,4 @@
-"""The daemon loads the kernels and the fetch client, then runs Spark's own; it loads nothing that starts threads."""
+"""The daemon loads what its workers need, then runs Spark's own; it loads nothing that starts threads."""
 
 import subprocess
 import sys
@@ -8,15 +8,25 @@ import pytest
 from ottla.spark import daemon
 
 
-def test_everything_is_loaded_before_workers_are_forked_and_not_garbage_to_them(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("arguments", "workers"), [([], "pyspark.worker"), (["pyspark.sql.worker.x"], "pyspark.sql.worker.x")])
+def test_everything_is_loaded_before_workers_are_forked_and_not_garbage_to_them(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], workers: str
+):
     order: list[str] = []
-    monkeypatch.setattr(daemon, "load_kernels", lambda: order.append("kernels"))
+    monkeypatch.setattr(sys, "argv", ["daemon.py", *arguments])
+    monkeypatch.setattr(daemon, "load", order.append)
     monkeypatch.setattr(daemon.gc, "freeze", lambda: order.append("freeze"))
     monkeypatch.setattr(daemon.daemon, "manager", lambda: order.append("manager"))
     daemon.main()
-    assert order == ["kernels", "freeze", "manager"]
+    assert order == [workers, "freeze", "manager"]
 
 
-def test_what_a_task_needs_and_no_arrow():
-    script = "import sys, ottla.spark.daemon; print(*[name in sys.modules for name in ('ottla.client.fetch.fetcher', 'numba', 'pyarrow')])"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "True True False\n"
+@pytest.mark.parametrize(
+    ("workers", "is_loaded"),
+    [("pyspark.worker", "True True True"), ("pyspark.sql.worker.plan_data_source_read", "True False False"), ("x", "False False False")],
+)
+def test_what_its_workers_need_and_no_arrow(workers: str, is_loaded: str):
+    names = ("ottla.client.admin.client", "ottla.client.fetch.fetcher", "numba", "pyarrow")
+    script = f"import sys; from ottla.spark.daemon import load; load({workers!r}); print(*[name in sys.modules for name in {names}])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{is_loaded} False\n"

@@ -1,5 +1,6 @@
 """Settings of a session, and errors where it cannot start. With Spark: tests/spark."""
 
+import re
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -128,6 +129,13 @@ def test_on_spark_connect_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch):
     for arguments in ({"master": "sc://host:15002"}, {"settings": {"spark.remote": "sc://host:15002"}}):
         with pytest.raises(sessions.SparkConnectError, match=r"sc://host:15002 uses Spark Connect, .*builder\.remote"):
             sessions.session(**arguments)
+    with pytest.raises(sessions.SparkConnectError, match=r"spark\.api\.mode=connect uses Spark Connect"):
+        sessions.session(settings={"spark.api.mode": "connect"})
+    for name, value in (("SPARK_REMOTE", "sc://host:15002"), ("SPARK_REMOTE", "local[2]"), ("SPARK_API_MODE", "connect")):
+        with monkeypatch.context() as environment:
+            environment.setenv(name, value)
+            with pytest.raises(sessions.SparkConnectError, match=re.escape(f"the environment ({name}={value}) uses Spark Connect")):
+                sessions.session()
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     with pytest.raises(sessions.SparkConnectError, match="this program uses Spark Connect"):
         sessions.session()

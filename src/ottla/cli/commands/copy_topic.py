@@ -89,7 +89,7 @@ def _run(copy: "TopicCopy", what: str, cores: str) -> "Copied":
     from ottla.cli.pipeline.spark_failures import own_sentence
     from ottla.client.errors import ClientError
     from ottla.spark.copy.writer import CopyError
-    from ottla.spark.sessions import JavaMissingError, session
+    from ottla.spark.sessions import SessionError, session
 
     try:
         with Console(stderr=True).status(what):
@@ -98,7 +98,7 @@ def _run(copy: "TopicCopy", what: str, cores: str) -> "Copied":
                 return copy.run(spark)
             finally:
                 spark.stop()
-    except (ClientError, CopyError, JavaMissingError) as error:
+    except (ClientError, CopyError, SessionError) as error:
         raise click.ClickException(str(error)) from error
     except Exception as error:
         sentence = own_sentence(error)

@@ -1,4 +1,4 @@
-"""`ottla pipeline`: lists Ottla's pipelines, and runs one on a cluster with Spark, its tables written as Parquet."""
+"""`ottla pipeline`: lists Ottla's pipelines, and runs one on a cluster with Spark, which stores its tables."""
 
 import json
 from pathlib import Path
@@ -51,8 +51,14 @@ def show(name: str, as_json: bool) -> None:
     metavar="HOST:PORT",
     help="A broker, or several with commas; Ottla or Apache Kafka.",
 )
+@click.option("--output", metavar="DIR", help="Directory of the tables, a folder each: a path, or a URL that Spark can write to.")
 @click.option(
-    "--output", required=True, metavar="DIR", help="Directory of the tables, a folder each: a path, or a URL that Spark can write to."
+    "--table",
+    metavar="CATALOG.SCHEMA.TABLE",
+    help="Instead of --output: a table of a catalog, for the pipeline's first table; the names of its others begin with it.",
+)
+@click.option(
+    "--checkpoint", metavar="DIR", help="With --table: directory of the progress of --stream and --available-now, the same for every run."
 )
 @click.option(
     "--format",
@@ -60,7 +66,7 @@ def show(name: str, as_json: bool) -> None:
     default="parquet",
     show_default=True,
     metavar="FORMAT",
-    help="Format of the tables: parquet, orc, or another that Spark has, such as delta.",
+    help="Format of new tables: parquet, orc, or another that Spark has, such as delta or iceberg.",
 )
 @click.option("--stream", "mode", flag_value="stream", help="Process new records as they arrive, until Ctrl-C.")
 @click.option("--available-now", "mode", flag_value="available-now", help="Continue from the last such run up to the current end.")
@@ -104,34 +110,44 @@ def show(name: str, as_json: bool) -> None:
 def run(
     name: str,
     mode: str | None,
+    output: str | None,
+    table: str | None,
+    checkpoint: str | None,
     settings: tuple[str, ...],
     command_config: Path | None,
     timeout_ms: int | None,
     since: str | None,
     **options: Any,
 ) -> None:
-    """Run the pipeline NAME on a cluster and write its tables to DIR.
+    """Run the pipeline NAME on a cluster and write its tables: to a directory, or into a catalog.
 
-    Without --stream and --available-now it reads all records, and replaces the tables; with them it continues where the last such run in
-    DIR ended. The exit status is 1 if the run is not possible; the reason is printed.
+    Without --stream and --available-now it reads all records, and replaces the tables; with them it continues where the last such run
+    ended. The exit status is 1 if the run is not possible; the reason is printed.
     """
     from ottla.cli.diagnose.source_options import parse_bound
     from ottla.cli.diagnose.time_zones import machine_zone
     from ottla.cli.groups.client_config import client_properties
-    from ottla.cli.pipeline.terminal_run import Order, configured, execute, find
+    from ottla.cli.pipeline.terminal_run import Order, Place, configured, execute, find
     from ottla.core.extras import require
 
     require("spark")
     pipeline = configured(find(name), name, settings)
     if options["topics"] and "topic_records" not in pipeline.inputs:
         raise click.UsageError(f"--topic means nothing to the pipeline {name}")
+    if (output is None) == (table is None):
+        raise click.UsageError("give either --output, a directory for the tables, or --table, a name in a catalog")
+    if checkpoint is not None and table is None:
+        raise click.UsageError("--checkpoint belongs to --table: with --output, the progress is beside the tables")
+    if table is not None and mode is not None and checkpoint is None:
+        raise click.UsageError(f"--{mode} with --table needs --checkpoint, a directory for its progress: the same for every run")
     if since is not None and pipeline.time is None:
         raise click.UsageError(f"--since means nothing to the pipeline {name}: its rows have no time")
     since_ms = parse_bound("--since", since, zone=machine_zone())
     properties = client_properties(command_config.read_text("latin-1"), "isolation.level") if command_config else {}
     if timeout_ms is not None:
         properties["default.api.timeout.ms"] = str(timeout_ms)
-    execute(Order(name=name, pipeline=pipeline, properties=properties, mode=mode or "batch", since_ms=since_ms, **options))
+    place = Place(directory=output, table=table, format=options.pop("table_format"), checkpoints=checkpoint)
+    execute(Order(name=name, pipeline=pipeline, properties=properties, mode=mode or "batch", since_ms=since_ms, place=place, **options))
 
 
 COMMAND = command

@@ -21,9 +21,20 @@ from ottla.cli.pipeline.spark_failures import own_sentence
 if TYPE_CHECKING:
     from ottla.spark.pipelines import Pipeline
     from ottla.spark.runner.pipeline_run import PipelineRun
+    from ottla.spark.runner.tables import TableStore
 
 OFFSETS_PER_TRIGGER_MAX: Final = 5_000_000
 """With --available-now: what a micro-batch reads at most, so that much history neither fills the disk's spill nor hides how far it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the tables go: a directory, or a table of a catalog with a directory for checkpoints."""
+
+    directory: str | None = None
+    table: str | None = None
+    format: str
+    checkpoints: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +45,8 @@ class Order:
     pipeline: "Pipeline"
     bootstrap_servers: str
     properties: Mapping[str, str]
-    output: str
+    place: Place
     mode: str
-    table_format: str
     every_s: int
     groups: tuple[str, ...]
     topics: tuple[str, ...]
@@ -74,7 +84,6 @@ def execute(order: Order) -> None:
     with _sentences():
         from ottla.spark.runner.inputs import ClusterInputs, check_brokers
         from ottla.spark.runner.pipeline_run import PipelineRun
-        from ottla.spark.runner.tables import Tables
         from ottla.spark.sessions import session
 
         # Before Spark starts, which takes its time.
@@ -83,15 +92,30 @@ def execute(order: Order) -> None:
         with Bar(console, "Spark starts") as bar:
             spark = session(f"ottla pipeline {order.name}", master=f"local[{order.cores}]")
             inputs = ClusterInputs(spark=spark, bootstrap_servers=order.bootstrap_servers, properties=order.properties, topics=order.topics)
-            run = PipelineRun(
-                pipeline=order.pipeline, inputs=inputs, tables=Tables(spark, order.output, order.table_format), groups=order.groups
-            )
             try:
+                run = PipelineRun(pipeline=order.pipeline, inputs=inputs, tables=_tables(spark, order), groups=order.groups)
                 outputs = _batch(run, bar) if order.mode == "batch" else _stream(run, order, bar)
-                report = _as_json(order, run, outputs, started_s) if order.as_json else _as_text(order, outputs)
+                report = _as_json(order, run, outputs, started_s) if order.as_json else _as_text(order, run, outputs)
             finally:
                 spark.stop()
     click.echo(report)
+
+
+def _tables(spark: Any, order: Order) -> "TableStore":
+    from ottla.spark.runner.catalog_tables import CatalogTables
+    from ottla.spark.runner.pipeline_run import store
+    from ottla.spark.runner.tables import TableError
+
+    place = order.place
+    tables = store(
+        spark, order.pipeline, directory=place.directory, table=place.table, table_format=place.format, checkpoints=place.checkpoints
+    )
+    if isinstance(tables, CatalogTables) and not tables.outlives_session:
+        raise TableError(
+            f"the catalog of {place.table} is in memory, and would end with this command: set spark.sql.catalogImplementation=hive"
+            " in spark-defaults.conf, or name a table of a catalog that is configured there (spark.sql.catalog.NAME)"
+        )
+    return tables
 
 
 def _batch(run: "PipelineRun", bar: Bar) -> dict[str, Any]:
@@ -123,17 +147,18 @@ def _stream(run: "PipelineRun", order: Order, bar: Bar) -> dict[str, Any]:
     return stream.refresh()
 
 
-def _as_text(order: Order, outputs: Mapping[str, Any]) -> str:
+def _as_text(order: Order, run: "PipelineRun", outputs: Mapping[str, Any]) -> str:
     from ottla.spark.runner.overviews import overview_text
 
-    lines = [f"{table}: {frame.count()} rows in {order.output.rstrip('/')}/{table}" for table, frame in outputs.items()]
+    lines = [f"{table}: {frame.count()} rows in {run.tables.path(table)}" for table, frame in outputs.items()]
     first = next(iter(outputs.values()))
     overview = overview_text(order.pipeline, first, width=Console().width, limit=order.limit, since_ms=order.since_ms)
     return overview + "\n" + "\n".join(lines)
 
 
 def _as_json(order: Order, run: "PipelineRun", outputs: Mapping[str, Any], started_s: float) -> str:
-    tables = {name: {"path": run.tables.path(name), "rows": frame.count()} for name, frame in outputs.items()}
+    kind = "path" if order.place.table is None else "table"
+    tables = {name: {kind: run.tables.path(name), "rows": frame.count()} for name, frame in outputs.items()}
     seconds = round(time.monotonic() - started_s, 3)
     return json.dumps({"pipeline": order.name, "mode": order.mode, "tables": tables, "seconds": seconds}, indent=1)
 
@@ -144,11 +169,11 @@ def _sentences() -> Iterator[None]:
     from ottla.client.errors import ClientError
     from ottla.core.errors import PeerError
     from ottla.spark.runner.inputs import InputError
-    from ottla.spark.sessions import JavaMissingError
+    from ottla.spark.sessions import SessionError
 
     try:
         yield
-    except (InputError, JavaMissingError, ClientError, PeerError, ValueError) as error:
+    except (InputError, SessionError, ClientError, PeerError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     except Exception as error:
         sentence = own_sentence(error)

@@ -22,7 +22,7 @@ class AdminClient:
     """Calls the brokers of `settings`, or those of a text "host:port,..." without security.
 
     Each call has `timeout_ms` for all its attempts (else `settings.default_api_timeout_ms`; 30 s with a text), or `bootstrap_timeout_ms`
-    while no broker was ever reached: then it raises NoBrokerReachedError, a DeadlineExceededError.
+    until a broker, and the first leader or coordinator, was reached: then it raises NoBrokerReachedError, a DeadlineExceededError.
 
     Raises ValueError for malformed addresses; calls raise DeadlineExceededError when no broker answers, RequestFailedError when a broker
     refuses, UnsupportedBrokerError when it is too old, PeerError for malformed responses.
@@ -76,6 +76,10 @@ class AdminClient:
     def list_topics(self) -> dict[str, DescribedTopic]:
         """Every topic that the client may describe, internal ones included."""
         return topics.list_topics(self._brokers)
+
+    def reach_leaders(self, names: Iterable[str]) -> None:
+        """Connect to the brokers that lead partitions of these topics; without topics, to any broker."""
+        topics.reach_leaders(self._brokers, names)
 
     def list_offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         """The first offset at or after `timestamp` (LATEST: the end, EARLIEST: the start), -1 where there is none."""

@@ -35,7 +35,7 @@ def call_coordinators(brokers: Brokers, name: str, groups: Iterable[str], call: 
     group_ids = list(dict.fromkeys(groups))
     found: dict[str, Result[T]] = {}
     coordinators: dict[str, BrokerEndpoint] = {}
-    deadline = brokers.deadline(f"{name}(api=FIND_COORDINATOR)")
+    deadline, contact = (make(f"{name}(api=FIND_COORDINATOR)") for make in (brokers.deadline, brokers.contact_deadline))
     last: str | None = None
     while pending := [group for group in group_ids if group not in found]:
         try:
@@ -44,7 +44,7 @@ def call_coordinators(brokers: Brokers, name: str, groups: Iterable[str], call: 
                 deadline.wait(last)
         except BrokerUnavailableError as gone:
             try:
-                deadline.wait(last, gone)
+                brokers.wait(gone, deadline, contact, last)
             except DeadlineExceededError as error:
                 return _timed_out(group_ids, found, error)
         except DeadlineExceededError as error:

@@ -53,6 +53,20 @@ def _described(topic: TopicMetadata) -> DescribedTopic:
     return DescribedTopic(topic.name, leaders, topic.topic_id, topic.is_internal, racks)
 
 
+def reach_leaders(brokers: Brokers, topics: Iterable[str]) -> None:
+    """Connect to a broker, and to those that lead partitions of these topics, as far as these exist. Raises DeadlineExceededError."""
+    names = list(dict.fromkeys(topics))
+
+    def attempt(deadline: Deadline) -> None:
+        partitions = [each for topic in brokers.metadata(names, deadline) for each in topic.partitions.values()]
+        leaders = {each.leader.broker_id for each in partitions}
+        for broker_id, endpoint in brokers.endpoints(deadline).items():
+            if broker_id in leaders:
+                brokers.connection(endpoint, deadline)
+
+    brokers.retry("reachLeaders", attempt)
+
+
 def broker_of(brokers: Brokers, broker_id: int) -> BrokerEndpoint:
     """A broker and its address. Raises DeadlineExceededError, or RequestFailedError when the cluster has none of this id."""
 

@@ -34,7 +34,8 @@ class Pipeline:
     the output's, in the order of time, so that of many the latest are shown.
 
     `appended` are the tables that can be computed from each part of the input separately, so that a stream only appends to them; every
-    other output is derived from all their rows. `configure` makes the pipeline with other settings, by their names; it raises ValueError
+    other output is derived from all their rows. `reused` are inputs and tables of steps of which much is made, or which cost much: a run
+    computes them once. `configure` makes the pipeline with other settings, by their names; it raises ValueError
     with a sentence. `in_arrow` does the work of all steps on the batches of a task, and yields rows with the name of their table: the
     workers that read may then write the tables themselves. Only for pipelines whose tables are all appended, without rows of other tasks.
     """
@@ -44,6 +45,7 @@ class Pipeline:
     appended: Mapping[str, StructType]
     steps: tuple[PipelineStep, ...]
     overview: Callable[[DataFrame], DataFrame]
+    reused: tuple[str, ...] = ()
     time: str | None = None
     shows_latest: bool = False
     in_arrow: "Callable[[Iterable[RecordBatch]], Iterator[tuple[str, RecordBatch]]] | None" = None

@@ -71,7 +71,7 @@ def known_ends(end_offset_history: DataFrame, end_offsets: DataFrame, past_end_o
 
 def lag(lags: DataFrame, ends: DataFrame, offset_commits: DataFrame, topic_records: DataFrame) -> DataFrame:
     """The lag in messages and in time, as the table `lag`."""
-    return with_drain_times(with_record_times(lags, ends, topic_records), ends, offset_commits).select(*LAG.fieldNames())
+    return with_drain_times(with_record_times(lags, ends, topic_records), lags, ends, offset_commits).select(*LAG.fieldNames())
 
 
 def lag_history(offset_commits: DataFrame, end_offset_history: DataFrame, topic_ends: DataFrame) -> DataFrame:
@@ -156,5 +156,6 @@ PIPELINE = Pipeline(
         PipelineStep(lag_history, ("lag_commits", "end_offset_history", "topic_ends"), "lag_history"),
     ),
     overview=overview,
+    reused=("topic_records",),
     time="committed_at",
 )

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ottla.spark.pipelines import Pipeline
 from ottla.spark.runner.inputs import TOPICS
 from ottla.spark.runner.pipeline_run import PipelineRun, run
+from ottla.spark.runner.tables import TableError
 
 
 def followed(pipeline: Pipeline) -> str:
@@ -39,9 +40,11 @@ class PipelineStream:
     _writing: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def start(self, trigger: Mapping[str, Any]) -> StreamingQuery:
-        """Start the query, with Spark's trigger: `{"availableNow": True}` or `{"processingTime": "10 seconds"}`."""
+        """Start the query, with Spark's trigger: `{"availableNow": True}` or `{"processingTime": "10 seconds"}`. Raises TableError."""
         name = followed(self.run.pipeline)
         records = self.run.inputs.stream(name, self.run.pipeline.inputs[name], self.options)
+        if self.run.checkpoint is None:
+            raise TableError("a stream into a catalog needs a folder for its checkpoint")
         writer = records.writeStream.option("checkpointLocation", self.run.checkpoint)
         return writer.trigger(**trigger).foreachBatch(self.add).start()
 
@@ -52,7 +55,9 @@ class PipelineStream:
         with self._writing:
             for name, frame in run(pipeline, {followed(pipeline): records}, followers).items():
                 if batch_id == 0:
-                    tables.remove(tables.path(name))
+                    tables.clear(name, pipeline.appended[name])
+                else:
+                    tables.check_continued(name)
                 tables.append(name, self.run.of_groups(frame), pipeline.appended[name], batch_id)
 
     def refresh(self) -> dict[str, DataFrame]:

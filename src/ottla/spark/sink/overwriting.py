@@ -7,18 +7,18 @@ from collections.abc import Callable
 
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import EARLIEST, LATEST, Failure
-from ottla.client.settings import ClientSettings
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
-from ottla.spark.options.kafka_settings import BOOTSTRAP_TIMEOUT_MS
 from ottla.spark.options.values import OptionError
+from ottla.spark.sink.first_contact import FirstContact
 
 
-def check_nothing_is_replaced(topic: str | None, client: ClientSettings, *, connect: Callable[..., AdminClient] = AdminClient) -> None:
+def check_nothing_is_replaced(contact: FirstContact, *, connect: Callable[..., AdminClient] = AdminClient) -> None:
     """Raise OptionError if the topic has records, or no option names it; raises ClientError."""
+    topic = contact.topic
     if topic is None:
         raise OptionError('Save mode Overwrite needs the option "topic". To add to the topics of the column, use mode("append").')
-    with connect(client, bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS) as admin:
+    with connect(contact.client, bootstrap_timeout_ms=contact.timeout_ms) as admin:
         described = admin.describe_topics([topic])[topic]
         if isinstance(described, Failure):
             if described.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

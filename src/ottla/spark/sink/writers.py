@@ -4,17 +4,17 @@ Options and columns are checked when the query is planned; tasks send, and end w
 a task that is retried writes its rows again. It has no transactions.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ottla.client.security.properties import NAMES as SECURITY_NAMES
-from ottla.client.settings import ClientSettings, parse_client_settings
 from ottla.spark.options.option_names import unknown_option
 from ottla.spark.options.values import OptionError
+from ottla.spark.sink.first_contact import FirstContact, is_first_micro_batch, parse_first_contact
 from ottla.spark.sink.producer_settings import NAMES, REFUSED, ProducerSettings, parse_producer_settings
 from ottla.spark.sink.rows import check_columns
 
@@ -56,27 +56,24 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkSettings:
     return SinkSettings(parse_producer_settings(properties), None if topic is None else topic.strip())
 
 
-def admin_settings(given: Mapping[str, str]) -> ClientSettings:
-    """The settings of an admin client for the brokers of these options."""
-    names = SECURITY_NAMES | {"bootstrap.servers", "client.id"}
-    properties = {name.lower().removeprefix(_KAFKA): value for name, value in given.items()}
-    return parse_client_settings({name: value for name, value in properties.items() if name in names})
-
-
 def _unknown(name: str) -> str:
     if name.lower() in ("subscribe", "assign", "subscribepattern"):
         return f'The option "{name}" is not supported for writing: name the topic with the option "topic".'
     return unknown_option(name, ("topic",), NAMES | REFUSED.keys(), where=" for writing")
 
 
-def batch_sink(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> "BatchSink":
-    """The writer of a batch query. Raises OptionError; with `overwrite`, also for a topic with records, and ClientError."""
+def batch_sink(
+    options: Mapping[str, str], schema: StructType, *, overwrite: bool, check: Callable[[FirstContact], None] = FirstContact.check
+) -> "BatchSink":
+    """The writer of a batch query. Raises OptionError (with `overwrite`, also for a topic with records), and ClientError."""
     settings = parse_sink_options(options)
     check_columns(schema, settings.topic)
+    contact = parse_first_contact(options, settings.topic, settings.producer.max_block_ms)
     if overwrite:
         from ottla.spark.sink.overwriting import check_nothing_is_replaced
 
-        check_nothing_is_replaced(settings.topic, admin_settings(options))
+        check_nothing_is_replaced(contact)
+    check(contact)
     return BatchSink(settings)
 
 
@@ -84,7 +81,7 @@ def stream_sink(options: Mapping[str, str], schema: StructType) -> "StreamSink":
     """The writer of a stream, in any output mode: every row is appended. Raises OptionError."""
     settings = parse_sink_options(options)
     check_columns(schema, settings.topic)
-    return StreamSink(settings)
+    return StreamSink(settings, parse_first_contact(options, settings.topic, settings.producer.max_block_ms))
 
 
 class BatchSink(DataSourceArrowWriter):
@@ -101,11 +98,14 @@ class BatchSink(DataSourceArrowWriter):
 class StreamSink(DataSourceStreamArrowWriter):
     """As BatchSink, for every micro-batch."""
 
-    def __init__(self, settings: SinkSettings) -> None:
+    def __init__(self, settings: SinkSettings, contact: FirstContact) -> None:
         self._settings = settings
+        self._first_contact = contact
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
-        """Send the rows of one task. Raises DeliveryError or RowError."""
+        """Send the rows of one task. Raises DeliveryError or RowError; in the first micro-batch also ClientError."""
+        if is_first_micro_batch(TaskContext.get()):
+            self._first_contact.check()
         return send(self._settings, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

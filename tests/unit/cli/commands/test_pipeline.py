@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from ottla.cli.main import main
 from ottla.cli.pipeline import terminal_run
-from ottla.cli.pipeline.terminal_run import Order
+from ottla.cli.pipeline.terminal_run import Order, Place
 from ottla.spark.pipelines import pipelines
 
 RUN = ["pipeline", "run", "lag", "--bootstrap-server", "h:1", "--output", "/out"]
@@ -45,6 +45,7 @@ def test_an_order_by_default_and_with_everything(orders: list[Order], tmp_path: 
     more = ["--stream", "--every", "3", "--group", "a", "--group", "b", "--topic", "t", "--command-config", str(config), "--json"]
     assert invoke(*RUN, *more, "--cores", "2").exit_code == 0
     plain, full = orders
+    assert plain.place == Place(directory="/out", format="parquet")
     assert (plain.mode, plain.groups, plain.topics, plain.properties, plain.cores, plain.as_json) == ("batch", (), (), {}, "*", False)
     assert (full.mode, full.every_s, full.groups, full.topics) == ("stream", 3, ("a", "b"), ("t",))
     assert (full.bootstrap_servers, full.cores, full.as_json) == ("h:1", "2", True)
@@ -64,6 +65,24 @@ def test_what_makes_no_sense_is_refused(orders: list[Order]):
     assert (untimed.exit_code, orders) == (2, [])
     assert "--since means nothing to the pipeline group_status: its rows have no time" in untimed.output
     assert "Invalid value for --since: 'yesterday' is no time: write" in invoke(*RUN, "--since", "yesterday").output
+
+
+def test_tables_go_to_a_directory_or_into_a_catalog(orders: list[Order]):
+    run = [*RUN[:-2], "--table", "lake.kafka.lag", "--format", "iceberg"]
+    assert invoke(*run).exit_code == 0
+    assert orders.pop().place == Place(table="lake.kafka.lag", format="iceberg")
+    assert invoke(*run, "--available-now", "--checkpoint", "/progress").exit_code == 0
+    assert orders.pop().place.checkpoints == "/progress"
+    for more, words in (
+        (RUN[:-2], "give either --output, a directory for the tables, or --table"),
+        ([*run, "--output", "/out"], "give either --output, a directory for the tables, or --table"),
+        ([*RUN, "--checkpoint", "/progress"], "--checkpoint belongs to --table"),
+        ([*run, "--stream"], "--stream with --table needs --checkpoint, a directory for its progress"),
+        ([*run, "--available-now"], "--available-now with --table needs --checkpoint"),
+    ):
+        refused = invoke(*more)
+        assert (refused.exit_code, orders) == (2, []), more
+        assert words in " ".join(refused.output.split())
 
 
 def test_settings_make_another_pipeline_or_a_sentence(orders: list[Order]):

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import click
 import pytest
 
-from ottla.cli.pipeline.terminal_run import Order, execute, find
+from ottla.cli.pipeline.terminal_run import Order, Place, execute, find
 from ottla.client.errors import ClientError
 from ottla.spark import sessions
 from ottla.spark.runner import inputs, overviews, pipeline_run
@@ -20,8 +20,16 @@ class SparkError(Exception):
 
 
 def order(**more: Any) -> Order:
-    values: dict[str, Any] = {"name": "lag", "pipeline": Mock(), "bootstrap_servers": "h:1", "properties": {}, "output": "/out/"}
-    values |= {"table_format": "parquet", "mode": "batch", "every_s": 1, "groups": (), "topics": (), "cores": "2", "as_json": False}
+    values: dict[str, Any] = {"name": "lag", "pipeline": Mock(), "bootstrap_servers": "h:1", "properties": {}}
+    values |= {
+        "place": Place(directory="/out/", format="parquet"),
+        "mode": "batch",
+        "every_s": 1,
+        "groups": (),
+        "topics": (),
+        "cores": "2",
+        "as_json": False,
+    }
     values |= {"limit": 20, "since_ms": None}
     return Order(**{**values, **more})
 

@@ -125,3 +125,13 @@ def test_many_groups_are_split_into_several_requests(scripted: Any) -> None:
 
     assert call_coordinators(scripted.brokers(), "describes", names, ask) == dict.fromkeys(names, 1)
     assert sizes == [len(lookup) for lookup in cluster.lookups] == [GROUPS_MAX, GROUPS_MAX, 1]
+
+
+def test_a_coordinator_that_is_not_at_its_advertised_address_is_soon_reported(scripted: Any) -> None:
+    Cluster(scripted, {"g": 2})
+    del scripted.answers["b:2"]
+    found = call_coordinators(scripted.brokers(timeout_ms=60_000, bootstrap_timeout_ms=350), "describes", ["g"], lambda *_: {})
+    failure = found["g"]
+    assert isinstance(failure, Failure)
+    assert str(failure.message).startswith("the cluster was reached, but not its broker 2 in 350 ms (no connection to broker b:2)")
+    assert sum(scripted.waits) < 0.35

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from ottla.client.addresses import BrokerEndpoint
-from ottla.client.admin.topics import broker_of, describe_topics, list_offsets, list_topics
+from ottla.client.admin.topics import broker_of, describe_topics, list_offsets, list_topics, reach_leaders
 from ottla.client.admin.values import LATEST, DescribedTopic, Failure, ListedOffset
 from ottla.client.deadlines import DeadlineExceededError
 from ottla.client.errors import RequestFailedError, UnknownTopicError
@@ -48,6 +48,16 @@ def offsets(*found: tuple[int, int, int]) -> dict[str, Any]:
         {"partition_index": number, "error_code": code, "offset": at, "timestamp": 99, "leader_epoch": 3} for number, code, at in found
     ]
     return {"topics": [{"name": "t", "partitions": items}]}
+
+
+def test_every_leader_is_reached_and_no_other_broker(scripted: Any) -> None:
+    answering(scripted, metadata(2, -1, 2))
+    reach_leaders(scripted.brokers("a:1"), ["t"])
+    assert scripted.connected == ["a:1", "b:2"]
+    reach_leaders(scripted.brokers("a:1"), [])
+    del scripted.answers["b:2"]
+    with pytest.raises(DeadlineExceededError, match=r"reachLeaders \(no connection to broker b:2\)"):
+        reach_leaders(scripted.brokers("a:1"), ["t"])
 
 
 def test_partitions_in_order_with_their_leaders(scripted: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 from ottla.spark.pipelines import Pipeline, PipelineStep, pipelines
 from ottla.spark.runner.pipeline_run import PipelineRun
 from ottla.spark.runner.pipeline_stream import PipelineStream, followed, follows
+from ottla.spark.runner.tables import TableError
 from ottla.spark.schemas import KAFKA
 
 PIPELINE = Pipeline(
@@ -29,12 +30,14 @@ class Tables:
 
     def __init__(self) -> None:
         self.done: list[Any] = []
+        self.lost: set[str] = set()
 
-    def path(self, name: str) -> str:
-        return f"/tables/{name}"
+    def clear(self, name: str, schema: Any) -> None:
+        self.done.append(("clear", name))
 
-    def remove(self, path: str) -> None:
-        self.done.append(("remove", path))
+    def check_continued(self, name: str) -> None:
+        if name in self.lost:
+            raise TableError(f"{name} is lost")
 
     def append(self, name: str, frame: Any, schema: Any, part: int) -> None:
         self.done.append(("append", name, frame, part))
@@ -59,7 +62,22 @@ def test_a_micro_batch_adds_to_what_follows_from_its_records_and_the_first_begin
     each, tables = stream()
     each.add([1, 2], 0)  # type: ignore[arg-type]
     each.add([3], 1)  # type: ignore[arg-type]
-    assert tables.done == [("remove", "/tables/doubled"), ("append", "doubled", [2, 4], 0), ("append", "doubled", [6], 1)]
+    assert tables.done == [("clear", "doubled"), ("append", "doubled", [2, 4], 0), ("append", "doubled", [6], 1)]
+
+
+def test_a_stream_does_not_continue_behind_rows_that_are_lost():
+    each, tables = stream()
+    tables.lost.add("doubled")
+    with pytest.raises(TableError, match="doubled is lost"):
+        each.add([3], 1)  # type: ignore[arg-type]
+    assert tables.done == []
+
+
+def test_a_stream_needs_a_checkpoint():
+    each, tables = stream()
+    tables.checkpoint = lambda name: None  # type: ignore[attr-defined]
+    with pytest.raises(TableError, match="needs a folder for its checkpoint"):
+        each.start({"availableNow": True})
 
 
 def test_a_refresh_measures_and_makes_the_rest_of_what_is_kept():

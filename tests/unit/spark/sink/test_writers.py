@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,8 @@ from confluent_kafka import KafkaError
 from pyspark.sql.types import StringType, StructField, StructType
 
 from ottla.spark.options.values import OptionError
-from ottla.spark.sink import overwriting
+from ottla.spark.sink import overwriting, writers
+from ottla.spark.sink.first_contact import FirstContact
 from ottla.spark.sink.senders import DeliveryError, SenderPool
 from ottla.spark.sink.writers import Written, batch_sink, parse_sink_options, send, stream_sink
 
@@ -40,24 +42,26 @@ def test_options_are_read_in_any_case_of_letters():
 )
 def test_an_unsupported_option_is_refused(options: dict[str, str], said: str):
     with pytest.raises(OptionError, match=said):
-        batch_sink({**OPTIONS, **options}, VALUE, overwrite=False)
+        batch_sink({**OPTIONS, **options}, VALUE, overwrite=False, check=Mock(side_effect=AssertionError))
 
 
 def test_overwriting_is_checked_with_the_brokers_of_the_options(monkeypatch: pytest.MonkeyPatch):
-    checked: list[Any] = []
-    monkeypatch.setattr(overwriting, "check_nothing_is_replaced", lambda *arguments: checked.append(arguments))
+    checked: list[FirstContact] = []
+    reached: list[FirstContact] = []
+    monkeypatch.setattr(overwriting, "check_nothing_is_replaced", checked.append)
     secret = {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN", "kafka.linger.ms": "5"}
     jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
     options = {**OPTIONS, **secret, "kafka.sasl.jaas.config": jaas}
-    batch_sink(options, VALUE, overwrite=False)
-    assert checked == []
-    batch_sink(options, VALUE, overwrite=True)
-    [(topic, client)] = checked
-    assert (topic, client.bootstrap_servers, client.security.uses_sasl) == ("t", "h:1", True)
+    batch_sink(options, VALUE, overwrite=False, check=reached.append)
+    assert (checked, len(reached)) == ([], 1)
+    batch_sink(options, VALUE, overwrite=True, check=reached.append)
+    assert [*checked, *checked] == reached
+    [contact] = checked
+    assert (contact.topic, contact.client.bootstrap_servers, contact.client.security.uses_sasl) == ("t", "h:1", True)
 
 
 def test_a_batch_appends_and_a_stream_appends_in_every_mode():
-    for made in (batch_sink(OPTIONS, VALUE, overwrite=False), stream_sink(OPTIONS, VALUE)):
+    for made in (batch_sink(OPTIONS, VALUE, overwrite=False, check=lambda contact: None), stream_sink(OPTIONS, VALUE)):
         assert pickle.loads(pickle.dumps(made))._settings == made._settings
     with pytest.raises(OptionError, match="Required attribute 'value' not found"):
         stream_sink(OPTIONS, StructType([StructField("key", StringType())]))
@@ -71,6 +75,16 @@ def test_a_task_ends_when_all_is_acknowledged_and_leaves_its_producer_to_the_nex
     assert [each["value"] for each in made.sent] == [b"a", b"b", b"c", b"d"]
     assert made.asked == ["t", "t"]
     assert send(settings, iter([]), pool) == Written(0)
+
+
+def test_only_the_tasks_of_the_first_micro_batch_look_for_their_brokers(producers: Any, monkeypatch: pytest.MonkeyPatch):
+    checked: list[FirstContact] = []
+    monkeypatch.setattr(FirstContact, "check", lambda contact: checked.append(contact))
+    monkeypatch.setattr(writers, "is_first_micro_batch", lambda context: not checked)
+    sink = stream_sink({**OPTIONS, "kafka.max.block.ms": "200"}, VALUE)
+    assert [sink.write(iter([batch("a")])), sink.write(iter([batch("b")]))] == [Written(1), Written(1)]
+    [contact] = checked
+    assert (contact.topic, contact.timeout_ms) == ("t", 200)
 
 
 def test_a_failed_task_discards_its_producer(producers: Any):
