@@ -20,7 +20,7 @@ def running_in_a_thread(application: Application) -> Iterator[None]:
             yield
         finally:
             stopping.set()
-        future.result(30)
+            future.result(30)  # what the application raised is why the test failed
 
 
 @pytest.fixture
