@@ -38,6 +38,7 @@ GROUPS = (
     "tests/unit/testing/incidents/test_measure",
     "tests/properties/test_whatif_of_incidents",
     "tests/kafka/test_admin_tools",
+    "tests/kafka/test_assignors",
     # Those that have an Apache Kafka of their own: each puts aside the one that its worker's other tests share.
     "tests/kafka/test_(cleaner|data_directory|dump_log|group_scripts|groups_command|offsets_topic_source|security)",
     r"tests/clients/test_(retention|cleaner|offset_expiry|offsets_topic)\.py.*\[apache-kafka",

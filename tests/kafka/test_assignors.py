@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ottla.core.assignors import Assignment, Owned, Subscriber, find_assignor
+from ottla.core.assignors import Assignment, Owned, Subscriber, assignors
 from ottla.core.assignors._claims import claimed_partitions
 from ottla.core.assignors._user_data import decode_generation, decode_sticky, encode_sticky
 from ottla.core.groups.consumer_protocol import parse_subscription
@@ -28,6 +28,7 @@ pytestmark = pytest.mark.kafka
 SOURCE = Path(__file__).parent.parent / "java" / "Assignors.java"
 SEED, GROUPS = 20, 2_000
 RACKS = ("a", "b", "c")
+ASSIGNORS = assignors()
 JAVAS_GENERATION = 7
 
 JAVA_FAILS_MAX = GROUPS // 50
@@ -84,7 +85,7 @@ def ask(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[As
 
 def case(group: Group, assignor: str) -> dict[str, Any]:
     """A group as a leader's assignor gets it from the members' subscriptions. An eager member has revoked everything when it joins."""
-    ours = find_assignor(assignor)
+    ours = ASSIGNORS[assignor]
     topics = {topic: [sorted(racks) for racks in of] for topic, of in group.racks.items()}
     members = [
         {
@@ -126,7 +127,7 @@ def _racks(rng: Random, has_racks: bool) -> frozenset[str]:
 
 def _with_past(rng: Random, group: Group) -> Group:
     """The group some time after an assignment: members left and joined, some claims are old or doubled, some subscriptions changed."""
-    before = find_assignor(rng.choice(("sticky", "range", "roundrobin"))).assign(group.members, group.counts)
+    before = ASSIGNORS[rng.choice(("sticky", "range", "roundrobin"))].assign(group.members, group.counts)
     members = []
     for member in group.members:
         chance = rng.random()
@@ -183,7 +184,7 @@ def moves(group: Group, assignment: Mapping[str, Owned]) -> int:
 def test_assignments_are_equal(ask: Ask, assignor: str) -> None:
     made = groups()
     for group, answer in zip(made, ask(made, assignor), strict=True):
-        assert find_assignor(assignor).assign(group.members, group.counts, group.racks) == answer["assignment"], group
+        assert ASSIGNORS[assignor].assign(group.members, group.counts, group.racks) == answer["assignment"], group
 
 
 def is_valid(group: Group, answer: dict[str, Any]) -> bool:
@@ -202,12 +203,12 @@ def test_sticky_is_as_even_with_no_more_moves(ask: Ask) -> None:
     made = without_racks(groups())
     answers = [(group, answer["assignment"]) for group, answer in zip(made, ask(made, "sticky"), strict=True) if is_valid(group, answer)]
     for group, theirs in answers:
-        check_quality(group, find_assignor("sticky").assign(group.members, group.counts), theirs)
+        check_quality(group, ASSIGNORS["sticky"].assign(group.members, group.counts), theirs)
     assert len(answers) > GROUPS - JAVA_FAILS_MAX
 
 
 def test_cooperative_sticky_comes_to_the_same_in_several_rebalances(ask: Ask) -> None:
-    assignor = find_assignor("cooperative-sticky")
+    assignor = ASSIGNORS["cooperative-sticky"]
     ours = theirs = made = without_racks(groups())
     for _ in range(2):
         our_answers = [assignor.assign(each.members, each.counts) for each in ours]

@@ -118,14 +118,15 @@ def _give_back(holdings: Holdings, chains: "_Chains", partition: int, former: in
     if load[former] == load[holder] - 1:
         holdings.move_partition(partition, former)
         return True
-    takers = chains.takers(former)
+    takers = chains.takers(former) if former in chains.givers_by_load.get(load[former], ()) else {}
     sink = holder if holder in takers else min((each for each in takers if load[each] == load[holder] - 1), default=NONE)
     if sink != NONE:
         holdings.move_partition(partition, former)
         _move_along(holdings, takers, former, sink)
         return True
-    givers = chains.givers(holder)
-    source = min((each for each in givers if load[each] == load[former] + 1), default=NONE)
+    sources = chains.givers_by_load.get(load[former] + 1, set())
+    givers = chains.givers(holder) if sources else {}
+    source = min(sources & givers.keys(), default=NONE)
     if source == NONE:
         return False
     holdings.move_partition(partition, former)
@@ -141,6 +142,11 @@ class _Chains:
 
     def __init__(self, holdings: Holdings) -> None:
         self._holdings = holdings
+        self.givers_by_load: dict[int, set[int]] = {}
+        """Members that hold something new to them, with which a chain can begin, by their loads."""
+        for member, piles in enumerate(holdings.held):
+            if any(new for _, new in piles.values()):
+                self.givers_by_load.setdefault(holdings.load[member], set()).add(member)
         self._takers: dict[int, dict[int, _Step]] = {}
         self._givers: dict[int, dict[int, tuple[int, int]]] = {}
 

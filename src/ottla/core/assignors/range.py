@@ -42,6 +42,7 @@ class _Share:
         self.topic, self.takers = topic, takers
         self.taken: list[list[int]] = [[] for _ in takers]
         self.is_free = [True] * count
+        self._left = count
         self._least, self._extras = divmod(count, len(takers))
         known = {taker.rack for taker in takers if taker.rack}
         # Kafka does not look at replicas when no member has a rack.
@@ -63,6 +64,7 @@ class _Share:
         """A partition goes to a taker."""
         self.taken[taker].append(number)
         self.is_free[number] = False
+        self._left -= 1
         if len(self.taken[taker]) == self._least + 1:
             self._extras -= 1
 
@@ -70,6 +72,8 @@ class _Share:
         """Each taker in order gets free partitions in order, as many as it may; `with_racks`: only those with a replica in its rack."""
         by_rack: dict[str, Iterator[int]] = {}
         for at, taker in enumerate(self.takers):
+            if not self._left:
+                break
             rack = (taker.rack or "") if with_racks else ""
             candidates = by_rack.setdefault(rack, self._in_rack(rack))
             for number in islice(candidates, self.left_for(at)):
