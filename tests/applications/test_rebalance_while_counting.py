@@ -32,6 +32,7 @@ class ClickCounter:
             if not messages:
                 self.write_sums(self.consumer, [])
         self.consumer.close()
+        self.producer.close()  # the callback makes a cycle of this object: the producer would look for a stopped broker meanwhile
 
     def write_sums(self, consumer: Consumer, _revoked: list[TopicPartition]) -> None:
         if self.sums:
