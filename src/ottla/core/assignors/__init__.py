@@ -51,7 +51,10 @@ class Assignor(ABC):
 
     @abstractmethod
     def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> Assignment:
-        """The assignment of `partitions` (their count by topic) to `members`; a partition without a subscriber is left out."""
+        """The assignment of `partitions` (their count by topic) to `members`; a partition without a subscriber is left out.
+
+        A group's leader passes all three by position.
+        """
 
     def user_data(self, owned: Owned | None, generation: int) -> bytes | None:
         """What a member sends with its subscription, after an assignment of `owned` in `generation` (None: it never had one)."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 
-from ottla.core.assignors import find_assignor
+from ottla.core.assignors import NO_RACKS, find_assignor
 from ottla.core.groups.classic.group import ClassicGroup
 from ottla.core.groups.commands import Command, FinishLoading
 from ottla.core.groups.coordinator import Coordinator
@@ -124,7 +124,7 @@ class _Replay:
     def assign(self, result: JoinResult) -> tuple[tuple[str, bytes], ...]:
         """The assignment of the members in a leader's JoinGroup response, with the partitions that the topics have now."""
         subscribers = [self._by_id[each.member_id].subscriber(each.member_id) for each in result.members]
-        assignment = self.assignor.assign(subscribers, self._partition_counts())
+        assignment = self.assignor.assign(subscribers, self._partition_counts(), NO_RACKS)
         return tuple((member_id, encode_assignment(partitions)) for member_id, partitions in assignment.items())
 
     def sync_delay_ms(self) -> int:

@@ -1,4 +1,6 @@
 import json
+import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -32,6 +34,27 @@ def test_what_other_settings_would_have_changed() -> None:
     said = json.loads(found.output)
     assert said["settings"] == {"session.timeout.ms": "9000", "partition.assignment.strategy": "sticky"}
     assert said["after"]["unplanned"] == 0
+
+
+def test_an_assignor_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "assignor_of_a_whatif.py").write_text(
+        "from ottla.core.assignors import Assignor\n\n"
+        "class Everything(Assignor):\n"
+        "    name = 'everything'\n"
+        "    def assign(self, members, partitions, racks):\n"
+        "        mine = {topic: list(range(count)) for topic, count in partitions.items()}\n"
+        "        return {each.member_id: mine if each is members[0] else {} for each in members}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    found = run("g", "--assignor", "assignor_of_a_whatif:Everything", "--json")
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.output)["settings"] == {"partition.assignment.strategy": "assignor_of_a_whatif:Everything"}
+
+
+def test_an_assignor_that_there_is_not() -> None:
+    found = run("g", "--assignor", "stickey")
+    assert (found.exit_code, "did you mean 'sticky'" in found.output) == (2, True)
 
 
 def test_the_cheapest_settings() -> None:

@@ -24,6 +24,21 @@ def test_a_subscription_of_version_3_says_what_is_owned() -> None:
     assert parse_subscribed_topics(V3) == ("t",)
 
 
+@pytest.mark.parametrize(
+    ("data", "owned", "rack"),
+    [
+        ("000000000002000174000175000000020102", {}, None),
+        ("00010000000200017400017500000002010200000001000174000000020000000000000001", {"t": (0, 1)}, None),
+        ("0002000000020001740001750000000201020000000100017400000002000000000000000100000007", {"t": (0, 1)}, None),
+        ("000300000002000174000175000000020102000000010001740000000200000000000000010000000700027231", {"t": (0, 1)}, "r1"),
+    ],
+)
+def test_subscriptions_of_kafkas_java_client(data: str, owned: dict[str, tuple[int, ...]], rack: str | None) -> None:
+    """As Kafka 4.3 writes each version, with user data 0102, generation 7 and rack r1."""
+    found = parse_subscription(bytes.fromhex(data))
+    assert (found.topics, found.owned, found.rack) == (("t", "u"), owned, rack)
+
+
 def test_a_rack_is_from_version_3_on_and_may_be_null() -> None:
     assert parse_subscription(b"\x00\x02" + V3[2:]).rack is None
     assert parse_subscription(V3[:-4] + b"\xff\xff").rack is None

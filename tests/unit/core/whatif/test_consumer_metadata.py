@@ -14,6 +14,11 @@ def test_the_coordinator_reads_subscriptions(topics: set[str], owned: dict[str, 
     assert parse_subscription(written).owned == owned
 
 
+def test_a_subscription_is_that_of_kafkas_java_client() -> None:
+    written = encode_subscription(["u", "t"], {"t": (0, 1)}, generation=7, user_data=b"\x01\x02")
+    assert written.hex() == "0002000000020001740001750000000201020000000100017400000002000000000000000100000007"
+
+
 @given(partitions=PARTITIONS)
 def test_the_coordinator_reads_assignments(partitions: dict[str, tuple[int, ...]]) -> None:
     assert parse_assignment(encode_assignment(partitions)) == partitions
