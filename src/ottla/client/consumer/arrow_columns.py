@@ -1,7 +1,7 @@
 """Fetched records by the compiled decoder: columns of Arrow, whose bytes become Python's as they are asked for."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,9 @@ from ottla.core.client.consumer.record_buffer import Columns
 from ottla.core.client.fetch_values import FetchedRecords
 from ottla.core.records.batch import NO_TIMESTAMP, split_batches
 
-COLUMNS = ("key", "value", "offset", "timestamp", "timestampType", "headers")
+COLUMNS = ("key", "value", "offset", "timestamp", "timestampType")
+_Epochs = tuple[list[int], list[int]]
+"""Base offsets of batches, and the epochs of their leaders."""
 
 
 class _Bytes:
@@ -35,13 +37,29 @@ class _Bytes:
         return self._data[self._ends[row] : self._ends[row + 1]]
 
 
-class ArrowColumns:
-    """Records of one partition."""
+class _Headers:
+    """The headers of a fetch's records, decoded when the application first asks for any: few do, and they cost as much as the rest."""
 
-    def __init__(self, topic: str, partition: int, batch: pa.RecordBatch, epochs: tuple[list[int], list[int]]) -> None:
-        self.topic = topic
-        self.partition = partition
+    def __init__(self, fetched: FetchedRecords) -> None:
+        self._fetched = fetched
+
+    def __getitem__(self, row: int) -> list[tuple[str, bytes | None]] | None:
+        found = self._rows[row].as_py()
+        return [(each["key"], each["value"]) for each in found] if found else None
+
+    @cached_property
+    def _rows(self) -> Any:
+        return pa.chunked_array([batch.column(0) for batch in _decode(self._fetched, ("headers",))])
+
+
+class ArrowColumns:
+    """Records of one partition; `first`: how many of the fetch are before them."""
+
+    def __init__(self, batch: pa.RecordBatch, fetched: FetchedRecords, first: int, *, headers: _Headers, epochs: _Epochs) -> None:
+        self.topic, self.partition = fetched.partition
         self._batch = batch
+        self._first = first
+        self._headers = headers
         self._epochs = epochs
         self._rows = len(batch)
 
@@ -68,11 +86,6 @@ class ArrowColumns:
     def _time_types(self) -> list[int]:
         return self._list("timestampType")
 
-    @cached_property
-    def _headers(self) -> Any:
-        column = self._batch.column("headers")
-        return None if column.null_count == self._rows else column
-
     def offset(self, row: int) -> int:
         """A record's offset."""
         return self._offsets[row]
@@ -92,9 +105,7 @@ class ArrowColumns:
 
     def headers(self, row: int) -> list[tuple[str, bytes | None]] | None:
         """A record's headers, None without any."""
-        column = self._headers
-        found = None if column is None else column[row].as_py()
-        return [(each["key"], each["value"]) for each in found] if found else None
+        return self._headers[self._first + row]
 
     def timestamp(self, row: int) -> tuple[int, int]:
         """The type of a record's time, and the time."""
@@ -112,9 +123,14 @@ class ArrowColumns:
 
 def decode_arrow(fetched: FetchedRecords) -> Iterator[Columns]:
     """The records from `position` on, thousands at a time. Raises PeerError for damaged batches; what is before them comes first."""
-    topic, partition = fetched.partition
-    headers = [header for _, header in split_batches(fetched.records)]
-    epochs = [header.base_offset for header in headers], [header.leader_epoch for header in headers]
-    decoder = RecordBatchDecoder(topic, partition, columns=COLUMNS)
-    for batch in decoder.decode(fetched.records, offset_start=fetched.position, aborted=fetched.aborted):
-        yield ArrowColumns(topic, partition, batch, epochs)
+    batch_headers = [header for _, header in split_batches(fetched.records)]
+    epochs = [header.base_offset for header in batch_headers], [header.leader_epoch for header in batch_headers]
+    headers, first = _Headers(fetched), 0
+    for batch in _decode(fetched, COLUMNS):
+        yield ArrowColumns(batch, fetched, first, headers=headers, epochs=epochs)
+        first += len(batch)
+
+
+def _decode(fetched: FetchedRecords, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    decoder = RecordBatchDecoder(*fetched.partition, columns=columns)
+    return decoder.decode(fetched.records, offset_start=fetched.position, aborted=fetched.aborted)

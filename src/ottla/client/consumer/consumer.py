@@ -364,7 +364,7 @@ class Consumer:
         """Run the next callback, without the lock: whether there was one."""
         callback = self._engine.next_callback(now_ms) if self._in_callback is None else None
         if callback is None:
-            return self._run_commit_callbacks()
+            return bool(self._engine.commits.finished) and self._run_commit_callbacks()
         self._driver.wake()
         listener = self._listeners.get(callback.kind)
         if listener is not None:
@@ -383,7 +383,7 @@ class Consumer:
     def _run_commit_callbacks(self) -> bool:
         finished, self._engine.commits.finished = self._engine.commits.finished, []
         on_commit = self._properties.on_commit
-        if on_commit is None or not finished:
+        if on_commit is None:
             return False
         self._condition.release()
         try:

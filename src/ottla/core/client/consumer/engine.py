@@ -166,6 +166,8 @@ class Engine:
 
     def next_callback(self, now_ms: float) -> Callback | None:
         """The listener's callback to run now. Records come when there is none left and no step is active."""
+        if not self.rebalances.is_due:
+            return None
         callback = self.rebalances.next_callback(now_ms)
         self._follow_assignment()
         return callback
@@ -182,7 +184,9 @@ class Engine:
         """At most `count` records. Positions move behind them, and fetches of what is used up are due. Raises UndecodableRecords."""
         if self.rebalances.is_active:
             return []
+        buffered_bytes = self._buffer.size_bytes
         slices = self._buffer.take(count, self._is_readable)
+        is_used_up = self._buffer.size_bytes != buffered_bytes
         for part in slices:
             state = self.subscriptions.partitions[part.partition]
             state.position = part.next_offset
@@ -190,7 +194,8 @@ class Engine:
                 state.epoch = part.epoch
             if self.settings.stores_offsets:
                 state.stored = OffsetAndMetadata(part.next_offset, state.epoch)
-            self._update_hold(part.partition, state)
+            if is_used_up:
+                self._update_hold(part.partition, state)
         return slices
 
     def give_back(self, partition: TopicPartition) -> None:
@@ -202,7 +207,7 @@ class Engine:
     def has_news(self) -> bool:
         """Whether the application's poll has something to do or to return."""
         membership = self.membership
-        if self.rebalances.is_active or membership.must_prepare or membership.assigned is not None:
+        if self.rebalances.is_due:
             return True
         if membership.failure is not None or membership.has_poll_expired or self._events or self._positions.failures:
             return True

@@ -41,6 +41,11 @@ class Rebalances:
         """Whether a step is not over."""
         return self._steps is not None
 
+    @property
+    def is_due(self) -> bool:
+        """Whether there is a step to take, or one is not over."""
+        return self._steps is not None or self._membership.assigned is not None or self._membership.must_prepare
+
     def next_callback(self, now_ms: float) -> Callback | None:
         """Take the next steps, up to a callback that has to run before the following call; None when there is nothing to do now."""
         while True:
