@@ -66,8 +66,8 @@ def test_a_wrong_setting_is_said_before_spark_starts(monkeypatch: pytest.MonkeyP
 
 def test_brokers_that_cannot_be_reached_are_said_before_spark_starts(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sessions, "session", Mock(side_effect=AssertionError))
-    with pytest.raises(click.ClickException, match=r"no broker of bootstrap\.servers was reached in 50 ms .* broker localhost:1: "):
-        execute(order(bootstrap_servers="localhost:1", properties={"default.api.timeout.ms": "50"}))
+    with pytest.raises(click.ClickException, match=r"no broker of bootstrap\.servers was reached in 500 ms .* broker localhost:1: "):
+        execute(order(bootstrap_servers="localhost:1", properties={"default.api.timeout.ms": "500"}))
 
 
 @pytest.mark.usefixtures("spark")
