@@ -28,7 +28,7 @@ from ottla.core.records.batch import encode_batch
 [batch] = RecordBatchDecoder("t", 3).decode(memoryview(encode_batch([Record(0, 0, b"k", b"v")])))
 print(batch.num_rows, "pyarrow" in sys.modules, "pandas" in sys.modules)
 """
-"""A worker's first read. Arrow imports pandas where it converts Python's objects, which costs more than all other imports after the fork."""
+"""A worker's first read. Arrow imports pandas where it converts Python's objects, more than all other imports after the fork."""
 
 
 @pytest.mark.parametrize(
