@@ -59,7 +59,7 @@ class Group:
         return {
             partition: owner
             for partition, owner in claimed_partitions(self.members).items()
-            if partition.topic in topics[owner] and partition.partition < self.counts.get(partition.topic, 0)
+            if owner is not None and partition.topic in topics[owner] and partition.partition < self.counts.get(partition.topic, 0)
         }
 
 

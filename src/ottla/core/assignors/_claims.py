@@ -6,8 +6,8 @@ from ottla.core.assignors import Subscriber
 from ottla.core.model import TopicPartition
 
 
-def claimed_partitions(members: Sequence[Subscriber]) -> dict[TopicPartition, str]:
-    """The owner of each owned partition: the member of the latest generation. Two claims of one generation cancel each other (KIP-341)."""
+def claimed_partitions(members: Sequence[Subscriber]) -> dict[TopicPartition, str | None]:
+    """The owner of each owned partition: the member of the latest generation. None: two members claim it in that generation (KIP-341)."""
     claims: dict[TopicPartition, tuple[int, str | None]] = {}
     for member in members:
         for topic, numbers in member.owned.items():
@@ -17,4 +17,4 @@ def claimed_partitions(members: Sequence[Subscriber]) -> dict[TopicPartition, st
                     claims[partition] = member.generation, member.member_id
                 elif member.generation == generation:
                     claims[partition] = generation, None
-    return {partition: owner for partition, (_, owner) in claims.items() if owner is not None}
+    return {partition: owner for partition, (_, owner) in claims.items()}

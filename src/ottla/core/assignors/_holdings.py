@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.core.assignors import Assignment, Subscriber
-from ottla.core.assignors._claims import claimed_partitions
+from ottla.core.model import TopicPartition
 
 NONE: Final = -1
 
@@ -72,14 +72,14 @@ class Holdings:
         self.give(partition, to)
 
 
-def kept_holdings(members: Sequence[Subscriber], names: Sequence[tuple[str, int]]) -> Holdings:
+def kept_holdings(members: Sequence[Subscriber], names: Sequence[tuple[str, int]], owners: Mapping[TopicPartition, str | None]) -> Holdings:
     """Each partition of `names` with the member that owned it, if that still subscribes to the topic. `members` are in order."""
     numbers = {name: number for number, name in enumerate(names)}
     member_numbers = {member.member_id: number for number, member in enumerate(members)}
     previous = [NONE] * len(names)
-    for partition, owner in claimed_partitions(members).items():
+    for partition, owner in owners.items():
         number = numbers.get(partition)
-        if number is not None and partition.topic in members[member_numbers[owner]].topics:
+        if owner is not None and number is not None and partition.topic in members[member_numbers[owner]].topics:
             previous[number] = member_numbers[owner]
     holdings = Holdings(_topic_groups(members, names), previous, len(members))
     # The last of a member's kept partitions move first: the highest numbers, so that it keeps some of each topic.

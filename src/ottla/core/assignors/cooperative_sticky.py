@@ -10,7 +10,7 @@ from dataclasses import replace
 from ottla.core.assignors import NO_GENERATION, NO_RACKS, Assignment, Assignor, Owned, Racks, Subscriber
 from ottla.core.assignors._claims import claimed_partitions
 from ottla.core.assignors._user_data import decode_generation, encode_generation
-from ottla.core.assignors.sticky import ASSIGNOR as STICKY
+from ottla.core.assignors.sticky import assign_sticky
 from ottla.core.model import TopicPartition
 
 
@@ -22,21 +22,12 @@ class CooperativeStickyAssignor(Assignor):
 
     def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> Assignment:
         """The sticky assignment without the partitions that another member may still read."""
+        # Of a partition that two members claim, neither may be its owner before both have revoked it.
         owners = claimed_partitions(members)
-        claimants: dict[tuple[str, int], set[str]] = {}
-        for member in members:
-            for topic, numbers in member.owned.items():
-                for number in numbers:
-                    claimants.setdefault((topic, number), set()).add(member.member_id)
-
-        def is_free(topic: str, number: int, member_id: str) -> bool:
-            claimed_by = claimants.get((topic, number))
-            return claimed_by is None or claimed_by == {member_id} or owners.get(TopicPartition(topic, number)) == member_id
-
-        assignment = STICKY.assign(members, partitions, racks)
+        assignment = assign_sticky(members, partitions, owners)
         for member_id, mine in assignment.items():
             for topic, numbers in list(mine.items()):
-                mine[topic] = [number for number in numbers if is_free(topic, number, member_id)]
+                mine[topic] = [number for number in numbers if owners.get(TopicPartition(topic, number), member_id) == member_id]
                 if not mine[topic]:
                     del mine[topic]
         return assignment

@@ -10,9 +10,23 @@ from dataclasses import replace
 
 from ottla.core.assignors import NO_RACKS, Assignment, Assignor, Owned, Racks, Subscriber
 from ottla.core.assignors._balancing import even_out, even_out_by_chains, fill_up, give_back
+from ottla.core.assignors._claims import claimed_partitions
 from ottla.core.assignors._holdings import as_assignment, kept_holdings
 from ottla.core.assignors._user_data import decode_sticky, encode_sticky
 from ottla.core.model import TopicPartition
+
+
+def assign_sticky(members: Sequence[Subscriber], partitions: Mapping[str, int], owners: Mapping[TopicPartition, str | None]) -> Assignment:
+    """The assignment of partitions that had these owners."""
+    ordered = sorted(members, key=lambda member: member.order)
+    subscribed = partitions.keys() & set().union(*{member.topics for member in ordered})
+    names = [TopicPartition(topic, number) for topic in sorted(subscribed) for number in range(partitions[topic])]
+    holdings = kept_holdings(ordered, names, owners)
+    fill_up(holdings)
+    even_out(holdings)
+    even_out_by_chains(holdings)
+    give_back(holdings)
+    return as_assignment(holdings, ordered, names)
 
 
 class StickyAssignor(Assignor):
@@ -22,15 +36,7 @@ class StickyAssignor(Assignor):
 
     def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> Assignment:
         """Keep, fill up, even out."""
-        ordered = sorted(members, key=lambda member: member.order)
-        subscribed = partitions.keys() & set().union(*{member.topics for member in ordered})
-        names = [TopicPartition(topic, number) for topic in sorted(subscribed) for number in range(partitions[topic])]
-        holdings = kept_holdings(ordered, names)
-        fill_up(holdings)
-        even_out(holdings)
-        even_out_by_chains(holdings)
-        give_back(holdings)
-        return as_assignment(holdings, ordered, names)
+        return assign_sticky(members, partitions, claimed_partitions(members))
 
     def user_data(self, owned: Owned | None, generation: int) -> bytes | None:
         """The last assignment and its generation: the member has revoked it when it joins again, so its subscription does not show it."""

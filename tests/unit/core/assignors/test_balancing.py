@@ -2,6 +2,7 @@
 
 from ottla.core.assignors import Subscriber
 from ottla.core.assignors._balancing import even_out, even_out_by_chains, fill_up, give_back
+from ottla.core.assignors._claims import claimed_partitions
 from ottla.core.assignors._holdings import NONE, Holdings, kept_holdings
 from ottla.core.model import TopicPartition
 
@@ -11,7 +12,8 @@ def member(name: str, topics: str, **owned: tuple[int, ...]) -> Subscriber:
 
 
 def holdings(members: list[Subscriber], **counts: int) -> Holdings:
-    return kept_holdings(members, [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)])
+    names = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
+    return kept_holdings(members, names, claimed_partitions(members))
 
 
 def test_what_few_can_take_is_given_first() -> None:

@@ -16,7 +16,7 @@ def member(name: str, generation: int, *numbers: int) -> Subscriber:
 )
 def test_claims_of_a_later_generation_win_and_equal_ones_cancel_each_other() -> None:
     claims = claimed_partitions([member("a", 3, 0, 1), member("b", 2, 0), member("c", 3, 1, 2)])
-    assert claims == {TopicPartition("t", 0): "a", TopicPartition("t", 2): "c"}
+    assert claims == {TopicPartition("t", 0): "a", TopicPartition("t", 1): None, TopicPartition("t", 2): "c"}
 
 
 def test_a_later_claim_wins_over_two_that_cancelled_each_other() -> None:

@@ -1,5 +1,6 @@
 from ottla.core.assignors import Subscriber
-from ottla.core.assignors._holdings import NONE, as_assignment, kept_holdings
+from ottla.core.assignors._claims import claimed_partitions
+from ottla.core.assignors._holdings import NONE, Holdings, as_assignment, kept_holdings
 from ottla.core.model import TopicPartition
 
 NAMES = [TopicPartition(topic, number) for topic in "tu" for number in range(3)]
@@ -9,25 +10,29 @@ def member(name: str, topics: str = "t u", **owned: tuple[int, ...]) -> Subscrib
     return Subscriber(member_id=name, topics=frozenset(topics.split()), owned=owned, generation=1)
 
 
+def kept(members: list[Subscriber]) -> Holdings:
+    return kept_holdings(members, NAMES, claimed_partitions(members))
+
+
 def test_members_keep_what_they_owned_and_subscribe_to() -> None:
     members = [member("a", t=(0, 7), u=(1,)), member("b", topics="t", t=(1,), u=(2,), gone=(0,))]
-    holdings = kept_holdings(members, NAMES)
+    holdings = kept(members)
     assert holdings.owner == [0, 1, NONE, NONE, 0, NONE]
     assert holdings.load == [2, 1]
     assert as_assignment(holdings, members, NAMES) == {"a": {"t": [0], "u": [1]}, "b": {"t": [1]}}
 
 
 def test_topics_with_the_same_subscribers_are_one_group() -> None:
-    holdings = kept_holdings([member("a"), member("b"), member("c", topics="u")], NAMES)
+    holdings = kept([member("a"), member("b"), member("c", topics="u")])
     assert [(group.takers, group.partitions) for group in holdings.groups] == [((0, 1), (0, 1, 2)), ((0, 1, 2), (3, 4, 5))]
     assert holdings.groups_of == [[0, 1], [0, 1], [1]]
-    one = kept_holdings([member("a"), member("b")], NAMES)
+    one = kept([member("a"), member("b")])
     assert [group.partitions for group in one.groups] == [(0, 1, 2, 3, 4, 5)]
 
 
 def test_a_move_takes_what_was_the_takers_then_what_is_new_then_the_highest_that_is_kept() -> None:
     members = [member("a", t=(0, 1), u=(0,)), member("b", u=(1,)), member("c")]
-    holdings = kept_holdings(members, NAMES)
+    holdings = kept(members)
     holdings.give(5, 0)
     holdings.move_partition(4, 0)
     holdings.move(0, 1, 0)
@@ -42,6 +47,6 @@ def test_a_move_takes_what_was_the_takers_then_what_is_new_then_the_highest_that
 
 
 def test_a_member_that_gives_its_last_partition_of_a_group_holds_nothing_of_it() -> None:
-    holdings = kept_holdings([member("a", t=(0,)), member("b")], NAMES)
+    holdings = kept([member("a", t=(0,)), member("b")])
     holdings.move(0, 1, 0)
     assert holdings.held[0] == {}
