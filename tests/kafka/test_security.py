@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient as ConfluentAdmin
 from confluent_kafka.admin import NewTopic, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
+import ottla
 from ottla.cli.groups.client_config import client_settings
 from ottla.client.admin.client import AdminClient
 from ottla.client.deadlines import DeadlineExceededError
@@ -96,6 +97,7 @@ def guarded(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
         "listener.name.saslplain.plain.connections.max.reauth.ms": str(REAUTHENTICATE_MS),
         "connection.failed.authentication.delay.ms": "10",
+        "group.initial.rebalance.delay.ms": "0",
     }
     for listener in ("saslssl", "saslplain"):
         config[f"listener.name.{listener}.plain.sasl.jaas.config"] = secret
@@ -148,6 +150,56 @@ def test_a_wrong_password_is_reported_at_once(guarded: Guarded, mechanism: str) 
     settings = parse_client_settings(guarded.properties(mechanism=mechanism, password="wrong"))
     with Fetcher(settings) as fetcher, pytest.raises(AuthenticationError, match="refused user alice"):
         list(fetcher.read([FetchRange(TopicPartition(TOPIC, 0), 0, 1)]))
+
+
+def consumer(guarded: Guarded, group: str, listener: str, mechanism: str, password: str = PASSWORD) -> ottla.Consumer:
+    """A consumer with librdkafka's properties."""
+    config = {
+        "bootstrap.servers": guarded.kafka.addresses[listener],
+        "security.protocol": LISTENERS[listener].lower(),
+        "sasl.mechanisms": mechanism,
+        "sasl.username": USER,
+        "sasl.password": password,
+        "ssl.ca.location": str(guarded.certificates / "ca.crt"),
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "heartbeat.interval.ms": 100,
+    }
+    return ottla.Consumer(config)
+
+
+def next_value(reading: ottla.Consumer) -> bytes | None:
+    message = reading.poll(20)
+    assert message is not None
+    assert message.error() is None
+    return message.value()
+
+
+def test_a_consumer_of_a_guarded_broker(guarded: Guarded) -> None:
+    producer = Producer({"bootstrap.servers": guarded.kafka.bootstrap_servers, "linger.ms": 0})
+    guarded.admin.create_topics([NewTopic("read", 1, 1)])["read"].result(30)
+    # More than a TLS record, and than a socket takes at once.
+    large = bytes(900_000)
+    producer.produce("read", large)
+    producer.flush(30)
+    with consumer(guarded, "encrypted", "SASLSSL", "SCRAM-SHA-512") as reading:
+        reading.subscribe(["read"])
+        assert next_value(reading) == large
+        reading.commit(asynchronous=False)
+    with consumer(guarded, "restarted", "SASLPLAIN", "PLAIN") as reading:
+        reading.subscribe(["read"])
+        assert next_value(reading) == large
+        member = reading.consumer_group_metadata()
+        assert reading.poll(2.2 * REAUTHENTICATE_MS / 1000) is None
+        producer.produce("read", b"later")
+        producer.flush(30)
+        assert next_value(reading) == b"later"
+        assert reading.consumer_group_metadata() == member, "sessions that end are restarted without a rebalance"
+    with consumer(guarded, "refused", "SASLSSL", "PLAIN", "wrong") as reading:
+        reading.subscribe(["read"])
+        with pytest.raises(ottla.KafkaException) as refused:
+            next_value(reading)
+    assert refused.value.args[0].code() == ottla.KafkaError._AUTHENTICATION
 
 
 def test_whom_the_client_does_not_trust(guarded: Guarded) -> None:

@@ -23,9 +23,9 @@ METADATA_POLLS = 5
 """Metadata is as old as this many polls at most."""
 FIND_MS = 20
 REQUEST_TIMEOUT_MS = 5_000
-COMMIT_MS = 1_000
+COMMIT_MS = 10_000
 COMMIT_TIMEOUT_MS = 20_000
-"""Longer than any request takes: the oracle knows the order of commits only while one is on its way."""
+"""Longer than a request takes, a repeated one too: the oracle knows the order of commits only while one is on its way."""
 
 PROTOCOLS = (
     (("range",), ("range", "roundrobin"), ("sticky", "range"), ("range", "cooperative-sticky")),

@@ -32,9 +32,9 @@ def test_assignments_come_back(partitions: dict[str, tuple[int, ...]]) -> None:
 
 
 def test_the_bytes_of_a_java_member() -> None:
-    # KafkaConsumer 4.1 with the range assignor, subscribed to "t", without partitions.
-    data = bytes.fromhex("000300000001000174ffffffff00000000ffffffffffff")
-    assert encode_subscription({"t"}, owned={}, generation=-1) == data
+    # As Kafka 4.3 writes version 3.
+    data = bytes.fromhex("000300000002000174000175000000020102000000010001740000000200000000000000010000000700027231")
+    assert encode_subscription({"u", "t"}, owned={"t": [1, 0]}, generation=7, rack="r1", user_data=b"\1\2") == data
 
 
 def test_older_versions_are_read() -> None:
