@@ -80,6 +80,7 @@ bench: setup java ## every benchmark, beside Apache Kafka
 soak: setup ## minutes of chaos with real clients; SEEDS=1,2,3
 	OTTLA_CHAOS_SECONDS=600 OTTLA_CHAOS_SEEDS=$(or $(SEEDS),1) $(BIN)/python -m pytest -s tests/clients/test_chaos.py
 	OTTLA_HOSTILE_SECONDS=300 OTTLA_HOSTILE_SCALE=1 $(BIN)/python -m pytest -s tests/clients/test_hostile_neighbours.py
+	OTTLA_GROUP_SCRIPTS=300 $(PYTEST) tests/kafka/test_group_scripts.py
 	OTTLA_CRASH_SEEDS=5000 $(PYTEST) tests/simulation/test_storage_crashes.py
 	OTTLA_CONSUMER_SEEDS=2000 $(PYTEST) tests/simulation/test_consumer_membership.py
 	$(PYTEST) --hypothesis-profile=soak tests/properties

@@ -1,7 +1,8 @@
 """What every test may ask for: a Kafka broker, which is ours and then Apache Kafka's own, so that Kafka settles what is right.
 
-`kafka_broker` runs a test on both; `killable_broker` too, as processes; `new_broker` makes new brokers. At most one Apache
-Kafka runs in a test process at any time; where it cannot be had, its half of the tests is skipped with the reason.
+`kafka_broker` runs a test on both; `killable_broker` too, as processes; `new_broker` makes new brokers. A test process has at most two
+Apache Kafkas at any time, one that its tests share and one of a test's own; where it cannot be had, its half of the tests is skipped with
+the reason.
 """
 
 import dataclasses
@@ -27,6 +28,7 @@ from ottla.testing.processes.java import ToolMissing
 from ottla.testing.processes.ottla_process import OttlaProcess
 from ottla.testing.reference.apache_kafka import KEEP_OLD_RECORDS, QUICK_JVM_OPTIONS, VERSION, ApacheKafka
 from ottla.testing.reference.class_archives import archive_options, kafka_archive
+from ottla.testing.reference.formatted_directory import FormattedDirectory
 
 CHECKOUT = Path(__file__).parent.parent
 GROUPS = (
@@ -39,7 +41,7 @@ GROUPS = (
     "tests/properties/test_whatif_of_incidents",
     "tests/kafka/test_admin_tools",
     "tests/kafka/test_assignors",
-    # Those that have an Apache Kafka of their own: each puts aside the one that its worker's other tests share.
+    # Those that have an Apache Kafka of their own: one of these at a time.
     "tests/kafka/test_(cleaner|data_directory|dump_log|group_scripts|groups_command|offsets_topic_source|security)",
     r"tests/clients/test_(retention|cleaner|offset_expiry|offsets_topic)\.py.*\[apache-kafka",
 )
@@ -116,24 +118,27 @@ def pytest_collection_finish() -> None:
 
 
 class Reference:
-    """The one Apache Kafka of this test process: shared by most tests, put aside while a test has its own."""
+    """The Apache Kafkas of this test process: one that most tests share, and sometimes one that a test has for itself.
+
+    The shared one keeps running meanwhile: to start it again costs as much as minutes of waiting.
+    """
 
     def __init__(self, directory: Path, report: Callable[[str], None]) -> None:
         self._directories = (directory / f"kafka-{number}" for number in itertools.count())
+        self._formatted = FormattedDirectory(directory / "formatted")
         self._report = report
         self._shared: ApacheKafka | None = None
         self._own: list[ApacheKafka] = []
         self._missing: str | None = None
 
-    def _make(self, config: Mapping[str, str], log_dir: Path | None = None, listeners: Mapping[str, str] | None = None) -> ApacheKafka:
+    def _make(self, config: Mapping[str, str], **options: Any) -> ApacheKafka:
         if self._missing is None:
             try:
                 cache_dir = CHECKOUT / ".cache" / f"apache-kafka-{VERSION}"
                 directory = next(self._directories)
                 archive = archive_options(kafka_archive(CHECKOUT / ".cache"))
                 jvm = {"jvm_options": QUICK_JVM_OPTIONS, "archive_options": archive}
-                options = {"config": config, "log_dir": log_dir, "more_listeners": listeners, "report": self._report}
-                return ApacheKafka(directory, cache_dir=cache_dir, **jvm, **options)
+                return ApacheKafka(directory, cache_dir=cache_dir, config=config, report=self._report, **jvm, **options)
             except ToolMissing as missing:
                 self._missing = str(missing)
         pytest.skip(f"Apache Kafka {VERSION} {self._missing}")
@@ -141,7 +146,8 @@ class Reference:
     def shared(self) -> ApacheKafka:
         """The one that many tests share, running."""
         if self._shared is None:
-            self._shared = self._make(KEEP_OLD_RECORDS)
+            # A node without anything to do would append a record to its metadata every 500 ms: a third of its CPU while it is idle.
+            self._shared = self._make({**KEEP_OLD_RECORDS, "metadata.max.idle.interval.ms": "0"})
         if not self._shared.is_running:
             self._shared.start()
         return self._shared
@@ -157,9 +163,7 @@ class Reference:
     def own(self, config: Mapping[str, str], log_dir: Path | None = None, listeners: Mapping[str, str] | None = None) -> ApacheKafka:
         """A new one for one test, started, on the directory that another broker left if there is one; `end_own` ends it."""
         self.end_own()
-        if self._shared is not None:
-            self._shared.stop()  # comes back with its data when it is wanted again; in order, so that it comes back soon
-        broker = self._make(config, log_dir, listeners)
+        broker = self._make(config, log_dir=log_dir, more_listeners=listeners, formatted=self._formatted)
         broker.start()
         self._own.append(broker)
         return broker

@@ -221,10 +221,11 @@ def test_the_cleaner_leaves_the_files_that_apache_kafkas_leaves(reference: Any, 
     cluster.make_topics()
 
     def fill() -> None:
-        cluster.fill("plain", 450, [Codec.NONE])
-        cluster.fill("stamped", 300, [Codec.NONE])
-        cluster.fill("mixed", 450, list(Codec))
-        cluster.pay(250)
+        """About a segment and a half of each: the cleaner takes what is not the active one."""
+        cluster.fill("plain", 270, [Codec.NONE])
+        cluster.fill("stamped", 270, [Codec.NONE])
+        cluster.fill("mixed", 270, list(Codec))
+        cluster.pay(150)
 
     checkpoints = dict.fromkeys(TOPICS, 0)
     cleaned_ms = 0

@@ -2,12 +2,12 @@
 
 Often several requests of a group are under way at once: then the order of their answers, too (see script_comparison).
 
-300 scripts a run; `OTTLA_GROUP_SCRIPTS=5000` runs more. KNOWN_DIFFERENCES in ottla.testing.group_scripts.known_differences lists every
-accepted difference; each that does not depend on chance occurs here.
+150 scripts a run, 300 with `make soak`; `OTTLA_GROUP_SCRIPTS=5000` runs more. KNOWN_DIFFERENCES in
+ottla.testing.group_scripts.known_differences lists every accepted difference; each that does not depend on chance occurs here.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,11 @@ from ottla.testing.processes.ottla_process import RUN_IN_ORDER_COMMAND, OttlaPro
 
 pytestmark = pytest.mark.kafka
 
-SCRIPTS = int(os.environ.get("OTTLA_GROUP_SCRIPTS", "300"))
+SCRIPTS = int(os.environ.get("OTTLA_GROUP_SCRIPTS", "150"))
 SMALL_GROUPS = SCRIPTS // 5
+UNREADABLE_SEEDS = (179, 655)
+"""In these a rebalance meets a subscription that cannot be read, which is rare."""
+SEEDS = sorted({*range(SCRIPTS - SMALL_GROUPS), *UNREADABLE_SEEDS})
 GROUP_SIZE_MAX = 3
 BATCHES = 10
 KINDS = {
@@ -53,7 +56,7 @@ KINDS = {
 @pytest.fixture(scope="module")
 def match(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> ComparisonRun:
     """Every script with groups of any size, all at once, since they mostly wait."""
-    return _play(reference, tmp_path_factory.mktemp("any-size"), {}, None, range(SCRIPTS - SMALL_GROUPS))
+    return _play(reference, tmp_path_factory.mktemp("any-size"), {}, None, SEEDS)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +66,7 @@ def small_match(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> Com
     return _play(reference, tmp_path_factory.mktemp("small"), config, GROUP_SIZE_MAX, range(1_000_000, 1_000_000 + SMALL_GROUPS))
 
 
-def _play(reference: Any, directory: Path, config: Mapping[str, str], group_size_max: int | None, seeds: range) -> ComparisonRun:
+def _play(reference: Any, directory: Path, config: Mapping[str, str], group_size_max: int | None, seeds: Iterable[int]) -> ComparisonRun:
     kafka = reference.own({**KAFKA_CONFIG, **config})
     try:
         with OttlaProcess(directory / "data", config={**CONFIG, **config}, command=RUN_IN_ORDER_COMMAND) as ottla:
@@ -77,7 +80,7 @@ def _play(reference: Any, directory: Path, config: Mapping[str, str], group_size
 
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_the_same_script_has_the_same_answers_and_records(match: ComparisonRun, batch: int) -> None:
-    assert match.report(range(batch, SCRIPTS, BATCHES)) == ""
+    assert match.report([seed for seed in SEEDS if seed % BATCHES == batch]) == ""
 
 
 def test_groups_of_limited_size(small_match: ComparisonRun) -> None:

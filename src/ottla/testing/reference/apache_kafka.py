@@ -17,6 +17,7 @@ from ottla.core.wire.api_keys import ApiKey
 from ottla.testing.clients.raw_client import Disconnected, RawClient
 from ottla.testing.processes.java import QUICK_START_OPTIONS, find_java
 from ottla.testing.processes.process import BrokerProcess, ServerProcess
+from ottla.testing.reference.formatted_directory import FormattedDirectory
 from ottla.testing.reference.maven import fetch_jars, report_progress
 
 VERSION = "4.3.0"
@@ -80,6 +81,7 @@ class ApacheKafka(BrokerProcess):
     or does not serve clients in time. `log_dir` may be a directory that another broker left: it is opened as it is, and never formatted.
     `archive_options` (`class_archives.archive_options`) are for every JVM that runs with Kafka's jars.
     `more_listeners` maps names to security protocols; where they listen is in `addresses` ("host:port" by name) after the first start.
+    `formatted` is shared by nodes that never meet: only the first of them runs the tool that formats.
 
     In `data_dir`: `server.properties`, `kafka.log` (Kafka's own log lines), `console.log`, `logs/` (Kafka's log.dirs).
     """
@@ -97,8 +99,10 @@ class ApacheKafka(BrokerProcess):
         archive_options: Sequence[str] = (),
         report: Callable[[str], None] = report_progress,
         more_listeners: Mapping[str, str] | None = None,
+        formatted: FormattedDirectory | None = None,
     ) -> None:
         super().__init__()
+        self._formatted = formatted
         self._more_listeners = dict(more_listeners or {})
         self.addresses: dict[str, str] = {}
         self.data_dir = Path(data_dir)
@@ -145,7 +149,10 @@ class ApacheKafka(BrokerProcess):
 
     def _prepare(self) -> None:
         """Choose free ports, write the configuration, format the log directory if it is new."""
-        self._port, controller_port, *more_ports = _free_ports(2 + len(self._more_listeners))
+        self._port, free_port, *more_ports = _free_ports(2 + len(self._more_listeners))
+        is_new = not (self.log_dir / "meta.properties").exists()
+        kept_port = self._formatted.free_controller_port() if is_new and self._formatted else None
+        controller_port = kept_port or free_port
         self.addresses = {name: f"127.0.0.1:{port}" for name, port in zip(self._more_listeners, more_ports, strict=True)}
         more = "".join(f",{name}://{address}" for name, address in self.addresses.items())
         listeners = f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{controller_port}{more}"
@@ -161,8 +168,12 @@ class ApacheKafka(BrokerProcess):
         properties = self.data_dir / "server.properties"
         drafted = self.data_dir / "server.properties.draft"
         drafted.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        if not (self.log_dir / "meta.properties").exists():
+        if kept_port and self._formatted:
+            self._formatted.copy_to(self.log_dir)
+        elif is_new:
             self._format(drafted)
+            if self._formatted:
+                self._formatted.keep(self.log_dir, controller_port)
         drafted.rename(properties)
 
     def _format(self, settings: Path) -> None:
