@@ -98,7 +98,8 @@ class ConsumerMember:
             instance_id=config.instance_id,
             session_timeout_ms=config.session_timeout_ms,
             heartbeat_interval_ms=config.heartbeat_ms,
-            max_poll_interval_ms=config.rebalance_timeout_ms,
+            # A consumer refuses less: a member that learns of a rebalance too late for its timeout would join every other one.
+            max_poll_interval_ms=max(config.rebalance_timeout_ms, config.session_timeout_ms),
             request_timeout_ms=REQUEST_TIMEOUT_MS,
         )
         chosen: list[Assignor] = [self._known[name] for name in config.protocols]
