@@ -72,6 +72,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector, report
         "spark.driver.memory": "1g",
         # Half the work of Spark's own start, and of every query's: nothing here runs long enough for the better compiler.
         "spark.driver.extraJavaOptions": " ".join((*QUICK_START_OPTIONS, *archive)),
+        # Queries over a few rows, each of them another: to generate and compile code for them was a quarter of the JVM's work.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.jars": ",".join(str(jar) for jar in connector.jars),
     }
     with pytest.MonkeyPatch.context() as environment:
