@@ -18,8 +18,8 @@ import pytest
 from ottla.core.assignors import Assignment, Owned, Subscriber, assignors
 from ottla.core.assignors._claims import claimed_partitions
 from ottla.core.assignors._user_data import decode_generation, decode_sticky, encode_sticky
-from ottla.core.groups.consumer_protocol import parse_subscription
 from ottla.core.model import TopicPartition
+from ottla.core.wire.consumer_protocol import parse_subscription
 from ottla.testing.processes.java import ToolMissing
 from ottla.testing.processes.java_program import JavaProgram, compile_java
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from ottla.columnar import GROUP_RECORD_TYPES, GroupRecordDecoder
 from ottla.core.errors import PeerError
-from ottla.core.groups.consumer_protocol import parse_assignment, parse_subscribed_topics, parse_subscription
 from ottla.core.groups.log.record_schemas import RECORD_TYPES, describe
 from ottla.core.groups.log.records import NO_TOPIC_ID, GroupMetadataRecord, OffsetRecord, decode
 from ottla.core.model import Record
 from ottla.core.records.batch import decode_batch, encode_batch, seal
 from ottla.core.records.compression import Codec
 from ottla.core.records.schema import DecodedRecord
+from ottla.core.wire.consumer_protocol import parse_assignment, parse_subscribed_topics, parse_subscription
 from ottla.core.wire.reader import Reader
 from ottla.core.wire.writer import Writer
 

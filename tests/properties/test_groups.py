@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from ottla.core.errors import ErrorCode, PeerError
 from ottla.core.groups.commands import Command, FinishLoading, ForgetTopics, Resign
-from ottla.core.groups.consumer_protocol import parse_assignment, parse_subscribed_topics, parse_subscription
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import Effects
 from ottla.core.groups.log.committed_offsets import CommittedOffsets, TopicOffsets
@@ -30,6 +29,7 @@ from ottla.core.groups.settings import GroupSettings
 from ottla.core.java_text import java_hash
 from ottla.core.model import Record
 from ottla.core.records.record import encode_records
+from ottla.core.wire.consumer_protocol import parse_assignment, parse_subscribed_topics, parse_subscription
 from ottla.testing.fuzz.mutation import mutate
 from ottla.testing.kit.consumer_protocol import encode_assignment, encode_subscription
 from ottla.testing.kit.coordinator_shell import CoordinatorShell

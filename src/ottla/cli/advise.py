@@ -17,11 +17,11 @@ from ottla.client.fetch.topic_ranges import topic_ranges
 from ottla.client.settings import ClientSettings
 from ottla.core.client.fetch_values import FetchRange
 from ottla.core.errors import PeerError
-from ottla.core.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_subscription
 from ottla.core.groups.log.records import GROUP_KEY, GroupMetadataRecord, GroupMetadataValue, decode
 from ottla.core.groups.placement import coordinator_partition
 from ottla.core.metadata.topics import CONSUMER_OFFSETS
 from ottla.core.records.batch import decode_batch
+from ottla.core.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_subscription
 
 CLIENT_ID: Final = "ottla-advise"
 _GROUP_KEY_BYTES: Final = GROUP_KEY.to_bytes(2)

@@ -13,9 +13,9 @@ from ottla.cli.groups.tables import Column, table, text_of
 from ottla.cli.groups.transcript import Transcript
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import LATEST, CommittedOffset, DescribedGroup, DescribedMember, Failure
-from ottla.core.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from ottla.core.java_text import java_order
 from ottla.core.model import TopicPartition
+from ottla.core.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 STATES: Final = REBALANCING | {"Stable", "Empty", "Dead"}

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from ottla.client.admin.values import CommittedOffset, DescribedGroup, DescribedMember
 from ottla.core.errors import PeerError
-from ottla.core.groups.consumer_protocol import parse_assignment
 from ottla.core.java_text import java_order
 from ottla.core.model import TopicPartition
+from ottla.core.wire.consumer_protocol import parse_assignment
 
 
 class OffsetRow(NamedTuple):

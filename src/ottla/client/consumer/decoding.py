@@ -29,6 +29,6 @@ def decoder() -> Decode:
 def _decode(fetched: FetchedRecords) -> Iterator[Columns]:
     if len(fetched.records) <= SMALL_BYTES:
         return decode_plain(fetched)
-    from ottla.client.consumer.arrow_columns import decode_arrow
+    from ottla.client.consumer.arrow.columns import decode_arrow
 
     return decode_arrow(fetched)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ottla.core.errors import PeerError
-from ottla.core.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_assignment, parse_subscribed_topics, parse_subscription
 from ottla.core.groups.log.record_schemas import GROUP_METADATA, describe
 from ottla.core.groups.log.records import GroupMetadataRecord, GroupMetadataValue, MemberValue, decode
 from ottla.core.records.schema import DecodedRecord
+from ottla.core.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_assignment, parse_subscribed_topics, parse_subscription
 from ottla.core.wire.reader import Reader
 
 Row = dict[str, Any]

@@ -6,9 +6,9 @@ They are the members at the time of the event. An assignment that cannot be deco
 from collections.abc import Mapping, Sequence
 
 from ottla.core.errors import PeerError
-from ottla.core.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_assignment
 from ottla.core.groups.lazy_sequence import LazySequence
 from ottla.core.model import EventMember
+from ottla.core.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_assignment
 
 MemberRow = tuple[str, str | None, str, str, int, int, bytes]
 """Member id, instance id, client id and host, session and rebalance timeout in ms, assignment bytes (empty before SyncGroup)."""

@@ -10,7 +10,6 @@ from typing import Any
 
 from ottla.core.assignors import Subscriber
 from ottla.core.errors import ErrorCode
-from ottla.core.groups.consumer_protocol import parse_assignment
 from ottla.core.groups.effects import HeartbeatResult, JoinResult, SyncResult
 from ottla.core.model import TopicPartition
 from ottla.core.whatif import requests
@@ -19,6 +18,7 @@ from ottla.core.whatif.client_rules import ADMIN, CLOSED, FATAL, FOLLOW_UP, POLL
 from ottla.core.whatif.consumer_metadata import encode_subscription
 from ottla.core.whatif.environment import Environment
 from ottla.core.whatif.partition_stops import partitions_of
+from ottla.core.wire.consumer_protocol import parse_assignment
 
 E = ErrorCode
 

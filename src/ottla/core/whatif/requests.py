@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from ottla.core.groups.commands import Heartbeat, JoinGroup, LeaveGroup, LeavingMember, Request, SyncGroup
-from ottla.core.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from ottla.core.whatif.behaviour import Process
+from ottla.core.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 MakeRequest = Callable[[int], Request]
 

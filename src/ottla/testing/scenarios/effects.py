@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.groups.consumer_protocol import parse_assignment, parse_subscribed_topics
 from ottla.core.groups.effects import (
     CommitResult,
     DeleteResult,
@@ -20,6 +19,7 @@ from ottla.core.groups.effects import (
 )
 from ottla.core.groups.log.records import GroupMetadataRecord, GroupRecord
 from ottla.core.model import GroupEvent
+from ottla.core.wire.consumer_protocol import parse_assignment, parse_subscribed_topics
 
 NONE_LINE = "(nothing)"
 API_NAMES: Mapping[type, str] = {

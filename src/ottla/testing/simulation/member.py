@@ -18,8 +18,8 @@ from ottla.core.groups.commands import (
     Request,
     SyncGroup,
 )
-from ottla.core.groups.consumer_protocol import parse_assignment, parse_subscribed_topics
 from ottla.core.groups.effects import CommitResult, HeartbeatResult, JoinResult, Result, SyncResult
+from ottla.core.wire.consumer_protocol import parse_assignment, parse_subscribed_topics
 from ottla.testing.kit.consumer_protocol import assign_range, encode_assignment, encode_subscription
 
 GROUP_ID = "g"

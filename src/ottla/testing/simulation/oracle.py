@@ -8,7 +8,6 @@ from ottla.core.errors import ErrorCode
 from ottla.core.groups.classic.group import ClassicGroup
 from ottla.core.groups.classic.states import GroupState
 from ottla.core.groups.commands import Command, DeleteGroup, OffsetCommit, OffsetFetch, Request, SyncGroup
-from ottla.core.groups.consumer_protocol import parse_assignment, parse_subscribed_topics
 from ottla.core.groups.effects import (
     CommitResult,
     DeleteResult,
@@ -20,6 +19,7 @@ from ottla.core.groups.effects import (
 from ottla.core.groups.log.records import GroupMetadataRecord
 from ottla.core.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from ottla.core.model import GroupEvent
+from ottla.core.wire.consumer_protocol import parse_assignment, parse_subscribed_topics
 from ottla.testing.kit.coordinator_shell import CoordinatorShell
 
 PREPARING_LINE = "Preparing to rebalance"

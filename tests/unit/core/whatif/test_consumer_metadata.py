@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.groups.consumer_protocol import parse_assignment, parse_subscribed_topics, parse_subscription
 from ottla.core.whatif.consumer_metadata import encode_assignment, encode_subscription
+from ottla.core.wire.consumer_protocol import parse_assignment, parse_subscribed_topics, parse_subscription
 
 PARTITIONS = st.dictionaries(st.text(max_size=5), st.lists(st.integers(0, 9), max_size=3).map(tuple), max_size=3)
 

@@ -15,7 +15,7 @@ from ottla.core.groups.commands import (
     OffsetFetch,
     SyncGroup,
 )
-from ottla.core.groups.consumer_protocol import parse_assignment, parse_subscribed_topics
+from ottla.core.wire.consumer_protocol import parse_assignment, parse_subscribed_topics
 from ottla.testing.scenarios.commands import ScenarioError, duration_ms, parse_command
 
 

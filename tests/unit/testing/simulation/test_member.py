@@ -7,8 +7,8 @@ import pytest
 
 from ottla.core.errors import ErrorCode
 from ottla.core.groups.commands import Request
-from ottla.core.groups.consumer_protocol import parse_assignment
 from ottla.core.groups.effects import CommitResult, HeartbeatResult, JoinMember, JoinResult, Result, SyncResult
+from ottla.core.wire.consumer_protocol import parse_assignment
 from ottla.testing.kit.consumer_protocol import encode_assignment, encode_subscription
 from ottla.testing.simulation.member import MemberConfig, SimulatedMember
 

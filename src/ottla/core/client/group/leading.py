@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ottla.core.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
-from ottla.core.client.group.protocol import decode_subscription, encode_assignment
 from ottla.core.client.group.values import JoinedMember
+from ottla.core.wire.consumer_protocol import encode_assignment, parse_subscription
 
 
 class InvalidAssignment(Exception):
@@ -37,10 +37,10 @@ def make_assignments(
 
 
 def _subscriber(assignor: Assignor, member: JoinedMember) -> Subscriber:
-    read = decode_subscription(member.metadata)
+    read = parse_subscription(member.metadata)
     described = Subscriber(
         member_id=member.member_id,
-        topics=read.topics,
+        topics=frozenset(read.topics),
         instance_id=member.instance_id,
         owned=read.owned,
         generation=read.generation,

@@ -14,11 +14,8 @@ from ottla.core.client.backoff import backoff_ms
 from ottla.core.client.group.error_reactions import HEARTBEAT, JOIN, SYNC, Reaction, reaction
 from ottla.core.client.group.heartbeat_timers import HeartbeatTimers
 from ottla.core.client.group.leading import InvalidAssignment, make_assignments
-from ottla.core.client.group.protocol import decode_assignment, encode_subscription
 from ottla.core.client.group.states import TRANSITIONS, MemberState
 from ottla.core.client.group.values import (
-    CONSUMER,
-    NO_GENERATION,
     Assigned,
     FindCoordinator,
     GroupRequest,
@@ -27,11 +24,17 @@ from ottla.core.client.group.values import (
     JoinGroup,
     JoinResponse,
     LeaveGroup,
-    Partitions,
     SyncGroup,
     SyncResponse,
 )
 from ottla.core.errors import ErrorCode, PeerError
+from ottla.core.wire.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    NO_GENERATION,
+    Partitions,
+    encode_subscription,
+    parse_assignment,
+)
 
 POLL_EXPIRED: Final = "consumer poll timeout has expired."
 LEAVING_BY_ITSELF: Final = "consumer pro-actively leaving the group"
@@ -241,7 +244,7 @@ class Membership:
             generation=self.generation,
             member_id=self.member_id,
             instance_id=self.settings.instance_id,
-            protocol_type=CONSUMER,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
             protocol_name=self._protocol,
             assignments=assignments,
         )
@@ -256,7 +259,7 @@ class Membership:
             self._rebalance_failed(reaction(SYNC, response.error), response.error, "SYNC_GROUP", now_ms)
             return
         try:
-            partitions = decode_assignment(response.assignment)
+            partitions = parse_assignment(response.assignment)
         except PeerError as error:
             self._rebalance_failed(Reaction.RETRY_LATER, None, "", now_ms)
             self.failure = error
@@ -363,7 +366,7 @@ class Membership:
             instance_id=settings.instance_id,
             session_timeout_ms=settings.session_timeout_ms,
             rebalance_timeout_ms=settings.max_poll_interval_ms,
-            protocol_type=CONSUMER,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
             protocols=tuple((name, self._subscription(assignor)) for name, assignor in self._assignors.items()),
             reason=self._reason[:REASON_LETTERS_MAX],
         )

@@ -3,20 +3,14 @@
 A request is also the key of its response: the machine takes a response only for the request that it waits for.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ottla.core.errors import ErrorCode
+from ottla.core.wire.consumer_protocol import NO_GENERATION, Partitions
 
-NO_GENERATION: Final = -1
-CONSUMER: Final = "consumer"
-"""The protocol type of consumers."""
 JOIN_OVERHEAD_MS: Final = 5_000
 """How much longer a JoinGroup may take than the rebalance timeout (Kafka: `JOIN_GROUP_TIMEOUT_LAPSE`)."""
-
-Partitions = Mapping[str, Sequence[int]]
-"""Partition numbers by topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,12 @@ from typing import Final
 from ottla.core.errors import ErrorCode, PeerError
 from ottla.core.groups.classic.member import Member, Protocols, member_from_value
 from ottla.core.groups.classic.states import ANSWERS, TRANSITIONS, GroupState
-from ottla.core.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_subscribed_topics
 from ottla.core.groups.effects import JoinMember
 from ottla.core.groups.group import Group
 from ottla.core.groups.log.records import GroupMetadataValue
 from ottla.core.groups.timers import JOIN, SYNC, Timer
 from ottla.core.java_text import java_hash
+from ottla.core.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_subscribed_topics
 
 CLASSIC: Final = "classic"
 

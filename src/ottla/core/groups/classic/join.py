@@ -14,12 +14,12 @@ from ottla.core.groups.classic.states import ANSWERS, PARK, GroupState
 from ottla.core.groups.classic.static_members import replace_static_member
 from ottla.core.groups.command_context import CommandContext
 from ottla.core.groups.commands import JoinGroup
-from ottla.core.groups.consumer_protocol import parse_subscription
 from ottla.core.groups.effects import JoinResult
 from ottla.core.groups.events import Cause, reason_or_default
 from ottla.core.groups.log.records import refuse_long_strings
 from ottla.core.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from ottla.core.groups.timers import SESSION, Timer
+from ottla.core.wire.consumer_protocol import parse_subscription
 
 
 def join_group(context: CommandContext, command: JoinGroup) -> None:

@@ -11,9 +11,9 @@ from ottla.core.groups.classic.identity import restart_session
 from ottla.core.groups.classic.member import Member
 from ottla.core.groups.classic.states import GroupState, can_rebalance
 from ottla.core.groups.command_context import CommandContext
-from ottla.core.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from ottla.core.groups.effects import JoinResult, SyncResult
 from ottla.core.groups.events import Cause, emit_change
+from ottla.core.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 GENERATION_MAX = 2**31 - 1
 REJOIN_RETRY_MS_MIN = 100

@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import Final
 
 from ottla.core.errors import PeerError
-from ottla.core.groups.consumer_protocol import CACHED_BYTES_MAX, CONSUMER_PROTOCOL_TYPE, parse_assignment, parse_subscription
 from ottla.core.groups.log.record_schemas import GROUP_METADATA, describe
 from ottla.core.groups.log.records import NO_TOPIC_ID, OFFSET_KEYS, GroupMetadataRecord, GroupMetadataValue, decode, decode_offset_value
 from ottla.core.model import OffsetCommit
 from ottla.core.records.schema import DecodedRecord, JsonValue, UnknownRecord
+from ottla.core.wire.consumer_protocol import CACHED_BYTES_MAX, CONSUMER_PROTOCOL_TYPE, parse_assignment, parse_subscription
 from ottla.core.wire.reader import Reader
 
 CONSUMER_GROUP_TYPES: Final = frozenset({2, 3, 4, 5, 6, 7, 8, 16})

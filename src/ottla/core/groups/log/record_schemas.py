@@ -8,8 +8,8 @@ from base64 import b64decode
 from typing import Final
 
 from ottla.core.errors import PeerError
-from ottla.core.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from ottla.core.records.schema import DecodedRecord, Field, JsonValue, Kind, RecordType, Schema, UnknownRecord, array, decode_record
+from ottla.core.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from ottla.core.wire.reader import Reader
 
 FLEXIBLE_ALWAYS: Final = 0

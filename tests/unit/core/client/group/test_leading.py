@@ -6,8 +6,8 @@ import pytest
 
 from ottla.core.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber, assignors
 from ottla.core.client.group.leading import InvalidAssignment, make_assignments
-from ottla.core.client.group.protocol import decode_assignment, encode_subscription
 from ottla.core.client.group.values import JoinedMember
+from ottla.core.wire.consumer_protocol import encode_subscription, parse_assignment
 
 RANGE = assignors()["range"]
 
@@ -18,13 +18,13 @@ def member(name: str, *topics: str, owned: Mapping[str, Sequence[int]] | None = 
 
 def test_every_member_gets_its_part() -> None:
     made = make_assignments(RANGE, [member("a", "t"), member("b", "t", "u")], {"t": 3, "u": 1, "other": 9})
-    assert {name: decode_assignment(data) for name, data in made.assignments} == {"a": {"t": (0, 1)}, "b": {"t": (2,), "u": (0,)}}
-    assert made.topics == {"t", "u"}
+    assert {name: parse_assignment(data) for name, data in made.assignments} == {"a": {"t": (0, 1)}, "b": {"t": (2,), "u": (0,)}}
+    assert made.topics == ("t", "u")
 
 
 def test_a_topic_without_metadata_is_left_out() -> None:
     made = make_assignments(RANGE, [member("a", "t", "new")], {"t": 1})
-    assert decode_assignment(made.assignments[0][1]) == {"t": (0,)}
+    assert parse_assignment(made.assignments[0][1]) == {"t": (0,)}
     assert made.topics == {"t", "new"}, "so that its metadata is asked for"
 
 
@@ -65,4 +65,4 @@ def test_racks_and_user_data_reach_the_assignor() -> None:
     data = encode_subscription({"t"}, owned={}, generation=1, rack="r", user_data=b"u")
     made = make_assignments(Watching(), [JoinedMember("a", None, data)], {"t": 1}, {"t": [frozenset({"r"})]})
     assert seen == [b"u", ("r", {"t": [frozenset({"r"})]})]
-    assert decode_assignment(made.assignments[0][1]) == {}, "each member has an assignment"
+    assert parse_assignment(made.assignments[0][1]) == {}, "each member has an assignment"

@@ -6,7 +6,6 @@ import pytest
 
 from ottla.core.assignors import assignors
 from ottla.core.client.group.membership import Membership
-from ottla.core.client.group.protocol import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from ottla.core.client.group.states import MemberState
 from ottla.core.client.group.values import (
     FindCoordinator,
@@ -20,6 +19,7 @@ from ottla.core.client.group.values import (
     SyncResponse,
 )
 from ottla.core.errors import ErrorCode as E
+from ottla.core.wire.consumer_protocol import encode_assignment, encode_subscription, parse_assignment, parse_subscription
 
 SETTINGS: dict[str, Any] = {
     "group_id": "g",
@@ -110,7 +110,7 @@ def test_the_leader_assigns() -> None:
     driven = Driven().start()
     members = tuple(JoinedMember(name, None, encode_subscription({"t"}, owned={}, generation=-1)) for name in ("me", "you"))
     sync = driven.joined(driven.prepare(), 1, "me", members)
-    assert {name: decode_assignment(data) for name, data in sync.assignments} == {"me": {"t": (0,)}, "you": {"t": (1,)}}
+    assert {name: parse_assignment(data) for name, data in sync.assignments} == {"me": {"t": (0,)}, "you": {"t": (1,)}}
 
 
 def test_a_subscription_of_another_member_that_cannot_be_read_fails_the_poll() -> None:
@@ -171,7 +171,7 @@ def test_a_rebalance_is_noticed_by_a_heartbeat() -> None:
     assert isinstance(driven.next(Heartbeat, 1), Heartbeat), "until the application polls, the session is kept"
     join = driven.prepare({"t": [0]})
     assert join.reason == "group is already rebalancing"
-    assert decode_subscription(join.protocols[0][1]).owned == {"t": (0,)}
+    assert parse_subscription(join.protocols[0][1]).owned == {"t": (0,)}
 
 
 def test_while_the_coordinator_collects_joins_no_heartbeat_is_sent() -> None:
@@ -291,7 +291,7 @@ def test_another_subscription_means_another_join() -> None:
     driven.member.subscribe(frozenset({"t", "u"}))
     join = driven.prepare()
     assert join.reason == "subscription has changed"
-    assert decode_subscription(join.protocols[0][1]).topics == {"t", "u"}
+    assert parse_subscription(join.protocols[0][1]).topics == ("t", "u")
 
 
 def test_a_subscription_that_changes_during_the_join_is_joined_with_afterwards() -> None:
@@ -300,7 +300,7 @@ def test_a_subscription_that_changes_during_the_join_is_joined_with_afterwards()
     driven.member.subscribe(frozenset({"u"}))
     driven.member.on_sync(driven.joined(join), SyncResponse(error=E.NONE), 0)
     driven.member.completed()
-    assert decode_subscription(driven.prepare().protocols[0][1]).topics == {"u"}
+    assert parse_subscription(driven.prepare().protocols[0][1]).topics == ("u",)
 
 
 def test_the_leader_notices_new_partitions() -> None:
@@ -388,14 +388,14 @@ def test_the_next_time() -> None:
 def test_the_sticky_assignor_gets_what_a_member_had() -> None:
     driven = Driven("sticky").start()
     first = driven.prepare()
-    assert decode_subscription(first.protocols[0][1]).user_data is None
+    assert parse_subscription(first.protocols[0][1]).user_data is None
     response = JoinResponse(error=E.NONE, generation=3, protocol_name="sticky", leader="other", member_id="me")
     driven.member.on_join(first, response, 0)
     sync = driven.next(SyncGroup)
     driven.member.on_sync(sync, SyncResponse(error=E.NONE, assignment=encode_assignment({"t": [1]})), 0)
     driven.member.completed()
     driven.member.request_rejoin("group is already rebalancing")
-    read = decode_subscription(driven.prepare().protocols[0][1])
+    read = parse_subscription(driven.prepare().protocols[0][1])
     assert read.owned == {}
     assert read.user_data == assignors()["sticky"].user_data({"t": (1,)}, 3)
 

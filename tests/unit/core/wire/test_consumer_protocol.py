@@ -1,13 +1,26 @@
 """The embedded consumer protocol: golden bytes, every version, invalid bytes."""
 
+from contextlib import suppress
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.core.errors import PeerError
-from ottla.core.groups.consumer_protocol import parse_assignment, parse_subscribed_topics, parse_subscription
-from ottla.testing.kit.consumer_protocol import encode_assignment, encode_subscription
+from ottla.core.wire.consumer_protocol import (
+    Subscription,
+    encode_assignment,
+    encode_subscription,
+    parse_assignment,
+    parse_subscribed_topics,
+    parse_subscription,
+)
+from ottla.testing.kit import consumer_protocol as kit
 
 V0 = bytes.fromhex("000000000001000174ffffffff")
 V3 = bytes.fromhex("000300000001000174ffffffff000000010001740000000200000000000000010000000700027231")
+NAMES = st.text("ab-.", min_size=1, max_size=5)
+PARTITIONS = st.dictionaries(NAMES, st.lists(st.integers(0, 100), min_size=1, max_size=4, unique=True).map(sorted).map(tuple), max_size=3)
 
 
 def test_a_subscription_of_version_0_has_topics_alone() -> None:
@@ -65,8 +78,9 @@ def test_an_assignment_and_the_empty_one() -> None:
 
 
 def test_what_members_write_is_what_is_read() -> None:
-    assert parse_subscription(encode_subscription(["a", "b"], {"a": [1, 2]})).owned == {"a": (1, 2)}
-    assert parse_assignment(encode_assignment({"a": [0], "b": [1, 2]})) == {"a": (0,), "b": (1, 2)}
+    assert parse_subscription(kit.encode_subscription(["b", "a"])) == Subscription(topics=("b", "a"))
+    assert parse_subscription(kit.encode_subscription(["a"], {"a": [1]})) == Subscription(topics=("a",), owned={"a": (1,)})
+    assert parse_assignment(kit.encode_assignment({"a": [0], "b": [1, 2]})) == {"a": (0,), "b": (1, 2)}
 
 
 @pytest.mark.parametrize(
@@ -81,3 +95,31 @@ def test_bytes_that_are_no_subscription(data: bytes) -> None:
 def test_bytes_that_are_no_assignment(data: bytes) -> None:
     with pytest.raises(PeerError):
         parse_assignment(data)
+
+
+@given(st.frozensets(NAMES, max_size=4), PARTITIONS, st.integers(-1, 100), st.none() | NAMES, st.none() | st.binary(max_size=8))
+def test_subscriptions_come_back(
+    topics: frozenset[str], owned: dict[str, tuple[int, ...]], generation: int, rack: str | None, user_data: bytes | None
+) -> None:
+    data = encode_subscription(topics, owned=owned, generation=generation, rack=rack or "", user_data=user_data)
+    expected = Subscription(topics=tuple(sorted(topics)), owned=owned, generation=generation, rack=rack, user_data=user_data)
+    assert parse_subscription(data) == expected
+    assert parse_subscribed_topics(data) == expected.topics
+
+
+@given(PARTITIONS)
+def test_assignments_come_back(partitions: dict[str, tuple[int, ...]]) -> None:
+    assert parse_assignment(encode_assignment(partitions)) == partitions
+
+
+def test_the_bytes_of_a_java_member() -> None:
+    # As Kafka 4.3 writes version 3.
+    data = bytes.fromhex("000300000002000174000175000000020102000000010001740000000200000000000000010000000700027231")
+    assert encode_subscription({"u", "t"}, owned={"t": [1, 0]}, generation=7, rack="r1", user_data=b"\1\2") == data
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_give_a_value_or_a_peer_error(data: bytes) -> None:
+    for parse in (parse_subscription, parse_subscribed_topics, parse_assignment):
+        with suppress(PeerError):
+            parse(data)  # type: ignore[operator]

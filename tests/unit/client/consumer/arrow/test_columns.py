@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.consumer.arrow_columns import decode_arrow
+from ottla.client.consumer.arrow.columns import decode_arrow
 from ottla.client.consumer.plain_columns import decode_plain
 from ottla.core.client.fetch_values import FetchedRecords
 from ottla.core.errors import PeerError
