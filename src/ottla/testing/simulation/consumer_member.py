@@ -50,6 +50,7 @@ class ConsumerMember:
         self.topics = topics
         self.owned: dict[str, tuple[int, ...]] = {}
         self.frozen_until_ms = 0
+        self.kept_generation = -1
         self.is_alive = True
         self.rejoin_reasons: list[str] = []
         self._network = network
@@ -235,6 +236,8 @@ class ConsumerMember:
         membership, now_ms = self._membership, self._network.now_ms
         match request, result:
             case values.JoinGroup(), JoinResult():
+                if result.skip_assignment:
+                    self.kept_generation = result.generation
                 members = tuple(values.JoinedMember(each.member_id, each.instance_id, each.metadata) for each in result.members)
                 response = values.JoinResponse(
                     error=result.error,

@@ -42,6 +42,8 @@ class Process(Protocol):
     topics: tuple[str, ...]
     owned: dict[str, tuple[int, ...]]
     frozen_until_ms: int
+    kept_generation: int
+    """The generation to which it returned as a static leader and made no assignments (KIP-814); -1 for none."""
 
     @property
     def is_alive(self) -> bool:
@@ -115,6 +117,7 @@ class SimulatedMember:
         self.generation: int = -1
         self.owned: dict[str, tuple[int, ...]] = {}
         self.frozen_until_ms = 0
+        self.kept_generation = -1
         self._network = network
         self._protocol: str | None = None
         self._heartbeats = 0
