@@ -12,6 +12,7 @@ from ottla.core.client.consumer.values import Fetch, ListOffsets, Metadata, Offs
 from ottla.core.client.group.values import JoinGroup, LeaveGroup
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
+from ottla.core.wire.consumer_protocol import encode_assignment
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
@@ -161,8 +162,6 @@ def test_a_topic_that_is_missing_is_looked_for(new_world: Callable[..., Any]) ->
 
 
 def test_a_cooperative_member_revokes_only_what_moves(new_world: Callable[..., Any]) -> None:
-    from ottla.core.client.group.protocol import encode_assignment
-
     world = new_world("cooperative-sticky", topics={"t": 2})
     world.engine.subscribe(["t"], [])
     world.poll()
@@ -177,8 +176,6 @@ def test_a_cooperative_member_revokes_only_what_moves(new_world: Callable[..., A
 
 
 def test_an_assignment_outside_of_the_subscription_is_not_taken(new_world: Callable[..., Any]) -> None:
-    from ottla.core.client.group.protocol import encode_assignment
-
     world = new_world()
     world.assignment = encode_assignment({"other": [0]})
     world.engine.subscribe(["t"], [])

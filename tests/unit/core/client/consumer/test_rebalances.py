@@ -6,6 +6,7 @@ from typing import Any
 from ottla.core.client.group.values import Heartbeat
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
+from ottla.core.wire.consumer_protocol import encode_assignment
 
 T0 = TopicPartition("t", 0)
 
@@ -30,8 +31,6 @@ def test_partitions_are_lost_when_the_membership_ends_during_a_callback(new_worl
 
 
 def test_an_assignment_of_a_membership_that_ended_is_not_taken(new_world: Callable[..., Any]) -> None:
-    from ottla.core.client.group.protocol import encode_assignment
-
     world = owner(new_world)
     world.assignment = encode_assignment({"t": [0]})
     world.engine.membership.request_rejoin("group is already rebalancing")

@@ -19,7 +19,7 @@ def member(name: str, *topics: str, owned: Mapping[str, Sequence[int]] | None = 
 def test_every_member_gets_its_part() -> None:
     made = make_assignments(RANGE, [member("a", "t"), member("b", "t", "u")], {"t": 3, "u": 1, "other": 9})
     assert {name: parse_assignment(data) for name, data in made.assignments} == {"a": {"t": (0, 1)}, "b": {"t": (2,), "u": (0,)}}
-    assert made.topics == ("t", "u")
+    assert made.topics == {"t", "u"}
 
 
 def test_a_topic_without_metadata_is_left_out() -> None:
