@@ -115,9 +115,9 @@ class Environment:
         return expect(self.run("python", *arguments, seconds_max=seconds_max, more=more))
 
     def ottla(self, *arguments: str, more: Mapping[str, str] | None = None) -> str:
-        """The output of a command. Raises CheckFailed when it fails, or prints a traceback that is not one of PySpark's own daemon."""
+        """The output of a command. Raises CheckFailed when it fails, or prints a traceback."""
         done = self.run("ottla", *arguments, more=more)
-        if re.search(r"Traceback(?!.*\n.*pyspark/daemon\.py)", done.stderr):
+        if has_traceback(done.stderr):
             raise CheckFailed(f"ottla {arguments[0]} printed {done.stderr.strip()[-1_500:]}")
         return expect(done)
 
@@ -194,6 +194,11 @@ def check_extras(environment: Environment) -> None:
         if extra in without:
             done = environment.run("python", "-c", f"import {package}")
             expect_sentence(done, rf'(?s).*MissingExtraError: .+ not installed: pip install "ottla\[{extra}\]"')
+
+
+def has_traceback(text: str) -> bool:
+    """Whether a traceback was printed, other than by PySpark's own daemon: that is stopped while it prints one, or its first line."""
+    return re.search(r"Traceback.*\n(?!.*pyspark/daemon\.py).", text) is not None
 
 
 def expect_sentence(done: "subprocess.CompletedProcess[str]", pattern: str) -> None:

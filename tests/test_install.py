@@ -119,3 +119,11 @@ def test_no_class_of_click_is_subscripted_when_a_module_is_loaded() -> None:
     """Before 8.4, click's classes have no type parameters."""
     for path in (ROOT / "src").rglob("*.py"):
         assert not re.findall(r"^class .*\bclick\.\w+\[", path.read_text(), re.MULTILINE), path
+
+
+@pytest.mark.parametrize(
+    ("then", "counts"),
+    [("", False), ('  File "/venv/pyspark/daemon.py", line 1\n', False), ('  File "/venv/ottla/cli/main.py", line 1\nKeyError: 1', True)],
+)
+def test_a_traceback_counts_unless_it_is_of_pysparks_daemon(install_test: Any, then: str, counts: bool) -> None:
+    assert install_test.install_checks.has_traceback(f"WARN\nTraceback (most recent call last):\n{then}") is counts
