@@ -125,5 +125,5 @@ def test_no_class_of_click_is_subscripted_when_a_module_is_loaded() -> None:
     ("then", "counts"),
     [("", False), ('  File "/venv/pyspark/daemon.py", line 1\n', False), ('  File "/venv/ottla/cli/main.py", line 1\nKeyError: 1', True)],
 )
-def test_a_traceback_counts_unless_it_is_of_pysparks_daemon(install_test: Any, then: str, counts: bool) -> None:
+def test_a_traceback_counts_unless_it_is_of_pysparks_daemon(install_test: ModuleType, then: str, counts: bool) -> None:
     assert install_test.install_checks.has_traceback(f"WARN\nTraceback (most recent call last):\n{then}") is counts
