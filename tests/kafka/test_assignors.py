@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from ottla.core.assignors import Assignment, Owned, Subscriber, assignors
+from ottla.core.assignors import Assignment, Subscriber, assignors
 from ottla.core.assignors._claims import claimed_partitions
 from ottla.core.assignors._user_data import decode_generation, decode_sticky, encode_sticky
 from ottla.core.model import TopicPartition
-from ottla.core.wire.consumer_protocol import parse_subscription
+from ottla.core.wire.consumer_protocol import Partitions, parse_subscription
 from ottla.testing.processes.java import ToolMissing
 from ottla.testing.processes.java_program import JavaProgram, compile_java
 
@@ -162,12 +162,12 @@ def without_racks(groups: Sequence[Group]) -> list[Group]:
     ]
 
 
-def imbalance(assignment: Mapping[str, Owned]) -> int:
+def imbalance(assignment: Mapping[str, Partitions]) -> int:
     """Sums of squares: the smaller, the more even."""
     return sum(sum(map(len, of.values())) ** 2 for of in assignment.values())
 
 
-def moves(group: Group, assignment: Mapping[str, Owned]) -> int:
+def moves(group: Group, assignment: Mapping[str, Partitions]) -> int:
     """Partitions that a member may have kept and does not have."""
     return sum(partition.partition not in assignment[owner].get(partition.topic, ()) for partition, owner in group.former_owners().items())
 
@@ -192,7 +192,7 @@ def is_valid(group: Group, answer: dict[str, Any]) -> bool:
     return "failed" not in answer and all(answer["assignment"][each.member_id].keys() <= each.topics for each in group.members)
 
 
-def check_quality(group: Group, ours: Mapping[str, Owned], theirs: Mapping[str, Owned]) -> None:
+def check_quality(group: Group, ours: Mapping[str, Partitions], theirs: Mapping[str, Partitions]) -> None:
     """Ours is at least as even (as even with equal subscriptions), and where it is as even it moves no more."""
     even, moved = (imbalance(ours), imbalance(theirs)), (moves(group, ours), moves(group, theirs))
     assert even[0] == even[1] if group.is_uniform else even[0] <= even[1], (even, group, ours, theirs)
@@ -225,7 +225,7 @@ def test_cooperative_sticky_comes_to_the_same_in_several_rebalances(ask: Ask) ->
         check_quality(group, owned(our_last), owned(their_last))
 
 
-def owned(group: Group) -> dict[str, Owned]:
+def owned(group: Group) -> dict[str, Partitions]:
     return {each.member_id: each.owned for each in group.members}
 
 
@@ -240,7 +240,7 @@ def assert_nothing_is_taken_from_an_owner(group: Group, answer: Assignment) -> N
             assert all(owners.get(TopicPartition(topic, number), member_id) == member_id for number in numbers), (group, answer)
 
 
-def rejoined(group: Group, answer: Mapping[str, Owned]) -> Group:
+def rejoined(group: Group, answer: Mapping[str, Partitions]) -> Group:
     """The group when all members have joined again, with what they were given."""
     latest = max(each.generation for each in group.members)
     return replace(group, members=tuple(replace(each, owned=answer[each.member_id], generation=latest + 1) for each in group.members))

@@ -12,6 +12,7 @@ from ottla.client.addresses import parse_addresses
 from ottla.client.property_refusals import REFUSED
 from ottla.client.security.properties import NAMES as SECURITY_NAMES
 from ottla.client.security.properties import PLAINTEXT, SecuritySettings, parse_security
+from ottla.core.client.fetch_values import FetchPolicy
 from ottla.core.config.value_grammar import parse_whole
 from ottla.core.suggestions import did_you_mean
 
@@ -48,6 +49,31 @@ class ClientSettings:
     max_partition_fetch_bytes: int = 4 * 1024 * 1024
     is_read_committed: bool = False
 
+    @property
+    def fetch_policy(self) -> FetchPolicy:
+        """The settings of Fetch requests and retries."""
+        return FetchPolicy(
+            max_wait_ms=self.fetch_max_wait_ms,
+            min_bytes=self.fetch_min_bytes,
+            max_bytes=self.fetch_max_bytes,
+            partition_max_bytes=self.max_partition_fetch_bytes,
+            is_read_committed=self.is_read_committed,
+            api_timeout_ms=self.default_api_timeout_ms,
+            retry_backoff_ms=(self.retry_backoff_ms, self.retry_backoff_max_ms),
+            reconnect_backoff_ms=(self.reconnect_backoff_ms, self.reconnect_backoff_max_ms),
+        )
+
+
+def whole_number(name: str, text: str, low: int, high: int) -> int:
+    """The value of a property from `low` to `high`, both allowed. Raises ValueError with a sentence."""
+    try:
+        number = parse_whole(text, bits=64)
+    except ValueError:
+        number = None
+    if number is None or not low <= number <= high:
+        raise ValueError(f"{name} must be a whole number from {low} to {high}, not {text!r}")
+    return number
+
 
 class _Number(NamedTuple):
     """A property that is a whole number from `low` to `high`, both allowed."""
@@ -57,13 +83,7 @@ class _Number(NamedTuple):
     high: int
 
     def parse(self, name: str, text: str) -> int:
-        try:
-            number = parse_whole(text, bits=64)
-        except ValueError:
-            number = None
-        if number is None or not self.low <= number <= self.high:
-            raise ValueError(f"{name} must be a whole number from {self.low} to {self.high}, not {text!r}")
-        return number
+        return whole_number(name, text, self.low, self.high)
 
 
 _NUMBERS: Final = {

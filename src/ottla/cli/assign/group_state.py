@@ -5,9 +5,9 @@ from ottla.cli.groups.failures import CommandFailed, named
 from ottla.cli.groups.offset_rows import assigned_partitions
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import DescribedGroup, DescribedMember, DescribedTopic, Failure
-from ottla.core.assignors import NO_GENERATION, Subscriber
+from ottla.core.assignors import Subscriber
 from ottla.core.errors import PeerError
-from ottla.core.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_subscription
+from ottla.core.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, NO_GENERATION, parse_subscription
 
 
 def read_group_state(admin: AdminClient, group_id: str) -> State:

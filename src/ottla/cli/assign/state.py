@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ottla.core.assignors import NO_GENERATION, Racks, Subscriber
+from ottla.core.assignors import Racks, Subscriber
+from ottla.core.wire.consumer_protocol import NO_GENERATION
 
 PARTITIONS_MAX: Final = 1_000_000
 """Of all topics together: more take minutes to assign."""

@@ -14,11 +14,12 @@ from typing import Any, Final, Self, TypeVar
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import EARLIEST, LATEST, Failure
 from ottla.client.consumer import decoding
+from ottla.client.consumer.conversions import event_message, given, offset_of, results_of, starts
 from ottla.client.consumer.driver import Driver
 from ottla.client.consumer.group_metadata import encode_group_metadata
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, exception
 from ottla.client.consumer.listing import ClusterMetadata, cluster_metadata, unknown_topic
-from ottla.client.consumer.message import ErrorMessage, Message
+from ottla.client.consumer.message import Message
 from ottla.client.consumer.patterns import split_topics
 from ottla.client.consumer.properties import parse_properties
 from ottla.client.consumer.topic_partition import OFFSET_INVALID, TopicPartition, key, keys
@@ -26,10 +27,9 @@ from ottla.client.errors import AuthenticationError, ClientError, RequestFailedE
 from ottla.client.network.connector import connect
 from ottla.core import model
 from ottla.core.client.consumer.commits import Commit
-from ottla.core.client.consumer.engine import Engine, Event, PartitionEnd, PartitionFailure
+from ottla.core.client.consumer.engine import Engine
 from ottla.core.client.consumer.rebalances import Callback
 from ottla.core.client.consumer.record_buffer import UndecodableRecords
-from ottla.core.client.consumer.values import OffsetAndMetadata
 from ottla.core.errors import ErrorCode
 
 T = TypeVar("T")
@@ -119,13 +119,13 @@ class Consumer:
     def assign(self, partitions: Sequence[Any]) -> None:
         """Read exactly these partitions, from their offsets (without one: from the committed offset)."""
         with self._use():
-            self._engine.assign(_starts(partitions), is_ready=self._in_callback is None)
+            self._engine.assign(starts(partitions), is_ready=self._in_callback is None)
         self._driver.wake()
 
     def incremental_assign(self, partitions: Sequence[Any]) -> None:
         """Read these partitions, too."""
         with self._use():
-            self._engine.incremental_assign(_starts(partitions), is_ready=self._in_callback is None)
+            self._engine.incremental_assign(starts(partitions), is_ready=self._in_callback is None)
         self._driver.wake()
 
     def incremental_unassign(self, partitions: Sequence[Any]) -> None:
@@ -191,7 +191,7 @@ class Consumer:
     def _take_messages(self, count: int, messages: list[Message]) -> None:
         """Append what is there."""
         for event in self._engine.take_events():
-            messages.append(_event_message(event))
+            messages.append(event_message(event))
         try:
             slices = self._engine.take(count)
         except UndecodableRecords as error:
@@ -205,7 +205,7 @@ class Consumer:
         """Continue an assigned partition at the offset of `partition`."""
         with self._use():
             self._check_assigned([key(partition)], f"Failed to seek to offset {partition.offset}", KafkaError._UNKNOWN_PARTITION)
-            self._engine.seek(key(partition), _offset(partition))
+            self._engine.seek(key(partition), offset_of(partition))
         self._driver.wake()
 
     def pause(self, partitions: Sequence[Any]) -> None:
@@ -229,7 +229,7 @@ class Consumer:
 
         Otherwise it returns the partitions, each with its `error`. Raises KafkaException when nothing was committed.
         """
-        wanted = _given(message, offsets)
+        wanted = given(message, offsets)
         with self._use():
             found = self._engine.subscriptions.uncommitted() if wanted is None else wanted
             if not found and not asynchronous:
@@ -242,14 +242,14 @@ class Consumer:
             while not commit.is_done:
                 self._raise_driver_failure()
                 self._condition.wait(1.0)
-        results = _results(commit)
+        results = results_of(commit)
         if all(each.error is not None for each in results):
             raise KafkaException(KafkaError(commit.error, f"Commit failed: {KafkaError(commit.error).str()}"))
         return results
 
     def store_offsets(self, message: Any = None, offsets: Sequence[Any] | None = None) -> None:
         """Store the offset behind `message`, or `offsets`, for the next commit. Needs enable.auto.offset.store=false."""
-        wanted = _given(message, offsets)
+        wanted = given(message, offsets)
         if wanted is None:
             raise ValueError("message or offsets are needed")
         with self._use():
@@ -388,7 +388,7 @@ class Consumer:
         self._condition.release()
         try:
             for commit in finished:
-                on_commit(None if commit.error is ErrorCode.NONE else KafkaError(commit.error), _results(commit))
+                on_commit(None if commit.error is ErrorCode.NONE else KafkaError(commit.error), results_of(commit))
         finally:
             self._condition.acquire()
         return True
@@ -427,55 +427,3 @@ class Consumer:
             raise exception(error.code, f"Failed to {what}") from error
         except ClientError as error:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"Failed to {what}: {error}")) from error
-
-
-def _offset(partition: Any) -> OffsetAndMetadata:
-    epoch = getattr(partition, "leader_epoch", None)
-    return OffsetAndMetadata(int(partition.offset), -1 if epoch is None else epoch, partition.metadata or "")
-
-
-def _starts(partitions: Sequence[Any]) -> dict[model.TopicPartition, OffsetAndMetadata | None]:
-    return {key(each): None if each.offset == OFFSET_INVALID else _offset(each) for each in partitions}
-
-
-def _given(message: Any, offsets: Sequence[Any] | None) -> dict[model.TopicPartition, OffsetAndMetadata] | None:
-    """What to commit or store, None when neither is given."""
-    if message is not None and offsets is not None:
-        raise ValueError("message and offsets are mutually exclusive")
-    if message is not None:
-        if message.error() is not None:
-            raise KafkaException(message.error())
-        epoch = message.leader_epoch()
-        where = model.TopicPartition(message.topic(), message.partition())
-        return {where: OffsetAndMetadata(message.offset() + 1, -1 if epoch is None else epoch)}
-    if offsets is not None:
-        return {key(each): _offset(each) for each in offsets}
-    return None
-
-
-def _results(commit: Commit) -> list[TopicPartition]:
-    results = []
-    for partition, offset in commit.offsets.items():
-        result = TopicPartition(
-            *partition, offset.offset, offset.metadata or None, None if offset.leader_epoch < 0 else offset.leader_epoch
-        )
-        error = commit.errors.get(partition, ErrorCode.NONE)
-        result.error = None if error is ErrorCode.NONE else KafkaError(error)
-        results.append(result)
-    return results
-
-
-def _event_message(event: Event) -> ErrorMessage:
-    if isinstance(event, PartitionEnd):
-        text = f"Fetch from broker reached end of partition at offset {event.offset}"
-        return ErrorMessage(KafkaError(KafkaError._PARTITION_EOF, text), *event.partition, event.offset)
-    if isinstance(event, PartitionFailure):
-        code = KafkaError._AUTO_OFFSET_RESET if event.error is ErrorCode.OFFSET_OUT_OF_RANGE else int(event.error)
-        name = f"{event.partition.topic}-{event.partition.partition}"
-        return ErrorMessage(KafkaError(code, f"{name} cannot be read: {event.why} ({event.error.name})"), *event.partition)
-    return ErrorMessage(
-        KafkaError(
-            KafkaError._MAX_POLL_EXCEEDED,
-            f"Application maximum poll interval ({event.interval_ms}ms) exceeded: the member has left the group and joins again",
-        )
-    )

@@ -4,26 +4,19 @@ Small fetches are always decoded in plain Python: the compiled decoder takes lon
 """
 
 from collections.abc import Iterator
-from functools import cache
-from importlib.util import find_spec
 from typing import Final
 
 from ottla.client.consumer.plain_columns import decode_plain
 from ottla.core.client.consumer.record_buffer import Columns, Decode
 from ottla.core.client.fetch_values import FetchedRecords
+from ottla.core.extras import missing_packages
 
 SMALL_BYTES: Final = 16 * 1024
 
 
-@cache
-def has_arrow() -> bool:
-    """Whether the compiled decoder is installed."""
-    return all(find_spec(name) is not None for name in ("numpy", "numba", "pyarrow"))
-
-
 def decoder() -> Decode:
     """The decoder for this installation."""
-    return _decode if has_arrow() else decode_plain
+    return decode_plain if missing_packages("arrow") else _decode
 
 
 def _decode(fetched: FetchedRecords) -> Iterator[Columns]:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from ottla.client.consumer.unsupported import UNSUPPORTED
-from ottla.client.settings import ClientSettings, parse_client_settings
+from ottla.client.settings import ClientSettings, parse_client_settings, whole_number
 from ottla.core.assignors import Assignor, find_assignor
 from ottla.core.client.consumer.values import EARLIEST, LATEST, ConsumerSettings, Reset, ResetByDuration
-from ottla.core.client.fetch_values import FetchPolicy
 from ottla.core.client.group.values import GroupSettings
+from ottla.core.config.value_grammar import parse_boolean
 
 _LOG: Final = logging.getLogger("ottla.consumer")
 _INT_MAX: Final = 2**31 - 1
@@ -124,16 +124,7 @@ def _text(value: Any) -> str:
 def _consumer(own: Mapping[str, str], client: ClientSettings) -> ConsumerSettings:
     settings = ConsumerSettings(
         group=_group(own, client),
-        fetch=FetchPolicy(
-            max_wait_ms=client.fetch_max_wait_ms,
-            min_bytes=client.fetch_min_bytes,
-            max_bytes=client.fetch_max_bytes,
-            partition_max_bytes=client.max_partition_fetch_bytes,
-            is_read_committed=client.is_read_committed,
-            api_timeout_ms=client.default_api_timeout_ms,
-            retry_backoff_ms=(client.retry_backoff_ms, client.retry_backoff_max_ms),
-            reconnect_backoff_ms=(client.reconnect_backoff_ms, client.reconnect_backoff_max_ms),
-        ),
+        fetch=client.fetch_policy,
         reset=_reset(own.get("auto.offset.reset", "latest")),
         is_auto_commit=_boolean(own, "enable.auto.commit", True),
         auto_commit_interval_ms=_number(own, "auto.commit.interval.ms", 5_000, 0, _INT_MAX),
@@ -182,18 +173,16 @@ def _group(own: Mapping[str, str], client: ClientSettings) -> GroupSettings:
 
 
 def _number(own: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
-    text = own.get(name, str(default)).strip()
-    number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,19}", text) else None
-    if number is None or (name in own and not low <= number <= high):
-        raise ValueError(f"{name} must be a whole number from {low} to {high}, not {text!r}")
-    return number
+    return whole_number(name, own[name], low, high) if name in own else default
 
 
 def _boolean(own: Mapping[str, str], name: str, default: bool) -> bool:
-    text = own.get(name, str(default)).strip().lower()
-    if text not in ("true", "false"):
-        raise ValueError(f"{name} must be true or false, not {text!r}")
-    return text == "true"
+    if name not in own:
+        return default
+    try:
+        return parse_boolean(own[name])
+    except ValueError:
+        raise ValueError(f"{name} must be true or false, not {own[name]!r}") from None
 
 
 def _reset(text: str) -> Reset:

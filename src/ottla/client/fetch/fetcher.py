@@ -64,7 +64,7 @@ class Fetcher:
         self._clock = clock
         self._pause = pause
         self._rng = rng
-        self._policy = _policy(settings)
+        self._policy = settings.fetch_policy
         self._leaders = Leaders()
         self._refreshed_ms = 0.0
         self._links: dict[int, _Link] = {}
@@ -215,16 +215,3 @@ class Fetcher:
 
     def _now_ms(self) -> float:
         return self._clock() * 1000
-
-
-def _policy(settings: ClientSettings) -> FetchPolicy:
-    return FetchPolicy(
-        max_wait_ms=settings.fetch_max_wait_ms,
-        min_bytes=settings.fetch_min_bytes,
-        max_bytes=settings.fetch_max_bytes,
-        partition_max_bytes=settings.max_partition_fetch_bytes,
-        is_read_committed=settings.is_read_committed,
-        api_timeout_ms=settings.default_api_timeout_ms,
-        retry_backoff_ms=(settings.retry_backoff_ms, settings.retry_backoff_max_ms),
-        reconnect_backoff_ms=(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms),
-    )

@@ -5,20 +5,17 @@ broker does not answer in time; any failure closes it, too.
 """
 
 import ssl
-import struct
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from ottla.client.errors import BrokerUnavailableError, UnsupportedBrokerError
-from ottla.client.network.connection import FRAME_BYTES_MAX, BrokerConnection
+from ottla.client.errors import BrokerUnavailableError
+from ottla.client.network.connection import BrokerConnection
+from ottla.client.network.frames import LENGTH_BYTES, next_correlation_id, request_frame, response_body, response_bytes, unsupported
 from ottla.client.security.tls import refusal
 from ottla.core.errors import PeerError
-from ottla.core.wire.reader import Reader
-from ottla.core.wire.writer import Writer
 
-_LENGTH: Final = struct.Struct(">i")
 _LATER: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 READS_MAX: Final = 64
 """Calls of recv before the user of the channel has a look at other channels."""
@@ -63,18 +60,13 @@ class Channel:
         low, high = self._versions.get(api_key, (0, -1))
         version = min(high, highest)
         if version < max(low, lowest):
-            speaks = f"it speaks {low} to {high}" if high >= 0 else "it has no such API"
-            raise UnsupportedBrokerError(
-                f"broker {self.name} does not speak version {lowest} of API {api_key} ({speaks}): a newer one does"
-            )
+            raise unsupported(self.name, api_key, lowest, self._versions.get(api_key))
         return version
 
     def send(self, api_key: int, version: int, body: bytes, *, is_flexible: bool) -> None:
         """Send one request; `receive` gives the responses in the order of the requests."""
-        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        writer = Writer().int16(api_key).int16(version).int32(self._correlation_id).string(self._client_id)
-        header = (writer.uvarint(0) if is_flexible else writer).to_bytes()
-        self._out += _LENGTH.pack(len(header) + len(body)) + header + body
+        self._correlation_id = next_correlation_id(self._correlation_id)
+        self._out += request_frame(api_key, version, self._correlation_id, self._client_id, body, is_flexible=is_flexible)
         self._in_flight.append((self._correlation_id, is_flexible))
         self._used_at = self._clock()
         self.flush()
@@ -112,16 +104,13 @@ class Channel:
     def _read(self) -> memoryview | None:
         """Read once; a response if that completes one."""
         if self._frame is None:
-            data = self._socket.recv(_LENGTH.size - len(self._head))
+            data = self._socket.recv(LENGTH_BYTES - len(self._head))
             if not data:
                 raise ConnectionError("the broker closed the connection")
             self._head += data
-            if len(self._head) < _LENGTH.size:
+            if len(self._head) < LENGTH_BYTES:
                 return None
-            (size,) = _LENGTH.unpack(self._head)
-            if not 4 <= size <= FRAME_BYTES_MAX:
-                raise PeerError(f"broker {self.name} announced an answer of {size} bytes (the limit is {FRAME_BYTES_MAX})")
-            self._frame, self._filled = memoryview(bytearray(size)), 0
+            self._frame, self._filled = memoryview(bytearray(response_bytes(self.name, self._head))), 0
         count = self._socket.recv_into(self._frame[self._filled :])
         if not count:
             raise ConnectionError("the broker closed the connection")
@@ -135,11 +124,7 @@ class Channel:
         if not self._in_flight:
             raise PeerError(f"broker {self.name} sent a response without a request")
         expected, is_flexible = self._in_flight.popleft()
-        reader = Reader(frame, flexible=is_flexible)
-        if reader.int32() != expected:
-            raise PeerError(f"broker {self.name} answered out of order")
-        reader.skip_tagged_fields()
-        return frame[reader.at :]
+        return response_body(self.name, frame, expected, is_flexible=is_flexible)
 
     def _lost(self, error: OSError) -> Exception:
         if isinstance(error, ssl.SSLError):

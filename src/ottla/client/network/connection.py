@@ -7,7 +7,6 @@ any failure closes it.
 import select
 import socket
 import ssl
-import struct
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -16,6 +15,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from ottla.client.errors import AuthenticationError, BrokerUnavailableError, UnsupportedBrokerError
+from ottla.client.network.frames import LENGTH_BYTES, next_correlation_id, request_frame, response_body, response_bytes, unsupported
 from ottla.client.security.tls import refusal
 from ottla.core.errors import PeerError
 from ottla.core.wire.api_keys import ApiKey
@@ -23,12 +23,8 @@ from ottla.core.wire.messages import decoder, encode
 from ottla.core.wire.reader import Reader
 from ottla.core.wire.writer import Writer
 
-FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Largest response that is read: above Kafka's default fetch.max.bytes of 55 MiB, plus one batch beyond it."""
-
 _API_VERSIONS_VERSION: Final = 3
 _API_VERSION_ITEM_BYTES: Final = 7
-_LENGTH: Final = struct.Struct(">i")
 _SOFTWARE: Final = "ottla"
 _TLS_ALERT: Final = b"\x15\x03"
 _LIFETIME_USED: Final = 0.85
@@ -150,11 +146,7 @@ class BrokerConnection:
         `is_flexible`: whether this version has tagged fields (KIP-482), in its headers too.
         """
         if not self.speaks(api_key, version):
-            low, high = self._versions.get(api_key, (0, -1))
-            speaks = f"it speaks {low} to {high}" if high >= 0 else "it has no such API"
-            raise UnsupportedBrokerError(
-                f"broker {self.name} does not speak version {version} of API {api_key} ({speaks}): a newer one does"
-            )
+            raise unsupported(self.name, api_key, version, self._versions.get(api_key))
         self._send(api_key, version, body, is_flexible=is_flexible, answers_flexible=is_flexible)
 
     def receive(self) -> memoryview:
@@ -173,12 +165,11 @@ class BrokerConnection:
         except (PeerError, AuthenticationError):
             self.close()
             raise
-        reader = Reader(frame, flexible=is_flexible)
-        if reader.int32() != expected:
+        try:
+            return response_body(self.name, frame, expected, is_flexible=is_flexible)
+        except PeerError:
             self.close()
-            raise PeerError(f"broker {self.name} answered out of order")
-        reader.skip_tagged_fields()
-        return frame[reader.at :]
+            raise
 
     def _encrypted(self, tls: ssl.SSLContext, host: str) -> ssl.SSLSocket:
         try:
@@ -206,13 +197,12 @@ class BrokerConnection:
 
     def _send(self, api_key: int, version: int, body: bytes, *, is_flexible: bool, answers_flexible: bool) -> None:
         """The flags: whether the headers of request and response have tagged fields (ApiVersions responses never have, KIP-511)."""
-        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        writer = Writer().int16(api_key).int16(version).int32(self._correlation_id).string(self._client_id)
-        header = (writer.uvarint(0) if is_flexible else writer).to_bytes()
+        self._correlation_id = next_correlation_id(self._correlation_id)
+        frame = request_frame(api_key, version, self._correlation_id, self._client_id, body, is_flexible=is_flexible)
         try:
             # Reset: receiving lowers the timeout to the time left.
             self._socket.settimeout(max(self.timeout_ms, 1) / 1000)
-            self._socket.sendall(_LENGTH.pack(len(header) + len(body)) + header + body)
+            self._socket.sendall(frame)
         except OSError as error:
             self.close()
             raise BrokerUnavailableError(f"lost broker {self.name}: {error}") from error
@@ -221,13 +211,10 @@ class BrokerConnection:
 
     def _read_frame(self) -> memoryview:
         deadline = self._clock() + self.timeout_ms / 1000
-        head = self._read(4, deadline)
+        head = self._read(LENGTH_BYTES, deadline)
         if bytes(head[:2]) == _TLS_ALERT:
             raise AuthenticationError(f"broker {self.name} speaks TLS on this port: security.protocol must be SSL or SASL_SSL")
-        (size,) = _LENGTH.unpack(head)
-        if not 4 <= size <= FRAME_BYTES_MAX:
-            raise PeerError(f"broker {self.name} announced an answer of {size} bytes (the limit is {FRAME_BYTES_MAX})")
-        return self._read(size, deadline)
+        return self._read(response_bytes(self.name, head), deadline)
 
     def _read(self, size: int, deadline: float) -> memoryview:
         data = memoryview(bytearray(size))

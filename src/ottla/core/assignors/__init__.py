@@ -12,15 +12,13 @@ from typing import Final
 
 from ottla.core.java_text import java_order
 from ottla.core.suggestions import did_you_mean
+from ottla.core.wire.consumer_protocol import NO_GENERATION, Partitions
 
 Assignment = dict[str, dict[str, list[int]]]
 """Partition numbers by member id and topic, in ascending order; every member has an entry."""
-Owned = Mapping[str, Sequence[int]]
-"""Partition numbers by topic."""
 Racks = Mapping[str, Sequence[frozenset[str]]]
 """The racks of each partition's replicas, by topic, in the order of the partitions; a topic that is missing has none that are known."""
 NO_RACKS: Final[Racks] = {}
-NO_GENERATION: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +31,7 @@ class Subscriber:
     member_id: str
     topics: frozenset[str]
     instance_id: str | None = None
-    owned: Owned = field(default_factory=dict)
+    owned: Partitions = field(default_factory=dict)
     generation: int = NO_GENERATION
     rack: str | None = None
 
@@ -56,7 +54,7 @@ class Assignor(ABC):
         A group's leader passes all three by position.
         """
 
-    def user_data(self, owned: Owned | None, generation: int) -> bytes | None:
+    def user_data(self, owned: Partitions | None, generation: int) -> bytes | None:
         """What a member sends with its subscription, after an assignment of `owned` in `generation` (None: it never had one)."""
         return None
 

@@ -4,13 +4,13 @@
 What cannot be read shows no ownership, as in Java.
 """
 
-from ottla.core.assignors import NO_GENERATION, Owned
 from ottla.core.errors import PeerError
+from ottla.core.wire.consumer_protocol import NO_GENERATION, Partitions
 from ottla.core.wire.reader import Reader
 from ottla.core.wire.writer import Writer
 
 
-def encode_sticky(owned: Owned, generation: int) -> bytes:
+def encode_sticky(owned: Partitions, generation: int) -> bytes:
     """The last assignment and its generation (StickyAssignorUserData 1)."""
     out = Writer().int32(len(owned))
     for topic, numbers in sorted(owned.items()):

@@ -7,11 +7,12 @@ to its new owner. All other partitions are read meanwhile.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ottla.core.assignors import NO_GENERATION, NO_RACKS, Assignment, Assignor, Owned, Racks, Subscriber
+from ottla.core.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
 from ottla.core.assignors._claims import claimed_partitions
 from ottla.core.assignors._user_data import decode_generation, encode_generation
 from ottla.core.assignors.sticky import assign_sticky
 from ottla.core.model import TopicPartition
+from ottla.core.wire.consumer_protocol import NO_GENERATION, Partitions
 
 
 class CooperativeStickyAssignor(Assignor):
@@ -32,7 +33,7 @@ class CooperativeStickyAssignor(Assignor):
                     del mine[topic]
         return assignment
 
-    def user_data(self, owned: Owned | None, generation: int) -> bytes | None:
+    def user_data(self, owned: Partitions | None, generation: int) -> bytes | None:
         """The generation, for leaders that read subscriptions of versions 0 and 1."""
         return encode_generation(NO_GENERATION if owned is None else generation)
 

@@ -8,12 +8,13 @@ fewer of them for counts as even. Racks are not looked at.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ottla.core.assignors import NO_RACKS, Assignment, Assignor, Owned, Racks, Subscriber
+from ottla.core.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
 from ottla.core.assignors._balancing import even_out, even_out_by_chains, fill_up, give_back
 from ottla.core.assignors._claims import claimed_partitions
 from ottla.core.assignors._holdings import as_assignment, kept_holdings
 from ottla.core.assignors._user_data import decode_sticky, encode_sticky
 from ottla.core.model import TopicPartition
+from ottla.core.wire.consumer_protocol import Partitions
 
 
 def assign_sticky(members: Sequence[Subscriber], partitions: Mapping[str, int], owners: Mapping[TopicPartition, str | None]) -> Assignment:
@@ -38,7 +39,7 @@ class StickyAssignor(Assignor):
         """Keep, fill up, even out."""
         return assign_sticky(members, partitions, claimed_partitions(members))
 
-    def user_data(self, owned: Owned | None, generation: int) -> bytes | None:
+    def user_data(self, owned: Partitions | None, generation: int) -> bytes | None:
         """The last assignment and its generation: the member has revoked it when it joins again, so its subscription does not show it."""
         return None if owned is None else encode_sticky(owned, generation)
 

@@ -21,5 +21,5 @@ def test_small_fetches_are_decoded_in_plain_python() -> None:
 
 
 def test_without_the_extra_all_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "has_arrow", lambda: False)
+    monkeypatch.setattr(decoding, "missing_packages", lambda extra: [extra])
     assert decoding.decoder() is decode_plain

@@ -10,7 +10,8 @@ from kio.schema.metadata.v9.request import MetadataRequest
 from kio.schema.metadata.v9.response import MetadataResponse
 
 from ottla.client.errors import AuthenticationError, BrokerUnavailableError, UnsupportedBrokerError
-from ottla.client.network.connection import FRAME_BYTES_MAX, BrokerConnection, readable
+from ottla.client.network.connection import BrokerConnection, readable
+from ottla.client.network.frames import FRAME_BYTES_MAX
 from ottla.core.errors import PeerError
 from ottla.core.wire.api_keys import ApiKey
 

@@ -1,0 +1,69 @@
+"""The engine's values and what an application of confluent-kafka's interface gives and gets for them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ottla.client.consumer.kafka_errors import KafkaError, KafkaException
+from ottla.client.consumer.message import ErrorMessage
+from ottla.client.consumer.topic_partition import OFFSET_INVALID, TopicPartition, key
+from ottla.core import model
+from ottla.core.client.consumer.commits import Commit
+from ottla.core.client.consumer.engine import Event, PartitionEnd, PartitionFailure
+from ottla.core.client.consumer.values import OffsetAndMetadata
+from ottla.core.errors import ErrorCode
+
+
+def offset_of(partition: Any) -> OffsetAndMetadata:
+    """The offset, epoch and metadata of a partition object."""
+    epoch = getattr(partition, "leader_epoch", None)
+    return OffsetAndMetadata(int(partition.offset), -1 if epoch is None else epoch, partition.metadata or "")
+
+
+def starts(partitions: Sequence[Any]) -> dict[model.TopicPartition, OffsetAndMetadata | None]:
+    """Where each partition begins; None: at the committed offset."""
+    return {key(each): None if each.offset == OFFSET_INVALID else offset_of(each) for each in partitions}
+
+
+def given(message: Any, offsets: Sequence[Any] | None) -> dict[model.TopicPartition, OffsetAndMetadata] | None:
+    """What to commit or store, None when neither is given."""
+    if message is not None and offsets is not None:
+        raise ValueError("message and offsets are mutually exclusive")
+    if message is not None:
+        if message.error() is not None:
+            raise KafkaException(message.error())
+        epoch = message.leader_epoch()
+        where = model.TopicPartition(message.topic(), message.partition())
+        return {where: OffsetAndMetadata(message.offset() + 1, -1 if epoch is None else epoch)}
+    if offsets is not None:
+        return {key(each): offset_of(each) for each in offsets}
+    return None
+
+
+def results_of(commit: Commit) -> list[TopicPartition]:
+    """The partitions of a commit, each with its `error`."""
+    results = []
+    for partition, offset in commit.offsets.items():
+        result = TopicPartition(
+            *partition, offset.offset, offset.metadata or None, None if offset.leader_epoch < 0 else offset.leader_epoch
+        )
+        error = commit.errors.get(partition, ErrorCode.NONE)
+        result.error = None if error is ErrorCode.NONE else KafkaError(error)
+        results.append(result)
+    return results
+
+
+def event_message(event: Event) -> ErrorMessage:
+    """What the application gets for an event."""
+    if isinstance(event, PartitionEnd):
+        text = f"Fetch from broker reached end of partition at offset {event.offset}"
+        return ErrorMessage(KafkaError(KafkaError._PARTITION_EOF, text), *event.partition, event.offset)
+    if isinstance(event, PartitionFailure):
+        code = KafkaError._AUTO_OFFSET_RESET if event.error is ErrorCode.OFFSET_OUT_OF_RANGE else int(event.error)
+        name = f"{event.partition.topic}-{event.partition.partition}"
+        return ErrorMessage(KafkaError(code, f"{name} cannot be read: {event.why} ({event.error.name})"), *event.partition)
+    return ErrorMessage(
+        KafkaError(
+            KafkaError._MAX_POLL_EXCEEDED,
+            f"Application maximum poll interval ({event.interval_ms}ms) exceeded: the member has left the group and joins again",
+        )
+    )
