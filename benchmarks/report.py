@@ -15,12 +15,16 @@ from peers import APACHE_KAFKA, OTTLA
 
 @dataclass(frozen=True)
 class Metric:
-    """One thing that is measured: its name, its unit, and which way is better. `target` says whether Ottla's median is good enough."""
+    """One thing that is measured: its name, its unit, and which way is better. `target` says whether Ottla's median is good enough.
+
+    `rival`: whom its ratios are to, where that is not the report's.
+    """
 
     name: str
     unit: str
     target: str = ""
     is_met: Callable[[float, float | None], bool] | None = None  # (Ottla's median, the rival's median if there is one)
+    rival: str = ""
 
 
 def at_most(limit: float) -> Callable[[float, float | None], bool]:
@@ -67,21 +71,21 @@ class Report:
         lines = [f"## {self.title}", "", f"| median | {' | '.join(peers)} | target |", "|---" * (len(peers) + 2) + "|"]
         for metric, values in self.values.items():
             medians = {peer: median(found) for peer, found in values.items()}
-            cells = [self._cell(peer, medians) for peer in peers]
+            cells = [self._cell(peer, medians, metric.rival or self.rival) for peer in peers]
             lines.append(f"| {metric.name}, {metric.unit} | {' | '.join(cells)} | {self._verdict(metric, medians)} |")
         return "\n".join([*lines, "", *(f"- {note}" for note in self.notes)])
 
-    def _cell(self, peer: str, medians: dict[str, float]) -> str:
+    def _cell(self, peer: str, medians: dict[str, float], rival: str) -> str:
         if peer not in medians:
             return "-"
         text = f"{medians[peer]:,.0f}" if medians[peer] >= 100 else f"{medians[peer]:.3g}"
-        theirs = medians.get(self.rival)
-        return text if not theirs or peer == self.rival else f"{text} ({medians[peer] / theirs:.2f}x)"
+        theirs = medians.get(rival)
+        return text if not theirs or peer == rival else f"{text} ({medians[peer] / theirs:.2f}x)"
 
     def _verdict(self, metric: Metric, medians: dict[str, float]) -> str:
         if metric.is_met is None or OTTLA not in medians:
             return metric.target
-        met = metric.is_met(medians[OTTLA], medians.get(self.rival))
+        met = metric.is_met(medians[OTTLA], medians.get(metric.rival or self.rival))
         return f"{metric.target}: {'met' if met else 'MISSED'}"
 
     def finish(self, json_path: str | None) -> None:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from ottla.client.consumer.consumer import Consumer as Consumer
     from ottla.client.consumer.kafka_errors import KafkaError as KafkaError
     from ottla.client.consumer.kafka_errors import KafkaException as KafkaException
+    from ottla.client.consumer.kafka_errors import KeyDeserializationError as KeyDeserializationError
+    from ottla.client.consumer.kafka_errors import ValueDeserializationError as ValueDeserializationError
+    from ottla.client.consumer.kafka_errors import WakeupException as WakeupException
     from ottla.client.consumer.message import TIMESTAMP_CREATE_TIME as TIMESTAMP_CREATE_TIME
     from ottla.client.consumer.message import TIMESTAMP_LOG_APPEND_TIME as TIMESTAMP_LOG_APPEND_TIME
     from ottla.client.consumer.message import TIMESTAMP_NOT_AVAILABLE as TIMESTAMP_NOT_AVAILABLE
@@ -27,6 +30,9 @@ _LAZY = {
     "Consumer": "consumer",
     "KafkaError": "kafka_errors",
     "KafkaException": "kafka_errors",
+    "KeyDeserializationError": "kafka_errors",
+    "ValueDeserializationError": "kafka_errors",
+    "WakeupException": "kafka_errors",
     "Message": "message",
     "TIMESTAMP_CREATE_TIME": "message",
     "TIMESTAMP_LOG_APPEND_TIME": "message",
@@ -37,7 +43,7 @@ _LAZY = {
     "OFFSET_STORED": "topic_partition",
     "TopicPartition": "topic_partition",
 }
-"""Names that confluent_kafka has, too, and the modules of `ottla.client.consumer` that hold them."""
+"""Names of confluent_kafka and of Java's consumer, and the modules of `ottla.client.consumer` that hold them."""
 
 
 def __getattr__(name: str) -> Any:

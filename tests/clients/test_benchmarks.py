@@ -22,8 +22,14 @@ METRICS = {
     "attacks": 2,
     "diagnosis_logs": 4,
     "assignors": 24,
+    "consumer": 9,
 }
-ONE_CELL = {"throughput": ["--only", "1,000 B, lz4, 3 p"], "wire": ["--only", "100 B, zstd, 3 p"], "attacks": ["--only", "CreateTopics"]}
+ONE_CELL = {
+    "throughput": ["--only", "1,000 B, lz4, 3 p"],
+    "wire": ["--only", "100 B, zstd, 3 p"],
+    "attacks": ["--only", "CreateTopics"],
+    "consumer": ["--only", "100 B, lz4"],
+}
 
 
 @pytest.mark.parametrize("name", METRICS)

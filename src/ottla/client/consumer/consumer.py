@@ -6,21 +6,23 @@ decisions are those of the engine (`core.client.consumer.engine`).
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import repeat
+from contextlib import contextmanager
 from secrets import SystemRandom
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import EARLIEST, LATEST, Failure
 from ottla.client.consumer import decoding
-from ottla.client.consumer.conversions import event_message, given, offset_of, results_of, starts
+from ottla.client.consumer.conversions import given, offset_of, results_of, starts
 from ottla.client.consumer.driver import Driver
 from ottla.client.consumer.group_metadata import encode_group_metadata
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, exception
 from ottla.client.consumer.listing import ClusterMetadata, cluster_metadata, unknown_topic
 from ottla.client.consumer.message import Message
 from ottla.client.consumer.patterns import split_topics
+from ottla.client.consumer.polling import Poller
+from ottla.client.consumer.processing import MessageProcessing
 from ottla.client.consumer.properties import parse_properties
 from ottla.client.consumer.topic_partition import OFFSET_INVALID, TopicPartition, key, keys
 from ottla.client.errors import AuthenticationError, ClientError, RequestFailedError
@@ -29,8 +31,11 @@ from ottla.core import model
 from ottla.core.client.consumer.commits import Commit
 from ottla.core.client.consumer.engine import Engine
 from ottla.core.client.consumer.rebalances import Callback
-from ottla.core.client.consumer.record_buffer import UndecodableRecords
 from ottla.core.errors import ErrorCode
+from ottla.core.extras import require
+
+if TYPE_CHECKING:
+    import pyarrow
 
 T = TypeVar("T")
 Listener = Callable[["Consumer", list[TopicPartition]], Any]
@@ -72,6 +77,9 @@ class Consumer:
         self._engine = engine
         self._driver = Driver(engine, parsed.client, connect=connect, rng=_RANDOM.random)
         self._condition = self._driver.condition
+        self._poller = Poller(engine, self._driver, use=self._use, run_callbacks=self._run_callbacks, raise_failures=self._raise_failures)
+        is_plain = not (parsed.deserializers or parsed.interceptors)
+        self._records = self._poller if is_plain else MessageProcessing(self._poller, parsed.deserializers, parsed.interceptors)
         self._driver.start()
 
     def __enter__(self) -> Self:
@@ -148,8 +156,7 @@ class Consumer:
 
     def poll(self, timeout: float | None = None) -> Message | None:
         """The next message, event or error; None after `timeout` seconds (None or negative: no limit). Runs callbacks."""
-        messages = self._take(1, -1 if timeout is None else timeout)
-        return messages[0] if messages else None
+        return self._records.poll(timeout)
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         """Up to `num_messages` messages, fewer only after `timeout` seconds (negative: no limit). Runs callbacks.
@@ -159,47 +166,33 @@ class Consumer:
         if not 0 <= num_messages <= MESSAGES_MAX:
             raise ValueError(f"num_messages must be from 0 to {MESSAGES_MAX}")
         records_max = self._properties.records_max
-        return self._take(num_messages if records_max is None else min(num_messages, records_max), timeout)
+        return self._records.consume(num_messages if records_max is None else min(num_messages, records_max), timeout)
 
-    def _take(self, count: int, timeout: float) -> list[Message]:
-        driver, engine = self._driver, self._engine
-        messages: list[Message] = []
-        ends_ms = driver.now_ms() + timeout * 1000 if timeout >= 0 else None
-        with self._use():
-            while True:
-                now_ms = driver.now_ms()
-                self._raise_failures(engine.poll(now_ms, is_processed=not messages))
-                if self._run_callbacks(now_ms):
-                    continue
-                self._take_messages(count - len(messages), messages)
-                if engine.has_fetches_due:
-                    driver.wake()
-                if len(messages) >= count:
-                    return messages
-                wait_ms = engine.settings.group.max_poll_interval_ms / 2
-                auto_commit_ms = engine.commits.auto_commit_ms()
-                if auto_commit_ms is not None and not messages:
-                    wait_ms = min(wait_ms, max(auto_commit_ms - now_ms, 1.0))
-                if ends_ms is not None:
-                    wait_ms = min(wait_ms, ends_ms - now_ms)
-                if wait_ms <= 0:
-                    return messages
-                if not engine.has_records():  # otherwise positions moved behind offsets that hold none
-                    driver.wake()
-                    self._condition.wait(wait_ms / 1000)
+    def poll_arrow(
+        self, max_records: int | None = None, timeout: float | None = None, *, include_headers: bool = False
+    ) -> "pyarrow.RecordBatch | None":
+        """The next records as columns; None after `timeout` seconds (None or negative: no limit). Runs callbacks; raises errors.
 
-    def _take_messages(self, count: int, messages: list[Message]) -> None:
-        """Append what is there."""
-        for event in self._engine.take_events():
-            messages.append(event_message(event))
-        try:
-            slices = self._engine.take(count)
-        except UndecodableRecords as error:
-            if messages:
-                return
-            raise KafkaException(KafkaError(KafkaError._BAD_MSG, str(error))) from error
-        for part in slices:
-            messages += map(Message, repeat(part.columns), range(part.first, part.end))  # type: ignore[arg-type]
+        The columns are those of the Spark source: key, value, topic, partition, offset, timestamp and timestampType, and with
+        `include_headers` headers. At most `max_records` (default: max.poll.records, or 16,384). Deserialisers and interceptors do not see
+        them. Raises MissingExtraError without the extra `arrow`.
+        """
+        require("arrow")
+        from ottla.client.consumer.arrow_polling import ROWS_MAX, TakenRecords
+
+        count = max_records or self._properties.records_max or ROWS_MAX
+        if count < 0:
+            raise ValueError(f"max_records must be positive, not {max_records}")
+        taken = TakenRecords(count, include_headers=include_headers)
+        self._poller.collect(taken, timeout)
+        return taken.batch()
+
+    def wakeup(self) -> None:
+        """Let the call that waits raise WakeupException, or the next one: a poll, or a commit that is waited for (Java's method).
+
+        For other threads and handlers of signals.
+        """
+        self._poller.wakeup()
 
     def seek(self, partition: Any) -> None:
         """Continue an assigned partition at the offset of `partition`."""
@@ -240,8 +233,10 @@ class Consumer:
             if asynchronous:
                 return None
             while not commit.is_done:
+                self._poller.raise_wakeup()
                 self._raise_driver_failure()
                 self._condition.wait(1.0)
+        self._intercept(commit)
         results = results_of(commit)
         if all(each.error is not None for each in results):
             raise KafkaException(KafkaError(commit.error, f"Commit failed: {KafkaError(commit.error).str()}"))
@@ -268,6 +263,17 @@ class Consumer:
                 TopicPartition(*each, OFFSET_INVALID if state is None or state.position is None else state.position)
                 for each, state in states
             ]
+
+    def lag(self) -> dict[TopicPartition, int | None]:
+        """How many offsets each assigned partition has behind its position, as the last fetch saw it; None before that.
+
+        The end is the last stable offset with isolation.level=read_committed, else the high watermark (Java: `currentLag`). It requests
+        nothing.
+        """
+        is_read_committed = self._engine.settings.fetch.is_read_committed
+        with self._use():
+            states = sorted(self._engine.subscriptions.partitions.items())
+            return {TopicPartition(*partition): state.lag(is_read_committed=is_read_committed) for partition, state in states}
 
     def committed(self, partitions: Sequence[Any], timeout: float | None = None) -> list[TopicPartition]:
         """The committed offset of each partition, OFFSET_INVALID where there is none."""
@@ -332,19 +338,25 @@ class Consumer:
         try:
             ends_ms = self._driver.now_ms() + CLOSE_MS
             if self._driver.failure is None and self._driver.refusal is None:
-                with self._condition:
+                with self._use():
                     self._engine.leave(_CLOSED, self._driver.now_ms())
                 self._run_steps(ends_ms)
         finally:
             self._is_closed = True
             self._driver.stop()
+            self._engine.settle()
+            self._properties.interceptors.close()
 
     # What the methods share.
 
-    def _use(self) -> Any:
+    @contextmanager
+    def _use(self) -> Iterator[None]:
+        """The engine for one thread, with positions behind what the application has got."""
         if self._is_closed:
             raise RuntimeError("Consumer closed")
-        return self._condition
+        with self._condition:
+            self._engine.settle()
+            yield
 
     def _run_steps(self, ends_ms: float) -> None:
         """Wait until partitions are given up and LeaveGroup is answered, and run the callbacks of this."""
@@ -383,15 +395,22 @@ class Consumer:
     def _run_commit_callbacks(self) -> bool:
         finished, self._engine.commits.finished = self._engine.commits.finished, []
         on_commit = self._properties.on_commit
-        if on_commit is None:
+        if on_commit is None and not self._properties.interceptors:
             return False
         self._condition.release()
         try:
             for commit in finished:
-                on_commit(None if commit.error is ErrorCode.NONE else KafkaError(commit.error), results_of(commit))
+                self._intercept(commit)
+                if on_commit is not None:
+                    on_commit(None if commit.error is ErrorCode.NONE else KafkaError(commit.error), results_of(commit))
         finally:
             self._condition.acquire()
         return True
+
+    def _intercept(self, commit: Commit) -> None:
+        committed = [each for each in results_of(commit) if each.error is None]
+        if committed:
+            self._properties.interceptors.on_commit(committed)
 
     def _raise_failures(self, failure: ErrorCode | Exception | None) -> None:
         self._raise_driver_failure()
@@ -418,7 +437,8 @@ class Consumer:
 
     def _lookup(self, what: str, timeout: float | None, call: Callable[[AdminClient], T]) -> T:
         """The result of an admin request, on connections of its own."""
-        self._use()
+        if self._is_closed:
+            raise RuntimeError("Consumer closed")
         timeout_ms = self._properties.consumer.api_timeout_ms if timeout is None or timeout < 0 else max(int(timeout * 1000), 1)
         try:
             with AdminClient(self._properties.client, timeout_ms=timeout_ms) as admin:

@@ -48,7 +48,7 @@ class Driver:
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._wake_receiver.setblocking(False)
         self._wake_sender.setblocking(False)
-        self._is_stopping = False
+        self._is_stopping = self._must_notify = False
         bootstrap = parse_addresses(settings.bootstrap_servers)
         self._links = Links(settings, bootstrap, connect=connect, wake=self.wake, now_ms=self.now_ms, rng=rng)
         self._thread = threading.Thread(target=self._run, name="ottla-consumer", daemon=True)
@@ -76,6 +76,11 @@ class Driver:
         except (BlockingIOError, OSError):
             return  # it is being woken already, or has stopped
 
+    def notify(self) -> None:
+        """Let the application look again. For handlers of signals, too: it takes no lock."""
+        self._must_notify = True
+        self.wake()
+
     def _run(self) -> None:
         try:
             while not self._is_stopping:
@@ -83,6 +88,7 @@ class Driver:
         except BaseException as error:  # noqa: BLE001 - it is raised in the application's thread
             with self.condition:
                 self.failure = error
+                self.engine.settle()
                 self.condition.notify_all()
         finally:
             self._links.close()
@@ -100,7 +106,8 @@ class Driver:
             if outcomes:
                 self._report(outcomes)
                 self._send_all()
-            if self.engine.has_news() or self.refusal is not None:
+            if self._must_notify or self.engine.has_news() or self.refusal is not None:
+                self._must_notify = False
                 self.condition.notify_all()
 
     def _send_all(self) -> None:

@@ -84,6 +84,40 @@ class KafkaException(Exception):
     """Raised by calls; the first argument is a KafkaError."""
 
 
+class WakeupException(KafkaException):
+    """`Consumer.wakeup` was called (Java's exception of this name)."""
+
+    def __init__(self) -> None:
+        super().__init__(KafkaError(KafkaError._INTR, "the consumer was woken up"))
+
+
+class ConsumeError(KafkaException):
+    """A message cannot be handed out as it is: `kafka_message`. `exception`: why."""
+
+    def __init__(self, kafka_error: KafkaError, exception: Exception | None = None, kafka_message: Any = None) -> None:
+        super().__init__(kafka_error)
+        self.exception = exception
+        self.kafka_message = kafka_message
+
+    @property
+    def code(self) -> int:
+        """The code of the KafkaError."""
+        return self.args[0].code()  # type: ignore[no-any-return]
+
+    @property
+    def name(self) -> Text:
+        """The code's name."""
+        return self.args[0].name()  # type: ignore[no-any-return]
+
+
+class KeyDeserializationError(ConsumeError):
+    """`key.deserializer` raised `exception`."""
+
+
+class ValueDeserializationError(ConsumeError):
+    """`value.deserializer` raised `exception`."""
+
+
 _BY_NAME = {name: code for code, (name, _) in CODES.items()}
 
 

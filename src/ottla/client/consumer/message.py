@@ -1,5 +1,6 @@
 """Messages: light views on decoded columns, with confluent-kafka's methods."""
 
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from ottla.client.consumer.kafka_errors import KafkaError
@@ -10,15 +11,18 @@ TIMESTAMP_LOG_APPEND_TIME: Final = 2
 
 
 class MessageColumns(Protocol):
-    """Decoded records of one partition."""
+    """Decoded records of one partition. Columns that programs read for each message are lists, which cost less than methods."""
 
     topic: str
     partition: int
 
-    def offset(self, row: int) -> int: ...
+    @property
+    def keys(self) -> Sequence[Any]: ...
+    @property
+    def values(self) -> Sequence[Any]: ...
+    @property
+    def offsets(self) -> Sequence[int]: ...
     def leader_epoch(self, row: int) -> int: ...
-    def key(self, row: int) -> bytes | None: ...
-    def value(self, row: int) -> bytes | None: ...
     def headers(self, row: int) -> list[tuple[str, bytes | None]] | None: ...
     def timestamp(self, row: int) -> tuple[int, int]: ...
 
@@ -42,15 +46,15 @@ class Message:
 
     def offset(self) -> int | None:
         """The record's offset."""
-        return self._columns.offset(self._row)
+        return self._columns.offsets[self._row]
 
-    def key(self) -> bytes | None:
-        """The key, None for null."""
-        return self._columns.key(self._row)
+    def key(self) -> Any:
+        """The key, None for null; bytes, or what the deserialiser made of them."""
+        return self._columns.keys[self._row]
 
-    def value(self) -> bytes | None:
-        """The value, None for null."""
-        return self._columns.value(self._row)
+    def value(self) -> Any:
+        """The value, None for null; bytes, or what the deserialiser made of them."""
+        return self._columns.values[self._row]
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
         """Names and values of the headers, None without any."""
@@ -73,8 +77,50 @@ class Message:
         """The time of producing the message, which a consumer does not know: None."""
         return None
 
+    def set_key(self, key: Any) -> None:
+        """Replace the key."""
+        self._changed().keys = [key]
+
+    def set_value(self, value: Any) -> None:
+        """Replace the value."""
+        self._changed().values = [value]
+
+    def set_headers(self, headers: list[tuple[str, bytes | None]] | None) -> None:
+        """Replace the headers."""
+        self._changed().new_headers = [headers]
+
+    def _changed(self) -> "ChangedRecord":
+        if not isinstance(self._columns, ChangedRecord):
+            self._columns, self._row = ChangedRecord(self._columns, self._row), 0
+        return self._columns
+
     def __len__(self) -> int:
         return len(self.value() or b"")
+
+
+class ChangedRecord:
+    """The columns of one record that the application, or what it has configured, has changed. `new_headers` is empty while they are not."""
+
+    def __init__(self, columns: MessageColumns, row: int) -> None:
+        self._columns = columns
+        self._row = row
+        self.topic, self.partition = columns.topic, columns.partition
+        self.keys: list[Any] = [columns.keys[row]]
+        self.values: list[Any] = [columns.values[row]]
+        self.offsets = [columns.offsets[row]]
+        self.new_headers: list[list[tuple[str, bytes | None]] | None] = []
+
+    def leader_epoch(self, row: int) -> int:
+        """The leader epoch of the record's batch."""
+        return self._columns.leader_epoch(self._row)
+
+    def headers(self, row: int) -> list[tuple[str, bytes | None]] | None:
+        """The headers, None without any."""
+        return self.new_headers[0] if self.new_headers else self._columns.headers(self._row)
+
+    def timestamp(self, row: int) -> tuple[int, int]:
+        """The type of the record's time, and the time."""
+        return self._columns.timestamp(self._row)
 
 
 class ErrorMessage(Message):

@@ -1,6 +1,7 @@
 """Fetched records in plain Python: the decoder of the core, batch by batch. It is the reference that the compiled one is held equal to."""
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Final
 
 from ottla.core.client.consumer.record_buffer import Columns
@@ -16,42 +17,49 @@ NOT_AVAILABLE: Final = (0, 0)
 
 
 class PlainColumns:
-    """The records of one batch."""
+    """The records of one batch. `time_type`: of all their timestamps."""
 
     def __init__(self, topic: str, partition: int, records: Sequence[Record], header: BatchHeader) -> None:
         self.topic = topic
         self.partition = partition
-        self._records = records
+        self.records = records
         self._epoch = header.leader_epoch
-        self._time_type = LOG_APPEND_TIME if header.is_log_append_time else CREATE_TIME
+        self.time_type = LOG_APPEND_TIME if header.is_log_append_time else CREATE_TIME
 
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self.records)
+
+    @cached_property
+    def keys(self) -> list[bytes | None]:
+        """The records' keys."""
+        return [record.key for record in self.records]
+
+    @cached_property
+    def values(self) -> list[bytes | None]:
+        """The records' values."""
+        return [record.value for record in self.records]
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        """The records' offsets."""
+        return [record.offset for record in self.records]
 
     def offset(self, row: int) -> int:
         """A record's offset."""
-        return self._records[row].offset
+        return self.records[row].offset
 
     def leader_epoch(self, row: int) -> int:
         """The batch's leader epoch."""
         return self._epoch
 
-    def key(self, row: int) -> bytes | None:
-        """A record's key."""
-        return self._records[row].key
-
-    def value(self, row: int) -> bytes | None:
-        """A record's value."""
-        return self._records[row].value
-
     def headers(self, row: int) -> list[tuple[str, bytes | None]] | None:
         """A record's headers, None without any."""
-        return [(name, value) for name, value in self._records[row].headers] or None
+        return [(name, value) for name, value in self.records[row].headers] or None
 
     def timestamp(self, row: int) -> tuple[int, int]:
         """The type of a record's time, and the time."""
-        time_ms = self._records[row].timestamp_ms
-        return NOT_AVAILABLE if time_ms == NO_TIMESTAMP else (self._time_type, time_ms)
+        time_ms = self.records[row].timestamp_ms
+        return NOT_AVAILABLE if time_ms == NO_TIMESTAMP else (self.time_type, time_ms)
 
 
 def decode_plain(fetched: FetchedRecords) -> Iterator[Columns]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from ottla.client.consumer.deserializers import Deserializers
+from ottla.client.consumer.interceptors import Interceptors, find_interceptors
 from ottla.client.consumer.unsupported import UNSUPPORTED
 from ottla.client.settings import ClientSettings, parse_client_settings, whole_number
 from ottla.core.assignors import Assignor, find_assignor
@@ -62,6 +64,8 @@ _JAVA_ASSIGNORS: Final[Mapping[str, str]] = {
     "org.apache.kafka.clients.consumer.StickyAssignor": "sticky",
     "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
 }
+OBJECTS: Final = frozenset({"on_commit", "key.deserializer", "value.deserializer", "interceptor.classes"})
+"""Properties whose values are no texts."""
 OWN: Final = frozenset(
     {
         "group.id",
@@ -79,7 +83,6 @@ OWN: Final = frozenset(
         "partition.assignment.strategy",
         "enable.partition.eof",
         "queued.max.messages.kbytes",
-        "on_commit",
     }
 )
 """Properties of a consumer alone; all others are a client's."""
@@ -94,11 +97,13 @@ class ConsumerProperties:
     assignors: tuple[Assignor, ...]
     records_max: int | None
     on_commit: Callable[[Any, Any], None] | None
+    deserializers: Deserializers
+    interceptors: Interceptors
 
 
 def parse_properties(properties: Mapping[str, Any]) -> ConsumerProperties:
     """Settings from a dictionary as confluent-kafka takes it. Raises ValueError with a sentence that names the property."""
-    given = {name: _text(value) for name, value in properties.items() if value is not None and name != "on_commit"}
+    given = {name: _text(value) for name, value in properties.items() if value is not None and name not in OBJECTS}
     for name in given:
         if name in UNSUPPORTED:
             raise ValueError(f"{name} is not supported: {UNSUPPORTED[name]}")
@@ -114,7 +119,19 @@ def parse_properties(properties: Mapping[str, Any]) -> ConsumerProperties:
         assignors=_assignors(own["partition.assignment.strategy"]),
         records_max=_number(own, "max.poll.records", 500, 1, _INT_MAX) if "max.poll.records" in own else None,
         on_commit=properties.get("on_commit"),
+        deserializers=_deserializers(properties),
+        interceptors=find_interceptors(properties.get("interceptor.classes") or ()),
     )
+
+
+def _deserializers(properties: Mapping[str, Any]) -> Deserializers:
+    found = {name: properties.get(f"{name}.deserializer") for name in ("key", "value")}
+    for name, each in found.items():
+        if each is not None and not callable(each):
+            raise ValueError(
+                f"{name}.deserializer must be a function of (bytes, SerializationContext), as confluent-kafka's are, not {each!r}"
+            )
+    return Deserializers(**found)
 
 
 def _text(value: Any) -> str:

@@ -4,13 +4,9 @@ from typing import Final
 
 _OUT: Final = "leave it out"
 _LOGGING: Final = "the logger ottla.consumer has the consumer's log lines: set its level"
-_BYTES: Final = "keys and values are bytes: leave it out, and convert them"
 _JAVA: Final = "Java classes cannot run here: leave it out"
 
 UNSUPPORTED: Final = {
-    "key.deserializer": _BYTES,
-    "value.deserializer": _BYTES,
-    "interceptor.classes": _JAVA,
     "metric.reporters": _JAVA,
     "group.remote.assignor": "it belongs to the protocol of KIP-848, which is not there yet: leave it out",
     "internal.leave.group.on.close": "members leave on close, static ones stay: leave it out",

@@ -1,6 +1,7 @@
 """`ottla.Consumer` without a broker: its interface, what it refuses, and that it ends. On real brokers: tests/clients/test_consumer.py."""
 
 import inspect
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,7 +9,8 @@ import confluent_kafka
 import pytest
 
 import ottla
-from ottla import Consumer, KafkaError, KafkaException, TopicPartition
+from ottla import Consumer, KafkaError, KafkaException, TopicPartition, WakeupException
+from ottla.core import extras
 
 CONFIG = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "reconnect.backoff.ms": 10}
 
@@ -25,7 +27,7 @@ def test_the_methods_are_those_of_confluent_kafka() -> None:
 
 
 def test_the_names_of_confluent_kafka_are_there() -> None:
-    for name in ("Consumer", "KafkaError", "KafkaException", "Message", "TopicPartition"):
+    for name in ("Consumer", "KafkaError", "KafkaException", "Message", "TopicPartition", "WakeupException"):
         assert inspect.isclass(getattr(ottla, name))
     for name in ("OFFSET_BEGINNING", "OFFSET_END", "OFFSET_INVALID", "OFFSET_STORED"):
         assert getattr(ottla, name) == getattr(confluent_kafka, name)
@@ -95,9 +97,45 @@ def test_the_number_of_messages_is_bounded(consumer: Consumer) -> None:
         consumer.consume(1_000_001, 0)
 
 
+def test_a_signals_handler_may_wake_up_a_poll(consumer: Consumer) -> None:
+    before = signal.signal(signal.SIGALRM, lambda *_: consumer.wakeup())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        with pytest.raises(WakeupException):
+            consumer.poll()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_the_lag_is_not_known_without_a_broker(consumer: Consumer) -> None:
+    assert consumer.lag() == {}
+    consumer.assign([TopicPartition("t", 1, 5)])
+    assert consumer.lag() == {TopicPartition("t", 1): None}
+
+
+def test_arrow_batches_without_records(consumer: Consumer, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert consumer.poll_arrow(timeout=0) is None
+    with pytest.raises(ValueError, match="max_records must be positive"):
+        consumer.poll_arrow(max_records=-1)
+    monkeypatch.setattr(extras, "missing_packages", lambda extra: ["pyarrow"])
+    with pytest.raises(extras.MissingExtraError, match=r'pyarrow is not installed: pip install "ottla\[arrow\]"'):
+        consumer.poll_arrow(timeout=0)
+
+
+def test_interceptors_are_closed_with_the_consumer() -> None:
+    closed: list[bool] = []
+
+    class Interceptor:
+        def close(self) -> None:
+            closed.append(True)
+
+    Consumer(CONFIG | {"interceptor.classes": [Interceptor()]}).close()
+    assert closed == [True]
+
+
 def test_a_closed_consumer_refuses_calls(consumer: Consumer) -> None:
     consumer.close()
     consumer.close()
-    for call in (consumer.poll, consumer.assignment, consumer.unsubscribe, consumer.list_topics):
+    for call in (consumer.poll, consumer.poll_arrow, consumer.assignment, consumer.unsubscribe, consumer.list_topics):
         with pytest.raises(RuntimeError, match="Consumer closed"):
             call()

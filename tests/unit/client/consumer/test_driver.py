@@ -61,3 +61,15 @@ def test_it_stops_at_once() -> None:
     made.stop()
     made.wake()
     assert threading.active_count() == before
+
+
+def test_the_application_is_notified_when_it_asks_for_it() -> None:
+    made = driver(refuse(BrokerUnavailableError("gone")))
+    made.start()
+    looked = []
+    with made.condition:
+        made.notify()
+        assert made.condition.wait(5)
+        looked.append(True)
+    made.stop()
+    assert looked

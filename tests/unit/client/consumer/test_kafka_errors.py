@@ -4,7 +4,7 @@ import confluent_kafka
 import pytest
 
 from ottla.client.consumer.error_codes import CODES
-from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, exception
+from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, ValueDeserializationError, WakeupException, exception
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -44,3 +44,16 @@ def test_exceptions() -> None:
     with pytest.raises(KafkaException, match="Commit failed: Local: No offset stored") as raised:
         raise exception(KafkaError._NO_OFFSET, "Commit failed")
     assert raised.value.args[0].code() == -168
+
+
+def test_a_wakeup_is_a_kafka_exception_with_a_code() -> None:
+    with pytest.raises(KafkaException) as raised:
+        raise WakeupException
+    assert raised.value.args[0].code() == KafkaError._INTR
+
+
+def test_a_message_that_cannot_be_deserialised() -> None:
+    cause = ValueError("no")
+    error = ValueDeserializationError(KafkaError(KafkaError._VALUE_DESERIALIZATION, "no"), cause, "message")
+    assert (error.code, error.name, error.exception, error.kafka_message) == (-159, "_VALUE_DESERIALIZATION", cause, "message")
+    assert isinstance(error, KafkaException)

@@ -29,3 +29,16 @@ def test_an_error_in_the_place_of_a_record() -> None:
     message = ErrorMessage(KafkaError(KafkaError._PARTITION_EOF), "t", 2, 9)
     found = [getattr(message, name)() for name in NAMES]
     assert found == ["t", 2, 9, None, b"Broker: No more messages", None, (0, 0), KafkaError._PARTITION_EOF, None, None]
+
+
+def test_a_record_that_is_changed() -> None:
+    data = encode_batch([Record(5, 17, b"k", b"value", (Header("h", None),))], base_offset=5, leader_epoch=3)
+    (columns,) = decode_plain(FetchedRecords(TopicPartition("t", 2), 5, 6, memoryview(bytes(data))))
+    changed, other = Message(columns, 0), Message(columns, 0)  # type: ignore[arg-type]
+    changed.set_key(1)
+    changed.set_value("text")
+    found = [getattr(changed, name)() for name in NAMES]
+    assert found == ["t", 2, 5, 1, "text", [("h", None)], (1, 17), None, 3, None]
+    changed.set_headers(None)
+    assert (changed.headers(), len(changed)) == (None, 4)
+    assert (other.key(), other.value(), other.headers()) == (b"k", b"value", [("h", None)])

@@ -3,13 +3,16 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ottla.client.consumer.plain_columns import CREATE_TIME, LOG_APPEND_TIME, NOT_AVAILABLE
-from ottla.columnar.decoding.record_batch_decoder import RecordBatchDecoder
+from ottla.columnar.decoding.decoder import ROWS_MAX
+from ottla.columnar.decoding.record_batch_decoder import COLUMNS as SPARK_COLUMNS
+from ottla.columnar.decoding.record_batch_decoder import RecordBatchDecoder, repeated
 from ottla.core.client.consumer.record_buffer import Columns
 from ottla.core.client.fetch_values import FetchedRecords
 from ottla.core.records.batch import NO_TIMESTAMP, split_batches
@@ -19,22 +22,18 @@ _Epochs = tuple[list[int], list[int]]
 """Base offsets of batches, and the epochs of their leaders."""
 
 
-class _Bytes:
-    """A column of byte strings; nulls are None."""
-
-    __slots__ = ("_data", "_ends", "_is_valid")
-
-    def __init__(self, column: pa.Array) -> None:
-        _, ends, data = column.buffers()
-        first = column.offset
-        self._ends: list[int] = np.frombuffer(ends, np.int32)[first : first + len(column) + 1].tolist()
-        self._data = b"" if data is None else data.to_pybytes()
-        self._is_valid: list[bool] | None = column.is_valid().to_pylist() if column.null_count else None
-
-    def __getitem__(self, row: int) -> bytes | None:
-        if self._is_valid is not None and not self._is_valid[row]:
-            return None
-        return self._data[self._ends[row] : self._ends[row + 1]]
+def _byte_strings(column: pa.Array) -> list[bytes | None]:
+    """A column of byte strings as Python's; nulls are None."""
+    if column.null_count == len(column):
+        return [None] * len(column)
+    _, ends, data = column.buffers()
+    first = column.offset
+    bounds = np.frombuffer(ends, np.int32)[first : first + len(column) + 1].tolist()
+    all_bytes = b"" if data is None else data.to_pybytes()
+    found: list[bytes | None] = [all_bytes[begin:end] for begin, end in pairwise(bounds)]
+    for row in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)) if column.null_count else ():
+        found[row] = None
+    return found
 
 
 class _Headers:
@@ -47,8 +46,12 @@ class _Headers:
         found = self._rows[row].as_py()
         return [(each["key"], each["value"]) for each in found] if found else None
 
+    def arrow(self, first: int, count: int) -> pa.Array:
+        """A column of them."""
+        return self._rows.slice(first, count).combine_chunks()
+
     @cached_property
-    def _rows(self) -> Any:
+    def _rows(self) -> pa.ChunkedArray:
         return pa.chunked_array([batch.column(0) for batch in _decode(self._fetched, ("headers",))])
 
 
@@ -67,15 +70,18 @@ class ArrowColumns:
         return self._rows
 
     @cached_property
-    def _keys(self) -> _Bytes:
-        return _Bytes(self._batch.column("key"))
+    def keys(self) -> list[bytes | None]:
+        """The records' keys."""
+        return _byte_strings(self._batch.column("key"))
 
     @cached_property
-    def _values(self) -> _Bytes:
-        return _Bytes(self._batch.column("value"))
+    def values(self) -> list[bytes | None]:
+        """The records' values."""
+        return _byte_strings(self._batch.column("value"))
 
     @cached_property
-    def _offsets(self) -> list[int]:
+    def offsets(self) -> list[int]:
+        """The records' offsets."""
         return self._list("offset")
 
     @cached_property
@@ -86,22 +92,22 @@ class ArrowColumns:
     def _time_types(self) -> list[int]:
         return self._list("timestampType")
 
+    def slice(self, first: int, end: int, *, include_headers: bool) -> pa.RecordBatch:
+        """Rows `first` to `end` (exclusive), with the columns of the Spark source."""
+        arrays = {name: self._batch.column(name) for name in COLUMNS}
+        arrays |= {"topic": repeated(self.topic, "topic", ROWS_MAX), "partition": repeated(self.partition, "partition", ROWS_MAX)}
+        names = [*SPARK_COLUMNS, *(["headers"] if include_headers else [])]
+        found = [self._headers.arrow(self._first + first, end - first) if name == "headers" else arrays[name][first:end] for name in names]
+        return pa.RecordBatch.from_arrays(found, names=names)
+
     def offset(self, row: int) -> int:
         """A record's offset."""
-        return self._offsets[row]
+        return self.offsets[row]
 
     def leader_epoch(self, row: int) -> int:
         """The leader epoch of a record's batch."""
         bases, epochs = self._epochs
-        return epochs[bisect_right(bases, self._offsets[row]) - 1]
-
-    def key(self, row: int) -> bytes | None:
-        """A record's key."""
-        return self._keys[row]
-
-    def value(self, row: int) -> bytes | None:
-        """A record's value."""
-        return self._values[row]
+        return epochs[bisect_right(bases, self.offsets[row]) - 1]
 
     def headers(self, row: int) -> list[tuple[str, bytes | None]] | None:
         """A record's headers, None without any."""

@@ -85,8 +85,11 @@ class Commits:
 
     def auto_commit_ms(self) -> float | None:
         """When the application has to poll for the next automatic commit; None when there is nothing to commit."""
-        is_needed = self._settings.is_auto_commit and self._automatic is None and self._subscriptions.uncommitted()
-        return self._auto_at_ms if is_needed else None
+        return self.next_poll_ms() if self._subscriptions.uncommitted() else None
+
+    def next_poll_ms(self) -> float | None:
+        """When `poll` has something to do, if the application takes more records; None when that is no matter of time."""
+        return self._auto_at_ms if self._settings.is_auto_commit and self._automatic is None else None
 
     def next_requests(self, now_ms: float) -> list[OffsetCommit]:
         """The requests to send to the coordinator now."""

@@ -6,6 +6,7 @@ the application has to wait for shows in values (`Commit.is_done`), in `next_cal
 """
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import singledispatchmethod
 from typing import Any, Final, NamedTuple
@@ -15,7 +16,8 @@ from ottla.core.client.consumer.cluster import ClusterView
 from ottla.core.client.consumer.commits import Commits
 from ottla.core.client.consumer.positions import Positions
 from ottla.core.client.consumer.rebalances import Callback, Rebalances
-from ottla.core.client.consumer.record_buffer import Decode, RecordBuffer, Slice
+from ottla.core.client.consumer.record_buffer import Decode, RecordBuffer, Slice, UndecodableRecords
+from ottla.core.client.consumer.record_run import MS_MAX, NO_RUN, ROWS_MAX, RecordRun
 from ottla.core.client.consumer.subscriptions import PartitionState, Subscriptions
 from ottla.core.client.consumer.values import (
     LATEST,
@@ -73,7 +75,8 @@ Event = PartitionEnd | PartitionFailure | PollIntervalExceeded
 class Engine:
     """One consumer. `rng` gives numbers from 0 to 1; `time_of_day_ms` is for auto.offset.reset=by_duration alone.
 
-    `has_fetches_due`: the application has taken so much that `next_sends` has a Fetch.
+    `has_fetches_due`: the application has taken so much that `next_sends` has a Fetch. `run`: records that the application may take without
+    the lock; it ends when the application has to poll for another reason.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class Engine:
         self._refreshing: frozenset[str] = frozenset()
         self._is_resolved = False
         self.has_fetches_due = False
+        self.run = NO_RUN
         self._events: list[Event] = []
         self._left: list[LeaveGroup] = []
 
@@ -156,6 +160,7 @@ class Engine:
 
     def poll(self, now_ms: float, *, is_processed: bool = True) -> ErrorCode | Exception | None:
         """The application polls; the error that it has to get, if there is one. `is_processed`: it has processed all that it took."""
+        self.settle()
         self.membership.poll(now_ms)
         if is_processed and not self.rebalances.is_active:
             self.commits.poll(now_ms)
@@ -172,20 +177,45 @@ class Engine:
         self._follow_assignment()
         return callback
 
-    def take_events(self) -> list[Event]:
-        """What happened that the application gets in the place of a record."""
-        events, self._events = self._events, []
+    def take_events(self, count: int = sys.maxsize) -> list[Event]:
+        """What happened that the application gets in the place of a record; at most `count`."""
         for partition, error in self._positions.failures:
-            events.append(PartitionFailure(partition, error, "no committed offset, and auto.offset.reset is none"))
+            self._events.append(PartitionFailure(partition, error, "no committed offset, and auto.offset.reset is none"))
         self._positions.failures.clear()
-        return events
+        taken, self._events = self._events[:count], self._events[count:]
+        return taken
 
-    def take(self, count: int) -> list[Slice]:
-        """At most `count` records. Positions move behind them, and fetches of what is used up are due. Raises UndecodableRecords."""
-        if self.rebalances.is_active:
-            return []
+    def take(self, count: int, *, enough: int | None = None) -> list[Slice]:
+        """At most `count` records; with `enough` no slice begins after so many. Positions move behind them, and fetches of what is used up
+        are due. Raises UndecodableRecords.
+        """
+        self.settle()
+        return [] if self.rebalances.is_active else self._take(count, self._is_readable, enough)
+
+    def start_run(self, now_ms: float) -> None:
+        """Let the application take the next records without the lock, if there is nothing else that it has to poll for."""
+        part = None if self._has_events() else self._buffer.peek(ROWS_MAX, self._is_readable)
+        if part is not None:
+            commit_ms = self.commits.next_poll_ms()
+            ends_ms = now_ms + MS_MAX if commit_ms is None else min(now_ms + MS_MAX, commit_ms)
+            self.run = RecordRun(part.partition, part.columns, part.first, part.end, now_ms=now_ms, ends_ms=ends_ms)
+
+    def settle(self) -> None:
+        """End the run, and move positions behind what was taken of it. It comes before whatever needs or changes positions."""
+        run, self.run = self.run, NO_RUN
+        if run is not NO_RUN:
+            count = run.end()
+            self.membership.poll(run.polled_ms)
+            if count:
+                self._take(count, run.partition.__eq__, None)
+
+    def _take(self, count: int, is_readable: Callable[[TopicPartition], bool], enough: int | None) -> list[Slice]:
         buffered_bytes = self._buffer.size_bytes
-        slices = self._buffer.take(count, self._is_readable)
+        try:
+            slices = self._buffer.take(count, is_readable, enough=enough)
+        except UndecodableRecords as error:
+            self.give_back(error.partition)
+            raise
         is_used_up = self._buffer.size_bytes != buffered_bytes
         for part in slices:
             state = self.subscriptions.partitions[part.partition]
@@ -206,12 +236,13 @@ class Engine:
 
     def has_news(self) -> bool:
         """Whether the application's poll has something to do or to return."""
+        return self._has_events() or self.has_records()
+
+    def _has_events(self) -> bool:
         membership = self.membership
-        if self.rebalances.is_due:
+        if self.rebalances.is_due or membership.failure is not None or membership.has_poll_expired:
             return True
-        if membership.failure is not None or membership.has_poll_expired or self._events or self._positions.failures:
-            return True
-        return bool(self.commits.finished) or self.has_records()
+        return bool(self._events or self._positions.failures or self.commits.finished)
 
     def has_records(self) -> bool:
         """Whether there may be records to take."""
@@ -222,6 +253,10 @@ class Engine:
     def next_sends(self, now_ms: float) -> list[Send]:
         """What to send now; each request once, and its outcome is reported."""
         sends: list[Send] = []
+        if self.run is not NO_RUN:
+            self.membership.poll(self.run.polled_ms)
+            if self._has_events():
+                self.settle()
         self._follow_assignment()
         self.has_fetches_due = False
         timeout_ms = self.settings.request_timeout_ms
@@ -262,6 +297,7 @@ class Engine:
 
     def on_response(self, send: Send, response: Any, now_ms: float) -> None:
         """The response to a request, of the type that belongs to it. Raises PeerError when it makes no sense."""
+        self.settle()
         if isinstance(send.request, Fetch):
             self._on_fetched(send.request, send.broker_id, response, now_ms)
         else:
@@ -269,6 +305,7 @@ class Engine:
 
     def on_no_response(self, send: Send, why: str, now_ms: float) -> None:
         """A request was not sent, or not answered: the broker cannot be reached, its connection broke, or it took too long."""
+        self.settle()
         request = send.request
         if isinstance(request, Fetch):
             self._machine.on_disconnect(send.broker_id, why, now_ms)
@@ -399,8 +436,7 @@ class Engine:
             self.has_fetches_due = True
 
     def _log_has_more(self, partition: TopicPartition, state: PartitionState) -> bool:
-        end = state.last_stable_offset if self.settings.fetch.is_read_committed else state.high_watermark
-        return self._machine.position(partition) < end
+        return self._machine.position(partition) < state.end(is_read_committed=self.settings.fetch.is_read_committed)
 
     def _is_readable(self, partition: TopicPartition) -> bool:
         state = self._fetched.get(partition)

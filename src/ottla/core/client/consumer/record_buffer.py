@@ -106,21 +106,33 @@ class RecordBuffer:
         """Whether there may be something to take."""
         return any(map(is_readable, self._queues))
 
-    def take(self, count: int, is_readable: Callable[[TopicPartition], bool]) -> list[Slice]:
-        """At most `count` records of partitions that are readable now; the others' stay buffered.
+    def peek(self, count: int, is_readable: Callable[[TopicPartition], bool]) -> Slice | None:
+        """The records that `take` would give first, as far as they are decoded already; they stay buffered."""
+        partition = next(filter(is_readable, self._queues), None)
+        fetched = None if partition is None else self._queues[partition][0]
+        if partition is None or fetched is None or fetched.columns is None or fetched.row == len(fetched.columns):
+            return None
+        return _slice(partition, fetched.columns, fetched.row, count)
+
+    def take(self, count: int, is_readable: Callable[[TopicPartition], bool], *, enough: int | None = None) -> list[Slice]:
+        """At most `count` records of partitions that are readable now; the others' stay buffered. `enough`: after so many no slice begins.
 
         A slice without records moves a position behind offsets that hold none. Raises UndecodableRecords when the bad batch is next; what
         was fetched with it is dropped.
         """
         slices: list[Slice] = []
-        while count > 0:
+        spare = 0 if enough is None else max(count - enough, 0)
+        while count > spare:
             partition = next(filter(is_readable, self._queues), None)
             if partition is None:
                 break
             fetched = self._queues[partition][0]
             if fetched.has_records():
-                slices.append(_slice(partition, fetched, count))
-                count -= slices[-1].end - slices[-1].first
+                assert fetched.columns is not None
+                part = _slice(partition, fetched.columns, fetched.row, count)
+                fetched.row, fetched.position = part.end, part.next_offset
+                slices.append(part)
+                count -= part.end - part.first
             elif fetched.error is None:
                 self._finish_first(partition)
                 slices.append(Slice(partition, NOTHING, 0, 0, fetched.following, -1))
@@ -146,13 +158,10 @@ class RecordBuffer:
             del self._sizes[partition]
 
 
-def _slice(partition: TopicPartition, fetched: _Fetched, count: int) -> Slice:
-    """The next records of a fetch that has some."""
-    columns, first = fetched.columns, fetched.row
-    assert columns is not None
-    fetched.row = min(first + count, len(columns))
-    fetched.position = columns.offset(fetched.row - 1) + 1
-    return Slice(partition, columns, first, fetched.row, fetched.position, columns.leader_epoch(fetched.row - 1))
+def _slice(partition: TopicPartition, columns: Columns, first: int, count: int) -> Slice:
+    """At most `count` rows from `first` on, which exists."""
+    end = min(first + count, len(columns))
+    return Slice(partition, columns, first, end, columns.offset(end - 1) + 1, columns.leader_epoch(end - 1))
 
 
 class _Nothing:

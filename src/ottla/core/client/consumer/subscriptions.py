@@ -56,6 +56,15 @@ class PartitionState:
         self.position, self.wants, self.tail, self.end_reported = None, wants, tail, -1
         self.retry_at_ms = 0.0
 
+    def end(self, *, is_read_committed: bool) -> int:
+        """The offset behind the last record that can be read, as the last fetch saw it; -1 before that."""
+        return self.last_stable_offset if is_read_committed else self.high_watermark
+
+    def lag(self, *, is_read_committed: bool) -> int | None:
+        """How many offsets there are behind the position, as the last fetch saw it; None when either is not known."""
+        end = self.end(is_read_committed=is_read_committed)
+        return None if self.position is None or end < 0 else max(end - self.position, 0)
+
     @property
     def is_fetchable(self) -> bool:
         """Whether records may be requested."""

@@ -31,8 +31,8 @@ class HeartbeatTimers:
         self._session_ends_ms = now_ms + self._settings.session_timeout_ms
 
     def poll(self, now_ms: float) -> None:
-        """The application has called poll."""
-        self.polled_ms = now_ms
+        """The application has called poll; the network's thread may learn of it later."""
+        self.polled_ms = max(self.polled_ms, now_ms)
 
     def sent(self, now_ms: float) -> None:
         """A heartbeat is on its way."""

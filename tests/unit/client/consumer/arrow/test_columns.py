@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.consumer.arrow.columns import decode_arrow
+from ottla.client.consumer.message import Message
 from ottla.client.consumer.plain_columns import decode_plain
 from ottla.core.client.fetch_values import FetchedRecords
 from ottla.core.errors import PeerError
@@ -47,8 +48,8 @@ def test_both_decoders_are_equal(batches: list[object], position: int, has_abort
 
 
 def row(columns: object, at: int) -> list[object]:
-    names = ("offset", "leader_epoch", "key", "value", "headers", "timestamp")
-    return [columns.topic, columns.partition, *(getattr(columns, name)(at) for name in names)]  # type: ignore[attr-defined]
+    names = ("offset", "key", "value", "headers", "timestamp", "leader_epoch")
+    return [columns.offset(at), *(getattr(Message(columns, at), name)() for name in ("topic", "partition", *names))]  # type: ignore[arg-type, attr-defined]
 
 
 def test_damaged_batches_are_refused() -> None:

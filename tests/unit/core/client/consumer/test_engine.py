@@ -8,8 +8,9 @@ import pytest
 
 from ottla.core.client.consumer.commits import Commit
 from ottla.core.client.consumer.engine import PartitionEnd, PartitionFailure, PollIntervalExceeded
+from ottla.core.client.consumer.record_buffer import UndecodableRecords
 from ottla.core.client.consumer.values import Fetch, ListOffsets, Metadata, OffsetAndMetadata, OffsetFetch, ResetByDuration
-from ottla.core.client.group.values import JoinGroup, LeaveGroup
+from ottla.core.client.group.values import Heartbeat, JoinGroup, LeaveGroup
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
 from ottla.core.wire.consumer_protocol import encode_assignment
@@ -292,3 +293,139 @@ def test_there_is_news_when_the_application_has_something_to_do(new_world: Calla
     world.add_records(T0, 1)
     world.end_fetches()
     assert world.engine.has_news()
+
+
+def take_row(world: Any) -> int:
+    """The offset of the next record of the run, as the application takes it without the lock."""
+    run = world.engine.run
+    return int(run.columns.offset(run.rows.popleft()))
+
+
+def has_run(world: Any) -> bool:
+    world.engine.settle()
+    world.engine.start_run(world.now)
+    return bool(world.engine.run.rows)
+
+
+def test_positions_follow_a_run_when_it_is_settled(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.add_records(T0, 10)
+    world.engine.subscribe(["t"], [])
+    assert world.offsets(world.poll(1)) == [0]
+    assert has_run(world)
+    assert [take_row(world), take_row(world)] == [1, 2]
+    world.engine.settle()
+    state = world.engine.subscriptions.partitions[T0]
+    assert (state.position, state.stored) == (3, OffsetAndMetadata(3, 0))
+    assert not world.engine.run.rows
+    assert world.offsets(world.poll()) == list(range(3, 10))
+    assert not has_run(world), "nothing is left"
+
+
+def test_a_run_to_the_end_of_a_fetch_makes_the_next_one_due(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.add_records(T0, 150)
+    world.engine.subscribe(["t"], [])
+    offsets = world.offsets(world.poll(1))
+    while len(offsets) < 150:
+        while not has_run(world):
+            offsets += world.offsets(world.poll(1))
+            if len(offsets) == 150:
+                break
+        while world.engine.run.rows:
+            offsets.append(take_row(world))
+    assert offsets == list(range(150))
+
+
+def test_a_run_ends_when_the_next_commit_is_due(new_world: Callable[..., Any]) -> None:
+    world = new_world(auto_commit_interval_ms=40)
+    world.add_records(T0, 10)
+    world.engine.subscribe(["t"], [])
+    world.poll(1)
+    world.now += 10
+    assert has_run(world)
+    assert world.engine.run.ends_ms == 40
+    take_row(world)
+    world.now = 40
+    world.engine.poll(world.now)
+    world.settle()
+    assert world.committed[T0].offset == 2
+    world.engine.commits.poll(world.now)
+    assert not has_run(world), "the result of the commit is reported first"
+    world.engine.commits.finished.clear()
+    assert has_run(world)
+
+
+def test_a_run_counts_as_polls(new_world: Callable[..., Any]) -> None:
+    world = new_world(group={"max_poll_interval_ms": 10_000, "session_timeout_ms": 8_000})
+    world.add_records(T0, 10)
+    world.engine.subscribe(["t"], [])
+    world.poll(1)
+    assert has_run(world)
+    take_row(world)
+    world.engine.run.polled_ms = 90.0
+    for _ in range(3):
+        world.settle(2_999)
+    world.settle(10_050 - world.now)
+    assert world.count(LeaveGroup) == 0
+    world.settle(40)
+    assert world.count(LeaveGroup) == 1
+
+
+@pytest.mark.parametrize("change", ["rebalance", "response"])
+def test_a_run_ends_when_something_else_is_due(new_world: Callable[..., Any], change: str) -> None:
+    world = new_world()
+    world.add_records(T0, 10)
+    world.engine.subscribe(["t"], [])
+    world.poll(1)
+    assert has_run(world)
+    take_row(world)
+    if change == "rebalance":
+        world.engine.membership.request_rejoin("group is already rebalancing")
+        world.settle()
+    else:
+        world.settle(3_000)
+        assert world.count(Heartbeat) == 1
+    assert not world.engine.run.rows
+    assert world.engine.subscriptions.partitions[T0].position == 2
+
+
+def test_a_seek_drops_a_run(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.add_records(T0, 10)
+    world.engine.subscribe(["t"], [])
+    world.poll(1)
+    assert has_run(world)
+    take_row(world)
+    world.engine.settle()
+    world.engine.seek(T0, OffsetAndMetadata(7))
+    assert world.offsets(world.poll()) == [7, 8, 9]
+
+
+def test_events_are_given_a_few_at_a_time(new_world: Callable[..., Any]) -> None:
+    world = new_world(topics={"t": 2}, reset=None)
+    world.engine.subscribe(["t"], [])
+    world.poll()
+    first, second = world.engine.take_events(1), world.engine.take_events(1)
+    assert {event.partition for event in first + second} == {T0, T1}
+    assert world.engine.take_events() == []
+
+
+def test_records_that_cannot_be_read_are_an_error_until_the_application_seeks(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.add_records(T0, 10)
+    good = world.fetched
+
+    def damaged(fetch: Any) -> Any:
+        found = good(fetch)
+        data = bytearray(found.records)
+        data[-1] ^= 1
+        return found._replace(records=memoryview(bytes(data))) if fetch.offset < 5 else found
+
+    world.fetched = damaged
+    world.engine.subscribe(["t"], [])
+    for _ in range(2):
+        with pytest.raises(UndecodableRecords, match="t-0 cannot be read from offset 0 on"):
+            world.poll()
+    world.engine.seek(T0, OffsetAndMetadata(5))
+    assert world.offsets(world.poll()) == [5, 6, 7, 8, 9]

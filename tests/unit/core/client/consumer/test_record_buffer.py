@@ -109,3 +109,23 @@ def test_records_before_bad_ones_come_first_and_the_error_is_not_forgotten(count
         buffer.take(count, all_readable)
     assert raised.value.partition == A
     assert buffer.take(count, all_readable) == []
+
+
+def test_what_is_decoded_can_be_looked_at_before_it_is_taken() -> None:
+    buffer = RecordBuffer(decode)
+    buffer.add(fetched(A, 0, 5, 2, 3))
+    assert buffer.peek(9, all_readable) is None, "nothing is decoded yet"
+    assert offsets(buffer, 1) == [(0, 0)]
+    part = buffer.peek(9, all_readable)
+    assert part is not None
+    assert (part.partition, part.first, part.end, part.next_offset) == (A, 1, 2, 2)
+    assert buffer.peek(9, lambda each: each == B) is None
+    assert offsets(buffer, 9) == [(0, 1), (0, 2), (0, 3), (0, 4)]
+    assert buffer.peek(9, all_readable) is None
+
+
+def test_no_slice_is_begun_when_there_are_enough_records() -> None:
+    buffer = RecordBuffer(decode)
+    buffer.add(fetched(A, 0, 9, 2, 3, 4))
+    assert [part.end - part.first for part in buffer.take(8, all_readable, enough=4)] == [2, 3]
+    assert [part.end - part.first for part in buffer.take(3, all_readable, enough=4)] == [3], "at most as many as wanted"

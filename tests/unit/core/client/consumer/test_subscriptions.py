@@ -50,3 +50,17 @@ def test_what_is_stored_and_not_committed() -> None:
     assert subscriptions.uncommitted() == {A: OffsetAndMetadata(3)}
     subscriptions.partitions[A].committed = 3
     assert subscriptions.uncommitted() == {}
+
+
+def test_the_lag_of_a_partition() -> None:
+    subscriptions = Subscriptions()
+    subscriptions.add([A], is_ready=True)
+    state = subscriptions.partitions[A]
+    state.high_watermark, state.last_stable_offset = 20, 15
+    assert state.lag(is_read_committed=False) is None, "the position is not known"
+    state.seek(12)
+    assert (state.lag(is_read_committed=False), state.lag(is_read_committed=True)) == (8, 3)
+    state.seek(18)
+    assert state.lag(is_read_committed=True) == 0
+    state.high_watermark = -1
+    assert state.lag(is_read_committed=False) is None

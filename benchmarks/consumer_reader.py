@@ -1,0 +1,122 @@
+"""One reader of consumer.py, in a process of its own: reads two topics from their beginning, and prints what the second one took, as JSON.
+
+python consumer_reader.py READER BOOTSTRAP_SERVERS PARTITIONS WARM_UP_TOPIC WARM_UP_COUNT TOPIC COUNT
+"""
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+AT_ONCE = 500
+GROUP = "benchmark"
+# librdkafka fetches again a second after its queue was full, unless it is told otherwise; it does not compare checksums by default.
+LIBRDKAFKA = {"fetch.queue.backoff.ms": 1, "check.crcs": True, "log_level": 0}
+CONFIG = {"group.id": GROUP, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+
+
+class Sums:
+    """What the application adds up."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+        self.offsets = self.value_bytes = 0
+
+
+def confluent_style(module: Any, config: dict[str, Any], read: Callable[[Any, Sums], None]) -> Callable[[str, int, Sums], None]:
+    """A reader with confluent-kafka's interface."""
+    consumer = module.Consumer(config)
+
+    def run(topic: str, partitions: int, sums: Sums) -> None:
+        consumer.assign([module.TopicPartition(topic, partition, 0) for partition in range(partitions)])
+        read(consumer, sums)
+
+    return run
+
+
+def poll(consumer: Any, sums: Sums) -> None:
+    left, offsets, value_bytes = sums.left, 0, 0
+    while left:
+        message = consumer.poll(10.0)
+        if message.error():
+            raise SystemExit(str(message.error()))
+        offsets += message.offset()
+        value_bytes += len(message.value())
+        left -= 1
+    sums.offsets, sums.value_bytes = offsets, value_bytes
+
+
+def consume(consumer: Any, sums: Sums) -> None:
+    left, offsets, value_bytes = sums.left, 0, 0
+    while left:
+        messages = consumer.consume(min(AT_ONCE, left), 10.0)
+        for message in messages:
+            if message.error():
+                raise SystemExit(str(message.error()))
+            offsets += message.offset()
+            value_bytes += len(message.value())
+        left -= len(messages)
+    sums.offsets, sums.value_bytes = offsets, value_bytes
+
+
+def poll_arrow(consumer: Any, sums: Sums) -> None:
+    import pyarrow.compute as pc
+
+    while sums.left:
+        batch = consumer.poll_arrow(timeout=10.0)
+        sums.offsets += pc.sum(batch.column("offset")).as_py()
+        sums.value_bytes += pc.sum(pc.binary_length(batch.column("value"))).as_py()
+        sums.left -= batch.num_rows
+
+
+def kafka_python(bootstrap_servers: str) -> Callable[[str, int, Sums], None]:
+    from kafka import KafkaConsumer, TopicPartition
+
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, group_id=GROUP, enable_auto_commit=False)
+
+    def run(topic: str, partitions: int, sums: Sums) -> None:
+        assigned = [TopicPartition(topic, partition) for partition in range(partitions)]
+        consumer.assign(assigned)
+        consumer.seek_to_beginning(*assigned)
+        while sums.left:
+            for records in consumer.poll(timeout_ms=10_000, max_records=AT_ONCE).values():
+                for record in records:
+                    sums.offsets += record.offset
+                    sums.value_bytes += len(record.value)
+                sums.left -= len(records)
+
+    return run
+
+
+def reader_of(name: str, servers: str) -> Callable[[str, int, Sums], None]:
+    client, _, way = name.rpartition("-")
+    if name == "kafka-python-poll":
+        return kafka_python(servers)
+    config = CONFIG | {"bootstrap.servers": servers}
+    read = {"poll": poll, "consume": consume, "arrow": poll_arrow}[way]
+    if client == "ottla":
+        import ottla
+
+        return confluent_style(ottla, config, read)
+    import confluent_kafka
+
+    return confluent_style(confluent_kafka, config | LIBRDKAFKA, read)
+
+
+def main() -> None:
+    name, servers, partitions, warm_up, warm_up_count, topic, count = sys.argv[1:]
+    run = reader_of(name, servers)
+    run(warm_up, int(partitions), Sums(int(warm_up_count)))
+    sums = Sums(int(count))
+    begin, cpu = time.perf_counter(), time.process_time()
+    run(topic, int(partitions), sums)
+    seconds, cpu_seconds = time.perf_counter() - begin, time.process_time() - cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = {"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_mb": peak / (1 << (20 if sys.platform == "darwin" else 10))}
+    print(json.dumps(found | {"offsets": sums.offsets, "value_bytes": sums.value_bytes}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

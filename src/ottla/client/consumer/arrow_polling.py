@@ -1,0 +1,54 @@
+"""`poll_arrow`: buffered records as one Arrow batch, from the decoder's columns without an object for each record."""
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from ottla.client.consumer.arrow.columns import ArrowColumns
+from ottla.client.consumer.arrow.plain_batches import plain_batch
+from ottla.client.consumer.conversions import event_message
+from ottla.client.consumer.kafka_errors import KafkaError, KafkaException
+from ottla.client.consumer.polling import take_records
+from ottla.columnar.decoding.decoder import ROWS_MAX as ROWS_MAX
+from ottla.core.client.consumer.engine import Engine
+
+ENOUGH_ROWS: Final = 512
+"""From so many rows on no further slice is begun: to join slices costs a copy, which pays for small ones alone."""
+
+
+class TakenRecords:
+    """Up to `count` records; what is there, once there is something."""
+
+    def __init__(self, count: int, *, include_headers: bool) -> None:
+        self._count = count
+        self._include_headers = include_headers
+        self._batches: list[pa.RecordBatch] = []
+
+    @property
+    def has_records(self) -> bool:
+        return bool(self._batches)
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self._batches)
+
+    def take(self, engine: Engine) -> None:
+        """Errors come before records, and are raised; ends of partitions are left out."""
+        while events := engine.take_events(1):
+            error = event_message(events[0]).error()
+            if error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+        for part in take_records(engine, self._count, has_records=False, enough=ENOUGH_ROWS) or ():
+            if part.end > part.first:
+                self._batches.append(self._batch(part.columns, part.first, part.end))
+
+    def _batch(self, columns: Any, first: int, end: int) -> pa.RecordBatch:
+        if isinstance(columns, ArrowColumns):
+            return columns.slice(first, end, include_headers=self._include_headers)
+        return plain_batch(columns, first, end, include_headers=self._include_headers)
+
+    def batch(self) -> pa.RecordBatch | None:
+        """The records, None without any."""
+        if len(self._batches) <= 1:
+            return self._batches[0] if self._batches else None
+        return pa.Table.from_batches(self._batches).combine_chunks().to_batches()[0]

@@ -1,0 +1,230 @@
+"""Polls: records without the lock, what comes before records, what is in hand when something happens, and `wakeup`."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import inf
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, WakeupException
+from ottla.client.consumer.message import Message
+from ottla.client.consumer.plain_columns import decode_plain
+from ottla.client.consumer.polling import Poller
+from ottla.core.client.consumer.engine import PartitionEnd
+from ottla.core.client.consumer.record_buffer import Slice, UndecodableRecords
+from ottla.core.client.consumer.record_run import NO_RUN, RecordRun
+from ottla.core.client.consumer.values import OffsetAndMetadata
+from ottla.core.client.fetch_values import FetchedRecords
+from ottla.core.errors import PeerError
+from ottla.core.model import Record, TopicPartition
+from ottla.core.records.batch import encode_batch
+
+T0 = TopicPartition("t", 0)
+COLUMNS: Any = next(
+    decode_plain(FetchedRecords(T0, 0, 9, memoryview(bytes(encode_batch([Record(at, 0, None, b"%d" % at) for at in range(9)])))))
+)
+
+
+class FakeEngine:
+    """Gives what it has: `events`, then the rows of `slices`; an exception among these is raised."""
+
+    def __init__(self) -> None:
+        self.run = NO_RUN
+        self.events: list[Any] = []
+        self.slices: list[Any] = []
+        self.polls: list[bool] = []
+        self.sought: list[Any] = []
+        self.has_fetches_due = False
+        self.state = SimpleNamespace(position=5, stored=OffsetAndMetadata(5))
+        self.subscriptions = SimpleNamespace(partitions={T0: self.state})
+        self.membership = SimpleNamespace(failure=None)
+        self.rebalances = SimpleNamespace(is_due=False)
+        self.commits = SimpleNamespace(auto_commit_ms=lambda: None)
+        self.settings = SimpleNamespace(group=SimpleNamespace(max_poll_interval_ms=300_000))
+
+    def poll(self, now_ms: float, *, is_processed: bool) -> None:
+        self.polls.append(is_processed)
+
+    def take_events(self, count: int) -> list[Any]:
+        taken, self.events = self.events[:count], self.events[count:]
+        return taken
+
+    def take(self, count: int, *, enough: int | None = None) -> list[Slice]:
+        if not self.slices or not count:
+            return []
+        if isinstance(self.slices[0], Exception):
+            raise self.slices.pop(0)
+        first, end = self.slices.pop(0)
+        taken = min(end, first + count)
+        if taken < end:
+            self.slices.insert(0, (taken, end))
+        return [Slice(T0, COLUMNS, first, taken, taken, 0)]
+
+    def start_run(self, now_ms: float) -> None:
+        if self.slices and not self.events:
+            first, end = self.slices[0]
+            self.run = RecordRun(T0, COLUMNS, first, end, now_ms=now_ms, ends_ms=inf)
+
+    def has_records(self) -> bool:
+        return bool(self.slices)
+
+    def seek(self, partition: TopicPartition, to: OffsetAndMetadata) -> None:
+        self.sought.append((partition, to.offset))
+
+
+class Shell:
+    """A poller with an engine and a driver of values. `waits`: what happens in the turns of waiting."""
+
+    def __init__(self) -> None:
+        self.engine = FakeEngine()
+        self.now_ms = 0.0
+        self.waits: list[Any] = []
+        self.uses = 0
+        condition = SimpleNamespace(wait=self.wait)
+        self.driver: Any = SimpleNamespace(
+            condition=condition, failure=None, refusal=None, now_ms=lambda: self.now_ms, wake=lambda: None, notify=lambda: None
+        )
+        self.failures: list[Exception] = []
+        engine: Any = self.engine
+        self.poller = Poller(
+            engine, self.driver, use=self.use, run_callbacks=lambda now_ms: False, raise_failures=lambda failure: self.raise_failures()
+        )
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        self.uses += 1
+        self.engine.run = NO_RUN
+        yield
+
+    def wait(self, seconds: float) -> None:
+        if self.waits:
+            self.waits.pop(0)()
+        else:
+            self.now_ms += seconds * 1000
+
+    def raise_failures(self) -> None:
+        if self.driver.refusal is not None:
+            raise KafkaException(self.driver.refusal)
+
+
+@pytest.fixture
+def shell() -> Shell:
+    return Shell()
+
+
+def offsets(messages: list[Message]) -> list[int | None]:
+    return [message.offset() for message in messages]
+
+
+def polled(shell: Shell) -> Message:
+    message = shell.poller.poll(0)
+    assert message is not None
+    return message
+
+
+def test_the_records_behind_the_first_one_come_without_the_lock(shell: Shell) -> None:
+    shell.engine.slices = [(0, 4)]
+    assert offsets([polled(shell) for _ in range(4)]) == [0, 1, 2, 3]
+    assert (shell.uses, len(shell.engine.polls)) == (1, 1)
+    assert shell.engine.run.polled_ms > 0
+    shell.engine.slices = []
+    assert shell.poller.poll(0) is None
+    assert shell.uses == 2
+
+
+def test_an_event_and_a_record_are_two_messages(shell: Shell) -> None:
+    shell.engine.events = [PartitionEnd(T0, 3), PartitionEnd(T0, 4)]
+    shell.engine.slices = [(5, 6)]
+    first, second, third = (polled(shell) for _ in range(3))
+    assert (first.error(), first.offset(), second.offset()) == (KafkaError._PARTITION_EOF, 3, 4)
+    assert (third.error(), third.offset()) == (None, 5)
+
+
+def test_consume_waits_for_more_until_its_time_is_over(shell: Shell) -> None:
+    shell.engine.slices = [(0, 2)]
+    shell.waits = [lambda: shell.engine.slices.append((2, 4))]
+    assert offsets(shell.poller.consume(9, 1)) == [0, 1, 2, 3]
+    assert shell.now_ms == 1_000
+    assert shell.engine.polls == [True, False, False], "automatic commits leave out what is in hand"
+
+
+@pytest.mark.parametrize("what", ["rebalance", "refusal", "wakeup"])
+def test_what_is_in_hand_is_handed_out_before_something_else_happens(shell: Shell, what: str) -> None:
+    def happen() -> None:
+        if what == "rebalance":
+            shell.engine.rebalances.is_due = True
+        elif what == "refusal":
+            shell.driver.refusal = ValueError("refused")
+        else:
+            shell.poller.wakeup()
+
+    shell.engine.slices = [(0, 2)]
+    shell.waits = [happen]
+    assert offsets(shell.poller.consume(9, 60)) == [0, 1]
+    assert shell.now_ms == 0
+    if what == "rebalance":
+        assert shell.engine.polls == [True]
+    else:
+        with pytest.raises(KafkaException):
+            shell.poller.consume(9, 60)
+
+
+def test_records_that_cannot_be_read_are_an_error_behind_those_before_them(shell: Shell) -> None:
+    bad = UndecodableRecords(T0, 2, PeerError("bad"))
+    shell.engine.slices = [(0, 2), bad, bad]
+    assert offsets(shell.poller.consume(9, 60)) == [0, 1]
+    with pytest.raises(KafkaException, match="t-0 cannot be read from offset 2 on") as raised:
+        shell.poller.consume(9, 60)
+    assert raised.value.args[0].code() == KafkaError._BAD_MSG
+
+
+def test_a_wakeup_ends_one_call(shell: Shell) -> None:
+    shell.engine.slices = [(0, 4)]
+    polled(shell)
+    shell.poller.wakeup()
+    with pytest.raises(WakeupException):
+        shell.poller.poll(0)
+    assert polled(shell).offset() == 1
+    shell.engine.slices, shell.engine.run = [], NO_RUN
+    shell.waits = [shell.poller.wakeup]
+    with pytest.raises(WakeupException):
+        shell.poller.poll()
+
+
+def test_a_wakeup_while_a_poll_returns_ends_the_next_one(shell: Shell) -> None:
+    start_run = shell.engine.start_run
+
+    def start_late(now_ms: float) -> None:
+        shell.poller.wakeup()
+        start_run(now_ms)
+
+    shell.engine.start_run = start_late  # type: ignore[method-assign]
+    shell.engine.slices = [(0, 4)]
+    assert polled(shell).offset() == 0
+    with pytest.raises(WakeupException):
+        shell.poller.poll(0)
+
+
+def test_a_message_is_handed_back(shell: Shell) -> None:
+    message = Message(COLUMNS, 4)
+    shell.poller.hand_back(message)
+    assert shell.engine.sought == [(T0, 4)]
+    assert shell.engine.state.stored == OffsetAndMetadata(4, 0)
+    shell.engine.subscriptions.partitions.clear()
+    shell.poller.hand_back(message)
+    assert len(shell.engine.sought) == 1, "it is another member's now"
+
+
+def test_wakeup_needs_no_lock(shell: Shell) -> None:
+    done = threading.Event()
+
+    def wake() -> None:
+        shell.poller.wakeup()
+        done.set()
+
+    with shell.use():
+        threading.Thread(target=wake).start()
+        assert done.wait(5)
