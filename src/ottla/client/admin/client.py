@@ -10,7 +10,8 @@ from typing import Final, Self
 from ottla.client.addresses import BrokerEndpoint
 from ottla.client.admin import groups, offsets, topics
 from ottla.client.admin.values import CommittedOffset, DescribedGroup, DescribedTopic, Failure, ListedGroup, ListedOffset
-from ottla.client.brokers import Brokers
+from ottla.client.brokers import Brokers, Connect
+from ottla.client.network.connector import connect
 from ottla.client.settings import ClientSettings
 from ottla.core.model import TopicPartition
 
@@ -28,10 +29,17 @@ class AdminClient:
     refuses, UnsupportedBrokerError when it is too old, PeerError for malformed responses.
     """
 
-    def __init__(self, settings: ClientSettings | str, *, timeout_ms: int | None = None, bootstrap_timeout_ms: int | None = None) -> None:
+    def __init__(
+        self,
+        settings: ClientSettings | str,
+        *,
+        timeout_ms: int | None = None,
+        bootstrap_timeout_ms: int | None = None,
+        connect: Connect = connect,
+    ) -> None:
         if isinstance(settings, str):
             settings = ClientSettings(bootstrap_servers=settings, client_id="ottla-admin", default_api_timeout_ms=TIMEOUT_MS)
-        self._brokers = Brokers(settings, timeout_ms=timeout_ms, bootstrap_timeout_ms=bootstrap_timeout_ms)
+        self._brokers = Brokers(settings, timeout_ms=timeout_ms, bootstrap_timeout_ms=bootstrap_timeout_ms, connect=connect)
 
     def __enter__(self) -> Self:
         return self

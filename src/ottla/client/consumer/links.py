@@ -7,7 +7,7 @@ which may wait for a name server, a handshake or an authentication, and has a th
 import threading
 from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from ottla.client.addresses import Address
@@ -85,12 +85,11 @@ class Links:
             if link.channel is not None:
                 link.channel.close()
         self._links.clear()
-        self._take_opened()
+        self._close_opened()
 
-    def filenos(self) -> dict[int, bool]:
-        """The sockets to wait for, each with whether it has to be written."""
-        open_channels = [link.channel for link in self._links.values() if link.channel is not None]
-        return {channel.fileno(): channel.wants_write for channel in open_channels}
+    def channels(self) -> list[Channel]:
+        """The open connections, whose sockets are to be waited for."""
+        return [link.channel for link in self._links.values() if link.channel is not None]
 
     def send(self, send: Send, endpoints: dict[int, Endpoint]) -> list[Outcome]:
         """Send a request, or keep it until its connection is open. What failed at once is in the result."""
@@ -134,6 +133,8 @@ class Links:
             times += [ends_ms for _, ends_ms in link.waiting]
             if link.channel is None and not link.is_connecting and link.waiting:
                 times.append(self._may_connect_ms.get(link.address, 0.0))
+            elif link.channel is not None and link.channel.has_pending:
+                times.append(0.0)
         return min(times, default=None)
 
     def _address(self, send: Send, endpoints: dict[int, Endpoint]) -> Address | None:
@@ -169,7 +170,19 @@ class Links:
             self._opened.put((link, Channel(connection)))
         except (ClientError, PeerError, OSError) as error:
             self._opened.put((link, error))
+        if self._is_closed:
+            self._close_opened()
         self._wake()
+
+    def _close_opened(self) -> None:
+        """Close connections that nothing needs any more: this thread and the connecting one both look, so that one of them finds each."""
+        try:
+            while True:
+                _, opened = self._opened.get_nowait()
+                if isinstance(opened, Channel):
+                    opened.close()
+        except Empty:
+            return
 
     def _take_opened(self) -> list[Outcome]:
         outcomes: list[Outcome] = []
@@ -179,7 +192,7 @@ class Links:
             if isinstance(opened, Channel):
                 self._failures.pop(link.address, None)
                 self._may_connect_ms.pop(link.address, None)
-                if key is None or self._is_closed:
+                if key is None:
                     opened.close()
                     continue
                 link.channel, link.is_connecting = opened, False

@@ -1,5 +1,6 @@
 """Opens connections as the settings say: socket options, timeouts, TLS, authentication."""
 
+import ssl
 from secrets import token_urlsafe
 
 from ottla.client.addresses import Address
@@ -11,8 +12,10 @@ from ottla.client.settings import ClientSettings
 _NONCE_BYTES = 24
 
 
-def connect(address: Address, settings: ClientSettings, timeout_ms: int) -> BrokerConnection:
+def connect(address: Address, settings: ClientSettings, timeout_ms: int, *, tls: ssl.SSLContext | None = None) -> BrokerConnection:
     """A connection that is ready for requests; `timeout_ms` holds for connecting and for each answer.
+
+    `tls` takes the place of the context that the settings describe, where they want encryption.
 
     Raises BrokerUnavailableError, AuthenticationError or UnsupportedBrokerError, and PeerError when the peer is no broker.
     """
@@ -21,7 +24,7 @@ def connect(address: Address, settings: ClientSettings, timeout_ms: int) -> Brok
         *address,
         client_id=settings.client_id,
         timeout_ms=min(timeout_ms, settings.socket_connection_setup_timeout_ms),
-        tls=tls_context(security) if security.uses_tls else None,
+        tls=(tls or tls_context(security)) if security.uses_tls else None,
         receive_buffer_bytes=settings.receive_buffer_bytes,
         send_buffer_bytes=settings.send_buffer_bytes,
     )

@@ -9,6 +9,7 @@ import pytest
 from ottla.client.addresses import Address
 from ottla.client.consumer.links import Links, Outcome
 from ottla.client.errors import AuthenticationError, BrokerUnavailableError
+from ottla.client.network.channel import Channel
 from ottla.client.network.connection import BrokerConnection
 from ottla.client.settings import ClientSettings
 from ottla.core.client.consumer.values import Endpoint, Metadata, Route, Send
@@ -91,13 +92,13 @@ def test_a_request_that_is_not_answered_in_time_closes_the_connection(canned_bro
     send = Send(Metadata(None), Route.BROKER, 1, 1_000)
     driven.links.send(send, {1: Endpoint("127.0.0.1", broker.port)})
     assert driven.opened() == []
-    assert list(driven.links.filenos().values()) == [False]
+    assert [channel.wants_write for channel in driven.links.channels()] == [False]
     assert driven.links.next_ms() == 1_000
     driven.now = 1_000
     ((found, _, error),) = driven.links.step(set())
     assert found is send
     assert "in time" in str(error)
-    assert driven.links.filenos() == {}
+    assert driven.links.channels() == []
     driven.links.close()
 
 
@@ -127,4 +128,32 @@ def test_a_broker_that_moved_gets_a_new_connection() -> None:
     outcomes = driven.opened() + driven.opened()
     assert [outcome.send for outcome in outcomes] == [second]
     assert sorted(addresses) == [1, 2]
+    driven.links.close()
+
+
+def test_a_connection_that_is_opened_after_the_end_is_closed(canned_broker: Any) -> None:
+    broker = canned_broker(lambda key, number: b"")
+    gate, made = threading.Event(), []
+
+    def late(address: Address, settings: Any, timeout_ms: int) -> BrokerConnection:
+        gate.wait(5)
+        made.append(BrokerConnection("127.0.0.1", broker.port, client_id="c", timeout_ms=timeout_ms))
+        return made[0]
+
+    driven = Driven(late)
+    driven.links.send(SEND, {})
+    driven.links.close()
+    gate.set()
+    assert driven.woken.acquire(timeout=5)
+    assert made[0].fileno() == -1
+
+
+def test_what_tls_has_read_already_is_not_waited_for(canned_broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = canned_broker(lambda key, number: b"")
+    driven = Driven(lambda address, settings, timeout_ms: BrokerConnection(*address, client_id="c", timeout_ms=timeout_ms))
+    driven.links.send(Send(Metadata(None), Route.BROKER, 1, 1_000), {1: Endpoint("127.0.0.1", broker.port)})
+    driven.opened()
+    assert driven.links.next_ms() == 1_000
+    monkeypatch.setattr(Channel, "has_pending", True)
+    assert driven.links.next_ms() == 0
     driven.links.close()

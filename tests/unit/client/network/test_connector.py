@@ -39,3 +39,20 @@ def test_a_port_without_tls() -> None:
         threading.Thread(target=lambda: listener.accept()[0].close()).start()
         with pytest.raises(BrokerUnavailableError, match=r"does it speak TLS on this port|reset"):
             connect(Address(*listener.getsockname()), settings(security=SecuritySettings(protocol="SSL")), 5_000)
+
+
+def test_a_tls_context_of_the_application(canned_broker: Any) -> None:
+    broker = canned_broker(lambda key, correlation: None)
+
+    class Context:
+        def wrap_socket(self, plain: socket.socket, server_hostname: str) -> Any:
+            wrapped.append(server_hostname)
+            return plain
+
+    wrapped: list[str] = []
+    tls: Any = Context()
+    address = Address("127.0.0.1", broker.port)
+    connect(address, settings(security=SecuritySettings(protocol="SSL")), 5_000, tls=tls).close()
+    assert wrapped == ["127.0.0.1"]
+    connect(address, settings(), 5_000, tls=tls).close()
+    assert len(wrapped) == 1, "the protocol says whether there is TLS"

@@ -28,6 +28,7 @@ class ClusterView:
         self._in_flight: Metadata | None = None
         self._wanted: set[str] = set()
         self._has_all = self._is_incomplete = False
+        self._wants_brokers = False
         self._refresh_at_ms = 0.0
         self._retry_at_ms = 0.0
         self._failures = 0
@@ -35,6 +36,10 @@ class ClusterView:
     def request_update(self, topics: Iterable[str]) -> None:
         """Ask for these topics soon: their leaders have changed."""
         self._wanted.update(topics)
+
+    def request_brokers(self) -> None:
+        """Ask for the brokers soon, although no topic is of interest yet."""
+        self._wants_brokers = True
 
     def next_request(self, topics: frozenset[str], *, is_all: bool, now_ms: float) -> Metadata | None:
         """The request to send now. `topics`: those of interest; `is_all`: every topic, for patterns."""
@@ -46,7 +51,7 @@ class ClusterView:
             is_new = not topics <= self.partitions.keys()
         if not (self._wanted or is_new or now_ms >= self._refresh_at_ms):
             return None
-        if not (is_all or topics or self._wanted):
+        if not (is_all or topics or self._wanted or self._wants_brokers):
             return None
         names = None if is_all else tuple(sorted(topics | self._wanted))
         self._in_flight = Metadata(names)
@@ -54,9 +59,9 @@ class ClusterView:
         self._wanted = set()
         return self._in_flight
 
-    def next_ms(self) -> float | None:
-        """When `next_request` may have something without any report."""
-        if self._in_flight is not None:
+    def next_ms(self, *, has_topics: bool = True) -> float | None:
+        """When `next_request` may have something without any report. `has_topics`: some are of interest."""
+        if self._in_flight is not None or not (has_topics or self._wanted or self._wants_brokers):
             return None
         return self._retry_at_ms if self._wanted or self._is_incomplete else max(self._refresh_at_ms, self._retry_at_ms)
 
@@ -64,7 +69,7 @@ class ClusterView:
         """A response to Metadata. A topic that exists no more is forgotten."""
         self._in_flight = None
         self._failures = 0
-        self._is_incomplete = False
+        self._is_incomplete = self._wants_brokers = False
         self.endpoints = dict(response.endpoints)
         self._leaders.update(response.topics)
         self._refresh_at_ms = now_ms + self._settings.metadata_max_age_ms

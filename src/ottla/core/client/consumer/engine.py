@@ -113,7 +113,8 @@ class Engine:
         """Replace the subscription; partitions change with the next rebalance."""
         self.subscriptions.subscribe(topics, patterns)
         self._is_resolved = False
-        self.membership.find_coordinator()
+        if self.settings.group.group_id:
+            self.membership.find_coordinator()
         self._resolve()
 
     def leave(self, reason: str, now_ms: float) -> None:
@@ -291,7 +292,7 @@ class Engine:
             self.commits.next_ms(),
             self._positions.next_ms(now_ms),
             self._machine.next_action_ms(now_ms),
-            self.cluster.next_ms() if self._topics() or self.subscriptions.patterns else None,
+            self.cluster.next_ms(has_topics=bool(self._topics() or self.subscriptions.patterns)),
         ]
         return min((each for each in times if each is not None), default=None)
 
@@ -386,7 +387,7 @@ class Engine:
             state = self._fetched.get(each.partition)
             if state is not None and each.error is ErrorCode.NONE:
                 state.high_watermark, state.log_start_offset = each.high_watermark, each.log_start_offset
-                state.last_stable_offset = each.last_stable_offset
+                state.last_stable_offset, state.fetched_ms = each.last_stable_offset, now_ms
                 self._report_end(each, offsets[each.partition], state)
                 self._update_hold(each.partition, state)
         for partition, problem in self._machine.take_problems():
@@ -407,9 +408,18 @@ class Engine:
             return
         if not subscriptions.patterns and (subscriptions.topics or frozenset()) <= known:
             self._is_resolved = True
-        if self._is_resolved:
+        if self._is_resolved and not self.settings.group.group_id:
+            self._read_all(subscriptions.matching(known) & known)
+        elif self._is_resolved:
             self.membership.on_metadata(dict(self.cluster.partitions), dict(self.cluster.racks))
             self.membership.subscribe(subscriptions.matching(known))
+
+    def _read_all(self, topics: Iterable[str]) -> None:
+        """Without a group, every partition of the subscription is read here."""
+        partitions = self.subscriptions.partitions
+        wanted = {TopicPartition(topic, number) for topic in topics for number in range(self.cluster.partitions[topic])}
+        self.subscriptions.remove(partitions.keys() - wanted)
+        self.subscriptions.add(sorted(wanted - partitions.keys()), is_ready=True)
 
     def _follow_assignment(self) -> None:
         """Fetch what is assigned and has a position, and nothing else."""

@@ -4,7 +4,7 @@ It decides which requests are needed, and what their responses mean. A seek whil
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.core.client.backoff import backoff_ms
 from ottla.core.client.consumer.subscriptions import PartitionState, Subscriptions
@@ -14,6 +14,7 @@ from ottla.core.client.consumer.values import (
     ConsumerSettings,
     ListedOffset,
     ListOffsets,
+    OffsetAndMetadata,
     OffsetFetch,
     OffsetFetchResponse,
     ResetByDuration,
@@ -26,6 +27,18 @@ from ottla.core.model import TopicPartition
 
 _COORDINATOR_GONE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 _FINAL: Final = frozenset({ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_GROUP_ID})
+
+
+class _Asked(NamedTuple):
+    """A partition in a request, and what was asked for it."""
+
+    state: PartitionState
+    wants: int | ResetByDuration
+    tail: int
+
+
+def _asked(states: Mapping[TopicPartition, PartitionState]) -> dict[TopicPartition, _Asked]:
+    return {partition: _Asked(state, state.wants, state.tail) for partition, state in states.items()}
 
 
 class Positions:
@@ -47,13 +60,15 @@ class Positions:
         self._leaders = leaders
         self._rng = rng
         self._time_of_day_ms = time_of_day_ms
-        self._asked: dict[OffsetFetch | ListOffsets, dict[TopicPartition, PartitionState]] = {}
+        self._asked: dict[OffsetFetch | ListOffsets, dict[TopicPartition, _Asked]] = {}
         self.failures: list[tuple[TopicPartition, ErrorCode]] = []
         self.unknown_leaders: set[str] = set()
 
     def next_requests(self, now_ms: float) -> list[tuple[OffsetFetch | ListOffsets, int]]:
         """Requests to send, each with its broker's id (-1: the coordinator)."""
-        pending = {id(state) for states in self._asked.values() for state in states.values()}
+        if not self._settings.group.group_id:
+            self._reset_stored()
+        pending = {id(asked.state) for states in self._asked.values() for asked in states.values()}
         missing = {
             partition: state
             for partition, state in self._subscriptions.partitions.items()
@@ -65,7 +80,7 @@ class Positions:
             self._membership.find_coordinator()
         elif stored:
             request = OffsetFetch(self._settings.group.group_id, tuple(stored))
-            self._asked[request] = stored
+            self._asked[request] = _asked(stored)
             requests.append((request, -1))
         by_leader: dict[int, dict[TopicPartition, PartitionState]] = {}
         for partition, state in missing.items():
@@ -78,7 +93,7 @@ class Positions:
         for broker_id, states in by_leader.items():
             timestamps = {partition: self._timestamp(state) for partition, state in states.items()}
             listing = ListOffsets(timestamps, self._settings.fetch.is_read_committed)
-            self._asked[listing] = states
+            self._asked[listing] = _asked(states)
             requests.append((listing, broker_id))
         return requests
 
@@ -117,6 +132,8 @@ class Positions:
                 state.find(LATEST)  # no record is that young
             else:
                 state.seek(max(listed.offset - state.tail, 0), listed.leader_epoch)
+                if self._settings.stores_resets:
+                    state.stored = OffsetAndMetadata(state.position or 0, listed.leader_epoch)
                 found.append(partition)
         return found
 
@@ -125,10 +142,10 @@ class Positions:
         states = self._asked.pop(request)
         if isinstance(request, OffsetFetch):
             self._membership.coordinator_lost(now_ms)
-        for partition, state in states.items():
+        for partition, asked in states.items():
             if isinstance(request, ListOffsets):
                 self.unknown_leaders.add(partition.topic)
-            self._retry(state, now_ms)
+            self._retry(asked.state, now_ms)
 
     def reset(self, partition: TopicPartition) -> None:
         """The partition has no valid offset: begin where auto.offset.reset says."""
@@ -140,15 +157,25 @@ class Positions:
         else:
             state.find(self._settings.reset)
 
+    def _reset_stored(self) -> None:
+        """Without a group, nothing is committed."""
+        for partition, state in self._subscriptions.partitions.items():
+            if state.position is None and state.is_ready and state.wants == STORED:
+                self.reset(partition)
+
     def _timestamp(self, state: PartitionState) -> int:
         if isinstance(state.wants, ResetByDuration):
             return max(self._time_of_day_ms() - state.wants.duration_ms, 0)
         return state.wants
 
-    def _still_wanted(self, states: Mapping[TopicPartition, PartitionState]) -> dict[TopicPartition, PartitionState]:
+    def _still_wanted(self, asked: Mapping[TopicPartition, "_Asked"]) -> dict[TopicPartition, PartitionState]:
         """Those that are assigned as they were when the request was made, and were not sought meanwhile."""
         now = self._subscriptions.partitions
-        return {partition: state for partition, state in states.items() if now.get(partition) is state and state.position is None}
+        return {
+            partition: state
+            for partition, (state, wants, tail) in asked.items()
+            if now.get(partition) is state and state.position is None and (state.wants, state.tail) == (wants, tail)
+        }
 
     def _on_error(self, partition: TopicPartition, state: PartitionState, error: ErrorCode, now_ms: float) -> None:
         if error in _FINAL:
@@ -161,6 +188,7 @@ class Positions:
     def _stop(self, partition: TopicPartition, state: PartitionState, error: ErrorCode) -> None:
         """Report an error. The application may seek; until then the partition is not read."""
         self.failures.append((partition, error))
+        state.is_ready = False
         state.retry_at_ms = float("inf")
 
     def _retry(self, state: PartitionState, now_ms: float) -> None:

@@ -15,13 +15,15 @@ class PartitionState:
 
     `position`: the offset of the next record for the application, None while it is not known; `wants` says then how to find it: STORED, a
     timestamp, EARLIEST, LATEST or a duration (`tail`: so many records before that). `epoch`: the leader epoch of the last record.
-    `stored`: what the next commit without offsets commits. `is_ready`: the application knows of the assignment.
+    `stored`: what the next commit without offsets commits. `is_ready`: the application knows of the assignment. `fetched_ms`: when the
+    last response to a Fetch came.
     """
 
     __slots__ = (
         "committed",
         "end_reported",
         "epoch",
+        "fetched_ms",
         "high_watermark",
         "is_paused",
         "is_ready",
@@ -45,6 +47,7 @@ class PartitionState:
         self.is_ready = True
         self.end_reported = -1
         self.retry_at_ms = 0.0
+        self.fetched_ms: float | None = None
         self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
 
     def seek(self, position: int, epoch: int = -1) -> None:

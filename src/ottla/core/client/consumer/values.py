@@ -33,7 +33,7 @@ class ConsumerSettings:
     """The engine's settings; times in milliseconds.
 
     `prefetch_bytes_max`: above so many buffered bytes only partitions without buffered records are fetched (queued.max.messages.kbytes).
-    `reports_ends`: enable.partition.eof.
+    `reports_ends`: enable.partition.eof. `stores_resets`: commits include positions that were looked up and not read from yet, as in Java.
     """
 
     group: GroupSettings
@@ -42,6 +42,7 @@ class ConsumerSettings:
     is_auto_commit: bool = True
     auto_commit_interval_ms: int = 5_000
     stores_offsets: bool = True
+    stores_resets: bool = False
     reports_ends: bool = False
     api_timeout_ms: int = 60_000
     request_timeout_ms: int = 30_000

@@ -365,7 +365,7 @@ class Membership:
             member_id=self.member_id,
             instance_id=settings.instance_id,
             session_timeout_ms=settings.session_timeout_ms,
-            rebalance_timeout_ms=settings.max_poll_interval_ms,
+            rebalance_timeout_ms=settings.longest_rebalance_ms,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
             protocols=tuple((name, self._subscription(assignor)) for name, assignor in self._assignors.items()),
             reason=self._reason[:REASON_LETTERS_MAX],

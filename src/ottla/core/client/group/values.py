@@ -15,7 +15,11 @@ JOIN_OVERHEAD_MS: Final = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """A member's settings, by Kafka's names; times in milliseconds. `rack`: client.rack, "" for none."""
+    """A member's settings, by Kafka's names; times in milliseconds. `rack`: client.rack, "" for none.
+
+    `group_id`: "" for a consumer that reads without a group. `rebalance_timeout_ms`: how long the coordinator waits for this member in a
+    rebalance; None: for max.poll.interval.ms, within which members that rebalance in `poll` come back.
+    """
 
     group_id: str
     instance_id: str | None = None
@@ -23,12 +27,18 @@ class GroupSettings:
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     max_poll_interval_ms: int = 300_000
+    rebalance_timeout_ms: int | None = None
     request_timeout_ms: int = 30_000
     retry_backoff_ms: tuple[int, int] = (100, 1_000)
 
     @property
+    def longest_rebalance_ms(self) -> int:
+        """The rebalance timeout."""
+        return self.max_poll_interval_ms if self.rebalance_timeout_ms is None else self.rebalance_timeout_ms
+
+    @property
     def join_timeout_ms(self) -> int:
-        """The time of a JoinGroup: the coordinator may hold it for the rebalance timeout."""
+        """The time of a JoinGroup: the coordinator may hold it until the rebalance timeouts of all members are over."""
         return max(self.request_timeout_ms, self.max_poll_interval_ms + JOIN_OVERHEAD_MS)
 
 

@@ -204,7 +204,7 @@ def new_world() -> Callable[..., World]:
 
     def make(assignor: str = "range", group: dict[str, Any] | None = None, topics: dict[str, int] | None = None, **settings: Any) -> World:
         settings.setdefault("reset", -2)
-        world = World(ConsumerSettings(group=GroupSettings(group_id="g", **(group or {})), **settings), assignor)
+        world = World(ConsumerSettings(group=GroupSettings(**{"group_id": "g", **(group or {})}), **settings), assignor)
         for topic, count in (topics or {"t": 1}).items():
             for number in range(count):
                 world.logs[TopicPartition(topic, number)] = []

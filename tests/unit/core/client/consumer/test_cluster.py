@@ -91,3 +91,18 @@ def test_a_lost_request_is_repeated_after_a_back_off() -> None:
 
 def test_nothing_of_interest_is_not_asked_for() -> None:
     assert Driven().ask(0, frozenset()) is None
+
+
+def test_brokers_are_asked_for_without_topics() -> None:
+    driven = Driven()
+    assert driven.view.next_ms(has_topics=False) is None
+    assert driven.ask(0, frozenset()) is None
+    driven.view.request_brokers()
+    assert driven.view.next_ms(has_topics=False) == 0
+    request = driven.ask(0, frozenset())
+    assert request.topics == ()
+    driven.view.on_no_response(0)
+    request = driven.ask(1_000, frozenset())
+    driven.answer(request, 1_010)
+    assert driven.view.endpoints == {1: Endpoint("h", 1)}
+    assert driven.ask(9_999_999, frozenset()) is None

@@ -429,3 +429,60 @@ def test_records_that_cannot_be_read_are_an_error_until_the_application_seeks(ne
             world.poll()
     world.engine.seek(T0, OffsetAndMetadata(5))
     assert world.offsets(world.poll()) == [5, 6, 7, 8, 9]
+
+
+def test_without_a_group_every_partition_is_read(new_world: Callable[..., Any]) -> None:
+    world = new_world(group={"group_id": ""}, topics={"t": 2, "u": 1})
+    world.add_records(T0, 3)
+    world.add_records(T1, 2)
+    world.engine.subscribe(["t"], [])
+    assert sorted(world.offsets(world.poll())) == [0, 0, 1, 1, 2]
+    assert world.callbacks == []
+    assert world.count(OffsetFetch) == world.count(JoinGroup) == 0
+    world.engine.subscribe([], [re.compile("u")])
+    world.add_records(U0, 1)
+    world.now += 1_000
+    world.settle()
+    assert set(world.engine.subscriptions.partitions) == {U0}
+    world.end_fetches()
+    assert world.offsets(world.poll()) == [0]
+    world.engine.assign({T1: None})
+    world.settle()
+    world.end_fetches()
+    assert world.offsets(world.poll()) == [0, 1]
+    world.engine.leave("end", world.now)
+    world.poll()
+    assert world.count(LeaveGroup) == 0
+    assert world.engine.subscriptions.is_empty
+
+
+def test_positions_that_were_reset_are_committed_where_that_is_wanted(new_world: Callable[..., Any]) -> None:
+    world = new_world(stores_resets=True, auto_commit_interval_ms=0, reset=-1)
+    world.add_records(T0, 4)
+    world.engine.subscribe(["t"], [])
+    world.poll()
+    world.poll()
+    world.settle()
+    assert world.committed == {T0: OffsetAndMetadata(4, 0)}
+
+
+def test_an_offset_out_of_range_without_a_reset_policy_is_reported_once(new_world: Callable[..., Any]) -> None:
+    world = new_world(reset=None)
+    world.add_records(T0, 3)
+    world.committed[T0] = OffsetAndMetadata(7)
+    world.engine.subscribe(["t"], [])
+    world.poll()
+    world.settle(1_000)
+    (failure,) = world.engine.take_events()
+    assert failure.error is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert world.count(Fetch) == 1
+    world.engine.seek(T0, OffsetAndMetadata(1))
+    assert world.offsets(world.poll()) == [1, 2]
+
+
+def test_the_rebalance_timeout_of_a_join(new_world: Callable[..., Any]) -> None:
+    world = new_world(group={"rebalance_timeout_ms": 9_000})
+    world.engine.subscribe(["t"], [])
+    world.poll()
+    (join,) = [request for request in world.sent if isinstance(request, JoinGroup)]
+    assert join.rebalance_timeout_ms == 9_000

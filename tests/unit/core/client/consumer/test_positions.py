@@ -98,6 +98,15 @@ def test_a_seek_wins_over_a_response() -> None:
     assert driven.state.position == 3
 
 
+def test_a_seek_to_the_end_wins_over_a_committed_offset_that_is_on_its_way() -> None:
+    driven = Driven()
+    ((request, _),) = driven.positions.next_requests(0)
+    driven.state.find(LATEST)
+    driven.positions.on_offsets(request, OffsetFetchResponse(E.NONE, {A: FetchedOffset(E.NONE, OffsetAndMetadata(7))}), 0)  # type: ignore[arg-type]
+    driven.listed(9)
+    assert driven.state.position == 9
+
+
 def test_a_partition_that_was_taken_away_is_not_touched() -> None:
     driven = Driven()
     ((request, _),) = driven.positions.next_requests(0)

@@ -1,0 +1,80 @@
+"""What every driver of a consumer does: it carries the engine's requests to brokers, and their outcomes back. It waits for nothing.
+
+Its user waits for the sockets: a thread (`driver`), or an event loop (`async_consumer.driver`). It decides nothing.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from ottla.client.addresses import parse_addresses
+from ottla.client.brokers import Connect
+from ottla.client.consumer.links import Links, Outcome
+from ottla.client.errors import AuthenticationError, UnsupportedBrokerError
+from ottla.client.settings import ClientSettings
+from ottla.core.client.consumer.engine import Engine
+from ottla.core.errors import PeerError
+
+_LOG: Final = logging.getLogger("ottla.consumer")
+WAIT_MS_MAX: Final = 60_000.0
+
+
+class Exchange:
+    """The requests of `engine` over `links`. `clock` is in seconds; `wake` is called in another thread when a connection is open.
+
+    `refusal`: a broker rejects the client, or the other way round; `unreachable`: why the last broker could not be reached, "" since one
+    answered; `unanswered`: requests since then.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: ClientSettings,
+        *,
+        connect: Connect,
+        rng: Callable[[], float],
+        clock: Callable[[], float],
+        wake: Callable[[], None],
+    ) -> None:
+        self.engine = engine
+        self.refusal: Exception | None = None
+        self.unreachable = ""
+        self.unanswered = 0
+        self._clock = clock
+        bootstrap = parse_addresses(settings.bootstrap_servers)
+        self.links = Links(settings, bootstrap, connect=connect, wake=wake, now_ms=self.now_ms, rng=rng)
+
+    def now_ms(self) -> float:
+        """The engine's clock."""
+        return self._clock() * 1000
+
+    def send_due(self) -> None:
+        """Send all that is due."""
+        while sends := self.engine.next_sends(self.now_ms()):
+            outcomes = [outcome for send in sends for outcome in self.links.send(send, self.engine.cluster.endpoints)]
+            if outcomes:  # otherwise, what was sent may have changed what is due
+                self.report(outcomes)
+
+    def wait_ms(self) -> float:
+        """How long there is nothing to send or to end, unless a socket is ready."""
+        now_ms = self.now_ms()
+        times = [each for each in (self.engine.next_ms(now_ms), self.links.next_ms()) if each is not None]
+        return min(max(min(times, default=WAIT_MS_MAX + now_ms) - now_ms, 0.0), WAIT_MS_MAX)
+
+    def report(self, outcomes: list[Outcome]) -> None:
+        """Tell the engine what became of its requests."""
+        now_ms = self.now_ms()
+        for send, response, error in outcomes:
+            if error is None:
+                self.unreachable, self.unanswered = "", 0
+                try:
+                    self.engine.on_response(send, response, now_ms)
+                except PeerError as nonsense:
+                    self.refusal = nonsense
+                    self.engine.on_no_response(send, str(nonsense), now_ms)
+                continue
+            self.unreachable, self.unanswered = str(error), self.unanswered + 1
+            if isinstance(error, AuthenticationError | UnsupportedBrokerError | PeerError):
+                self.refusal = error
+            _LOG.debug("%s was not answered: %s", type(send.request).__name__, error)
+            self.engine.on_no_response(send, str(error), now_ms)

@@ -1,0 +1,42 @@
+"""Programs written for confluent-kafka run with our consumer after one changed line, and print the same."""
+
+import io
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPTS = Path(__file__).parent / "scripts"
+PROGRAMS = {
+    "confluent_application": ("from confluent_kafka import OFFSET_BEGINNING,", "from ottla import OFFSET_BEGINNING,"),
+}
+
+
+def output(text: str, *arguments: str) -> list[str]:
+    """What the program prints."""
+    names: dict[str, Any] = {"__name__": "program"}
+    exec(compile(text, "program", "exec"), names)
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        names["main"](*arguments)
+    return printed.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_runs_unchanged(
+    kafka_broker: Any, library_on: Callable[..., Any], unique_name: Callable[[str], str], program: str
+) -> None:
+    text = (SCRIPTS / f"{program}.py").read_text()
+    theirs, ours = PROGRAMS[program]
+    assert text.count(theirs) == 1
+    library = library_on(kafka_broker)
+    printed = []
+    for name, version in (("theirs", text), ("ours", text.replace(theirs, ours))):
+        topic = unique_name(name)
+        library.create_topic(topic, 4)
+        library.produce(topic, [(number % 4, b"%d" % number) for number in range(40)])
+        printed.append(output(version, kafka_broker.bootstrap_servers, topic, unique_name("group")))
+    assert printed[0] == printed[1]
+    assert len(printed[0]) > 15

@@ -1,0 +1,72 @@
+"""What a driver carries between the engine and its connections."""
+
+from typing import Any
+
+from ottla.client.addresses import Address
+from ottla.client.consumer.exchange import WAIT_MS_MAX, Exchange
+from ottla.client.consumer.links import Outcome
+from ottla.client.consumer.plain_columns import decode_plain
+from ottla.client.errors import AuthenticationError, BrokerUnavailableError
+from ottla.client.settings import ClientSettings
+from ottla.core.assignors import assignors
+from ottla.core.client.consumer.engine import Engine
+from ottla.core.client.consumer.values import ConsumerSettings, Endpoint, MetadataResponse, Send
+from ottla.core.client.group.values import GroupSettings
+from ottla.core.errors import PeerError
+
+
+def made(connect: Any = lambda *_: None) -> Exchange:
+    settings = ConsumerSettings(group=GroupSettings(group_id="g"))
+    engine = Engine(settings, [assignors()["range"]], decode_plain, now_ms=0, rng=lambda: 0.5, time_of_day_ms=lambda: 0)
+    client = ClientSettings(bootstrap_servers="a:1")
+    return Exchange(engine, client, connect=connect, rng=lambda: 0.5, clock=lambda: 0.0, wake=lambda: None)
+
+
+def send(exchange: Exchange) -> Send:
+    """The request for metadata of a subscription."""
+    exchange.engine.subscribe(["t"], [])
+    return next(send for send in exchange.engine.next_sends(exchange.now_ms()) if "Metadata" in repr(send))
+
+
+def test_without_anything_to_do_it_waits_for_a_minute() -> None:
+    assert made().wait_ms() == WAIT_MS_MAX
+
+
+def test_requests_wait_for_a_connection() -> None:
+    tried: list[Address] = []
+
+    def connect(address: Address, settings: Any, timeout_ms: int) -> Any:
+        tried.append(address)
+        raise BrokerUnavailableError("gone")
+
+    exchange = made(connect)
+    exchange.engine.subscribe(["t"], [])
+    exchange.send_due()
+    assert exchange.wait_ms() <= 30_000
+    exchange.links.close()
+
+
+def test_outcomes_reach_the_engine() -> None:
+    exchange = made()
+    sent = send(exchange)
+    for count, error in enumerate((BrokerUnavailableError("gone"), AuthenticationError("no"), PeerError("nonsense")), 1):
+        exchange.report([Outcome(sent, None, error)])
+        assert (exchange.unreachable, exchange.unanswered) == (str(error), count)
+        assert exchange.refusal is (None if count == 1 else error)
+    exchange.report([Outcome(sent, MetadataResponse({1: Endpoint("h", 1)}, ()), None)])
+    assert (exchange.unreachable, exchange.unanswered) == ("", 0)
+    assert exchange.engine.cluster.endpoints == {1: Endpoint("h", 1)}
+
+
+def test_a_response_that_makes_no_sense_is_a_refusal() -> None:
+    exchange = made()
+    sent = send(exchange)
+    nonsense = PeerError("no such partition")
+
+    def fail(*_: Any) -> None:
+        raise nonsense
+
+    exchange.engine.on_response = fail  # type: ignore[method-assign]
+    exchange.report([Outcome(sent, object(), None)])
+    assert exchange.refusal is nonsense
+    assert exchange.engine.cluster.endpoints == {}
