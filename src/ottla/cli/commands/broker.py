@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.log_output import QueuedHandler
+from ottla.cli.setting_type import SettingType
 from ottla.cli.stdin_commands import read_verbs
 
 if TYPE_CHECKING:
@@ -31,7 +32,14 @@ SWITCH_INTERVAL_S = 0.0005
     "--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="Address for clients; port 0 takes any free one."
 )
 @click.option("--data", type=click.Path(file_okay=False), metavar="DIR", help="Keep the data here; without it, in memory.")
-@click.option("--config", "settings", multiple=True, metavar="K=V", help="A broker setting by its Kafka name; may be repeated.")
+@click.option(
+    "--config",
+    "settings",
+    multiple=True,
+    type=SettingType("num.partitions=3"),
+    metavar="K=V",
+    help="A broker setting by its Kafka name; may be repeated.",
+)
 @click.option(
     "--brokers", default=1, show_default=True, metavar="N", help="Number of brokers, each on the next port; all share the storage."
 )
@@ -39,7 +47,7 @@ SWITCH_INTERVAL_S = 0.0005
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
 @click.option("-v", "--verbose", is_flag=True, help="Log INFO messages, not only warnings and errors.")
 def command(
-    listen: str, data: str | None, settings: tuple[str, ...], brokers: int, metrics: str | None, as_json: bool, verbose: bool
+    listen: str, data: str | None, settings: tuple[tuple[str, str], ...], brokers: int, metrics: str | None, as_json: bool, verbose: bool
 ) -> None:
     """Run one or several Kafka brokers in this process.
 
@@ -50,7 +58,7 @@ def command(
     With --brokers it reads commands from stdin, one per line: `stop 2`, `start 2`, `add`, `move-leader TOPIC PARTITION BROKER`,
     `move-coordinator GROUP BROKER`, `coordinator GROUP`; for each it prints one line to stdout that starts with `ok` or `error`.
     """
-    config = dict(_setting(text) for text in settings)
+    config = dict(settings)
     with _failures(AT_START):
         handler = QueuedHandler()
     level = logging.INFO if verbose else logging.WARNING
@@ -79,13 +87,6 @@ def _failures(what: str) -> Iterator[None]:
         if not is_no_thread(error):
             raise
         raise click.ClickException(f"{what}: {no_thread(error)}") from error
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise click.BadParameter(f"{text!r}: write a setting as NAME=VALUE, for example num.partitions=3", param_hint="--config")
-    return name.strip(), value
 
 
 def _serve(listen: str, data: str | None, config: dict[str, str], brokers: int, metrics: str | None, *, as_json: bool) -> None:

@@ -21,6 +21,16 @@ def client_properties(text: str, *more: str) -> dict[str, str]:
     return {name: value for name, value in parse_properties(text).items() if name in taken or name.startswith(_SECURITY)}
 
 
+def read_client_properties(path: str, *more: str) -> dict[str, str]:
+    """`client_properties` of a file. Raises CommandFailed when it cannot be read."""
+    try:
+        return client_properties(Path(path).read_text("latin-1"), *more)
+    except FileNotFoundError as error:
+        raise CommandFailed(f"java.nio.file.NoSuchFileException: {path}") from error
+    except OSError as error:
+        raise CommandFailed(f"{path} cannot be read: {error.strerror or error}") from error
+
+
 def client_settings(bootstrap_server: str, path: str | None, *, client_id: str) -> ClientSettings:
     """The settings of a command; `client_id` is the name without a file, or without one in it.
 
@@ -29,13 +39,7 @@ def client_settings(bootstrap_server: str, path: str | None, *, client_id: str) 
     plain = ClientSettings(bootstrap_servers=bootstrap_server, client_id=client_id)
     if path is None:
         return plain
-    try:
-        text = Path(path).read_text("latin-1")
-    except FileNotFoundError as error:
-        raise CommandFailed(f"java.nio.file.NoSuchFileException: {path}") from error
-    except OSError as error:
-        raise CommandFailed(f"{path} cannot be read: {error.strerror or error}") from error
-    taken = client_properties(text)
+    taken = read_client_properties(path)
     parse_client_settings({"bootstrap.servers": bootstrap_server})
     try:
         return parse_client_settings({"client.id": client_id} | taken | {"bootstrap.servers": bootstrap_server})

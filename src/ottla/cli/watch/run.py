@@ -4,15 +4,15 @@ Ctrl-C and SIGTERM end it at any moment; what is stored by then is whole.
 """
 
 import json
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final, TextIO
 
 from ottla.cli.groups.client_config import client_settings
 from ottla.cli.groups.failures import CommandFailed, of_error
+from ottla.cli.signals import Stopped, raising_stopped
 from ottla.cli.watch.watching import Watch, WatchSummary
 from ottla.client.admin.client import AdminClient
 from ottla.client.errors import ClientError
@@ -23,10 +23,6 @@ from ottla.storage.archive.writer import ArchiveWriter
 from ottla.storage.files import OsFiles
 
 _CLEAR_LINE: Final = "\r\x1b[K"
-
-
-class Stopped(BaseException):
-    """A signal ends the command. Nothing catches it but `run`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +89,7 @@ def run(options: WatchOptions, *, out: TextIO, err: TextIO, clock: Callable[[], 
     display = Display(out, err, as_json=options.as_json)
     problem: str | None = None
     with ExitStack() as stack:
-        stack.enter_context(_signals())
+        stack.enter_context(raising_stopped())
         try:
             watch = _open(options, display, stack)
             watch.look()
@@ -144,20 +140,3 @@ def _look_at_intervals(watch: Watch, options: WatchOptions, display: Display, cl
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-@contextmanager
-def _signals() -> Iterator[None]:
-    """SIGINT and SIGTERM raise Stopped, the first of them only: closing is not interrupted."""
-
-    def stop(_number: int, _frame: object) -> None:
-        for number in before:
-            signal.signal(number, signal.SIG_IGN)
-        raise Stopped
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

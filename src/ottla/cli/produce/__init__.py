@@ -1,0 +1,1 @@
+"""`ottla produce`: writes lines as records, through confluent-kafka."""
