@@ -77,9 +77,10 @@ bench: setup java ## every benchmark, beside Apache Kafka
 	$(BIN)/python benchmarks/report_page.py
 	$(BIN)/python benchmarks/diagnosis_logs.py
 
-# Ten minutes of chaos with real clients, SEEDS=1,2,3 for more; five minutes with hostile neighbours; then more of what tests do in seconds.
-soak: setup ## minutes of chaos with real clients; SEEDS=1,2,3
+# Ten minutes of chaos with real clients on Ottla and ten on Apache Kafka, SEEDS=1,2,3 for more; five minutes with hostile neighbours; then more of what tests do in seconds.
+soak: setup java ## minutes of chaos with real clients; SEEDS=1,2,3
 	OTTLA_CHAOS_SECONDS=600 OTTLA_CHAOS_SEEDS=$(or $(SEEDS),1) $(BIN)/python -m pytest -s tests/clients/test_chaos.py
+	$(BIN)/python -m ottla.testing.chaos.kafka_run --seconds 600 --seeds $(or $(SEEDS),1)
 	OTTLA_HOSTILE_SECONDS=300 OTTLA_HOSTILE_SCALE=1 $(BIN)/python -m pytest -s tests/clients/test_hostile_neighbours.py
 	OTTLA_GROUP_SCRIPTS=300 $(PYTEST) tests/kafka/test_group_scripts.py
 	OTTLA_CRASH_SEEDS=5000 $(PYTEST) tests/simulation/test_storage_crashes.py

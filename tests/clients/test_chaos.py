@@ -1,4 +1,4 @@
-"""Real clients under chaos on three brokers: consumers of three libraries join, leave, freeze and die; coordinators and leaders move.
+"""Real clients under chaos on three brokers: consumers of four libraries join, leave, freeze and die; coordinators and leaders move.
 
 OTTLA_CHAOS_SECONDS (60) and OTTLA_CHAOS_SEEDS (one) make it longer: `make soak` runs ten minutes.
 """
@@ -28,12 +28,14 @@ def test_no_record_is_lost_no_partition_has_two_owners_and_every_rebalance_has_a
             chaos.run(SECONDS)
             chaos.drain()
         finally:
-            chaos.close()
-    journals = chaos.journals()
+            chaos.members.close()
+    journals = chaos.members.journals()
     rounds = [event for event in events if event.kind == "sync_completed"]
-    print(f"seed {seed}: {dict(chaos.acts)}, {len(rounds)} rebalances, {len(chaos.produced)} records, {len(journals)} consumers")
+    print(f"seed {seed}: {dict(chaos.acts)}, {len(rounds)} rebalances, {len(chaos.ledger.produced)} records, {len(journals)} consumers")
     assert len(rounds) > SECONDS / 20, "a chaos with hardly a rebalance shows nothing"
-    assert {journal_of.library for journal_of in chaos._started if any(read.processed for read in journals)} >= {"confluent", "aiokafka"}
-    assert lost(chaos.produced, journals) == []
+    processing = {consumer.library for consumer, read in zip(chaos.members.started, journals, strict=True) if read.processed}
+    assert processing >= {"confluent", "aiokafka", "ottla"}
+    assert lost(chaos.ledger.produced, journals) == []
+    assert [read.misplaced for read in journals if read.misplaced] == []
     assert owned_twice(events) == []
     assert without_cause(events) == []

@@ -12,23 +12,29 @@ Place = tuple[int, int]
 
 
 class JournalRead(NamedTuple):
-    """What one consumer did: the records that it processed in order, with their values, and its errors."""
+    """What one consumer did: the records that it processed in order, with their values, and its errors.
+
+    `misplaced`: records that came at another offset than after the last one, or than the committed one after an assignment.
+    """
 
     processed: list[tuple[Place, str]]
     trouble: list[str]
+    misplaced: tuple[str, ...] = ()
 
 
 def read_journal(path: Path) -> JournalRead:
     """A worker's journal. A torn last line, from a worker that was killed, does not count."""
-    processed, trouble = [], []
+    processed, trouble, misplaced = [], [], []
     text = path.read_text() if path.exists() else ""
     for line in text[: text.rfind("\n") + 1].splitlines():
         if line.startswith("!"):
             trouble.append(line[2:])
+        elif line.startswith("?"):
+            misplaced.append(line[2:])
         else:
             partition, offset, value = line.split(" ", 2)
             processed.append(((int(partition), int(offset)), value))
-    return JournalRead(processed, trouble)
+    return JournalRead(processed, trouble, tuple(misplaced))
 
 
 def lost(produced: dict[Place, str], journals: Iterable[JournalRead]) -> list[Place]:

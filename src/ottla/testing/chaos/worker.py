@@ -7,8 +7,9 @@ It does what a careful user does with each library: it commits by hand after the
 import asyncio
 import os
 import signal
+import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ RECORDS_MAX = 200
 SESSION_MS = 2_000
 """Shorter than the time between two moves of the coordinator: each move restarts every session, also those of dead members."""
 HEARTBEAT_MS = 300
+LOOKUP_S = 5
 
 
 class Job(NamedTuple):
@@ -31,7 +33,10 @@ class Job(NamedTuple):
 
 
 class Journal:
-    """Processed records as lines `partition offset value`, trouble as `! text`: in the kernel's hands when `write` returns."""
+    """Processed records as lines `partition offset value`, trouble as `! text`, misplaced records as `? text`.
+
+    A line is in the kernel's hands when `write` returns.
+    """
 
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -41,9 +46,44 @@ class Journal:
         text = "".join(f"{partition} {offset} {value.decode()}\n" for partition, offset, value in records)
         os.write(self._descriptor, text.encode())
 
+    def misplaced(self, text: str) -> None:
+        """A record that came at another offset than it had to."""
+        os.write(self._descriptor, f"? {text}\n".encode())
+
     def trouble(self, error: object) -> None:
         """What a library raised: such as a commit after the generation is gone."""
         os.write(self._descriptor, f"! {error!r}\n".replace("\\n", " ").encode())
+
+
+class Positions:
+    """Whether records come where they have to: from the committed offset on after each assignment, and then one after the other.
+
+    `committed` gives the committed offsets of partitions, and raises when it cannot; `report` gets a text for each misplaced record.
+    """
+
+    def __init__(self, committed: Callable[[Sequence[int]], Mapping[int, int]], report: Callable[[str], None]) -> None:
+        self._committed = committed
+        self._report = report
+        self._next: dict[int, int] = {}
+
+    def assigned(self, partitions: Sequence[int]) -> None:
+        """These begin at their committed offsets. Where those are not to be had, the next record says where they are."""
+        for partition in partitions:
+            self._next.pop(partition, None)
+        self._next.update(self._lookup(partitions))
+
+    def check(self, partition: int, offset: int) -> None:
+        """A record comes. One behind the expected offset may be right in a member that was frozen: others have committed meanwhile."""
+        expected = self._next.get(partition, offset)
+        self._next[partition] = offset + 1
+        if offset != expected and not expected <= offset <= self._lookup([partition]).get(partition, offset):
+            self._report(f"{partition} at {offset} instead of {expected}")
+
+    def _lookup(self, partitions: Sequence[int]) -> Mapping[int, int]:
+        try:
+            return self._committed(partitions)
+        except Exception:  # noqa: BLE001 - whatever a client raises while its brokers come and go
+            return {}
 
 
 class Stop:
@@ -84,6 +124,53 @@ def confluent(job: Job, journal: Journal, stop: Stop) -> None:
         except KafkaException as error:
             journal.trouble(error)
     consumer.close()
+
+
+def ottla(job: Job, journal: Journal, stop: Stop) -> None:
+    """ottla.Consumer."""
+    from ottla import Consumer, KafkaException, TopicPartition
+
+    settings: dict[str, Any] = {
+        "bootstrap.servers": job.servers,
+        "group.id": job.group,
+        "client.id": "ottla",
+        "partition.assignment.strategy": job.assignor,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "session.timeout.ms": SESSION_MS,
+        "heartbeat.interval.ms": HEARTBEAT_MS,
+        "fetch.wait.max.ms": 100,
+    }
+    consumer = Consumer(settings)
+
+    def committed(partitions: Sequence[int]) -> dict[int, int]:
+        found = consumer.committed([TopicPartition(job.topic, each) for each in partitions], timeout=LOOKUP_S)
+        return {each.partition: max(each.offset, 0) for each in found}
+
+    positions = Positions(committed, journal.misplaced)
+    consumer.subscribe([job.topic], on_assign=lambda _, partitions: positions.assigned([each.partition for each in partitions]))
+    while not stop.is_set:
+        try:
+            messages = [message for message in consumer.consume(RECORDS_MAX, POLL_S) if message.error() is None]
+            for message in messages:
+                positions.check(int(message.partition() or 0), int(message.offset() or 0))
+            if messages:
+                journal.processed((int(each.partition() or 0), int(each.offset() or 0), each.value() or b"") for each in messages)
+                consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            journal.trouble(error)
+    consumer.close()
+
+
+def break_connections() -> None:
+    """Shut down every TCP connection of this process (Linux)."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            with socket.socket(fileno=os.dup(int(name))) as opened:
+                if opened.family == socket.AF_INET:
+                    opened.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            continue  # no socket, not connected, or closed meanwhile
 
 
 def kafka_python(job: Job, journal: Journal, stop: Stop) -> None:
@@ -161,11 +248,17 @@ async def _aiokafka(job: Job, journal: Journal, stop: Stop) -> None:
     await consumer.stop()
 
 
-LIBRARIES: dict[str, Callable[[Job, Journal, Stop], None]] = {"confluent": confluent, "kafka-python": kafka_python, "aiokafka": aiokafka}
+LIBRARIES: dict[str, Callable[[Job, Journal, Stop], None]] = {
+    "confluent": confluent,
+    "kafka-python": kafka_python,
+    "aiokafka": aiokafka,
+    "ottla": ottla,
+}
 
 
 def main(arguments: list[str]) -> None:
-    """Run until SIGTERM."""
+    """Run until SIGTERM; SIGUSR1 breaks all connections."""
+    signal.signal(signal.SIGUSR1, lambda _number, _frame: break_connections())
     job = Job(*arguments)
     LIBRARIES[job.library](job, Journal(job.journal), Stop())
 

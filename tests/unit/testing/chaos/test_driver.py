@@ -13,10 +13,10 @@ def test_it_starts_consumers_and_moves_coordinators(tmp_path: Path) -> None:
         chaos = Chaos(cluster, 3, tmp_path)
         try:
             chaos.run(2)
-            running = [consumer.process for consumer in chaos._running]
+            running = [consumer.process for consumer in chaos.members.running]
         finally:
-            chaos.close()
+            chaos.members.close()
     assert chaos.acts["move_coordinator"] >= 1
     assert running
     assert not any(process.is_running for process in running)
-    assert chaos.produced
+    assert chaos.ledger.produced
