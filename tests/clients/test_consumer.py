@@ -305,7 +305,9 @@ def test_a_session_that_the_broker_refuses(make: Make, new_topic: Callable[..., 
     consumer.subscribe([new_topic()])
     with pytest.raises(KafkaException) as refused:
         poll_until(lambda: False, consumer)
-    assert refused.value.args[0].code() == KafkaError.INVALID_SESSION_TIMEOUT
+    error = refused.value.args[0]
+    assert error.code() == KafkaError.INVALID_SESSION_TIMEOUT
+    assert "session.timeout.ms=100 is refused: it must be between the broker's group.min.session.timeout.ms" in error.str()
 
 
 def test_a_closed_consumer_says_so(make: Make) -> None:

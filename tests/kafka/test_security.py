@@ -18,10 +18,12 @@ from ottla.client.deadlines import DeadlineExceededError
 from ottla.client.errors import AuthenticationError, BrokerUnavailableError
 from ottla.client.fetch.fetcher import Fetcher
 from ottla.client.security.properties import to_librdkafka
+from ottla.client.security.tokens import UnsecuredTokens
 from ottla.client.settings import ClientSettings, parse_client_settings
 from ottla.columnar import RecordBatchDecoder
 from ottla.core.client.fetch_values import FetchRange
 from ottla.core.model import TopicPartition
+from ottla.testing.kit.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka]
 
@@ -31,6 +33,7 @@ TOPIC = "guarded"
 REAUTHENTICATE_MS = 1_000
 LISTENERS = {"SASLSSL": "SASL_SSL", "SASLPLAIN": "SASL_PLAINTEXT", "MUTUAL": "SSL"}
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
@@ -94,13 +97,14 @@ def guarded(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(certificates / "ca.crt"),
         "listener.name.mutual.ssl.client.auth": "required",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
         "listener.name.saslplain.plain.connections.max.reauth.ms": str(REAUTHENTICATE_MS),
         "connection.failed.authentication.delay.ms": "10",
         "group.initial.rebalance.delay.ms": "0",
     }
     for listener in ("saslssl", "saslplain"):
         config[f"listener.name.{listener}.plain.sasl.jaas.config"] = secret
+        config[f"listener.name.{listener}.oauthbearer.sasl.jaas.config"] = f"{OAUTH_MODULE} required;"
         for mechanism in ("scram-sha-256", "scram-sha-512"):
             config[f"listener.name.{listener}.{mechanism}.sasl.jaas.config"] = f"{SCRAM_MODULE} required;"
     yield Guarded(reference.own(config, listeners=LISTENERS), certificates)
@@ -198,6 +202,70 @@ def test_a_consumer_of_a_guarded_broker(guarded: Guarded) -> None:
     with consumer(guarded, "refused", "SASLSSL", "PLAIN", "wrong") as reading:
         reading.subscribe(["read"])
         with pytest.raises(ottla.KafkaException) as refused:
+            next_value(reading)
+    assert refused.value.args[0].code() == ottla.KafkaError._AUTHENTICATION
+
+
+def with_tokens(guarded: Guarded, listener: str = "SASLPLAIN") -> dict[str, str]:
+    found = guarded.properties(listener)
+    del found["sasl.jaas.config"]
+    return found | {"sasl.mechanism": "OAUTHBEARER"}
+
+
+def test_tokens_of_kafkas_own_options(guarded: Guarded) -> None:
+    module = f'{OAUTH_MODULE} required unsecuredLoginStringClaim_sub="alice" unsecuredLoginExtension_traceId="1";'
+    assert TOPIC in ask(with_tokens(guarded, "SASLSSL") | {"sasl.jaas.config": module})
+
+
+def test_tokens_of_librdkafkas_configuration(guarded: Guarded) -> None:
+    unsecured = {"enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": "principal=alice"}
+    settings = parse_client_settings(with_tokens(guarded) | unsecured)
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers} | to_librdkafka(settings.security))
+    producer.produce(TOPIC, b"by a token", partition=0)
+    assert producer.flush(30) == 0
+    assert TOPIC in ask(with_tokens(guarded) | unsecured)
+
+
+def test_a_token_file(guarded: Guarded, tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    properties = with_tokens(guarded) | {"sasl.oauthbearer.token.endpoint.url": path.as_uri()}
+    path.write_text(UnsecuredTokens("alice", (("sub", "alice"),)).fetch(time.time()).value)
+    assert TOPIC in ask(properties)
+    path.write_text(UnsecuredTokens("alice", (("name", "alice"),)).fetch(time.time()).value)
+    with pytest.raises(AuthenticationError, match=r"refused the token \(OAUTHBEARER\): status invalid_token"):
+        ask(properties)
+
+
+def test_a_consumer_whose_tokens_expire(guarded: Guarded) -> None:
+    """By what the callback says: it is called again and again, and the member keeps its partitions."""
+    configs: list[str] = []
+
+    def oauth_cb(config: str) -> tuple[str, float, str, dict[str, str]]:
+        configs.append(config)
+        token = UnsecuredTokens("alice", (("sub", "alice"),)).fetch(time.time())
+        return token.value, time.time() + 1, "alice", {"traceId": "1"}
+
+    config = with_tokens(guarded) | {"sasl.oauthbearer.config": "for the callback", "group.id": "tokens", "auto.offset.reset": "earliest"}
+    producer = Producer({"bootstrap.servers": guarded.kafka.bootstrap_servers, "linger.ms": 0})
+    with ottla.Consumer({**config, "heartbeat.interval.ms": 100, "oauth_cb": oauth_cb}) as reading:
+        reading.subscribe([TOPIC])
+        assert next_value(reading) is not None
+        member, called = reading.consumer_group_metadata(), len(configs)
+        wait_until(lambda: len(configs) > called + 1, "more tokens", lambda: reading.consume(100, 0.05))
+        producer.produce(TOPIC, b"later")
+        producer.flush(30)
+        wait_until(lambda: next_value(reading) == b"later", "a record after that")
+        assert reading.consumer_group_metadata() == member, "sessions that end with their token are restarted without a rebalance"
+    assert set(configs) == {"for the callback"}
+
+
+def test_a_callback_that_fails(guarded: Guarded) -> None:
+    def oauth_cb(config: str) -> tuple[str, float]:
+        raise RuntimeError("the identity provider is down")
+
+    with ottla.Consumer({**with_tokens(guarded), "group.id": "tokens", "oauth_cb": oauth_cb}) as reading:
+        reading.subscribe([TOPIC])
+        with pytest.raises(ottla.KafkaException, match="the identity provider is down") as refused:
             next_value(reading)
     assert refused.value.args[0].code() == ottla.KafkaError._AUTHENTICATION
 

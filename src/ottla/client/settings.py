@@ -12,6 +12,7 @@ from ottla.client.addresses import parse_addresses
 from ottla.client.property_refusals import REFUSED
 from ottla.client.security.properties import NAMES as SECURITY_NAMES
 from ottla.client.security.properties import PLAINTEXT, SecuritySettings, parse_security
+from ottla.client.security.tokens import OAuthCallback
 from ottla.core.client.fetch_values import FetchPolicy
 from ottla.core.config.value_grammar import parse_whole
 from ottla.core.suggestions import did_you_mean
@@ -148,12 +149,12 @@ NAMES: Final = NUMBER_NAMES | frozenset(_OTHERS) | SECURITY_NAMES
 """Every property that is supported."""
 
 
-def parse_client_settings(properties: Mapping[str, str]) -> ClientSettings:
+def parse_client_settings(properties: Mapping[str, str], oauth_cb: OAuthCallback | None = None) -> ClientSettings:
     """Settings from Kafka's consumer properties (without any "kafka." before them); what is not set has ClientSettings' default.
 
     Raises ValueError with a sentence that names the property when it is unknown, not supported (and what to do), or wrong.
     """
-    fields: dict[str, Any] = {"security": parse_security(properties)}
+    fields: dict[str, Any] = {"security": parse_security(properties, oauth_cb)}
     for name, text in properties.items():
         if name in _NUMBERS:
             fields[_NUMBERS[name].field] = _NUMBERS[name].parse(name, text)

@@ -17,6 +17,7 @@ from ottla.client.consumer import decoding
 from ottla.client.consumer.conversions import given, offset_of, results_of, starts
 from ottla.client.consumer.driver import Driver
 from ottla.client.consumer.group_metadata import encode_group_metadata
+from ottla.client.consumer.join_refusals import refusal_of
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, exception
 from ottla.client.consumer.listing import ClusterMetadata, cluster_metadata, unknown_topic
 from ottla.client.consumer.message import Message
@@ -331,6 +332,11 @@ class Consumer:
             group = self._properties.consumer.group
             return encode_group_metadata(group.group_id, membership.generation, membership.member_id, group.instance_id)
 
+    def metrics(self) -> dict[str, float]:
+        """All metrics by name (docs/consumer.md); times in milliseconds, NaN where there is no value yet."""
+        with self._use():
+            return self._driver.metrics()
+
     def close(self) -> None:
         """Commit (with enable.auto.commit), give up all partitions, leave the group, and close all connections."""
         if self._is_closed:
@@ -416,7 +422,7 @@ class Consumer:
         self._raise_driver_failure()
         if isinstance(failure, ErrorCode):
             is_fatal = failure is ErrorCode.FENCED_INSTANCE_ID
-            raise KafkaException(KafkaError(failure, fatal=is_fatal))
+            raise KafkaException(KafkaError(failure, refusal_of(failure, self._properties.consumer.group), fatal=is_fatal))
         if failure is not None:
             raise KafkaException(KafkaError(KafkaError._FAIL, str(failure))) from failure
 

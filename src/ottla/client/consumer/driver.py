@@ -40,6 +40,7 @@ class Driver(Exchange):
 
     def start(self) -> None:
         """Start the thread."""
+        self.collections.start()
         self._thread.start()
 
     def stop(self) -> None:
@@ -47,6 +48,7 @@ class Driver(Exchange):
         self._is_stopping = True
         self.wake()
         self._thread.join()
+        self.collections.stop()
         self._wake_receiver.close()
         self._wake_sender.close()
 
@@ -69,6 +71,7 @@ class Driver(Exchange):
 
     def _run(self) -> None:
         try:
+            self.stalls.waits(0)
             while not self._is_stopping:
                 self._round()
         except BaseException as error:  # noqa: BLE001 - it is raised in the application's thread
@@ -78,13 +81,17 @@ class Driver(Exchange):
                 self.condition.notify_all()
         finally:
             self.links.close()
+            self.log_explanations()
 
     def _round(self) -> None:
         """Send what is due, wait for the brokers, and report what came."""
         with self.condition:
             self.send_due()
             wait_ms = self.wait_ms()
+        self.log_explanations()
+        self.stalls.waits(wait_ms)
         ready = self._wait(wait_ms)
+        self.stalls.woke()
         outcomes = self.links.step(ready)
         with self.condition:
             if outcomes:

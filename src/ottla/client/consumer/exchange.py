@@ -9,7 +9,9 @@ from typing import Final
 
 from ottla.client.addresses import parse_addresses
 from ottla.client.brokers import Connect
+from ottla.client.consumer.gc_pauses import GcPauses
 from ottla.client.consumer.links import Links, Outcome
+from ottla.client.consumer.stall_meter import StallMeter
 from ottla.client.errors import AuthenticationError, UnsupportedBrokerError
 from ottla.client.settings import ClientSettings
 from ottla.core.client.consumer.engine import Engine
@@ -23,7 +25,8 @@ class Exchange:
     """The requests of `engine` over `links`. `clock` is in seconds; `wake` is called in another thread when a connection is open.
 
     `refusal`: a broker rejects the client, or the other way round; `unreachable`: why the last broker could not be reached, "" since one
-    answered; `unanswered`: requests since then.
+    answered; `unanswered`: requests since then. `stalls` and `collections` measure this process, for the engine's evidence: its user says
+    when it waits.
     """
 
     def __init__(
@@ -40,7 +43,10 @@ class Exchange:
         self.refusal: Exception | None = None
         self.unreachable = ""
         self.unanswered = 0
+        self.collections = GcPauses(clock=clock)
+        self.stalls = StallMeter(self.collections, clock=clock)
         self._clock = clock
+        self._name = f"[Consumer clientId={settings.client_id}, groupId={engine.settings.group.group_id}]"
         bootstrap = parse_addresses(settings.bootstrap_servers)
         self.links = Links(settings, bootstrap, connect=connect, wake=wake, now_ms=self.now_ms, rng=rng)
 
@@ -50,6 +56,10 @@ class Exchange:
 
     def send_due(self) -> None:
         """Send all that is due."""
+        late = self.stalls.late()
+        if late is not None:
+            # Before the engine looks at its timers: it may have to say why they are over.
+            self.engine.evidence.stalled(late, self.now_ms())
         while sends := self.engine.next_sends(self.now_ms()):
             outcomes = [outcome for send in sends for outcome in self.links.send(send, self.engine.cluster.endpoints)]
             if outcomes:  # otherwise, what was sent may have changed what is due
@@ -60,6 +70,16 @@ class Exchange:
         now_ms = self.now_ms()
         times = [each for each in (self.engine.next_ms(now_ms), self.links.next_ms()) if each is not None]
         return min(max(min(times, default=WAIT_MS_MAX + now_ms) - now_ms, 0.0), WAIT_MS_MAX)
+
+    def metrics(self) -> dict[str, float]:
+        """The engine's metrics, and those of this process."""
+        return self.engine.metrics.values(self.now_ms()) | self.collections.metrics()
+
+    def log_explanations(self) -> None:
+        """Log why the membership was lost. It may take a while: not to be called under a lock."""
+        explanations = self.engine.evidence.explanations
+        while explanations:
+            _LOG.warning("%s %s", self._name, explanations.popleft().sentence)
 
     def report(self, outcomes: list[Outcome]) -> None:
         """Tell the engine what became of its requests."""

@@ -126,31 +126,39 @@ class Poller:
         driver, engine = self._driver, self._engine
         ends_ms = driver.now_ms() + timeout * 1000 if timeout is not None and timeout >= 0 else None
         with self._use():
-            while True:
-                now_ms = driver.now_ms()
-                if taken.has_records and self._is_interrupted():
-                    return
-                self.raise_wakeup()
-                self._raise_failures(engine.poll(now_ms, is_processed=not taken.has_records))
-                if self._run_callbacks(now_ms):
-                    continue
-                taken.take(engine)
-                if engine.has_fetches_due:
-                    driver.wake()
-                if taken.is_complete:
-                    break
-                wait_ms = self._wait_ms(now_ms, has_records=taken.has_records)
-                if ends_ms is not None:
-                    wait_ms = min(wait_ms, ends_ms - now_ms)
-                if wait_ms <= 0:
-                    return
-                if not engine.has_records():  # otherwise positions moved behind offsets that hold none
-                    driver.wake()
-                    driver.condition.wait(wait_ms / 1000)
-            if starts_run:
-                engine.start_run(now_ms)
+            try:
+                self._collect(taken, ends_ms)
+            finally:
+                ended_ms = driver.now_ms()
+                engine.evidence.polls.ended(ended_ms)
+            if starts_run and taken.is_complete:
+                engine.start_run(ended_ms)
                 if self._is_woken:
                     engine.run.ends_ms = -inf
+
+    def _collect(self, taken: Taken, ends_ms: float | None) -> None:
+        driver, engine = self._driver, self._engine
+        while True:
+            now_ms = driver.now_ms()
+            if taken.has_records and self._is_interrupted():
+                return
+            self.raise_wakeup()
+            self._raise_failures(engine.poll(now_ms, is_processed=not taken.has_records))
+            if self._run_callbacks(now_ms):
+                continue
+            taken.take(engine)
+            if engine.has_fetches_due:
+                driver.wake()
+            if taken.is_complete:
+                return
+            wait_ms = self._wait_ms(now_ms, has_records=taken.has_records)
+            if ends_ms is not None:
+                wait_ms = min(wait_ms, ends_ms - now_ms)
+            if wait_ms <= 0:
+                return
+            if not engine.has_records():  # otherwise positions moved behind offsets that hold none
+                driver.wake()
+                driver.condition.wait(wait_ms / 1000)
 
     def _is_interrupted(self) -> bool:
         """Whether the application has to get what was taken before something else happens: it would be lost, or committed unprocessed."""

@@ -64,7 +64,7 @@ _JAVA_ASSIGNORS: Final[Mapping[str, str]] = {
     "org.apache.kafka.clients.consumer.StickyAssignor": "sticky",
     "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
 }
-OBJECTS: Final = frozenset({"on_commit", "key.deserializer", "value.deserializer", "interceptor.classes"})
+OBJECTS: Final = frozenset({"on_commit", "oauth_cb", "key.deserializer", "value.deserializer", "interceptor.classes"})
 """Properties whose values are no texts."""
 OWN: Final = frozenset(
     {
@@ -112,7 +112,7 @@ def parse_properties(properties: Mapping[str, Any]) -> ConsumerProperties:
         texts[ALIASES.get(name, name)] = text
     _translate_security(texts)
     own = {name: text for name, text in texts.items() if name in OWN}
-    client = parse_client_settings({name: text for name, text in texts.items() if name not in OWN})
+    client = parse_client_settings({name: text for name, text in texts.items() if name not in OWN}, properties.get("oauth_cb"))
     return ConsumerProperties(
         client=client,
         consumer=_consumer(own, client),

@@ -13,7 +13,6 @@ UNSUPPORTED: Final = {
     "error_cb": "errors are raised, or come as messages with an error: leave it out",
     "stats_cb": "there are no statistics yet: leave it out",
     "throttle_cb": "brokers that throttle answer later: leave it out",
-    "oauth_cb": "sasl.mechanism can be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512: leave it out",
     "statistics.interval.ms": "there are no statistics yet: leave it out",
     "debug": _LOGGING,
     "log_level": _LOGGING,

@@ -1,6 +1,6 @@
-"""Authentication over a new connection: SaslHandshake and SaslAuthenticate, with PLAIN or SCRAM.
+"""Authentication over a new connection: SaslHandshake and SaslAuthenticate, with PLAIN, SCRAM or OAUTHBEARER.
 
-The SCRAM exchange itself is pure (`core.security.scram`). A refusal is an AuthenticationError and is never retried.
+The exchanges themselves are pure (`core.security`). A refusal is an AuthenticationError and is never retried.
 Sources: KIP-152 (SaslAuthenticate), KIP-368 (a session's lifetime).
 """
 
@@ -14,7 +14,9 @@ from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 from ottla.client.errors import AuthenticationError, error_code
 from ottla.client.network.connection import BrokerConnection
 from ottla.client.security.properties import PLAIN, SecuritySettings
+from ottla.client.security.tokens import TokenProvider
 from ottla.core.errors import ErrorCode
+from ottla.core.security.oauthbearer import ACKNOWLEDGEMENT, initial_response, refusal
 from ottla.core.security.scram import ScramClient, plain
 
 _HANDSHAKE: Final = 17
@@ -36,6 +38,8 @@ def authenticate(connection: BrokerConnection, security: SecuritySettings, nonce
         raise AuthenticationError(f"broker {connection.name} does not accept sasl.mechanism={mechanism}: it accepts {offered}")
     if code is not ErrorCode.NONE:
         raise AuthenticationError(f"broker {connection.name} does not accept SASL on this port ({code.name}): check security.protocol")
+    if security.tokens is not None:
+        return _authenticate_with_token(connection, security.tokens)
     if mechanism == PLAIN:
         return _lifetime_ms(_exchange(connection, security, plain(security.username, security.password)))
     scram = ScramClient(mechanism, security.username, security.password, nonce)
@@ -46,13 +50,33 @@ def authenticate(connection: BrokerConnection, security: SecuritySettings, nonce
     return _lifetime_ms(last)
 
 
+def _authenticate_with_token(connection: BrokerConnection, tokens: TokenProvider) -> int:
+    """The session ends with the token, or earlier where the broker says so."""
+    token = tokens.token()
+    name = f"the token of {token.principal}" if token.principal else "the token"
+    response = _send(connection, initial_response(token))
+    if response.auth_bytes:  # why it is refused; the error comes when that is acknowledged
+        _send(connection, ACKNOWLEDGEMENT)
+        raise AuthenticationError(f"broker {connection.name} refused {name} (OAUTHBEARER): {refusal(bytes(response.auth_bytes))}")
+    code = error_code(response.error_code)
+    if code is not ErrorCode.NONE:
+        raise AuthenticationError(f"broker {connection.name} refused {name} (OAUTHBEARER): {response.error_message or code.name}")
+    lifetime_ms = _lifetime_ms(response)
+    token_ms = tokens.lifetime_ms(token)
+    return min(lifetime_ms, token_ms) if lifetime_ms else token_ms
+
+
 def _exchange(connection: BrokerConnection, security: SecuritySettings, message: bytes) -> Any:
-    response = connection.call(SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse)
+    response = _send(connection, message)
     code = error_code(response.error_code)
     if code is not ErrorCode.NONE:
         why = response.error_message or code.name
         raise AuthenticationError(f"broker {connection.name} refused user {security.username} ({security.sasl_mechanism}): {why}")
     return response
+
+
+def _send(connection: BrokerConnection, message: bytes) -> Any:
+    return connection.call(SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse)
 
 
 def _lifetime_ms(response: Any) -> int:

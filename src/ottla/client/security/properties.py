@@ -6,14 +6,31 @@ PEM. Unsupported properties are refused by name. Source: KIP-651 (PEM), Kafka's 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
-from ottla.client.security.jaas import parse_jaas
+from ottla.client.security.jaas import parse_jaas, parse_oauth_jaas
+from ottla.client.security.tokens import (
+    CallbackTokens,
+    FileTokens,
+    OAuthCallback,
+    TokenProvider,
+    TokenSource,
+    UnsecuredTokens,
+    parse_unsecured,
+    parse_unsecured_options,
+)
 
 PLAINTEXT_PROTOCOL, SSL, SASL_PLAINTEXT, SASL_SSL = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
 PROTOCOLS: Final = (PLAINTEXT_PROTOCOL, SSL, SASL_PLAINTEXT, SASL_SSL)
 PLAIN, SCRAM_SHA_256, SCRAM_SHA_512 = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"
-MECHANISMS: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512)
+OAUTHBEARER: Final = "OAUTHBEARER"
+MECHANISMS: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
+_LOGIN_HANDLERS: Final = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
+)
 PEM: Final = "PEM"
 _TLS_VERSIONS: Final = frozenset({"TLSv1.2", "TLSv1.3"})
 
@@ -22,6 +39,10 @@ NAMES: Final = frozenset(
         "security.protocol",
         "sasl.mechanism",
         "sasl.jaas.config",
+        "sasl.login.callback.handler.class",
+        "sasl.oauthbearer.config",
+        "sasl.oauthbearer.token.endpoint.url",
+        "enable.sasl.oauthbearer.unsecure.jwt",
         "ssl.protocol",
         "ssl.enabled.protocols",
         "ssl.endpoint.identification.algorithm",
@@ -53,7 +74,7 @@ class SecuritySettings:
     """The result of `parse_security`; hashable, picklable, and its repr shows no secret.
 
     `truststore_*`: which certificates are trusted, as a file's path or as PEM text (neither: the machine's own list). `keystore_*`: the
-    client's own certificate and key, as a path of one PEM file or as two PEM texts.
+    client's own certificate and key, as a path of one PEM file or as two PEM texts. `tokens`: with OAUTHBEARER.
     """
 
     protocol: str = PLAINTEXT_PROTOCOL
@@ -67,6 +88,7 @@ class SecuritySettings:
     keystore_key: str = field(default="", repr=False)
     key_password: str = field(default="", repr=False)
     checks_hostname: bool = True
+    tokens: TokenProvider | None = None
 
     @property
     def uses_tls(self) -> bool:
@@ -75,25 +97,27 @@ class SecuritySettings:
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether the client authenticates with a password."""
+        """Whether the client authenticates with a password or a token."""
         return self.protocol in (SASL_PLAINTEXT, SASL_SSL)
 
 
 PLAINTEXT: Final = SecuritySettings()
 
 
-def parse_security(properties: Mapping[str, str]) -> SecuritySettings:
-    """The security settings in a client's properties (other properties are ignored).
+def parse_security(properties: Mapping[str, str], oauth_cb: OAuthCallback | None = None) -> SecuritySettings:
+    """The security settings in a client's properties (other properties are ignored). `oauth_cb` gives tokens for OAUTHBEARER.
 
     Raises ValueError with a sentence that names the property that is wrong, incomplete or not supported.
     """
     for name in properties:
-        if name.startswith(("ssl.", "sasl.", "security.")) and name not in NAMES:
+        if name.startswith(("ssl.", "sasl.", "security.", "enable.sasl.")) and name not in NAMES:
             raise ValueError(_refusal(name))
     protocol = properties.get("security.protocol", PLAINTEXT_PROTOCOL).strip().upper()
     if protocol not in PROTOCOLS:
         raise ValueError(f"security.protocol must be one of {', '.join(PROTOCOLS)}, not {properties['security.protocol']!r}")
-    mechanism, username, password = _sasl(properties, protocol)
+    mechanism = _mechanism(properties, protocol)
+    tokens = _tokens(properties, oauth_cb) if mechanism == OAUTHBEARER else None
+    username, password = _password(properties, mechanism) if mechanism and tokens is None else ("", "")
     truststore_location, truststore_certificates = _truststore(properties)
     keystore_location, chain, key = _keystore(properties)
     return SecuritySettings(
@@ -108,11 +132,12 @@ def parse_security(properties: Mapping[str, str]) -> SecuritySettings:
         keystore_key=key,
         key_password=properties.get("ssl.key.password", ""),
         checks_hostname=_checks_hostname(properties),
+        tokens=None if tokens is None else TokenProvider(tokens),
     )
 
 
 def to_librdkafka(security: SecuritySettings) -> dict[str, str]:
-    """The same settings as librdkafka's properties, for confluent-kafka."""
+    """The same settings as librdkafka's properties, for confluent-kafka. Raises ValueError for tokens that it cannot have."""
     config = {
         "security.protocol": security.protocol,
         "sasl.mechanism": security.sasl_mechanism,
@@ -128,6 +153,8 @@ def to_librdkafka(security: SecuritySettings) -> dict[str, str]:
     }
     if security.uses_tls:
         config["ssl.endpoint.identification.algorithm"] = "https" if security.checks_hostname else "none"
+    if security.tokens is not None:
+        config |= _unsecured_for_librdkafka(security.tokens.source)
     return {name: value for name, value in config.items() if value}
 
 
@@ -139,17 +166,68 @@ def _refusal(name: str) -> str:
     return f"{name} is not supported: leave it out"
 
 
-def _sasl(properties: Mapping[str, str], protocol: str) -> tuple[str, str, str]:
-    """Mechanism, user and password; empty without SASL."""
+def _mechanism(properties: Mapping[str, str], protocol: str) -> str:
+    """The mechanism; empty without SASL."""
     if protocol not in (SASL_PLAINTEXT, SASL_SSL):
-        return "", "", ""
+        return ""
     mechanism = properties.get("sasl.mechanism", "GSSAPI").strip()
     if mechanism not in MECHANISMS:
         default = "" if "sasl.mechanism" in properties else " (Kafka's default)"
         raise ValueError(f"sasl.mechanism must be one of {', '.join(MECHANISMS)}: {mechanism}{default} is not supported")
+    return mechanism
+
+
+def _password(properties: Mapping[str, str], mechanism: str) -> tuple[str, str]:
+    """User and password."""
     if "sasl.jaas.config" not in properties:
-        raise ValueError(f"sasl.jaas.config is needed with security.protocol={protocol}: it holds user and password")
-    return mechanism, *parse_jaas(properties["sasl.jaas.config"], is_scram=mechanism != PLAIN)
+        raise ValueError(f"sasl.jaas.config is needed with sasl.mechanism={mechanism}: it holds user and password")
+    return parse_jaas(properties["sasl.jaas.config"], is_scram=mechanism != PLAIN)
+
+
+def _tokens(properties: Mapping[str, str], oauth_cb: OAuthCallback | None) -> TokenSource:
+    """Where tokens come from: exactly one place."""
+    options = parse_oauth_jaas(properties["sasl.jaas.config"]) if "sasl.jaas.config" in properties else {}
+    handler = properties.get("sasl.login.callback.handler.class", _LOGIN_HANDLERS[0])
+    if handler not in _LOGIN_HANDLERS:
+        raise ValueError(f"sasl.login.callback.handler.class can only be {_LOGIN_HANDLERS[0]}, which reads a token from a file")
+    config, url = properties.get("sasl.oauthbearer.config", ""), properties.get("sasl.oauthbearer.token.endpoint.url", "")
+    is_unsecured = properties.get("enable.sasl.oauthbearer.unsecure.jwt", "false").strip().lower() == "true"
+    given = {
+        "oauth_cb": oauth_cb is not None,
+        "sasl.oauthbearer.token.endpoint.url": bool(url),
+        "enable.sasl.oauthbearer.unsecure.jwt": is_unsecured,
+        "the options of sasl.jaas.config": bool(options),
+    }
+    names = [name for name, is_given in given.items() if is_given]
+    if len(names) != 1:
+        found = f"{' and '.join(names)} are set" if names else "none is set"
+        raise ValueError(f"sasl.mechanism=OAUTHBEARER needs tokens from one of {', '.join(given)}: {found}")
+    if oauth_cb is not None:
+        return CallbackTokens(oauth_cb, config)
+    if url:
+        return FileTokens(_token_file(url))
+    return parse_unsecured(config) if is_unsecured else parse_unsecured_options(options)
+
+
+def _token_file(url: str) -> str:
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if parts.scheme != "file" or parts.netloc or not PurePosixPath(path).is_absolute():
+        raise ValueError(f"sasl.oauthbearer.token.endpoint.url must be file:///path of a token, not {url!r}; for others use oauth_cb")
+    return path
+
+
+def _unsecured_for_librdkafka(source: TokenSource) -> dict[str, str]:
+    if not isinstance(source, UnsecuredTokens):
+        raise ValueError("tokens of a callback or a file cannot be handed to librdkafka by properties: give its own clients an oauth_cb")
+    words = [f"principal={source.principal}", f"lifeSeconds={source.life_seconds}"]
+    for name, value in source.claims:
+        if value == source.principal:
+            words.append(f"principalClaimName={name}")
+        elif isinstance(value, tuple):
+            words += [f"scopeClaimName={name}", f"scope={','.join(value)}"]
+    words += [f"extension_{key}={value}" for key, value in source.extensions]
+    return {"enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": " ".join(words)}
 
 
 def _truststore(properties: Mapping[str, str]) -> tuple[str, str]:

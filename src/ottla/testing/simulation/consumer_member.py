@@ -10,6 +10,7 @@ from functools import partial
 from ottla.core.assignors import Assignor
 from ottla.core.assignors import assignors as all_assignors
 from ottla.core.client.group import values
+from ottla.core.client.group.evidence import Evidence
 from ottla.core.client.group.membership import Membership
 from ottla.core.client.group.states import MemberState
 from ottla.core.errors import ErrorCode
@@ -104,7 +105,9 @@ class ConsumerMember:
             request_timeout_ms=REQUEST_TIMEOUT_MS,
         )
         chosen: list[Assignor] = [self._known[name] for name in config.protocols]
-        self._membership = Membership(settings, chosen, now_ms=self._network.now_ms, rng=self._network.random)
+        now_ms = self._network.now_ms
+        evidence = Evidence(settings, now_ms=now_ms)
+        self._membership = Membership(settings, chosen, evidence=evidence, now_ms=now_ms, rng=self._network.random)
         self._poll()
 
     def _poll(self) -> None:
@@ -287,7 +290,7 @@ class ConsumerMember:
             }
             error = next((each for each in result.errors if each in refused), None)
             if error is not None and self.is_alive:
-                self._membership.commit_refused(error, generation, member_id)
+                self._membership.commit_refused(error, generation, member_id, self._network.now_ms)
                 self._work()
 
         if member_id:

@@ -1,6 +1,9 @@
 """What a driver carries between the engine and its connections."""
 
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from ottla.client.addresses import Address
 from ottla.client.consumer.exchange import WAIT_MS_MAX, Exchange
@@ -11,6 +14,7 @@ from ottla.client.settings import ClientSettings
 from ottla.core.assignors import assignors
 from ottla.core.client.consumer.engine import Engine
 from ottla.core.client.consumer.values import ConsumerSettings, Endpoint, MetadataResponse, Send
+from ottla.core.client.group.stalls import Lateness
 from ottla.core.client.group.values import GroupSettings
 from ottla.core.errors import PeerError
 
@@ -70,3 +74,25 @@ def test_a_response_that_makes_no_sense_is_a_refusal() -> None:
     exchange.report([Outcome(sent, object(), None)])
     assert exchange.refusal is nonsense
     assert exchange.engine.cluster.endpoints == {}
+
+
+def test_a_stall_is_known_before_the_timers_are_looked_at(caplog: pytest.LogCaptureFixture) -> None:
+    exchange = made()
+    late = Lateness(late_ms=44_000, gc_ms=0, own_cpu_ms=0, process_cpu_ms=0, switches=1)
+    order: list[str] = []
+    exchange.stalls = SimpleNamespace(late=lambda: order.append("stall") or late)  # type: ignore[assignment, func-returns-value]
+    exchange.engine.next_sends = lambda now_ms: order.append("timers") or []  # type: ignore[method-assign, func-returns-value]
+    exchange.send_due()
+    assert order == ["stall", "timers"]
+    assert exchange.metrics()["stall-time-total"] == 44_000
+    exchange.log_explanations()
+    (record,) = caplog.records
+    assert record.name == "ottla.consumer"
+    assert record.getMessage().startswith(
+        "[Consumer clientId=ottla, groupId=g] sent no heartbeat for 44000 ms, session.timeout.ms is 45000; process stopped: "
+    )
+    assert not exchange.engine.evidence.explanations
+
+
+def test_metrics_have_those_of_the_process() -> None:
+    assert {"gc-total", "assigned-partitions"} <= made().metrics().keys()

@@ -18,6 +18,7 @@ from ottla.core.client.consumer.record_buffer import Slice, UndecodableRecords
 from ottla.core.client.consumer.record_run import NO_RUN, RecordRun
 from ottla.core.client.consumer.values import OffsetAndMetadata
 from ottla.core.client.fetch_values import FetchedRecords
+from ottla.core.client.group.poll_meter import PollMeter
 from ottla.core.errors import PeerError
 from ottla.core.model import Record, TopicPartition
 from ottla.core.records.batch import encode_batch
@@ -36,6 +37,7 @@ class FakeEngine:
         self.events: list[Any] = []
         self.slices: list[Any] = []
         self.polls: list[bool] = []
+        self.evidence = SimpleNamespace(polls=PollMeter(0))
         self.sought: list[Any] = []
         self.has_fetches_due = False
         self.state = SimpleNamespace(position=5, stored=OffsetAndMetadata(5))

@@ -11,11 +11,17 @@ from ottla.client.addresses import BrokerEndpoint
 from ottla.client.errors import AuthenticationError
 from ottla.client.network.authentication import authenticate
 from ottla.client.security.properties import SecuritySettings
+from ottla.client.security.tokens import TokenProvider, UnsecuredTokens
 from ottla.core.errors import ErrorCode
 from ottla.core.wire.api_keys import ApiKey
 
 HANDSHAKE, AUTHENTICATE = ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE
 PLAIN = SecuritySettings(protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", username="u", password="p")
+TOKENS = SecuritySettings(
+    protocol="SASL_PLAINTEXT",
+    sasl_mechanism="OAUTHBEARER",
+    tokens=TokenProvider(UnsecuredTokens("alice", (("sub", "alice"),), life_seconds=60)),
+)
 SCRAM = SecuritySettings(protocol="SASL_PLAINTEXT", sasl_mechanism="SCRAM-SHA-256", username="u", password="p")
 
 
@@ -84,3 +90,43 @@ def test_a_server_that_accepts_any_password_is_rejected(scripted: Any) -> None:
 def test_refusals(scripted: Any, code: ErrorCode, at: int, sentence: str) -> None:
     with pytest.raises(AuthenticationError, match=sentence):
         run(scripted, Server(code=code, at=at), PLAIN)
+
+
+class TokenServer:
+    """Answers a token with `message`; the acknowledgement of a refusal is answered with an error."""
+
+    def __init__(self, message: bytes = b"", *, code: ErrorCode = ErrorCode.NONE, lifetime_ms: int = 0) -> None:
+        self.message, self.code, self.lifetime_ms = message, code, lifetime_ms
+        self.said: list[bytes] = []
+
+    def __call__(self, api_key: int, request: Any) -> Any:
+        if api_key == HANDSHAKE:
+            return {"error_code": ErrorCode.NONE, "mechanisms": ("OAUTHBEARER",)}
+        self.said.append(bytes(request.auth_bytes))
+        is_first = len(self.said) == 1
+        code = self.code if is_first else ErrorCode.SASL_AUTHENTICATION_FAILED
+        answer = self.message if is_first else b""
+        return {"error_code": code, "error_message": None, "auth_bytes": answer, "session_lifetime": self.lifetime_ms}
+
+
+def test_a_token_ends_the_session_unless_the_broker_ends_it_earlier(scripted: Any) -> None:
+    server = TokenServer()
+    assert 50_000 < run(scripted, server, TOKENS) <= 60_000
+    assert server.said[0].startswith(b"n,,\x01auth=Bearer ")
+    assert server.said[0].endswith(b"\x01\x01")
+
+
+def test_a_broker_that_ends_sessions_earlier_than_the_token(scripted: Any) -> None:
+    assert run(scripted, TokenServer(lifetime_ms=7_000), TOKENS) == 7_000
+
+
+def test_a_refused_token_is_acknowledged_and_its_reason_reported(scripted: Any) -> None:
+    server = TokenServer(b'{"status":"invalid_token"}')
+    with pytest.raises(AuthenticationError, match=r"broker a:1 refused the token of alice \(OAUTHBEARER\): status invalid_token"):
+        run(scripted, server, TOKENS)
+    assert server.said[1:] == [b"\x01"]
+
+
+def test_an_error_at_once(scripted: Any) -> None:
+    with pytest.raises(AuthenticationError, match=r"refused the token of alice \(OAUTHBEARER\): SASL_AUTHENTICATION_FAILED"):
+        run(scripted, TokenServer(code=ErrorCode.SASL_AUTHENTICATION_FAILED), TOKENS)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.client.security.jaas import parse_jaas
+from ottla.client.security.jaas import parse_jaas, parse_oauth_jaas
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -47,3 +47,14 @@ def test_errors_show_the_format_and_no_password(text: str) -> None:
 def test_options_that_mean_something_else() -> None:
     with pytest.raises(ValueError, match="the option tokenauth, which is not supported"):
         parse_jaas(f'{SCRAM} required username="u" password="p" tokenauth="true";', is_scram=True)
+
+
+def test_the_module_with_tokens_may_have_no_options() -> None:
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    assert parse_oauth_jaas(f"{module} required;") == {}
+    assert parse_oauth_jaas(f'{module} required unsecuredLoginStringClaim_sub="a b" x=1;') == {
+        "unsecuredLoginStringClaim_sub": "a b",
+        "x": "1",
+    }
+    with pytest.raises(ValueError, match=f"must read: {module} .*It names {PLAIN}"):
+        parse_oauth_jaas(f'{PLAIN} required username="u" password="p";')

@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 
 from ottla.client.security.properties import PLAINTEXT, SecuritySettings, parse_security, to_librdkafka
+from ottla.client.security.tokens import CallbackTokens, FileTokens, UnsecuredTokens
 
 PEM = {"ssl.truststore.type": "PEM", "ssl.keystore.type": "PEM"}
 SCRAM = {
     "sasl.mechanism": "SCRAM-SHA-512",
     "sasl.jaas.config": 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="hidden";',
 }
+OAUTH = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+UNSECURED = {"enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": "principal=alice scope=r,w extension_a=b"}
 
 
 def test_the_default_is_plaintext() -> None:
@@ -48,10 +51,18 @@ def test_every_property() -> None:
     [
         ({"security.protocol": "TLS"}, "security.protocol must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         ({"security.protocol": "SASL_SSL"}, r"sasl.mechanism must be one of .*: GSSAPI \(Kafka's default\) is not supported"),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER is not supported"),
+        (OAUTH, "needs tokens from one of oauth_cb, .*: none is set"),
+        (
+            OAUTH | {"sasl.oauthbearer.token.endpoint.url": "https://h/token"},
+            "must be file:///path of a token, .*; for others use oauth_cb",
+        ),
+        (OAUTH | {"sasl.oauthbearer.token.endpoint.url": "file://h/token"}, "must be file:///path of a token"),
+        (OAUTH | UNSECURED | {"sasl.oauthbearer.token.endpoint.url": "file:///t"}, "url and enable.*jwt are set"),
+        (OAUTH | {"sasl.login.callback.handler.class": "x"}, "can only be .*OAuthBearerLoginCallbackHandler"),
+        (OAUTH | {"sasl.jaas.config": "PlainLoginModule required;"}, "It names PlainLoginModule"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "sasl.jaas.config is needed"),
-        ({"sasl.oauthbearer.token.endpoint.url": "x"}, "sasl.oauthbearer.token.endpoint.url is not supported"),
-        ({"sasl.login.callback.handler.class": "x"}, "sasl.login.callback.handler.class is not supported"),
+        ({"sasl.oauthbearer.jwks.endpoint.url": "x"}, "sasl.oauthbearer.jwks.endpoint.url is not supported"),
+        ({"sasl.login.class": "x"}, "sasl.login.class is not supported"),
         ({"security.providers": "x"}, "security.providers is not supported: leave it out"),
         ({"ssl.cipher.suites": "x"}, "ssl.cipher.suites is not supported"),
         ({"ssl.truststore.password": "x"}, "belongs to Java's key stores"),
@@ -105,3 +116,38 @@ def test_refusals_say_what_to_do(properties: dict[str, str], sentence: str) -> N
 )
 def test_as_librdkafka_s_properties(security: SecuritySettings, words: dict[str, Any]) -> None:
     assert to_librdkafka(security) == words
+
+
+def tokens(properties: dict[str, str], oauth_cb: Any = None) -> Any:
+    provider = parse_security(OAUTH | properties, oauth_cb).tokens
+    assert provider is not None
+    return provider.source
+
+
+def test_where_tokens_come_from() -> None:
+    def callback(config: str) -> tuple[str, float]:
+        return config, 1.0
+
+    assert tokens({"sasl.oauthbearer.config": "x"}, callback) == CallbackTokens(callback, "x")
+    handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+    of_file = {"sasl.oauthbearer.token.endpoint.url": "file:///var/run/a%20token", "sasl.login.callback.handler.class": handler}
+    assert tokens(of_file) == FileTokens("/var/run/a token")
+    scoped = UnsecuredTokens("alice", (("sub", "alice"), ("scope", ("r", "w"))), 3_600, (("a", "b"),))
+    assert tokens(UNSECURED) == scoped
+    module = 'OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="alice";'
+    assert tokens({"sasl.jaas.config": module}) == UnsecuredTokens("alice", (("sub", "alice"),))
+
+
+def test_settings_with_tokens_are_hashable_and_picklable() -> None:
+    first, second = (parse_security(OAUTH | UNSECURED) for _ in range(2))
+    assert first == second == pickle.loads(pickle.dumps(first))
+    assert hash(first) == hash(second)
+    assert (first.username, first.password) == ("", "")
+
+
+def test_tokens_for_librdkafka() -> None:
+    config = to_librdkafka(parse_security(OAUTH | UNSECURED))
+    assert config["enable.sasl.oauthbearer.unsecure.jwt"] == "true"
+    assert tokens({name: config[name] for name in UNSECURED}) == tokens(UNSECURED)
+    with pytest.raises(ValueError, match="cannot be handed to librdkafka"):
+        to_librdkafka(parse_security(OAUTH | {"sasl.oauthbearer.token.endpoint.url": "file:///t"}))

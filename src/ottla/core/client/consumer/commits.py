@@ -137,7 +137,7 @@ class Commits:
         gone, retriable, not_a_member = found & _COORDINATOR_GONE, found & _RETRIABLE, found & _NOT_A_MEMBER
         if not_a_member:
             error = min(not_a_member)
-            is_rebalancing = self._membership.commit_refused(error, request.generation, request.member_id)
+            is_rebalancing = self._membership.commit_refused(error, request.generation, request.member_id, now_ms)
             self._fail(commit, ErrorCode.REBALANCE_IN_PROGRESS if is_rebalancing else error)
         elif gone:
             self._membership.coordinator_lost(now_ms)

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from ottla.core.assignors import Assignor
 from ottla.core.client.consumer.cluster import ClusterView
 from ottla.core.client.consumer.commits import Commits
+from ottla.core.client.consumer.metrics import Metrics
 from ottla.core.client.consumer.positions import Positions
 from ottla.core.client.consumer.rebalances import Callback, Rebalances
 from ottla.core.client.consumer.record_buffer import Decode, RecordBuffer, Slice, UndecodableRecords
@@ -37,6 +38,7 @@ from ottla.core.client.consumer.values import (
 )
 from ottla.core.client.fetch_machine import FetchMachine
 from ottla.core.client.fetch_values import OffsetOutOfRange, PartitionRefused, PartitionResponse, Problem, SendFetch, TopicRecreated
+from ottla.core.client.group.evidence import Evidence
 from ottla.core.client.group.membership import Membership
 from ottla.core.client.group.values import FindCoordinator, GroupRequest, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from ottla.core.client.leaders import Leaders
@@ -91,7 +93,9 @@ class Engine:
     ) -> None:
         self.settings = settings
         self.subscriptions = Subscriptions()
-        self.membership = Membership(settings.group, assignors, now_ms=now_ms, rng=rng)
+        self.evidence = Evidence(settings.group, now_ms=now_ms)
+        self.metrics = Metrics(settings, self.subscriptions, self.evidence, now_ms=now_ms)
+        self.membership = Membership(settings.group, assignors, evidence=self.evidence, now_ms=now_ms, rng=rng)
         self.commits = Commits(settings, self.membership, self.subscriptions, now_ms=now_ms, rng=rng)
         self.rebalances = Rebalances(settings, self.membership, self.subscriptions, self.commits)
         self._leaders = Leaders()
@@ -101,8 +105,7 @@ class Engine:
         self._buffer = RecordBuffer(decode)
         self._fetched: dict[TopicPartition, PartitionState] = {}
         self._refreshing: frozenset[str] = frozenset()
-        self._is_resolved = False
-        self.has_fetches_due = False
+        self._is_resolved = self.has_fetches_due = False
         self.run = NO_RUN
         self._events: list[Event] = []
         self._left: list[LeaveGroup] = []
@@ -163,6 +166,7 @@ class Engine:
         """The application polls; the error that it has to get, if there is one. `is_processed`: it has processed all that it took."""
         self.settle()
         self.membership.poll(now_ms)
+        self.evidence.polls.began(now_ms)
         if is_processed and not self.rebalances.is_active:
             self.commits.poll(now_ms)
         if self.membership.has_poll_expired:
@@ -227,6 +231,7 @@ class Engine:
                 state.stored = OffsetAndMetadata(part.next_offset, state.epoch)
             if is_used_up:
                 self._update_hold(part.partition, state)
+        self.metrics.taken(sum(part.end - part.first for part in slices), buffered_bytes - self._buffer.size_bytes)
         return slices
 
     def give_back(self, partition: TopicPartition) -> None:
@@ -283,6 +288,7 @@ class Engine:
         metadata = self.cluster.next_request(self._topics(), is_all=bool(self.subscriptions.patterns), now_ms=now_ms)
         if metadata is not None:
             sends.append(Send(metadata, Route.ANY, ANY_BROKER, timeout_ms))
+        self.metrics.sent(sends, now_ms)
         return sends
 
     def next_ms(self, now_ms: float) -> float | None:
@@ -299,6 +305,7 @@ class Engine:
     def on_response(self, send: Send, response: Any, now_ms: float) -> None:
         """The response to a request, of the type that belongs to it. Raises PeerError when it makes no sense."""
         self.settle()
+        self.metrics.answered(send.request, response, now_ms)
         if isinstance(send.request, Fetch):
             self._on_fetched(send.request, send.broker_id, response, now_ms)
         else:
@@ -308,6 +315,7 @@ class Engine:
         """A request was not sent, or not answered: the broker cannot be reached, its connection broke, or it took too long."""
         self.settle()
         request = send.request
+        self.metrics.unanswered(request, why, now_ms)
         if isinstance(request, Fetch):
             self._machine.on_disconnect(send.broker_id, why, now_ms)
         elif isinstance(request, Metadata):

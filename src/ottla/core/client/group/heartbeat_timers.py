@@ -34,6 +34,11 @@ class HeartbeatTimers:
         """The application has called poll; the network's thread may learn of it later."""
         self.polled_ms = max(self.polled_ms, now_ms)
 
+    @property
+    def due_ms(self) -> float:
+        """When the next heartbeat is due."""
+        return self._next_ms
+
     def sent(self, now_ms: float) -> None:
         """A heartbeat is on its way."""
         self.in_flight = True

@@ -12,6 +12,7 @@ from typing import Final
 from ottla.core.assignors import NO_RACKS, Assignor, Racks
 from ottla.core.client.backoff import backoff_ms
 from ottla.core.client.group.error_reactions import HEARTBEAT, JOIN, SYNC, Reaction, reaction
+from ottla.core.client.group.evidence import Evidence
 from ottla.core.client.group.heartbeat_timers import HeartbeatTimers
 from ottla.core.client.group.leading import InvalidAssignment, make_assignments
 from ottla.core.client.group.states import TRANSITIONS, MemberState
@@ -28,6 +29,7 @@ from ottla.core.client.group.values import (
     SyncResponse,
 )
 from ottla.core.errors import ErrorCode, PeerError
+from ottla.core.reason_evidence import with_evidence
 from ottla.core.wire.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     NO_GENERATION,
@@ -38,16 +40,20 @@ from ottla.core.wire.consumer_protocol import (
 
 POLL_EXPIRED: Final = "consumer poll timeout has expired."
 LEAVING_BY_ITSELF: Final = "consumer pro-actively leaving the group"
-REASON_LETTERS_MAX: Final = 255
 _NO_RESPONSE: Final = "DisconnectException"
 _Snapshot = dict[str, tuple[int, Sequence[frozenset[str]] | None]]
 """Of each topic the number of partitions, and the racks of their replicas."""
 
 
 class Membership:
-    """One member. `coordinator`: the broker's id, None while it is not known. `failure`: an error that the application has to see."""
+    """One member. `coordinator`: the broker's id, None while it is not known. `failure`: an error that the application has to see.
 
-    def __init__(self, settings: GroupSettings, assignors: Sequence[Assignor], *, now_ms: float, rng: Callable[[], float]) -> None:
+    `evidence` records what happens to the membership, for the reason of a loss.
+    """
+
+    def __init__(
+        self, settings: GroupSettings, assignors: Sequence[Assignor], *, evidence: Evidence, now_ms: float, rng: Callable[[], float]
+    ) -> None:
         self.settings = settings
         self.state = MemberState.UNJOINED
         self.generation = NO_GENERATION
@@ -60,6 +66,7 @@ class Membership:
         self.is_cooperative = all(each.is_cooperative for each in assignors)
         self._assignors = {each.name: each for each in assignors}
         self._rng = rng
+        self._evidence = evidence
         self._timers = HeartbeatTimers(settings, now_ms)
         self._topics: frozenset[str] | None = None
         self._joining_topics: frozenset[str] | None = None
@@ -112,6 +119,8 @@ class Membership:
 
     def poll(self, now_ms: float) -> None:
         """The application has called poll."""
+        if self.has_poll_expired and self._timers.is_poll_over(now_ms):
+            self._evidence.polled_late(self._timers.polled_ms, now_ms)
         self._timers.poll(now_ms)
 
     def find_coordinator(self) -> None:
@@ -127,6 +136,7 @@ class Membership:
         """The application has given up what it had to; `owned` is what it keeps."""
         self._needs_prepare = False
         self._owned = owned
+        self._evidence.prepared()
 
     def completed(self) -> None:
         """The application has taken over the assignment."""
@@ -142,7 +152,7 @@ class Membership:
     def leave(self, reason: str) -> None:
         """Leave the group and forget the subscription. Static members stay in the group until their session expires."""
         self._topics = self._joined_topics = None
-        self._leave(reason)
+        self._leave(with_evidence(reason, ""))
         self._reason = ""
 
     @property
@@ -198,6 +208,7 @@ class Membership:
             self._next = []
         if self._may_join and now_ms >= self._retry_at_ms and self.coordinator is not None:
             requests.append(self._join())
+            self._evidence.joining(now_ms)
         if self.coordinator is None and self._needs_coordinator and self._finding is None and now_ms >= self._find_at_ms:
             self._finding = FindCoordinator(self.settings.group_id)
             requests.append(self._finding)
@@ -232,6 +243,7 @@ class Membership:
         self._protocol = response.protocol_name
         self._joined_topics = self._joining_topics
         self._timers.reset(now_ms)
+        self._evidence.joined(now_ms)
         self._is_leader = response.leader == response.member_id
         try:
             assignments = self._lead(response) if self._is_leader else ()
@@ -265,6 +277,7 @@ class Membership:
             self.failure = error
             return
         self._move_to(MemberState.STABLE)
+        self._evidence.assigned()
         self._failures = 0
         self._needs_rejoin, self._needs_prepare = False, True
         self._reason = ""
@@ -284,6 +297,7 @@ class Membership:
             self._timers.succeeded(now_ms)
             if error is not ErrorCode.NONE and self.state is MemberState.STABLE:
                 self.request_rejoin("group is already rebalancing")
+            self._evidence.heartbeat_answered(now_ms, is_rejoin_due=error is not ErrorCode.NONE and self.must_prepare)
             return
         self._timers.failed(now_ms, self._rng())
         if (request.generation, request.member_id) == (self.generation, self.member_id):
@@ -296,7 +310,7 @@ class Membership:
         elif request is self._heartbeat or request is self._rebalancing:
             self.coordinator_lost(now_ms)
 
-    def commit_refused(self, error: ErrorCode, generation: int, member_id: str) -> bool:
+    def commit_refused(self, error: ErrorCode, generation: int, member_id: str, now_ms: float) -> bool:
         """A commit of this generation and member was refused: whether a rebalance is the reason, so that it may succeed afterwards."""
         is_current = (generation, member_id) == (self.generation, self.member_id)
         if error is ErrorCode.REBALANCE_IN_PROGRESS:
@@ -307,7 +321,7 @@ class Membership:
         if error is ErrorCode.FENCED_INSTANCE_ID:
             self.failure = error
         elif self.is_subscribed:
-            self._forget(f"encountered {error.name} from OFFSET_COMMIT response", keeps_id=error is ErrorCode.ILLEGAL_GENERATION)
+            self._removed(error, "OFFSET_COMMIT", now_ms, keeps_id=error is ErrorCode.ILLEGAL_GENERATION)
         return False
 
     # Decisions.
@@ -338,15 +352,18 @@ class Membership:
         if self.coordinator is None:
             return None
         if timers.is_session_over(now_ms):
+            self._evidence.session_over(now_ms)
             self.coordinator_lost(now_ms)
             return None
         if timers.is_poll_over(now_ms):
             self.has_poll_expired = True
-            self._leave(POLL_EXPIRED)
+            self._evidence.poll_expired(timers.polled_ms, now_ms)
+            self._leave(with_evidence(POLL_EXPIRED, self._evidence.text))
             self.request_rejoin(LEAVING_BY_ITSELF)
             return None
         if not timers.is_due(now_ms):
             return None
+        self._evidence.heartbeat_sent(timers.due_ms, now_ms)
         timers.sent(now_ms)
         self._heartbeat = Heartbeat(
             group_id=self.settings.group_id,
@@ -368,7 +385,7 @@ class Membership:
             rebalance_timeout_ms=settings.longest_rebalance_ms,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
             protocols=tuple((name, self._subscription(assignor)) for name, assignor in self._assignors.items()),
-            reason=self._reason[:REASON_LETTERS_MAX],
+            reason=with_evidence(self._reason, self._evidence.text),
         )
         return self._rebalancing
 
@@ -413,11 +430,16 @@ class Membership:
         if what is Reaction.FIND_COORDINATOR:
             self.coordinator_lost(now_ms)
         elif what in (Reaction.FORGET_GENERATION, Reaction.FORGET_MEMBER):
-            self._forget(f"encountered {error.name} from {api} response", keeps_id=what is Reaction.FORGET_GENERATION)
+            self._removed(error, api, now_ms, keeps_id=what is Reaction.FORGET_GENERATION)
         elif what is Reaction.FAIL:
             if api == "HEARTBEAT":
                 self._forget(f"encountered {error.name} from {api} response", keeps_id=True)
             self.failure = error
+
+    def _removed(self, error: ErrorCode, api: str, now_ms: float, *, keeps_id: bool) -> None:
+        """The coordinator has no such member, or not in this generation."""
+        self._evidence.removed(error.name, api, self._timers.polled_ms, now_ms)
+        self._forget(f"encountered {error.name} from {api} response", keeps_id=keeps_id)
 
     def _forget(self, reason: str, *, keeps_id: bool) -> None:
         """Other members may own the partitions by now: they are given up as lost before the next JoinGroup."""
@@ -434,9 +456,7 @@ class Membership:
 
     def _leave(self, reason: str) -> None:
         if self.member_id and self.settings.instance_id is None and self.coordinator is not None:
-            leave = LeaveGroup(
-                group_id=self.settings.group_id, member_id=self.member_id, instance_id=None, reason=reason[:REASON_LETTERS_MAX]
-            )
+            leave = LeaveGroup(group_id=self.settings.group_id, member_id=self.member_id, instance_id=None, reason=reason)
             self._forget(LEAVING_BY_ITSELF, keeps_id=False)
             self._next.append(leave)
         else:

@@ -1,12 +1,14 @@
 """What a client's reason for joining or leaving says about the cause. The texts are those of Apache Kafka's Java clients (KIP-800).
 
-They are in the broker's log and in the clients' own. Anyone may send any text: one that is not known leaves the candidates open.
+They are in the broker's log and in the clients' own. Anyone may send any text: one that is not known leaves the candidates open. Members of
+`ottla.Consumer` add what they measured, in brackets, which is read where Java's text leaves several causes of a removal open.
 """
 
 import re
 from typing import Final, NamedTuple
 
 from ottla.core.diagnosis.evidence.cause_codes import Cause
+from ottla.core.reason_evidence import MemberCause, evidence_in
 
 
 class Meaning(NamedTuple):
@@ -36,6 +38,9 @@ LEAVE_TEXTS: Final = (
     (NOT_PROVIDED, ANY_LEAVE),
 )
 
+LEFT_BY_ITSELF: Final = "consumer pro-actively leaving the group"
+REMOVED_TEXTS: Final = ("encountered UNKNOWN_MEMBER_ID ", "encountered ILLEGAL_GENERATION ")
+
 JOIN_TEXTS: Final = (
     ("need to re-join with the given member-id", NOTHING),
     ("group is already rebalancing", NOTHING),
@@ -50,16 +55,17 @@ JOIN_TEXTS: Final = (
     ("Shutdown requested", Meaning(Cause.ENFORCED)),
     ("Active tasks corrupted", Meaning(Cause.ENFORCED)),
     ("offset commit failed since group is already rebalancing", NOTHING),
-    ("consumer pro-actively leaving the group", Meaning(None, (Cause.POLL_TIMEOUT, Cause.SUBSCRIPTION, Cause.RESTART_DYNAMIC))),
+    (LEFT_BY_ITSELF, Meaning(None, (Cause.POLL_TIMEOUT, Cause.SUBSCRIPTION, Cause.RESTART_DYNAMIC))),
     ("encountered FENCED_INSTANCE_ID ", Meaning(Cause.STATIC_FENCED)),
-    ("encountered UNKNOWN_MEMBER_ID ", REMOVED_BEFORE),
-    ("encountered ILLEGAL_GENERATION ", REMOVED_BEFORE),
+    *((text, REMOVED_BEFORE) for text in REMOVED_TEXTS),
     (NOT_PROVIDED, ANY_REJOIN),
 )
 
 FAILED_REBALANCE: Final = "rebalance failed due to "
 EXCEPTION: Final = re.compile(r"(\w+)Exception\b")
 COORDINATOR_ERRORS: Final = frozenset({"CoordinatorLoadInProgress", "CoordinatorNotAvailable", "NotCoordinator", "Disconnect"})
+POLLED_LATE: Final = frozenset({MemberCause.SLOW_PROCESSING, MemberCause.BLOCKED})
+HEARTBEATS_MISSING: Final = frozenset(MemberCause) - POLLED_LATE - {MemberCause.UNKNOWN}
 
 
 def leave_meaning(client_reason: str) -> Meaning:
@@ -74,7 +80,7 @@ def rejoin_meaning(client_reason: str) -> Meaning:
     """What the reason says with which a member joins again. An application's text for `enforceRebalance` may be any."""
     for text, meaning in JOIN_TEXTS:
         if client_reason.startswith(text):
-            return meaning
+            return _measured(client_reason, meaning)
     if client_reason.startswith(FAILED_REBALANCE):
         return _failure_meaning(client_reason)
     return Meaning(None, (Cause.ENFORCED, *ANY_REJOIN.candidates)) if client_reason else ANY_REJOIN
@@ -83,8 +89,18 @@ def rejoin_meaning(client_reason: str) -> Meaning:
 def first_join_meaning(client_reason: str) -> Meaning:
     """What the reason says with which a new member joins: it may be new, or one that comes back."""
     meaning = NOTHING if client_reason in ("", NOT_PROVIDED) else rejoin_meaning(client_reason)
-    is_return = meaning in (REMOVED_BEFORE, rejoin_meaning("consumer pro-actively leaving the group"))
+    is_return = meaning == REMOVED_BEFORE or client_reason.startswith((LEFT_BY_ITSELF, *REMOVED_TEXTS))
     return meaning if is_return else Meaning(None, (Cause.JOIN_NEW, Cause.COLD_START, Cause.RESTART_DYNAMIC))
+
+
+def _measured(client_reason: str, meaning: Meaning) -> Meaning:
+    """What a member measured narrows down why it had been removed."""
+    cause = evidence_in(client_reason)
+    if meaning == REMOVED_BEFORE and cause in HEARTBEATS_MISSING:
+        return Meaning(Cause.EXPIRE_HEARTBEAT)
+    if meaning == REMOVED_BEFORE and cause in POLLED_LATE:
+        return Meaning(None, (Cause.JOIN_TIMEOUT, Cause.POLL_TIMEOUT))
+    return Meaning(Cause.POLL_TIMEOUT) if cause is not None and client_reason.startswith(LEFT_BY_ITSELF) else meaning
 
 
 def _failure_meaning(error: str) -> Meaning:

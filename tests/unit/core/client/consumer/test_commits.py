@@ -8,6 +8,7 @@ from ottla.core.assignors import assignors
 from ottla.core.client.consumer.commits import Commit, Commits
 from ottla.core.client.consumer.subscriptions import Subscriptions
 from ottla.core.client.consumer.values import ConsumerSettings, OffsetAndMetadata
+from ottla.core.client.group.evidence import Evidence
 from ottla.core.client.group.membership import Membership
 from ottla.core.client.group.values import GroupSettings
 from ottla.core.errors import ErrorCode as E
@@ -20,7 +21,7 @@ class Driven:
     def __init__(self, **settings: Any) -> None:
         group = GroupSettings(group_id="g")
         self.subscriptions = Subscriptions()
-        self.membership = Membership(group, [assignors()["range"]], now_ms=0, rng=lambda: 0.5)
+        self.membership = Membership(group, [assignors()["range"]], evidence=Evidence(group, now_ms=0), now_ms=0, rng=lambda: 0.5)
         self.membership.on_coordinator(1, 0)
         self.commits = Commits(ConsumerSettings(group=group, **settings), self.membership, self.subscriptions, now_ms=0, rng=lambda: 0.5)
 

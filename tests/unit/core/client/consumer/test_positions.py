@@ -15,6 +15,7 @@ from ottla.core.client.consumer.values import (
     OffsetAndMetadata,
     OffsetFetchResponse,
 )
+from ottla.core.client.group.evidence import Evidence
 from ottla.core.client.group.membership import Membership
 from ottla.core.client.group.values import GroupSettings
 from ottla.core.client.leaders import LeaderAndEpoch, Leaders
@@ -29,7 +30,7 @@ class Driven:
         group = GroupSettings(group_id="g")
         self.subscriptions = Subscriptions()
         self.subscriptions.add([A], is_ready=True)
-        self.membership = Membership(group, [assignors()["range"]], now_ms=0, rng=lambda: 0.5)
+        self.membership = Membership(group, [assignors()["range"]], evidence=Evidence(group, now_ms=0), now_ms=0, rng=lambda: 0.5)
         self.membership.on_coordinator(1, 0)
         self.leaders = Leaders()
         self.leaders.update_leader(A, LeaderAndEpoch(3, 0))

@@ -25,7 +25,7 @@ def test_partitions_are_lost_when_the_membership_ends_during_a_callback(new_worl
     revoked = world.engine.next_callback(world.now)
     assert (revoked.kind, len(revoked.partitions)) == ("revoked", 2)
     world.engine.subscriptions.subscribe(["t"], [])
-    world.engine.membership.commit_refused(ErrorCode.UNKNOWN_MEMBER_ID, world.engine.membership.generation, "me")
+    world.engine.membership.commit_refused(ErrorCode.UNKNOWN_MEMBER_ID, world.engine.membership.generation, "me", world.now)
     assert world.engine.next_callback(world.now) is None
     assert world.engine.subscriptions.partitions == {}
 
@@ -39,7 +39,7 @@ def test_an_assignment_of_a_membership_that_ended_is_not_taken(new_world: Callab
     world.settle()
     revoked = world.engine.next_callback(world.now)
     assert (revoked.kind, [each.partition for each in revoked.partitions]) == ("revoked", [1])
-    world.engine.membership.commit_refused(ErrorCode.UNKNOWN_MEMBER_ID, world.engine.membership.generation, "me")
+    world.engine.membership.commit_refused(ErrorCode.UNKNOWN_MEMBER_ID, world.engine.membership.generation, "me", world.now)
     lost = world.engine.next_callback(world.now)
     assert (lost.kind, lost.partitions) == ("lost", (T0,))
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ottla.core.assignors import assignors
+from ottla.core.client.group.evidence import Evidence
 from ottla.core.client.group.membership import Membership
 from ottla.core.client.group.states import MemberState
 from ottla.core.client.group.values import (
@@ -35,7 +36,9 @@ class Driven:
     def __init__(self, *names: str, **settings: Any) -> None:
         self.now = 0.0
         chosen = [assignors()[name] for name in names or ("range",)]
-        self.member = Membership(GroupSettings(**(SETTINGS | settings)), chosen, now_ms=0, rng=lambda: 0.5)
+        group = GroupSettings(**(SETTINGS | settings))
+        self.evidence = Evidence(group, now_ms=0)
+        self.member = Membership(group, chosen, evidence=self.evidence, now_ms=0, rng=lambda: 0.5)
 
     def next(self, kind: type[Any], after_ms: float = 0) -> Any:
         """The one request that is due."""
@@ -195,12 +198,19 @@ def test_an_application_that_does_not_poll_makes_the_member_leave() -> None:
     driven = Driven(session_timeout_ms=60_000, heartbeat_interval_ms=15_000).start().stable()
     driven.member.on_heartbeat(driven.next(Heartbeat, 15_000), E.NONE, driven.now)
     leave = driven.next(LeaveGroup, 5_000)
-    assert (leave.member_id, leave.reason) == ("me", "consumer poll timeout has expired.")
+    evidence = "[application blocked: no poll for 20000 ms]"
+    assert (leave.member_id, leave.reason) == ("me", f"consumer poll timeout has expired. {evidence}")
     assert driven.member.has_poll_expired
     assert driven.member.state is MemberState.UNJOINED
     assert driven.member.has_lost_partitions
-    driven.member.poll(driven.now)
-    assert driven.prepare().reason == "consumer pro-actively leaving the group"
+    driven.member.poll(driven.now + 500)
+    join = driven.prepare()
+    assert join.reason == "consumer pro-actively leaving the group [application blocked: no poll for 20500 ms]"
+    driven.member.on_join(join, JoinResponse(error=E.MEMBER_ID_REQUIRED, member_id="new"), driven.now)
+    again = driven.next(JoinGroup)
+    assert again.reason == "need to re-join with the given member-id: new [application blocked: no poll for 20500 ms]"
+    driven.joined(again)
+    assert driven.evidence.text == evidence.strip("[]").replace("20000", "20500"), "until the group is stable"
 
 
 def test_a_static_member_that_does_not_poll_sends_no_leave() -> None:
@@ -349,26 +359,26 @@ def test_a_protocol_that_the_member_does_not_have_fails_the_poll() -> None:
 @pytest.mark.parametrize("error", [E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION])
 def test_a_commit_that_is_refused_ends_the_membership(error: E) -> None:
     driven = Driven().start().stable()
-    assert not driven.member.commit_refused(error, 1, "me")
+    assert not driven.member.commit_refused(error, 1, "me", driven.now)
     assert driven.member.has_lost_partitions
     assert driven.member.must_prepare
 
 
 def test_a_commit_during_a_rebalance_asks_for_a_join() -> None:
     driven = Driven().start().stable()
-    assert driven.member.commit_refused(E.REBALANCE_IN_PROGRESS, 1, "me")
+    assert driven.member.commit_refused(E.REBALANCE_IN_PROGRESS, 1, "me", driven.now)
     assert driven.prepare().reason == "offset commit failed since group is already rebalancing"
 
 
 def test_a_commit_of_an_earlier_generation_changes_nothing() -> None:
     driven = Driven().start().stable(generation=2)
-    assert not driven.member.commit_refused(E.ILLEGAL_GENERATION, 1, "me")
+    assert not driven.member.commit_refused(E.ILLEGAL_GENERATION, 1, "me", driven.now)
     assert not driven.member.must_prepare
 
 
 def test_a_fenced_commit_is_fatal() -> None:
     driven = Driven(instance_id="i").start().stable()
-    driven.member.commit_refused(E.FENCED_INSTANCE_ID, 1, "me")
+    driven.member.commit_refused(E.FENCED_INSTANCE_ID, 1, "me", driven.now)
     assert driven.member.take_failure() is E.FENCED_INSTANCE_ID
 
 

@@ -69,6 +69,23 @@ def test_a_new_member_may_come_back() -> None:
     assert first_join_meaning("encountered ILLEGAL_GENERATION from SYNC_GROUP response") == REMOVED_BEFORE
 
 
+def test_what_a_member_measured_narrows_down_why_it_was_removed() -> None:
+    removed = "encountered UNKNOWN_MEMBER_ID from HEARTBEAT response"
+    assert rejoin_meaning(f"{removed} [process stopped: 6000 of 7000 ms without a heartbeat]") == (Cause.EXPIRE_HEARTBEAT, ())
+    late = f"{removed} [slow processing: a rebalance waited 6000 ms for the next poll]"
+    assert rejoin_meaning(late) == first_join_meaning(late) == (None, (Cause.JOIN_TIMEOUT, Cause.POLL_TIMEOUT))
+    left = "consumer pro-actively leaving the group [application blocked: no poll for 6001 ms]"
+    assert rejoin_meaning(left) == first_join_meaning(left) == (Cause.POLL_TIMEOUT, ())
+    assert rejoin_meaning(f"{removed} [bad weather: 1]") == REMOVED_BEFORE
+
+
+def test_what_a_member_measured_changes_no_other_meaning() -> None:
+    evidence = "[network: no heartbeat answered for 6000 ms]"
+    for text in ("need to re-join with the given member-id: m", "group is already rebalancing", "cached metadata has changed"):
+        assert rejoin_meaning(f"{text} {evidence}") == rejoin_meaning(text)
+    assert leave_meaning("consumer poll timeout has expired. [GIL held: no poll for 6001 ms]") == (Cause.POLL_TIMEOUT, ())
+
+
 @given(st.text())
 def test_any_text_means_one_cause_or_some(reason: str) -> None:
     for meaning in (leave_meaning(reason), rejoin_meaning(reason), first_join_meaning(reason)):

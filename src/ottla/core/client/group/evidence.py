@@ -1,0 +1,135 @@
+"""What one consumer measures about its membership, kept until it is needed to say why the membership was lost.
+
+The membership and the shell report; `explanations` decides. Times are milliseconds of a clock that never jumps.
+"""
+
+from collections import deque
+from typing import Final
+
+from ottla.core.client.group.explanations import (
+    Explanation,
+    Measurements,
+    explain_late_poll,
+    explain_next_poll,
+    explain_removal,
+    explain_silence,
+    explain_stall,
+)
+from ottla.core.client.group.poll_meter import PollMeter
+from ottla.core.client.group.stalls import STALL_MS_MIN, Lateness, StallHistory
+from ottla.core.client.group.values import GroupSettings
+from ottla.core.client.sensors import Sensor
+
+EXPLANATIONS_MAX: Final = 100
+
+
+class Evidence:
+    """`explanations`: those that were not logged yet. `text`: what the reason of the next JoinGroup or LeaveGroup has in brackets."""
+
+    def __init__(self, settings: GroupSettings, *, now_ms: float) -> None:
+        self.explanations: deque[Explanation] = deque(maxlen=EXPLANATIONS_MAX)
+        self.text = ""
+        self.failure = ""
+        self.polls = PollMeter(now_ms)
+        self.stalls = StallHistory()
+        self.stall_times = Sensor(now_ms)
+        self.heartbeat_delays = Sensor(now_ms)
+        self.heartbeat_sent_ms: float | None = None
+        self._settings = settings
+        self._answered_ms = self._responded_ms = now_ms
+        self._silence_ms = 0.0
+        self._rejoin_due_ms: float | None = None
+        self._joining_ms: float | None = None
+
+    # What happens.
+
+    def responded(self, now_ms: float) -> None:
+        """A broker has answered a request."""
+        self._silence_ms = max(self._silence_ms, now_ms - self._responded_ms)
+        self._responded_ms = now_ms
+
+    def stalled(self, late: Lateness, now_ms: float) -> None:
+        """The consumer ran late."""
+        if late.late_ms < STALL_MS_MIN:
+            return
+        cause = self.stalls.add(late, now_ms)
+        self.stall_times.record(late.late_ms, now_ms)
+        if late.late_ms >= self._settings.session_timeout_ms / 3:
+            self.explanations.append(explain_stall(self._settings, cause, late.late_ms))
+
+    def heartbeat_sent(self, due_ms: float, now_ms: float) -> None:
+        """A heartbeat is on its way; it was due at `due_ms`."""
+        self.heartbeat_delays.record(max(now_ms - due_ms, 0.0), now_ms)
+        self.heartbeat_sent_ms = now_ms
+
+    def heartbeat_answered(self, now_ms: float, *, is_rejoin_due: bool) -> None:
+        """The coordinator knows the member; `is_rejoin_due`: the group rebalances, and the application has to poll before it can join."""
+        self._answered(now_ms)
+        if is_rejoin_due and self._rejoin_due_ms is None:
+            self._rejoin_due_ms = now_ms
+
+    def prepared(self) -> None:
+        """The application has done its part of a rebalance."""
+        self._rejoin_due_ms = None
+
+    def joining(self, now_ms: float) -> None:
+        """A JoinGroup is on its way, which the coordinator may hold: no heartbeats are due meanwhile."""
+        if self._joining_ms is None:
+            self._joining_ms = now_ms
+
+    def joined(self, now_ms: float) -> None:
+        """JoinGroup succeeded."""
+        self._answered(now_ms)
+
+    def assigned(self) -> None:
+        """The rebalance is over: reasons say nothing more about what led to it."""
+        self.text = ""
+
+    # What it costs.
+
+    def poll_expired(self, polled_ms: float, now_ms: float) -> None:
+        """The member leaves: the application has not polled since `polled_ms`."""
+        self._explain(explain_late_poll(self._since_poll(polled_ms, now_ms)))
+
+    def polled_late(self, polled_ms: float, now_ms: float) -> None:
+        """The application polls for the first time after that."""
+        self._explain(explain_next_poll(self._since_poll(polled_ms, now_ms)))
+
+    def session_over(self, now_ms: float) -> None:
+        """No heartbeat was answered for session.timeout.ms."""
+        self._explain(explain_silence(self._since_heartbeat(now_ms)))
+
+    def removed(self, error: str, api: str, polled_ms: float, now_ms: float) -> None:
+        """The coordinator answers a request with an error that means that it has no such member."""
+        measured = self._since_heartbeat(now_ms) if self._rejoin_due_ms is None else self._since_poll(polled_ms, now_ms)
+        self._explain(explain_removal(measured, error, api))
+        self._rejoin_due_ms = None
+
+    def _answered(self, now_ms: float) -> None:
+        self._answered_ms = now_ms
+        self._joining_ms = None
+        self._silence_ms = 0.0
+        self.failure = ""
+
+    def _explain(self, explanation: Explanation) -> None:
+        self.explanations.append(explanation)
+        self.text = explanation.evidence
+
+    def _since_poll(self, polled_ms: float, now_ms: float) -> Measurements:
+        return self._measured(polled_ms, now_ms, since_ms=polled_ms)
+
+    def _since_heartbeat(self, now_ms: float) -> Measurements:
+        return self._measured(now_ms, now_ms, since_ms=self._answered_ms)
+
+    def _measured(self, polled_ms: float, now_ms: float, *, since_ms: float) -> Measurements:
+        return Measurements(
+            settings=self._settings,
+            since_poll_ms=now_ms - polled_ms,
+            batch_records=self.polls.batch_records,
+            record_ms=self.polls.record_ms(now_ms),
+            since_heartbeat_ms=(now_ms if self._joining_ms is None else self._joining_ms) - self._answered_ms,
+            since_response_ms=max(self._silence_ms, now_ms - self._responded_ms),
+            rejoin_due_ms=None if self._rejoin_due_ms is None else now_ms - self._rejoin_due_ms,
+            failure=self.failure,
+            stalls=self.stalls.since(since_ms),
+        )
