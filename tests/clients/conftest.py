@@ -65,25 +65,26 @@ class ConfluentLibrary:
         pass
 
 
+def confluent_settings(bootstrap_servers: str, group: str, assignor: str, timing: Timing) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": bootstrap_servers,
+        "group.id": group,
+        "partition.assignment.strategy": assignor,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "session.timeout.ms": timing.session_ms,
+        "heartbeat.interval.ms": timing.heartbeat_ms,
+        "fetch.wait.max.ms": 100,
+        "topic.metadata.refresh.interval.ms": timing.metadata_age_ms,
+    }
+
+
 class ConfluentMember:
     def __init__(self, bootstrap_servers: str, group: str, topic: str, assignor: str, timing: Timing) -> None:
         from confluent_kafka import Consumer
 
         self.topic = topic
-        self.consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap_servers,
-                "log_level": 0,
-                "group.id": group,
-                "partition.assignment.strategy": assignor,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "session.timeout.ms": timing.session_ms,
-                "heartbeat.interval.ms": timing.heartbeat_ms,
-                "fetch.wait.max.ms": 100,
-                "topic.metadata.refresh.interval.ms": timing.metadata_age_ms,
-            }
-        )
+        self.consumer = Consumer(confluent_settings(bootstrap_servers, group, assignor, timing) | {"log_level": 0})
         self.consumer.subscribe([topic])
 
     def poll(self) -> list[tuple[int, int, bytes]]:
@@ -110,6 +111,24 @@ class ConfluentMember:
 
     def close(self) -> None:
         self.consumer.close()
+
+
+class OttlaLibrary(ConfluentLibrary):
+    """ottla.Consumer, which has confluent-kafka's interface."""
+
+    assignors = ("range", "roundrobin", "sticky", "cooperative-sticky")
+
+    def member(self, group: str, topic: str, assignor: str, **timing: int) -> "OttlaMember":
+        return OttlaMember(self.bootstrap_servers, group, topic, assignor, Timing(**timing))
+
+
+class OttlaMember(ConfluentMember):
+    def __init__(self, bootstrap_servers: str, group: str, topic: str, assignor: str, timing: Timing) -> None:
+        from ottla import Consumer
+
+        self.topic = topic
+        self.consumer = Consumer(confluent_settings(bootstrap_servers, group, assignor, timing))
+        self.consumer.subscribe([topic])
 
 
 class KafkaPythonLibrary:
@@ -321,6 +340,8 @@ class AiokafkaMember:
 
 
 LIBRARIES = {"confluent-kafka": ConfluentLibrary, "aiokafka": AiokafkaLibrary, "kafka-python": KafkaPythonLibrary}
+CLIENTS = {**LIBRARIES, "ottla": OttlaLibrary}
+"""Those of other projects, which most tests run with, and our own."""
 EVERY_ASSIGNOR = [(library, assignor) for library, face in LIBRARIES.items() for assignor in face.assignors]
 
 
@@ -347,7 +368,7 @@ def library_on() -> Iterator[Callable[..., Any]]:
     made: list[Any] = []
 
     def connect(broker: Any, name: str = "confluent-kafka") -> Any:
-        made.append(LIBRARIES[name](broker.bootstrap_servers))
+        made.append(CLIENTS[name](broker.bootstrap_servers))
         return made[-1]
 
     yield connect

@@ -6,11 +6,16 @@ One Java program (tests/java/Consumers.java) hosts the consumers of all tests he
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ottla.cli.diagnose.offsets_topic import OffsetsTopic
+from ottla.client.admin.client import AdminClient
+from ottla.client.settings import ClientSettings
+from ottla.core.diagnosis.evidence.model import Kind
 from ottla.core.wire.api_keys import ApiKey
 from ottla.testing.kit.waiting import wait_until
 from ottla.testing.processes.java import ToolMissing
@@ -19,8 +24,16 @@ from ottla.testing.processes.java_program import JavaProgram, compile_java
 SOURCE = Path(__file__).parent.parent / "java" / "Consumers.java"
 ASSIGNORS = {
     "range": "org.apache.kafka.clients.consumer.RangeAssignor",
+    "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+    "sticky": "org.apache.kafka.clients.consumer.StickyAssignor",
     "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
 }
+LIBRARIES = {
+    "range": ("aiokafka", "kafka-python", "confluent-kafka", "ottla"),
+    "roundrobin": ("aiokafka", "kafka-python", "confluent-kafka", "ottla"),
+    "sticky": ("aiokafka", "kafka-python", "ottla"),
+}
+"""Which libraries have an assignor, beside Java's."""
 PARTITIONS = 4
 EVERY_PARTITION = set(range(PARTITIONS))
 SETTINGS = {
@@ -317,3 +330,163 @@ def test_a_consumer_that_does_not_poll_leaves_and_says_so(team: Team) -> None:
     slow.command("resume")
     slow.wait_for(lambda: slow.events_of("lost"), "it to notice that it has lost its partitions")
     team.divided(slow, other)
+
+
+class PolledMember:
+    """A member of another library in a thread of its own, which polls it and does what else is asked for."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.places: list[tuple[int, int]] = []
+        self.owned: set[int] = set()
+        self._thread = ThreadPoolExecutor(1)
+        self._member: Any = None
+        self._is_over = False
+        self._started = self._thread.submit(self._start, make)
+
+    def _start(self, make: Callable[[], Any]) -> None:
+        self._member = make()
+        self._thread.submit(self._poll)
+
+    def _poll(self) -> None:
+        if not self._is_over:
+            self.places += [(partition, offset) for partition, offset, _ in self._member.poll()]
+            self.owned = {partition for _, partition in self._member.assignment()}
+            self._thread.submit(self._poll)
+
+    def started(self) -> None:
+        """Raise what the start raised; return when it has started."""
+        self._started.result(SECONDS_MAX)
+
+    def count(self) -> int:
+        return len(self.places)
+
+    def commit(self) -> None:
+        self._thread.submit(self._member.commit).result(SECONDS_MAX)
+
+    def close(self) -> None:
+        self._is_over = True
+        self._thread.submit(lambda: self._member.close()).result(SECONDS_MAX)
+        self._thread.shutdown()
+
+
+class JavaMember:
+    """A Java consumer with the same face; its records are counted."""
+
+    places: tuple[tuple[int, int], ...] = ()
+
+    def __init__(self, team: Team, assignor: str) -> None:
+        self._consumer = team.start(assignor)
+        self._team = team
+
+    @property
+    def owned(self) -> set[int]:
+        return self._consumer.owned()
+
+    def started(self) -> None:
+        pass
+
+    def count(self) -> int:
+        return self._consumer.records()
+
+    def commit(self) -> None:
+        commits = len(self._consumer.events_of("commit"))
+        self._consumer.command("commit")
+        self._consumer.wait_for(lambda: len(self._consumer.events_of("commit")) > commits, "the commit")
+
+    def close(self) -> None:
+        self._team.close(self._consumer)
+
+
+class MixedGroup:
+    """One group of members of several libraries, by the libraries' names."""
+
+    def __init__(self, team: Team, library_on: Any, assignor: str) -> None:
+        self._team = team
+        self._library = library_on(team.broker)
+        self.members: dict[str, Any] = {}
+        for name in LIBRARIES[assignor]:
+            library = library_on(team.broker, name)
+            self.members[name] = PolledMember(lambda library=library: library.member(team.group, team.topic, assignor, heartbeat_ms=100))
+        self.members["java"] = JavaMember(team, assignor)
+        for member in self.members.values():
+            member.started()
+
+    def settle(self) -> None:
+        """Wait until each member has some partitions, and together they have each partition once."""
+
+        def is_settled() -> bool:
+            shares = [member.owned for member in self.members.values()]
+            return all(shares) and sorted(number for share in shares for number in share) == list(range(MIXED_PARTITIONS))
+
+        wait_until(is_settled, lambda: f"one owner for each partition: {self.owned()}", seconds=SECONDS_MAX)
+
+    def owned(self) -> dict[str, list[int]]:
+        return {name: sorted(member.owned) for name, member in self.members.items()}
+
+    def read(self, per_partition: int) -> None:
+        """Write records, wait until each was read once, and commit."""
+        before = self._count()
+        self._library.produce(self._team.topic, [(number, b"v") for number in range(MIXED_PARTITIONS)] * per_partition)
+        wanted = before + per_partition * MIXED_PARTITIONS
+        wait_until(lambda: self._count() >= wanted, lambda: f"{wanted} records, not {self._count()}", seconds=SECONDS_MAX)
+        places = [place for member in self.members.values() for place in member.places]
+        assert (self._count(), len(places)) == (wanted, len(set(places))), "each record once"
+        for member in self.members.values():
+            member.commit()
+
+    def _count(self) -> int:
+        return sum(member.count() for member in self.members.values())
+
+    def committed(self) -> set[int]:
+        """The committed offsets of all partitions."""
+        with AdminClient(self._settings()) as admin:
+            found = admin.committed([self._team.group])[self._team.group]
+        assert isinstance(found, dict), found
+        return {each.offset for each in found.values()}
+
+    def leader(self) -> str:
+        """The library of the leader, as the group's record says."""
+        with OffsetsTopic([self._team.group]) as source:
+            source.add_cluster(self._settings())
+            last = [each for each in source.evidence() if each.kind is Kind.SYNC_COMPLETED][-1]
+        (client,) = {each.client_id for each in last.members or () if each.member_id == last.leader}
+        (name,) = {name for name, begin in CLIENT_IDS.items() if client.startswith(begin)}
+        return name
+
+    def _settings(self) -> ClientSettings:
+        return ClientSettings(bootstrap_servers=self._team.broker.bootstrap_servers)
+
+
+MIXED_PARTITIONS = 10
+SECONDS_MAX = 40
+CLIENT_IDS = {
+    "ottla": "ottla",
+    "confluent-kafka": "rdkafka",
+    "kafka-python": "kafka-python",
+    "aiokafka": "aiokafka",
+    "java": "consumer-",
+}
+"""How the client ids of the libraries begin."""
+
+
+@pytest.mark.parametrize("assignor", LIBRARIES)
+def test_one_group_of_members_of_every_library(team: Team, library_on: Any, unique_name: Callable[[str], str], assignor: str) -> None:
+    team.topic = unique_name("mixed")
+    library_on(team.broker).create_topic(team.topic, MIXED_PARTITIONS)
+    group = MixedGroup(team, library_on, assignor)
+    try:
+        group.settle()
+        assert team.protocol() == assignor
+        group.read(3)
+        assert group.committed() == {3}
+        leaders = [group.leader()]
+        while len(group.members) > 1:  # the leader goes, and a member of another library follows it
+            group.members.pop(leaders[-1]).close()
+            group.settle()
+            leaders.append(group.leader())
+        assert sorted(leaders) == sorted([*LIBRARIES[assignor], "java"])
+        group.read(1)
+        assert group.committed() == {4}
+    finally:
+        for member in group.members.values():
+            member.close()
