@@ -75,7 +75,7 @@ def decode_plain(fetched: FetchedRecords) -> Iterator[Columns]:
             aborting.add(waiting.pop()[0])
         is_aborted = header.is_transactional and header.producer_id in aborting
         if header.is_control:
-            if is_aborted and _is_abort(decode_batch(fetched.records, at), header):
+            if is_aborted and _is_abort(decode_batch(fetched.records, at)):
                 aborting.discard(header.producer_id)
             continue
         if is_aborted or not is_wanted:
@@ -87,7 +87,6 @@ def decode_plain(fetched: FetchedRecords) -> Iterator[Columns]:
             yield PlainColumns(topic, partition, records, header)
 
 
-def _is_abort(markers: Sequence[Record], header: BatchHeader) -> bool:
-    if not markers:
-        raise PeerError(f"the control batch at offset {header.base_offset} has no record")
-    return control_type(markers[0].key) == ControlType.ABORT
+def _is_abort(markers: Sequence[Record]) -> bool:
+    """Whether the marker of a control batch ends an aborted transaction; the cleaner may have left the batch without its record."""
+    return bool(markers) and control_type(markers[0].key) == ControlType.ABORT

@@ -9,7 +9,6 @@ import numpy as np
 
 from ottla.columnar.decoding import batch_headers
 from ottla.columnar.primitives.compilation import Array
-from ottla.core.errors import PeerError
 from ottla.core.records.batch import CONTROL_BIT, HEADER_BYTES, TRANSACTIONAL_BIT, decode_batch
 from ottla.core.records.control import ControlType, control_type
 
@@ -43,7 +42,6 @@ def without_aborted(buffer: memoryview, table: Array, aborted: Aborted) -> Array
 
 
 def _is_abort(buffer: memoryview, batch: list[int]) -> bool:
+    """Whether the marker of a control batch ends an aborted transaction; the cleaner may have left the batch without its record."""
     markers = decode_batch(buffer, batch[batch_headers.POSITION] - HEADER_BYTES)
-    if not markers:
-        raise PeerError(f"the control batch at offset {batch[batch_headers.BASE_OFFSET]} has no record")
-    return control_type(markers[0].key) == ControlType.ABORT
+    return bool(markers) and control_type(markers[0].key) == ControlType.ABORT

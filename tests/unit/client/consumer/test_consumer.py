@@ -59,6 +59,7 @@ def refused(call: Any, *arguments: Any, **more: Any) -> int:
     return code
 
 
+@pytest.mark.conformance("SubscriptionStateTest.cantChangePositionForNonAssignedPartition")
 def test_calls_about_partitions_that_are_not_assigned(consumer: Consumer) -> None:
     where = TopicPartition("t", 0, 3)
     assert refused(consumer.seek, where) == KafkaError._UNKNOWN_PARTITION
@@ -133,6 +134,7 @@ def test_interceptors_are_closed_with_the_consumer() -> None:
     assert closed == [True]
 
 
+@pytest.mark.conformance("FetcherTest.testCloseShouldBeIdempotent")
 def test_a_closed_consumer_refuses_calls(consumer: Consumer) -> None:
     consumer.close()
     consumer.close()

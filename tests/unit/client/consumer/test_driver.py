@@ -3,6 +3,8 @@
 import threading
 from typing import Any
 
+import pytest
+
 from ottla.client.addresses import Address
 from ottla.client.consumer.driver import Driver
 from ottla.client.consumer.plain_columns import decode_plain
@@ -32,6 +34,10 @@ def waits_for(made: Driver, condition: Any) -> None:
         assert made.condition.wait_for(condition, timeout=5)
 
 
+@pytest.mark.conformance(
+    "AbstractCoordinatorTest.testAuthenticationErrorInEnsureCoordinatorReady",
+    "ConsumerCoordinatorTest.testAuthenticationFailureInEnsureActiveGroup",
+)
 def test_brokers_that_refuse_and_that_cannot_be_reached_are_told_apart() -> None:
     for error, is_refusal in ((AuthenticationError("no"), True), (BrokerUnavailableError("gone"), False)):
         made = driver(refuse(error))
@@ -45,6 +51,7 @@ def test_brokers_that_refuse_and_that_cannot_be_reached_are_told_apart() -> None
         assert made.failure is None
 
 
+@pytest.mark.conformance("AbstractCoordinatorTest.testUncaughtExceptionInHeartbeatThread")
 def test_an_error_of_our_own_ends_the_thread_and_is_kept() -> None:
     made = driver(refuse(BrokerUnavailableError("gone")))
     made.engine.next_sends = lambda now_ms: 1 // 0  # type: ignore[method-assign, assignment, return-value]
@@ -54,6 +61,7 @@ def test_an_error_of_our_own_ends_the_thread_and_is_kept() -> None:
     made.stop()
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testHeartbeatThreadClose")
 def test_it_stops_at_once() -> None:
     before = threading.active_count()
     made = driver(refuse(BrokerUnavailableError("gone")))

@@ -1,10 +1,12 @@
 """Group metadata for a transactional producer: the bytes of librdkafka."""
 
 import confluent_kafka
+import pytest
 
 from ottla.client.consumer.group_metadata import encode_group_metadata
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testGetGroupMetadata")
 def test_the_bytes_are_those_of_librdkafka() -> None:
     consumer = confluent_kafka.Consumer({"group.id": "x"})
     try:

@@ -40,6 +40,7 @@ class Driven:
         return self.links.step(set())
 
 
+@pytest.mark.conformance("FetcherTest.testFetchSkipsBlackedOutNodes")
 def test_a_connection_that_is_not_opened_fails_its_requests_and_is_tried_again_later() -> None:
     attempts: list[Address] = []
 

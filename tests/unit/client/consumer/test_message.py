@@ -1,6 +1,7 @@
 """Messages: confluent-kafka's methods on columns."""
 
 import confluent_kafka
+import pytest
 
 from ottla.client.consumer.kafka_errors import KafkaError
 from ottla.client.consumer.message import ErrorMessage, Message
@@ -16,6 +17,9 @@ def test_the_methods_are_there() -> None:
     assert [name for name in NAMES if not hasattr(confluent_kafka.Message, name) or not hasattr(Message, name)] == []
 
 
+@pytest.mark.conformance(
+    "FetcherTest.testHeaders", "FetcherTest.testLeaderEpochInConsumerRecord", "FetcherTest.testMissingLeaderEpochInRecords"
+)
 def test_a_record() -> None:
     data = encode_batch([Record(5, 17, b"k", b"value", (Header("h", None),))], base_offset=5, leader_epoch=3)
     (columns,) = decode_plain(FetchedRecords(TopicPartition("t", 2), 5, 6, memoryview(bytes(data))))

@@ -6,7 +6,7 @@ from ottla.client.consumer.plain_columns import decode_plain
 from ottla.core.client.fetch_values import FetchedRecords
 from ottla.core.errors import PeerError
 from ottla.core.model import Record, TopicPartition
-from ottla.core.records.batch import encode_batch
+from ottla.core.records.batch import empty_batch, encode_batch, read_header
 from ottla.core.records.control import ControlType
 from ottla.core.records.end_marker import EndMarker, encode_end_marker
 
@@ -26,6 +26,7 @@ def test_records_before_the_position_are_left_out() -> None:
     assert decoded(batch(0, 3) + batch(3, 3), 4) == [4, 5]
 
 
+@pytest.mark.conformance("FetcherTest.testParseCorruptedRecord")
 def test_a_damaged_batch_is_refused_after_the_records_before_it() -> None:
     data = bytearray(batch(0, 2) + batch(2, 2))
     data[-1] ^= 1
@@ -40,11 +41,28 @@ def marker(base: int, kind: ControlType) -> bytes:
     return bytes(encode_batch([Record(base, 0, key, value)], base_offset=base, producer_id=7, is_transactional=True, is_control=True))
 
 
+@pytest.mark.conformance(
+    "FetcherTest.testFetcherIgnoresControlRecords",
+    "FetcherTest.testSkippingAbortedTransactions",
+    "FetcherTest.testReturnCommittedTransactions",
+    "FetcherTest.testReadCommittedWithCommittedAndAbortedTransactions",
+    "FetcherTest.testMultipleAbortMarkers",
+    "FetcherTest.testReadCommittedAbortMarkerWithNoData",
+    "FetcherTest.testReturnAbortedTransactionsInUncommittedMode",
+)
 def test_aborted_transactions_and_markers_are_left_out() -> None:
     ours, other = {"producer_id": 7, "is_transactional": True}, {"producer_id": 8, "is_transactional": True}
     data = batch(0, 1, **ours) + batch(1, 1, **other) + marker(2, ControlType.ABORT) + batch(3, 1, **ours) + marker(4, ControlType.COMMIT)
     assert decoded(data, aborted=((7, 0),)) == [1, 3]
     assert decoded(data) == [0, 1, 3]
+
+
+@pytest.mark.conformance("FetcherTest.testEmptyControlBatch")
+def test_a_control_batch_without_its_marker_ends_no_transaction() -> None:
+    """The cleaner keeps the last batch of a producer, without the records."""
+    emptied = bytes(empty_batch(read_header(marker(1, ControlType.ABORT))))
+    ours = {"producer_id": 7, "is_transactional": True}
+    assert decoded(batch(0, 1, **ours) + emptied + batch(2, 1, **ours), aborted=((7, 0),)) == []
 
 
 def test_times() -> None:

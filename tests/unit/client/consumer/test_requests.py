@@ -125,6 +125,7 @@ def test_offset_commit(version: int) -> None:
     assert back(COMMIT, version, values) == {A: ErrorCode.ILLEGAL_GENERATION}
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testNoThrowWhenStableFlagIsSupported")
 def test_offset_fetch() -> None:
     request = OffsetFetch("g", (A,))
     read = there(request, 8)
@@ -162,6 +163,9 @@ def test_metadata(version: int) -> None:
     assert back(request, version, values | extra).endpoints == {1: Endpoint("h", 9)}
 
 
+@pytest.mark.conformance(
+    "FetcherTest.testFetchWithNoTopicId", "FetcherTest.testFetchWithTopicId", "FetcherTest.testFetchTopicIdUpgradeDowngrade"
+)
 @pytest.mark.parametrize(("topic_id", "broker", "version"), [("", 99, 12), ("A" * 22, 99, 16), ("A" * 22, 14, 13), ("A" * 22, 12, 12)])
 def test_fetch(topic_id: str, broker: int, version: int) -> None:
     encoded = encode_request(Fetch((PartitionFetch(A, 5, 2, topic_id),), FetchPolicy()), AnyChannel(broker))  # type: ignore[arg-type]
@@ -170,6 +174,7 @@ def test_fetch(topic_id: str, broker: int, version: int) -> None:
         encoded.read(memoryview(b"\0"))
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testThrowOnUnsupportedStableFlag")
 @pytest.mark.parametrize("request_", [JOIN, SYNC, HEARTBEAT, LEAVE, COMMIT, Metadata(None)])
 def test_an_old_broker_is_refused(request_: Any) -> None:
     with pytest.raises(UnsupportedBrokerError):

@@ -7,7 +7,7 @@ from ottla.columnar.decoding.aborted_batches import without_aborted
 from ottla.columnar.decoding.batches import scan
 from ottla.core.errors import PeerError
 from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch, seal
+from ottla.core.records.batch import empty_batch, encode_batch, read_header, seal
 from ottla.core.records.compression import Codec
 
 COMMIT, ABORT = b"\0\0\0\1", b"\0\0\0\0"
@@ -67,9 +67,19 @@ def test_records_outside_of_transactions_stay():
     assert _offsets(_log("1", "1-", "-", "1a"), [(1, 0)]) == [1, 2]
 
 
+@pytest.mark.conformance("FetcherTest.testReadCommittedWithCompactedTopic")
 def test_an_aborted_transaction_whose_records_are_gone():
     # Compaction may leave only the marker; what the same producer wrote later counts.
     assert _offsets(_log("1a", "1"), [(1, 0)]) == [1]
+
+
+@pytest.mark.conformance("FetcherTest.testEmptyControlBatch")
+def test_a_control_batch_without_its_marker_ends_no_transaction():
+    # The cleaner keeps the last batch of a producer, without the records.
+    data, log = len(_log("1")), _log("1", "1a", "1")
+    emptied = empty_batch(read_header(log, data))
+    assert _offsets(log[:data] + bytes(emptied) + log[-data:], [(1, 0)]) == []
+    assert _offsets(log, [(1, 0)]) == [2]
 
 
 def test_every_batch_has_its_answer():

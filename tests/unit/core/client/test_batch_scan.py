@@ -24,6 +24,7 @@ def test_whole_batches() -> None:
     assert scan_batches(memoryview(b"")) == WholeBatches(0, -1)
 
 
+@pytest.mark.conformance("FetcherTest.testFetchNonContinuousRecords")
 def test_offsets_may_have_gaps() -> None:
     assert scan_batches(memoryview(batch(5, 3) + batch(50, 1, delta=49))) == WholeBatches(122, 100)
 
@@ -34,6 +35,7 @@ def test_a_cut_batch_is_left_out(size: int) -> None:
     assert scan_batches(TWO[: size - 62]) == WholeBatches(0, -1)
 
 
+@pytest.mark.conformance("FetcherTest.testInvalidDefaultRecordBatch")
 @pytest.mark.parametrize(
     "changes", [{"magic": 1}, {"length": 48}, {"base": -1}, {"delta": -1}, {"base": 2**63 - 5, "delta": 10}, {"length": -1}]
 )

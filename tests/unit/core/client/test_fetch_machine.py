@@ -189,6 +189,7 @@ def test_no_partition_starves_when_a_response_has_no_space_for_all() -> None:
     assert min(last.values()) > len(world.seen) * 3 // 4, "all advance at about the same pace"
 
 
+@pytest.mark.conformance("FetcherTest.testFetchError", "FetcherTest.testFetchRequestInternalError", "FetcherTest.testCorruptMessageError")
 @pytest.mark.parametrize("code", [*sorted(INVALID_METADATA | RETRIABLE | UNKNOWN_TOPIC), "lost", "throttled"])
 def test_retriable_errors_are_retried(code: Any) -> None:
     world = World({ZERO: log_of(0, 0)}, failure=lambda now: code if now < 500 else None)
@@ -219,6 +220,9 @@ def test_a_refusal_is_not_retried() -> None:
     assert world.run(FetchRange(ZERO, 0, 10)).problem == PartitionRefused(ZERO, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
+@pytest.mark.conformance(
+    "FetcherTest.testWhenFetchResponseReturnsALeaderShipChangeErrorButNoNewLeaderInformation", "FetcherTest.testEpochSetInFetchRequest"
+)
 def test_a_moved_leader_is_looked_up() -> None:
     world = World({ZERO: log_of(0, leader=LeaderAndEpoch(2, 6)), ONE: log_of(0)})
     leaders = Leaders()
@@ -241,6 +245,7 @@ def machine_of(*ranges: FetchRange, **policy: Any) -> FetchMachine:
     return FetchMachine(ranges, policy=FetchPolicy(**policy), leaders=leaders, rng=lambda: 0.5)
 
 
+@pytest.mark.conformance("FetcherTest.testWhenFetchResponseReturnsALeaderShipChangeErrorAndNewLeaderInformation")
 def test_a_leader_that_a_response_names_is_used_at_once() -> None:
     machine = machine_of(FetchRange(ZERO, 0, 10))
     machine.next_actions(0)
@@ -570,6 +575,7 @@ def test_open_ranges_are_added_and_removed_while_others_are_read() -> None:
     assert open_ranges.fetches() == []
 
 
+@pytest.mark.conformance("FetcherTest.testStaleOutOfRangeError")
 def test_a_seek_drops_the_response_that_is_on_its_way() -> None:
     open_ranges = Open()
     open_ranges.machine.add(ZERO, 0)
@@ -590,6 +596,7 @@ def test_a_range_that_is_held_is_not_fetched() -> None:
     assert open_ranges.fetches() == [(ZERO, 0)]
 
 
+@pytest.mark.conformance("FetcherTest.testHandleFetchResponseError")
 @pytest.mark.parametrize("error", sorted(INVALID_METADATA | RETRIABLE | UNKNOWN_TOPIC))
 def test_an_open_range_is_retried_without_end(error: ErrorCode) -> None:
     open_ranges = Open()

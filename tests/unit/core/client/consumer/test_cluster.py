@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from ottla.core.client.consumer.cluster import ClusterView
 from ottla.core.client.consumer.values import ConsumerSettings, Endpoint, MetadataResponse
 from ottla.core.client.group.values import GroupSettings
@@ -69,6 +71,7 @@ def test_a_topic_that_was_deleted_is_forgotten() -> None:
     assert driven.view.partitions == {}
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testExcludeInternalTopicsConfigOption")
 def test_all_topics_for_patterns() -> None:
     driven = Driven()
     request = driven.ask(0, frozenset(), True)

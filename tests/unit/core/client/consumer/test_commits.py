@@ -34,6 +34,11 @@ def offsets(*partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetada
     return dict.fromkeys(partitions, OffsetAndMetadata(5))
 
 
+@pytest.mark.conformance(
+    "ConsumerCoordinatorTest.testCommitOffsetOnly",
+    "ConsumerCoordinatorTest.testCommitOffsetMetadataAsync",
+    "ConsumerCoordinatorTest.testCommitOffsetMetadataSync",
+)
 def test_a_commit_is_done_when_it_is_answered() -> None:
     driven = Driven()
     driven.subscriptions.add([A], is_ready=True)
@@ -48,6 +53,10 @@ def test_a_commit_without_offsets_is_done_at_once() -> None:
     assert Driven().commits.commit(Commit({})).is_done
 
 
+@pytest.mark.conformance(
+    "ConsumerCoordinatorTest.testCommitOffsetMetadataTooLarge",
+    "ConsumerCoordinatorTest.testCommitOffsetSyncCallbackWithNonRetriableException",
+)
 def test_errors_of_single_partitions_are_results() -> None:
     driven = Driven()
     commit = driven.commits.commit(Commit(offsets(A, B)))
@@ -56,6 +65,7 @@ def test_errors_of_single_partitions_are_results() -> None:
     assert commit.error is E.OFFSET_METADATA_TOO_LARGE
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testRetryCommitUnknownTopicOrPartition")
 @pytest.mark.parametrize("error", [E.COORDINATOR_LOAD_IN_PROGRESS, E.UNKNOWN_TOPIC_OR_PARTITION])
 def test_a_retriable_error_is_retried_until_the_deadline(error: E) -> None:
     driven = Driven()
@@ -68,6 +78,13 @@ def test_a_retriable_error_is_retried_until_the_deadline(error: E) -> None:
     assert commit.error is error
 
 
+@pytest.mark.conformance(
+    "ConsumerCoordinatorTest.testCommitOffsetAsyncWithDefaultCallback",
+    "ConsumerCoordinatorTest.testCommitOffsetAsyncFailedWithDefaultCallback",
+    "ConsumerCoordinatorTest.testCommitOffsetAsyncCoordinatorNotAvailable",
+    "ConsumerCoordinatorTest.testCommitOffsetAsyncNotCoordinator",
+    "ConsumerCoordinatorTest.testCommitOffsetAsyncDisconnected",
+)
 def test_an_asynchronous_commit_is_tried_once() -> None:
     driven = Driven()
     commit = driven.commits.commit(Commit(offsets(A), is_reported=True))
@@ -75,6 +92,11 @@ def test_an_asynchronous_commit_is_tried_once() -> None:
     assert driven.commits.finished == [commit]
 
 
+@pytest.mark.conformance(
+    "ConsumerCoordinatorTest.testCoordinatorUnknownInUnsentCallbacksAfterCoordinatorDead",
+    "ConsumerCoordinatorTest.testCommitOffsetSyncNotCoordinator",
+    "ConsumerCoordinatorTest.testCommitOffsetSyncCoordinatorNotAvailable",
+)
 def test_a_coordinator_that_moved_is_found_before_the_next_attempt() -> None:
     driven = Driven()
     commit = driven.commits.commit(Commit(offsets(A), retry_until_ms=10_000))
@@ -87,6 +109,9 @@ def test_a_coordinator_that_moved_is_found_before_the_next_attempt() -> None:
     assert commit.error is E.NONE
 
 
+@pytest.mark.conformance(
+    "ConsumerCoordinatorTest.testCommitOffsetSyncCoordinatorDisconnected", "ConsumerCoordinatorTest.testCloseNoResponseForCommit"
+)
 def test_a_lost_request_is_retried() -> None:
     driven = Driven()
     commit = driven.commits.commit(Commit(offsets(A), retry_until_ms=10_000))
@@ -97,6 +122,11 @@ def test_a_lost_request_is_retried() -> None:
     assert commit.error is E.NONE
 
 
+@pytest.mark.conformance(
+    "ConsumerCoordinatorTest.testCloseCoordinatorNotKnownWithCommits",
+    "ConsumerCoordinatorTest.testCloseTimeoutCoordinatorUnavailableForCommit",
+    "ConsumerCoordinatorTest.testCloseMaxWaitCoordinatorUnavailableForCommit",
+)
 def test_without_a_coordinator_a_commit_ends_at_its_deadline() -> None:
     driven = Driven()
     driven.membership.coordinator_lost(0)
@@ -116,6 +146,7 @@ def test_a_member_that_is_not_in_the_group_cannot_commit() -> None:
     assert commit.error is E.UNKNOWN_MEMBER_ID
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testAutoCommitAwaitsInterval")
 def test_automatic_commits_follow_their_interval_and_one_another() -> None:
     driven = Driven(auto_commit_interval_ms=1_000)
     driven.subscriptions.add([A], is_ready=True)
@@ -133,6 +164,7 @@ def test_automatic_commits_follow_their_interval_and_one_another() -> None:
     assert driven.commits.next_requests(9_000) == [], "nothing new"
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testAutoCommitRetryBackoff")
 def test_an_automatic_commit_that_failed_for_a_while_is_repeated_at_once() -> None:
     driven = Driven(auto_commit_interval_ms=60_000)
     driven.subscriptions.add([A], is_ready=True)

@@ -18,6 +18,7 @@ from ottla.core.wire.consumer_protocol import encode_assignment
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
 
+@pytest.mark.conformance("FetcherTest.testFetchNormal")
 def test_a_subscription_is_joined_and_read_from_the_committed_offset(new_world: Callable[..., Any]) -> None:
     world = new_world(topics={"t": 2})
     world.add_records(T0, 30)
@@ -29,6 +30,7 @@ def test_a_subscription_is_joined_and_read_from_the_committed_offset(new_world: 
     assert world.count(JoinGroup) == 1
 
 
+@pytest.mark.conformance("FetcherTest.testFetchMaxPollRecords", "FetcherTest.testFetchMaxPollRecordsUnaligned")
 def test_a_hundred_records_take_seven_polls_of_fifteen_and_one_fetch(new_world: Callable[..., Any]) -> None:
     world = new_world()
     world.add_records(T0, 100)
@@ -62,6 +64,12 @@ def test_what_is_buffered_is_bounded(new_world: Callable[..., Any]) -> None:
     assert world.count(Fetch) == 1
 
 
+@pytest.mark.conformance(
+    "FetcherTest.testInFlightFetchOnPausedPartition",
+    "FetcherTest.testFetchOnPausedPartition",
+    "FetcherTest.testFetchOnCompletedFetchesForPausedAndResumedPartitions",
+    "FetcherTest.testFetchOnCompletedFetchesForAllPausedPartitions",
+)
 def test_records_of_a_paused_partition_stay_buffered(new_world: Callable[..., Any]) -> None:
     world = new_world(topics={"t": 2})
     world.add_records(T0, 10)
@@ -76,6 +84,7 @@ def test_records_of_a_paused_partition_stay_buffered(new_world: Callable[..., An
     assert world.count(Fetch) == fetches
 
 
+@pytest.mark.conformance("FetcherTest.testFetchedRecordsAfterSeek")
 def test_a_seek_drops_what_is_buffered(new_world: Callable[..., Any]) -> None:
     world = new_world()
     world.add_records(T0, 50)
@@ -98,6 +107,7 @@ def test_where_a_partition_without_a_commit_begins(new_world: Callable[..., Any]
     assert world.offsets(world.poll(1)) == first
 
 
+@pytest.mark.conformance("FetcherTest.testFetchOffsetOutOfRangeException")
 def test_without_a_reset_policy_the_partition_fails(new_world: Callable[..., Any]) -> None:
     world = new_world(reset=None)
     world.engine.subscribe(["t"], [])
@@ -110,6 +120,7 @@ def test_without_a_reset_policy_the_partition_fails(new_world: Callable[..., Any
     assert world.offsets(world.poll()) == [0]
 
 
+@pytest.mark.conformance("FetcherTest.testFetchOffsetOutOfRange")
 def test_an_offset_out_of_range_is_reset(new_world: Callable[..., Any]) -> None:
     world = new_world()
     world.add_records(T0, 10)
@@ -119,6 +130,7 @@ def test_an_offset_out_of_range_is_reset(new_world: Callable[..., Any]) -> None:
     assert world.offsets(world.poll()) == [4, 5, 6, 7, 8, 9]
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testAutoCommitDynamicAssignment")
 def test_the_application_polls_and_its_records_are_committed(new_world: Callable[..., Any]) -> None:
     world = new_world()
     world.add_records(T0, 10)
@@ -139,6 +151,11 @@ def test_stored_offsets_alone_are_committed(new_world: Callable[..., Any]) -> No
     assert world.engine.subscriptions.uncommitted() == {}
 
 
+@pytest.mark.conformance(
+    "ConsumerCoordinatorTest.testPatternJoinGroupLeader",
+    "ConsumerCoordinatorTest.testPatternJoinGroupFollower",
+    "ConsumerCoordinatorTest.testRebalanceAfterTopicUnavailableWithPatternSubscribe",
+)
 def test_new_topics_that_match_a_pattern_are_joined(new_world: Callable[..., Any]) -> None:
     world = new_world(topics={"t": 1, "x": 1}, metadata_max_age_ms=10_000)
     world.engine.subscribe([], [re.compile("^[tu]$")])
@@ -150,6 +167,7 @@ def test_new_topics_that_match_a_pattern_are_joined(new_world: Callable[..., Any
     assert world.callbacks == [("assigned", [0]), ("revoked", [0]), ("assigned", [0, 0])]
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testRebalanceAfterTopicUnavailableWithSubscribe")
 def test_a_topic_that_is_missing_is_looked_for(new_world: Callable[..., Any]) -> None:
     world = new_world(topics={"x": 1})
     world.engine.subscribe(["t"], [])
@@ -176,6 +194,9 @@ def test_a_cooperative_member_revokes_only_what_moves(new_world: Callable[..., A
     assert [each.reason for each in world.sent if isinstance(each, JoinGroup)][-1] == "need to revoke partitions and re-join"
 
 
+@pytest.mark.conformance(
+    "ConsumerCoordinatorTest.testOutdatedCoordinatorAssignment", "SubscriptionStateTest.cantAssignPartitionForUnsubscribedTopics"
+)
 def test_an_assignment_outside_of_the_subscription_is_not_taken(new_world: Callable[..., Any]) -> None:
     world = new_world()
     world.assignment = encode_assignment({"other": [0]})
@@ -187,6 +208,9 @@ def test_an_assignment_outside_of_the_subscription_is_not_taken(new_world: Calla
     assert world.engine.subscriptions.partitions.keys() == {T0}
 
 
+@pytest.mark.conformance(
+    "ConsumerCoordinatorTest.testJoinPrepareAndCommitCompleted", "ConsumerCoordinatorTest.testAutoCommitDynamicAssignmentRebalance"
+)
 def test_a_rebalance_commits_before_it_gives_up(new_world: Callable[..., Any]) -> None:
     world = new_world()
     world.add_records(T0, 10)
@@ -200,6 +224,7 @@ def test_a_rebalance_commits_before_it_gives_up(new_world: Callable[..., Any]) -
     assert world.offsets(world.poll()) == [], "all were given by the poll before"
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.shouldLoseAllOwnedPartitionsBeforeRejoiningAfterDroppingOutOfTheGroup")
 def test_lost_partitions_are_not_committed(new_world: Callable[..., Any]) -> None:
     world = new_world(group={"max_poll_interval_ms": 10_000, "session_timeout_ms": 8_000})
     world.add_records(T0, 10)
@@ -214,6 +239,11 @@ def test_lost_partitions_are_not_committed(new_world: Callable[..., Any]) -> Non
     assert world.engine.take_events() == [PollIntervalExceeded(10_000)]
 
 
+@pytest.mark.conformance(
+    "AbstractCoordinatorTest.testHandleNormalLeaveGroupResponse",
+    "ConsumerCoordinatorTest.testUnsubscribeWithValidGeneration",
+    "ConsumerCoordinatorTest.testCloseDynamicAssignment",
+)
 def test_leaving_commits_revokes_and_sends_leave_group(new_world: Callable[..., Any]) -> None:
     world = new_world()
     world.add_records(T0, 3)
@@ -241,6 +271,7 @@ def test_ends_of_partitions_are_reported_once(new_world: Callable[..., Any]) -> 
     assert world.engine.take_events() == [PartitionEnd(T0, 3)]
 
 
+@pytest.mark.conformance("FetcherTest.testUnauthorizedTopic")
 def test_a_partition_that_may_not_be_read_is_reported(new_world: Callable[..., Any]) -> None:
     from ottla.core.client.consumer.values import FetchResponse
     from ottla.core.client.fetch_values import PartitionResponse
@@ -255,6 +286,7 @@ def test_a_partition_that_may_not_be_read_is_reported(new_world: Callable[..., A
     assert world.count(Fetch) == 1
 
 
+@pytest.mark.conformance("FetcherTest.testFetchDisconnected")
 @pytest.mark.parametrize("kind", [Metadata, OffsetFetch, ListOffsets, Fetch, JoinGroup])
 def test_a_request_that_is_lost_is_repeated(new_world: Callable[..., Any], kind: type) -> None:
     world = new_world()
@@ -269,6 +301,7 @@ def test_a_request_that_is_lost_is_repeated(new_world: Callable[..., Any], kind:
     assert world.count(kind) >= 2
 
 
+@pytest.mark.conformance("SubscriptionStateTest.partitionAssignment")
 def test_assigned_by_hand(new_world: Callable[..., Any]) -> None:
     world = new_world(topics={"t": 2})
     world.add_records(T1, 9)

@@ -60,6 +60,7 @@ class Driven:
         return request
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testRefreshOffset", "ConsumerCoordinatorTest.testFetchCommittedOffsets")
 def test_a_committed_offset() -> None:
     driven = Driven()
     driven.committed(7)
@@ -67,6 +68,7 @@ def test_a_committed_offset() -> None:
     assert driven.positions.next_requests(0) == []
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testRefreshOffsetWithNoFetchableOffsets")
 def test_without_a_committed_offset_the_partition_is_reset() -> None:
     driven = Driven(reset=LATEST)
     driven.committed(-1)
@@ -108,6 +110,7 @@ def test_a_seek_to_the_end_wins_over_a_committed_offset_that_is_on_its_way() -> 
     assert driven.state.position == 9
 
 
+@pytest.mark.conformance("SubscriptionStateTest.invalidPositionUpdate")
 def test_a_partition_that_was_taken_away_is_not_touched() -> None:
     driven = Driven()
     ((request, _),) = driven.positions.next_requests(0)
@@ -119,6 +122,7 @@ def test_a_partition_that_was_taken_away_is_not_touched() -> None:
     assert driven.state.position == 8
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testRefreshOffsetWithPendingTransactions")
 @pytest.mark.parametrize("error", [E.UNSTABLE_OFFSET_COMMIT, E.COORDINATOR_LOAD_IN_PROGRESS])
 def test_a_retriable_error_is_retried(error: E) -> None:
     driven = Driven()
@@ -129,6 +133,7 @@ def test_a_retriable_error_is_retried(error: E) -> None:
     assert driven.state.position == 7
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testRefreshOffsetRetriableErrorCoordinatorLookup")
 def test_a_coordinator_that_moved_is_found_again() -> None:
     driven = Driven()
     driven.committed(-1, top=E.NOT_COORDINATOR)
@@ -165,6 +170,9 @@ def test_a_lost_request_is_retried() -> None:
     assert driven.state.position == 9
 
 
+@pytest.mark.conformance(
+    "ConsumerCoordinatorTest.testTopicAuthorizationFailedInOffsetFetch", "ConsumerCoordinatorTest.testRefreshOffsetsGroupNotAuthorized"
+)
 def test_what_may_not_be_read_fails() -> None:
     driven = Driven()
     driven.committed(7, E.TOPIC_AUTHORIZATION_FAILED)

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from ottla.core.client.group.values import Heartbeat
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
@@ -18,6 +20,7 @@ def owner(new_world: Callable[..., Any]) -> Any:
     return world
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.shouldLoseAllOwnedPartitionsBeforeRejoiningAfterResettingGenerationId")
 def test_partitions_are_lost_when_the_membership_ends_during_a_callback(new_world: Callable[..., Any]) -> None:
     world = owner(new_world)
     world.engine.subscriptions.subscribe(["u"], [])

@@ -70,6 +70,11 @@ def test_partitions_take_turns_after_each_fetch() -> None:
     assert offsets(buffer, 9) == [(0, 0), (0, 1), (1, 0), (0, 2), (0, 3)]
 
 
+@pytest.mark.conformance(
+    "FetcherTest.testUpdatePositionWithLastRecordMissingFromBatch",
+    "FetcherTest.testUpdatePositionOnEmptyBatch",
+    "FetcherTest.testConsumerPositionUpdatedWhenSkippingAbortedTransactions",
+)
 def test_the_position_moves_behind_offsets_without_records() -> None:
     buffer = RecordBuffer(decode)
     buffer.add(fetched(A, 0, 10, 2))
@@ -80,6 +85,9 @@ def test_the_position_moves_behind_offsets_without_records() -> None:
     assert (part.first, part.end, part.next_offset) == (0, 0, 20)
 
 
+@pytest.mark.conformance(
+    "FetcherTest.testFetchOnCompletedFetchesForSomePausedPartitions", "FetcherTest.testPartialFetchWithPausedPartitions"
+)
 def test_partitions_that_are_not_readable_are_kept() -> None:
     buffer = RecordBuffer(decode)
     buffer.add(fetched(A, 0, 1, 1))
@@ -89,6 +97,9 @@ def test_partitions_that_are_not_readable_are_kept() -> None:
     assert buffer.has_records(all_readable)
 
 
+@pytest.mark.conformance(
+    "FetcherTest.testFetchAfterPartitionWithFetchedRecordsIsUnassigned", "FetcherTest.testClearBufferedDataForTopicPartitions"
+)
 def test_what_is_dropped_is_gone() -> None:
     buffer = RecordBuffer(decode)
     buffer.add(fetched(A, 0, 1, 1))
@@ -98,6 +109,9 @@ def test_what_is_dropped_is_gone() -> None:
     assert buffer.size_bytes == 0
 
 
+@pytest.mark.conformance(
+    "FetcherTest.testFetchPositionAfterException", "FetcherTest.testCompletedFetchRemoval", "FetcherTest.testParseInvalidRecordBatch"
+)
 @pytest.mark.parametrize("count", [1, 2, 9])
 def test_records_before_bad_ones_come_first_and_the_error_is_not_forgotten(count: int) -> None:
     buffer = RecordBuffer(decode)

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from ottla.core.client.consumer.subscriptions import Subscriptions
 from ottla.core.client.consumer.values import LATEST, STORED, OffsetAndMetadata
 from ottla.core.model import TopicPartition
@@ -9,6 +11,7 @@ from ottla.core.model import TopicPartition
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
+@pytest.mark.conformance("SubscriptionStateTest.patternSubscription", "SubscriptionStateTest.cantAssignPartitionForUnmatchedPattern")
 def test_topics_and_patterns() -> None:
     subscriptions = Subscriptions()
     assert subscriptions.is_empty
@@ -28,6 +31,7 @@ def test_assigned_partitions() -> None:
     assert list(subscriptions.partitions) == [B]
 
 
+@pytest.mark.conformance("SubscriptionStateTest.partitionPause")
 def test_a_partition_is_fetched_from_a_known_position_unless_paused() -> None:
     subscriptions = Subscriptions()
     subscriptions.add([A], is_ready=False)

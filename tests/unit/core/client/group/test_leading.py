@@ -22,6 +22,7 @@ def test_every_member_gets_its_part() -> None:
     assert made.topics == {"t", "u"}
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testSubscriptionChangeWithAuthorizationFailure")
 def test_a_topic_without_metadata_is_left_out() -> None:
     made = make_assignments(RANGE, [member("a", "t", "new")], {"t": 1})
     assert parse_assignment(made.assignments[0][1]) == {"t": (0,)}
@@ -38,6 +39,7 @@ class Hasty(Assignor):
         return {each.member_id: {"t": [0]} if each.member_id == "b" else {} for each in members}
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testPerformAssignmentShouldValidateCooperativeAssignment")
 def test_a_cooperative_assignor_must_wait_for_the_owner() -> None:
     with pytest.raises(InvalidAssignment, match="hasty gave t-0 to b before its owner revoked it"):
         make_assignments(Hasty(), [member("a", "t", owned={"t": [0]}, generation=3), member("b", "t")], {"t": 1})

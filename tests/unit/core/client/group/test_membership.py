@@ -81,6 +81,11 @@ class Driven:
         return self
 
 
+@pytest.mark.conformance(
+    "AbstractCoordinatorTest.testJoinGroupRequestWithMemberIdRequired",
+    "AbstractCoordinatorTest.testRejoinReason",
+    "ConsumerCoordinatorTest.testNormalJoinGroupFollower",
+)
 def test_a_member_finds_its_coordinator_joins_and_gets_its_part() -> None:
     driven = Driven().start()
     join = driven.prepare()
@@ -109,6 +114,7 @@ def test_nothing_is_sent_before_the_metadata_is_there() -> None:
     driven.next(JoinGroup)
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testNormalJoinGroupLeader")
 def test_the_leader_assigns() -> None:
     driven = Driven().start()
     members = tuple(JoinedMember(name, None, encode_subscription({"t"}, owned={}, generation=-1)) for name in ("me", "you"))
@@ -128,6 +134,9 @@ def test_a_subscription_of_another_member_that_cannot_be_read_fails_the_poll() -
     driven.next(JoinGroup)
 
 
+@pytest.mark.conformance(
+    "AbstractCoordinatorTest.testJoinGroupRequestWithRebalanceInProgress", "AbstractCoordinatorTest.testBackoffAndRetryUponRetriableError"
+)
 @pytest.mark.parametrize(
     ("error", "reason"), [(E.REBALANCE_IN_PROGRESS, "RebalanceInProgress"), (E.COORDINATOR_LOAD_IN_PROGRESS, "CoordinatorLoadInProgress")]
 )
@@ -138,6 +147,9 @@ def test_a_join_that_failed_is_repeated(error: E, reason: str) -> None:
     assert driven.next(JoinGroup, 50).reason == f"rebalance failed due to {reason}Exception"
 
 
+@pytest.mark.conformance(
+    "ConsumerCoordinatorTest.testUnknownMemberId", "AbstractCoordinatorTest.testJoinGroupRequestWithGroupInstanceIdNotFound"
+)
 def test_a_member_that_is_unknown_joins_with_a_new_id_and_has_lost_its_partitions() -> None:
     driven = Driven().start().stable()
     heartbeat = driven.next(Heartbeat, 2_000)
@@ -148,6 +160,7 @@ def test_a_member_that_is_unknown_joins_with_a_new_id_and_has_lost_its_partition
     assert (join.member_id, join.reason) == ("", "encountered UNKNOWN_MEMBER_ID from HEARTBEAT response")
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testIllegalGeneration")
 def test_an_illegal_generation_keeps_the_id() -> None:
     driven = Driven().start().stable()
     driven.member.on_heartbeat(driven.next(Heartbeat, 2_000), E.ILLEGAL_GENERATION, driven.now)
@@ -155,6 +168,7 @@ def test_an_illegal_generation_keeps_the_id() -> None:
     assert driven.prepare().member_id == "me"
 
 
+@pytest.mark.conformance("AbstractCoordinatorTest.testHeartbeatIllegalGenerationResponseWithOldGeneration")
 def test_a_heartbeat_of_an_earlier_generation_changes_nothing() -> None:
     driven = Driven().start().stable()
     old = driven.next(Heartbeat, 2_000)
@@ -165,6 +179,7 @@ def test_a_heartbeat_of_an_earlier_generation_changes_nothing() -> None:
     assert (driven.member.state, driven.member.generation) == (MemberState.STABLE, 2)
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testNormalHeartbeat")
 def test_a_rebalance_is_noticed_by_a_heartbeat() -> None:
     driven = Driven().start().stable()
     driven.member.on_heartbeat(driven.next(Heartbeat, 2_000), E.REBALANCE_IN_PROGRESS, driven.now)
@@ -226,6 +241,7 @@ def test_the_session_is_checked_before_the_polls() -> None:
     assert not driven.member.has_poll_expired
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testCoordinatorNotAvailable", "ConsumerCoordinatorTest.testNotCoordinator")
 @pytest.mark.parametrize("error", [E.NOT_COORDINATOR, E.COORDINATOR_NOT_AVAILABLE])
 def test_a_coordinator_that_moved_is_found_again(error: E) -> None:
     driven = Driven().start().stable()
@@ -233,6 +249,9 @@ def test_a_coordinator_that_moved_is_found_again(error: E) -> None:
     driven.next(FindCoordinator)
 
 
+@pytest.mark.conformance(
+    "AbstractCoordinatorTest.testRetainMemberIdAfterJoinGroupDisconnect", "ConsumerCoordinatorTest.testDisconnectInJoin"
+)
 def test_a_lost_connection_fails_the_join_and_keeps_the_member_id() -> None:
     driven = Driven().start().stable()
     driven.member.request_rejoin("subscription has changed")
@@ -246,6 +265,7 @@ def test_a_lost_connection_fails_the_join_and_keeps_the_member_id() -> None:
     assert driven.member.coordinator == 1, "what is known to be over does not count twice"
 
 
+@pytest.mark.conformance("AbstractCoordinatorTest.testRetainMemberIdAfterSyncGroupDisconnect")
 def test_a_lost_connection_fails_the_sync() -> None:
     driven = Driven().start()
     driven.member.on_no_response(driven.joined(driven.prepare()), driven.now)
@@ -254,6 +274,11 @@ def test_a_lost_connection_fails_the_sync() -> None:
     assert driven.next(JoinGroup, 100).member_id == "me"
 
 
+@pytest.mark.conformance(
+    "AbstractCoordinatorTest.testCoordinatorDiscoveryExponentialBackoff",
+    "AbstractCoordinatorTest.testLookupCoordinator",
+    "ConsumerCoordinatorTest.testGroupDescribeUnauthorized",
+)
 def test_a_coordinator_that_is_not_found_is_looked_for_after_a_back_off() -> None:
     driven = Driven()
     driven.member.subscribe(frozenset({"t"}))
@@ -268,6 +293,11 @@ def test_a_coordinator_that_is_not_found_is_looked_for_after_a_back_off() -> Non
     assert driven.member.take_failure() is E.GROUP_AUTHORIZATION_FAILED
 
 
+@pytest.mark.conformance(
+    "AbstractCoordinatorTest.testGroupMaxSizeExceptionIsFatal",
+    "ConsumerCoordinatorTest.testJoinGroupInvalidGroupId",
+    "ConsumerCoordinatorTest.testInvalidSessionTimeout",
+)
 @pytest.mark.parametrize("error", [E.GROUP_MAX_SIZE_REACHED, E.INCONSISTENT_GROUP_PROTOCOL, E.INVALID_SESSION_TIMEOUT, E.INVALID_GROUP_ID])
 def test_a_refused_join_fails_the_poll_and_is_tried_again_after_it(error: E) -> None:
     driven = Driven().start()
@@ -277,6 +307,7 @@ def test_a_refused_join_fails_the_poll_and_is_tried_again_after_it(error: E) -> 
     driven.next(JoinGroup)
 
 
+@pytest.mark.conformance("AbstractCoordinatorTest.testHeartbeatRequestWithFencedInstanceIdException")
 def test_a_fenced_member_fails_for_good() -> None:
     driven = Driven(instance_id="i").start().stable()
     driven.member.on_heartbeat(driven.next(Heartbeat, 2_000), E.FENCED_INSTANCE_ID, driven.now)
@@ -284,6 +315,12 @@ def test_a_fenced_member_fails_for_good() -> None:
     driven.nothing(60_000)
 
 
+@pytest.mark.conformance(
+    "ConsumerCoordinatorTest.testUnknownMemberIdOnSyncGroup",
+    "ConsumerCoordinatorTest.testRebalanceInProgressOnSyncGroup",
+    "ConsumerCoordinatorTest.testIllegalGenerationOnSyncGroup",
+    "ConsumerCoordinatorTest.testPrepareJoinAndRejoinAfterFailedRebalance",
+)
 @pytest.mark.parametrize(
     ("error", "keeps"), [(E.REBALANCE_IN_PROGRESS, ("me", 1)), (E.UNKNOWN_MEMBER_ID, ("", -1)), (E.ILLEGAL_GENERATION, ("me", -1))]
 )
@@ -296,6 +333,7 @@ def test_a_refused_sync_is_followed_by_a_join(error: E, keeps: tuple[str, int]) 
     driven.next(JoinGroup)
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testRejoinGroup")
 def test_another_subscription_means_another_join() -> None:
     driven = Driven().start().stable()
     driven.member.subscribe(frozenset({"t", "u"}))
@@ -313,6 +351,11 @@ def test_a_subscription_that_changes_during_the_join_is_joined_with_afterwards()
     assert parse_subscription(driven.prepare().protocols[0][1]).topics == ("u",)
 
 
+@pytest.mark.conformance(
+    "ConsumerCoordinatorTest.testRebalanceWithMetadataChange",
+    "ConsumerCoordinatorTest.testMetadataChangeTriggersRebalance",
+    "ConsumerCoordinatorTest.testRebalanceAfterNotMatchingTopicUnavailableWithPatternSubscribe",
+)
 def test_the_leader_notices_new_partitions() -> None:
     driven = Driven().start().stable(leader="me")
     driven.member.on_metadata({"t": 2, "other": 5})
@@ -327,6 +370,11 @@ def test_other_members_leave_new_partitions_to_the_leader() -> None:
     assert not driven.member.must_prepare
 
 
+@pytest.mark.conformance(
+    "AbstractCoordinatorTest.testLeaveGroupSentWithGroupInstanceIdUnSet",
+    "ConsumerCoordinatorTest.testLeaveGroupOnClose",
+    "ConsumerCoordinatorTest.testMaybeLeaveGroup",
+)
 def test_leaving() -> None:
     driven = Driven().start().stable()
     driven.member.leave("the consumer is being closed")
@@ -349,6 +397,7 @@ def test_an_assignment_that_cannot_be_read_fails_the_poll() -> None:
     driven.next(JoinGroup, 1_000)
 
 
+@pytest.mark.conformance("AbstractCoordinatorTest.testJoinGroupProtocolTypeAndName")
 def test_a_protocol_that_the_member_does_not_have_fails_the_poll() -> None:
     driven = Driven().start()
     response = JoinResponse(error=E.NONE, generation=1, protocol_name="other", leader="me", member_id="me")
@@ -356,6 +405,12 @@ def test_a_protocol_that_the_member_does_not_have_fails_the_poll() -> None:
     assert driven.member.take_failure() is E.INCONSISTENT_GROUP_PROTOCOL
 
 
+@pytest.mark.conformance(
+    "ConsumerCoordinatorTest.testCommitOffsetIllegalGeneration",
+    "ConsumerCoordinatorTest.testCommitOffsetUnknownMemberId",
+    "ConsumerCoordinatorTest.testCommitOffsetIllegalGenerationShouldResetGenerationId",
+    "ConsumerCoordinatorTest.testCommitOffsetUnknownMemberShouldResetToNoGeneration",
+)
 @pytest.mark.parametrize("error", [E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION])
 def test_a_commit_that_is_refused_ends_the_membership(error: E) -> None:
     driven = Driven().start().stable()
@@ -364,24 +419,35 @@ def test_a_commit_that_is_refused_ends_the_membership(error: E) -> None:
     assert driven.member.must_prepare
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testCommitOffsetRebalanceInProgress")
 def test_a_commit_during_a_rebalance_asks_for_a_join() -> None:
     driven = Driven().start().stable()
     assert driven.member.commit_refused(E.REBALANCE_IN_PROGRESS, 1, "me", driven.now)
     assert driven.prepare().reason == "offset commit failed since group is already rebalancing"
 
 
+@pytest.mark.conformance(
+    "ConsumerCoordinatorTest.testCommitOffsetIllegalGenerationWithNewGeneration",
+    "ConsumerCoordinatorTest.testCommitOffsetUnknownMemberWithNewGeneration",
+)
 def test_a_commit_of_an_earlier_generation_changes_nothing() -> None:
     driven = Driven().start().stable(generation=2)
     assert not driven.member.commit_refused(E.ILLEGAL_GENERATION, 1, "me", driven.now)
     assert not driven.member.must_prepare
 
 
+@pytest.mark.conformance(
+    "ConsumerCoordinatorTest.testCommitOffsetRequestSyncWithFencedInstanceIdException",
+    "ConsumerCoordinatorTest.testCommitOffsetRequestAsyncWithFencedInstanceIdException",
+    "ConsumerCoordinatorTest.testCommitOffsetRequestAsyncAlwaysReceiveFencedException",
+)
 def test_a_fenced_commit_is_fatal() -> None:
     driven = Driven(instance_id="i").start().stable()
     driven.member.commit_refused(E.FENCED_INSTANCE_ID, 1, "me", driven.now)
     assert driven.member.take_failure() is E.FENCED_INSTANCE_ID
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testSelectRebalanceProtocol")
 def test_the_protocol_is_cooperative_if_all_assignors_are() -> None:
     assert Driven("cooperative-sticky").member.is_cooperative
     assert not Driven("range", "cooperative-sticky").member.is_cooperative

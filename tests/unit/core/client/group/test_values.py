@@ -1,8 +1,15 @@
 """Values of group membership."""
 
+import pytest
+
 from ottla.core.client.group.values import FindCoordinator, GroupSettings
 
 
+@pytest.mark.conformance(
+    "AbstractCoordinatorTest.testJoinGroupRequestTimeout",
+    "AbstractCoordinatorTest.testJoinGroupRequestTimeoutLowerBoundedByDefaultRequestTimeout",
+    "AbstractCoordinatorTest.testJoinGroupRequestMaxTimeout",
+)
 def test_a_join_may_take_as_long_as_the_rebalance() -> None:
     assert GroupSettings(group_id="g", max_poll_interval_ms=300_000).join_timeout_ms == 305_000
     assert GroupSettings(group_id="g", max_poll_interval_ms=10_000, request_timeout_ms=30_000).join_timeout_ms == 30_000
