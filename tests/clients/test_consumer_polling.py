@@ -79,6 +79,22 @@ def test_everything_is_right_between_two_polls(make: Any, new_topic: Callable[..
     assert int(next_of(consumer).value()) == 10
 
 
+def test_offsets_are_stored_and_committed_between_polls(make: Any, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(1, COUNT)
+    where = TopicPartition(topic, 0)
+    consumer = make({"enable.auto.commit": False, "enable.auto.offset.store": False})
+    consumer.subscribe([topic])
+    for number in range(600):
+        message = next_of(consumer)
+        assert message.offset() == number
+        consumer.store_offsets(message)
+    assert consumer.position([where])[0].offset == 600
+    consumer.commit(asynchronous=False)
+    assert consumer.committed([where])[0].offset == 600
+    consumer.commit(next_of(consumer), asynchronous=False)
+    assert consumer.committed([where])[0].offset == 601
+
+
 def test_no_record_is_lost_and_none_comes_twice_when_partitions_move(make: Any, new_topic: Callable[..., str]) -> None:
     topic = new_topic(4, COUNT)
     first, second = make(), make()

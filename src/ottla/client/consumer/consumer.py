@@ -224,7 +224,7 @@ class Consumer:
         Otherwise it returns the partitions, each with its `error`. Raises KafkaException when nothing was committed.
         """
         wanted = given(message, offsets)
-        with self._use():
+        with self._use(keeps_run=wanted is not None):
             found = self._engine.subscriptions.uncommitted() if wanted is None else wanted
             if not found and not asynchronous:
                 raise exception(KafkaError._NO_OFFSET, "Commit failed")
@@ -248,7 +248,7 @@ class Consumer:
         wanted = given(message, offsets)
         if wanted is None:
             raise ValueError("message or offsets are needed")
-        with self._use():
+        with self._use(keeps_run=True):
             if self._properties.consumer.stores_offsets:
                 raise exception(KafkaError._INVALID_ARG, "StoreOffsets failed (enable.auto.offset.store must be false)")
             self._check_assigned(list(wanted), "StoreOffsets failed", KafkaError._STATE)
@@ -356,12 +356,13 @@ class Consumer:
     # What the methods share.
 
     @contextmanager
-    def _use(self) -> Iterator[None]:
-        """The engine for one thread, with positions behind what the application has got."""
+    def _use(self, *, keeps_run: bool = False) -> Iterator[None]:
+        """The engine for one thread, with positions behind what the application has got; `keeps_run`: they do not matter."""
         if self._is_closed:
             raise RuntimeError("Consumer closed")
         with self._condition:
-            self._engine.settle()
+            if not keeps_run:
+                self._engine.settle()
             yield
 
     def _run_steps(self, ends_ms: float) -> None:

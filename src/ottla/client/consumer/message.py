@@ -1,6 +1,7 @@
 """Messages: light views on decoded columns, with confluent-kafka's methods."""
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any, Final, Protocol
 
 from ottla.client.consumer.kafka_errors import KafkaError
@@ -8,6 +9,7 @@ from ottla.client.consumer.kafka_errors import KafkaError
 TIMESTAMP_NOT_AVAILABLE: Final = 0
 TIMESTAMP_CREATE_TIME: Final = 1
 TIMESTAMP_LOG_APPEND_TIME: Final = 2
+NEW_MESSAGE: Final = object.__new__
 
 
 class MessageColumns(Protocol):
@@ -96,6 +98,17 @@ class Message:
 
     def __len__(self) -> int:
         return len(self.value() or b"")
+
+
+def messages_of(columns: MessageColumns, first: int, end: int) -> list[Message]:
+    """Messages of rows `first` to `end` (exclusive). Calling the class for each one would cost a quarter more."""
+    messages = list(map(NEW_MESSAGE, repeat(Message, end - first)))
+    row = first
+    for message in messages:
+        message._columns = columns
+        message._row = row
+        row += 1
+    return messages
 
 
 class ChangedRecord:

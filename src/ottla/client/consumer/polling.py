@@ -6,14 +6,13 @@ Most polls take a record of the engine's run, without the lock. All others run c
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from itertools import repeat
 from math import inf
 from typing import Any, Protocol
 
 from ottla.client.consumer.conversions import event_message
 from ottla.client.consumer.driver import Driver
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, WakeupException
-from ottla.client.consumer.message import Message
+from ottla.client.consumer.message import NEW_MESSAGE, Message, messages_of
 from ottla.core.client.consumer.engine import Engine
 from ottla.core.client.consumer.record_buffer import UndecodableRecords
 from ottla.core.client.consumer.values import OffsetAndMetadata
@@ -60,7 +59,7 @@ class TakenMessages:
             self._count = 0
             return
         for part in slices:
-            self.messages += map(Message, repeat(part.columns), range(part.first, part.end))
+            self.messages += messages_of(part.columns, part.first, part.end)
 
 
 def take_records(engine: Engine, count: int, *, has_records: bool, enough: int | None = None) -> list[Any] | None:
@@ -107,7 +106,11 @@ class Poller:
                 run.ends_ms = -inf
             else:
                 run.polled_ms = now_ms
-                return Message(run.columns, row)  # type: ignore[arg-type]
+                # What `Message(run.columns, row)` does, in half of its time.
+                message: Message = NEW_MESSAGE(Message)
+                message._columns = run.columns  # type: ignore[assignment]
+                message._row = row
+                return message
         taken = TakenMessages(1, in_hand)
         self.collect(taken, timeout, starts_run=True)
         return taken.messages[0] if taken.messages else None

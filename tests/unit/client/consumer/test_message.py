@@ -4,7 +4,7 @@ import confluent_kafka
 import pytest
 
 from ottla.client.consumer.kafka_errors import KafkaError
-from ottla.client.consumer.message import ErrorMessage, Message
+from ottla.client.consumer.message import ErrorMessage, Message, messages_of
 from ottla.client.consumer.plain_columns import decode_plain
 from ottla.core.client.fetch_values import FetchedRecords
 from ottla.core.model import Header, Record, TopicPartition
@@ -27,6 +27,13 @@ def test_a_record() -> None:
     found = [getattr(message, name)() for name in NAMES]
     assert found == ["t", 2, 5, b"k", b"value", [("h", None)], (1, 17), None, 3, None]
     assert len(message) == 5
+
+
+def test_messages_of_many_rows() -> None:
+    data = encode_batch([Record(5 + row, 0, None, b"%d" % row) for row in range(4)], base_offset=5)
+    (columns,) = decode_plain(FetchedRecords(TopicPartition("t", 2), 5, 9, memoryview(bytes(data))))
+    made = messages_of(columns, 1, 3)  # type: ignore[arg-type]
+    assert [(type(each), each.offset(), each.value()) for each in made] == [(Message, 6, b"1"), (Message, 7, b"2")]
 
 
 def test_an_error_in_the_place_of_a_record() -> None:
