@@ -1,9 +1,11 @@
 """Scripted brokers: one with a socket, whose responses are bytes, and one without, whose responses are values of kio's messages."""
 
+import os
 import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -15,6 +17,7 @@ from ottla.client.settings import ClientSettings
 from ottla.core.wire.api_keys import ApiKey
 from ottla.core.wire.messages import fitter
 
+STATM = Path("/proc/self/statm")
 API_VERSIONS = {ApiKey.FETCH: (4, 18), ApiKey.LIST_OFFSETS: (1, 11), ApiKey.METADATA: (0, 13), ApiKey.API_VERSIONS: (0, 4)}
 
 
@@ -75,6 +78,18 @@ class CannedBroker:
                 raise ConnectionError("gone")
             data += piece
         return data
+
+
+def _resident_bytes() -> int:
+    return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.fixture
+def resident_bytes() -> Callable[[], int]:
+    """The memory that this process uses now, as the operating system counts it: what is reserved and never written to does not count."""
+    if not STATM.exists():
+        pytest.skip("only Linux says how much memory is resident")
+    return _resident_bytes
 
 
 def _frame(correlation_id: int, body: bytes) -> bytes:

@@ -12,6 +12,7 @@ from typing import Final
 
 from ottla.client.errors import BrokerUnavailableError
 from ottla.client.network.connection import BrokerConnection
+from ottla.client.network.frame_buffer import FrameBuffer
 from ottla.client.network.frames import LENGTH_BYTES, next_correlation_id, request_frame, response_body, response_bytes, unsupported
 from ottla.client.security.tls import refusal
 from ottla.core.errors import PeerError
@@ -33,8 +34,7 @@ class Channel:
         self._in_flight: deque[tuple[int, bool]] = deque()
         self._out = bytearray()
         self._head = bytearray()
-        self._frame: memoryview | None = None
-        self._filled = 0
+        self._frame: FrameBuffer | None = None
 
     def fileno(self) -> int:
         """The socket's, -1 once it is closed."""
@@ -110,14 +110,11 @@ class Channel:
             self._head += data
             if len(self._head) < LENGTH_BYTES:
                 return None
-            self._frame, self._filled = memoryview(bytearray(response_bytes(self.name, self._head))), 0
-        count = self._socket.recv_into(self._frame[self._filled :])
-        if not count:
-            raise ConnectionError("the broker closed the connection")
-        self._filled += count
-        if self._filled < len(self._frame):
+            self._frame = FrameBuffer(response_bytes(self.name, self._head))
+        self._frame.receive(self._socket)
+        if not self._frame.is_full:
             return None
-        frame, self._frame, self._head = self._frame.toreadonly(), None, bytearray()
+        frame, self._frame, self._head = self._frame.view(), None, bytearray()
         return self._body(frame)
 
     def _body(self, frame: memoryview) -> memoryview:

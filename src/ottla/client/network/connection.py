@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from ottla.client.errors import AuthenticationError, BrokerUnavailableError, UnsupportedBrokerError
+from ottla.client.network.frame_buffer import FrameBuffer
 from ottla.client.network.frames import LENGTH_BYTES, next_correlation_id, request_frame, response_body, response_bytes, unsupported
 from ottla.client.security.tls import refusal
 from ottla.core.errors import PeerError
@@ -217,15 +218,11 @@ class BrokerConnection:
         return self._read(response_bytes(self.name, head), deadline)
 
     def _read(self, size: int, deadline: float) -> memoryview:
-        data = memoryview(bytearray(size))
-        at = 0
-        while at < size:
+        buffer = FrameBuffer(size)
+        while not buffer.is_full:
             left = deadline - self._clock()
             if left <= 0:
                 raise TimeoutError("the answer came too slowly")
             self._socket.settimeout(left)
-            count = self._socket.recv_into(data[at:])
-            if count == 0:
-                raise ConnectionError("the broker closed the connection")
-            at += count
-        return data.toreadonly()
+            buffer.receive(self._socket)
+        return buffer.view()

@@ -105,3 +105,13 @@ def test_an_idle_connection_is_stale(canned_broker: Any) -> None:
     now[0] = 22
     assert not channel.is_stale(10_000), "it waits for an answer"
     channel.close()
+
+
+def test_a_long_announcement_takes_little_memory(canned_broker: Any, resident_bytes: Callable[[], int]) -> None:
+    channel = _channel(canned_broker(lambda key, correlation: struct.pack(">i", 200 * 1024 * 1024) + bytes(100)))
+    channel.send(ApiKey.FETCH, 12, b"", is_flexible=True)
+    assert select.select([channel], [], [], 5)[0]
+    before = resident_bytes()
+    assert channel.receive() == []
+    assert resident_bytes() - before < 20 * 1024 * 1024
+    channel.close()

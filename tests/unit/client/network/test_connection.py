@@ -2,6 +2,7 @@
 
 import itertools
 import struct
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +58,22 @@ def test_a_response_of_impossible_size_is_not_read(canned_broker: Any, size: int
         connection.send(ApiKey.FETCH, 12, b"")
         with pytest.raises(PeerError, match="announced an answer"):
             connection.receive()
+
+
+def test_a_long_announcement_takes_little_memory(canned_broker: Any, resident_bytes: Callable[[], int]):
+    broker = canned_broker(lambda key, correlation: struct.pack(">i", 200 * 1024 * 1024) + bytes(100))
+    resident: list[int] = []
+
+    def clock() -> float:  # it is looked at before each piece is read
+        resident.append(resident_bytes())
+        return time.monotonic()
+
+    with _connect(broker, clock=clock) as connection:
+        connection.timeout_ms = 100
+        connection.send(ApiKey.FETCH, 12, b"")
+        with pytest.raises(BrokerUnavailableError, match="no answer within 100 ms"):
+            connection.receive()
+    assert max(resident) - resident[0] < 20 * 1024 * 1024
 
 
 def test_a_response_to_another_request_blames_the_peer(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
