@@ -25,7 +25,6 @@ REFUSED: Final = {
     "internal.leave.group.on.close": _MEMBERSHIP,
     "max.poll.records": "records come as whole responses, bounded by max.partition.fetch.bytes: set that instead",
     "exclude.internal.topics": "topics are read by name: leave it out",
-    "client.rack": "records are read from leaders only: leave it out",
     "socket.connection.setup.timeout.max.ms": "the time for connecting does not grow: set socket.connection.setup.timeout.ms",
     "metadata.recovery.rebootstrap.trigger.ms": "bootstrap.servers are always asked again: leave it out",
     "metric.reporters": _METRICS,

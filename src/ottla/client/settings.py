@@ -49,6 +49,7 @@ class ClientSettings:
     fetch_max_bytes: int = 52_428_800
     max_partition_fetch_bytes: int = 4 * 1024 * 1024
     is_read_committed: bool = False
+    client_rack: str = ""
 
     @property
     def fetch_policy(self) -> FetchPolicy:
@@ -62,6 +63,8 @@ class ClientSettings:
             api_timeout_ms=self.default_api_timeout_ms,
             retry_backoff_ms=(self.retry_backoff_ms, self.retry_backoff_max_ms),
             reconnect_backoff_ms=(self.reconnect_backoff_ms, self.reconnect_backoff_max_ms),
+            rack=self.client_rack,
+            metadata_max_age_ms=self.metadata_max_age_ms,
         )
 
 
@@ -134,6 +137,7 @@ def _only(name: str, allowed: str, why: str) -> Callable[[str], dict[str, Any]]:
 _OTHERS: Final[Mapping[str, Callable[[str], dict[str, Any]]]] = {
     "bootstrap.servers": _servers,
     "client.id": lambda text: {"client_id": text},
+    "client.rack": lambda text: {"client_rack": text},
     "isolation.level": _isolation,
     "check.crcs": _only("check.crcs", "true", "checksums are always checked"),
     "allow.auto.create.topics": _only("allow.auto.create.topics", "false", "reading never creates a topic"),

@@ -9,7 +9,6 @@ from ottla.client.settings import parse_client_settings
 OF_KAFKA = [
     "auto.commit.interval.ms",
     "auto.offset.reset",
-    "client.rack",
     "config.providers",
     "enable.auto.commit",
     "exclude.internal.topics",

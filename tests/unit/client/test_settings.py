@@ -55,7 +55,6 @@ def test_values_of_properties() -> None:
         ("enable.metrics.push", "true", "enable.metrics.push can only be false"),
         ("group.id", "g", "group.id is not supported: it belongs to members of a consumer group"),
         ("key.deserializer", "x", "key.deserializer is not supported: keys and values are handed over as the bytes they are"),
-        ("client.rack", "a", "client.rack is not supported: records are read from leaders only"),
         ("ssl.cipher.suites", "x", "ssl.cipher.suites is not supported"),
         ("fetch.min.byte", "1", "fetch.min.byte is no property of a Kafka consumer; did you mean 'fetch.min.bytes'?"),
         ("request.timeout.ms", "1_000", "request.timeout.ms must be a whole number"),

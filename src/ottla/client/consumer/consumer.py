@@ -345,7 +345,7 @@ class Consumer:
             ends_ms = self._driver.now_ms() + CLOSE_MS
             if self._driver.failure is None and self._driver.refusal is None:
                 with self._use():
-                    self._engine.leave(_CLOSED, self._driver.now_ms())
+                    self._engine.close(_CLOSED, self._driver.now_ms())
                 self._run_steps(ends_ms)
         finally:
             self._is_closed = True

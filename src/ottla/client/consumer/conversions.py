@@ -8,7 +8,7 @@ from ottla.client.consumer.message import ErrorMessage
 from ottla.client.consumer.topic_partition import OFFSET_INVALID, TopicPartition, key
 from ottla.core import model
 from ottla.core.client.consumer.commits import Commit
-from ottla.core.client.consumer.engine import Event, PartitionEnd, PartitionFailure
+from ottla.core.client.consumer.events import Event, LogTruncated, PartitionEnd, PartitionFailure
 from ottla.core.client.consumer.values import OffsetAndMetadata
 from ottla.core.errors import ErrorCode
 
@@ -52,6 +52,14 @@ def results_of(commit: Commit) -> list[TopicPartition]:
     return results
 
 
+def _log_truncated(event: LogTruncated) -> ErrorMessage:
+    name = f"{event.partition.topic}-{event.partition.partition}"
+    position, diverges = event.position, event.diverges
+    where = "" if diverges is None else f"; its first offset known to diverge is {diverges.offset} (epoch {diverges.leader_epoch})"
+    text = f"Partition {name}'s log was truncated below offset {position.offset} (epoch {position.leader_epoch}){where}: seek to go on"
+    return ErrorMessage(KafkaError(KafkaError._LOG_TRUNCATION, text), *event.partition, position.offset)
+
+
 def event_message(event: Event) -> ErrorMessage:
     """What the application gets for an event."""
     if isinstance(event, PartitionEnd):
@@ -61,6 +69,8 @@ def event_message(event: Event) -> ErrorMessage:
         code = KafkaError._AUTO_OFFSET_RESET if event.error is ErrorCode.OFFSET_OUT_OF_RANGE else int(event.error)
         name = f"{event.partition.topic}-{event.partition.partition}"
         return ErrorMessage(KafkaError(code, f"{name} cannot be read: {event.why} ({event.error.name})"), *event.partition)
+    if isinstance(event, LogTruncated):
+        return _log_truncated(event)
     return ErrorMessage(
         KafkaError(
             KafkaError._MAX_POLL_EXCEEDED,

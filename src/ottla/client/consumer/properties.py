@@ -71,7 +71,6 @@ OWN: Final = frozenset(
         "group.id",
         "group.instance.id",
         "group.protocol",
-        "client.rack",
         "session.timeout.ms",
         "heartbeat.interval.ms",
         "max.poll.interval.ms",
@@ -180,7 +179,7 @@ def _group(own: Mapping[str, str], client: ClientSettings) -> GroupSettings:
     return GroupSettings(
         group_id=own["group.id"],
         instance_id=instance_id,
-        rack=own.get("client.rack", ""),
+        rack=client.client_rack,
         session_timeout_ms=session_ms,
         heartbeat_interval_ms=heartbeat_ms,
         max_poll_interval_ms=poll_ms,

@@ -14,6 +14,7 @@ from ottla.client.network.channel import Channel
 from ottla.core.client.consumer.values import (
     CoordinatorResponse,
     Endpoint,
+    EpochEnd,
     Fetch,
     FetchedOffset,
     FetchResponse,
@@ -25,6 +26,7 @@ from ottla.core.client.consumer.values import (
     OffsetCommit,
     OffsetFetch,
     OffsetFetchResponse,
+    OffsetForLeaderEpoch,
     Request,
 )
 from ottla.core.client.group.values import (
@@ -88,16 +90,17 @@ def _read(api: _Api, version: int, data: memoryview) -> Any:
 
 def _fetch(request: Fetch, channel: Channel) -> Encoded:
     version = BY_NAME
-    if all(each.topic_id for each in request.fetches):
+    if all(each.topic_id for each in (*request.fetches, *request.session.forgotten)):
         highest = channel.version(ApiKey.FETCH, BY_NAME, WITH_ENDPOINTS)
         version = highest if highest in (BY_NAME, WITH_ENDPOINTS) else BY_ID
-    body = encode_fetch(request.fetches, request.policy, version)
+    body = encode_fetch(request.session, request.policy, version)
     return Encoded(ApiKey.FETCH, version, body, True, lambda data: _fetched(data, request, version))
 
 
 def _fetched(data: memoryview, request: Fetch, version: int) -> FetchResponse:
     response = decode_fetch(data, request.fetches, version)
-    return FetchResponse(response.partitions, {each.broker_id: Endpoint(each.host, each.port) for each in response.endpoints})
+    endpoints = {each.broker_id: Endpoint(each.host, each.port) for each in response.endpoints}
+    return FetchResponse(response.partitions, endpoints, response.error, response.session_id)
 
 
 def _metadata(answer: Any) -> MetadataResponse:
@@ -250,6 +253,24 @@ def _read_list(answer: Any) -> Mapping[TopicPartition, ListedOffset]:
     }
 
 
+def _write_epochs(request: OffsetForLeaderEpoch) -> Mapping[str, Any]:
+    topics: dict[str, list[Mapping[str, Any]]] = {}
+    for (topic, partition), wanted in request.epochs.items():
+        item = {"partition": partition, "current_leader_epoch": wanted.current_leader_epoch, "leader_epoch": wanted.leader_epoch}
+        topics.setdefault(topic, []).append(item)
+    return {"replica_id": -1, "topics": [{"topic": name, "partitions": items} for name, items in topics.items()]}
+
+
+def _read_epochs(answer: Any) -> Mapping[TopicPartition, EpochEnd]:
+    return {
+        TopicPartition(topic.topic, int(item.partition)): EpochEnd(
+            error_code(item.error_code), int(item.leader_epoch), int(item.end_offset)
+        )
+        for topic in answer.topics
+        for item in topic.partitions
+    }
+
+
 _APIS: Final[Mapping[type, _Api]] = {
     FindCoordinator: _Api(ApiKey.FIND_COORDINATOR, 4, 4, _write_find, _read_find),
     JoinGroup: _Api(ApiKey.JOIN_GROUP, 5, 9, _write_join, _read_join),
@@ -259,4 +280,5 @@ _APIS: Final[Mapping[type, _Api]] = {
     OffsetCommit: _Api(ApiKey.OFFSET_COMMIT, 7, 8, _write_commit, _read_commit),
     OffsetFetch: _Api(ApiKey.OFFSET_FETCH, 8, 8, _write_offset_fetch, _read_offset_fetch),
     ListOffsets: _Api(ApiKey.LIST_OFFSETS, 6, 6, _write_list, _read_list),
+    OffsetForLeaderEpoch: _Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 3, 4, _write_epochs, _read_epochs),
 }

@@ -22,6 +22,7 @@ from ottla.client.network.connection import BrokerConnection, readable
 from ottla.client.network.connector import connect
 from ottla.client.settings import ClientSettings
 from ottla.core.client.fetch_machine import FetchMachine
+from ottla.core.client.fetch_sessions import without_session
 from ottla.core.client.fetch_values import FetchedRecords, FetchPolicy, FetchRange, PartitionFetch, RefreshMetadata
 from ottla.core.client.leaders import Leaders
 from ottla.core.wire.api_keys import ApiKey
@@ -201,7 +202,7 @@ class Fetcher:
         version = BY_NAME
         if all(each.topic_id for each in fetches):
             version = next((each for each in (WITH_ENDPOINTS, BY_ID) if link.connection.speaks(ApiKey.FETCH, each)), BY_NAME)
-        link.connection.send(ApiKey.FETCH, version, encode_fetch(fetches, policy, version))
+        link.connection.send(ApiKey.FETCH, version, encode_fetch(without_session(fetches), policy, version))
         link.in_flight, link.version, link.sent_ms = fetches, version, self._now_ms()
 
     def _disconnected(self, machine: FetchMachine, broker_id: int, why: str) -> None:

@@ -1,7 +1,7 @@
 """Fetch requests and responses, versions 12, 13 and 16, as bytes, without kio: it would copy the records.
 
 It knows the layout of the messages and nothing of brokers or retries. Version 13 and later name topics by their ids (KIP-516), 16 has the
-endpoints of new leaders (KIP-951). The records of a response are views into the frame. Fetch sessions (KIP-227) are not used.
+endpoints of new leaders (KIP-951). The records of a response are views into the frame.
 """
 
 from base64 import urlsafe_b64decode
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from ottla.client.addresses import BrokerEndpoint
 from ottla.client.errors import error_code
-from ottla.core.client.fetch_values import NO_CURRENT_LEADER, FetchPolicy, PartitionFetch, PartitionResponse
+from ottla.core.client.fetch_values import NO_CURRENT_LEADER, NO_SESSION, FetchPolicy, PartitionFetch, PartitionResponse, SessionFields
 from ottla.core.client.leaders import LeaderAndEpoch
 from ottla.core.errors import ErrorCode, PeerError
 from ottla.core.model import TopicPartition
@@ -20,9 +20,7 @@ from ottla.core.wire.writer import Writer
 BY_NAME, BY_ID, WITH_ENDPOINTS = 12, 13, 16
 
 _CONSUMER: Final = -1
-_NO_SESSION: Final = (0, -1)
 _NO_EPOCH: Final = -1
-_NO_BROKER: Final = -1
 _ABORTED_BYTES_MIN: Final = 17
 _TOPIC_BYTES_MIN: Final = 3
 _PARTITION_BYTES_MIN: Final = 37
@@ -33,34 +31,58 @@ _ENDPOINTS_TAG: Final = 0
 
 
 class FetchResponse(NamedTuple):
-    """A response by partitions, and the endpoints of brokers that it names."""
+    """A response by partitions, in its order; the endpoints of brokers that it names; its session, NO_SESSION for none.
+
+    `error` is that of the whole response; the partitions have it, too.
+    """
 
     partitions: tuple[PartitionResponse, ...]
     endpoints: tuple[BrokerEndpoint, ...] = ()
+    error: ErrorCode = ErrorCode.NONE
+    session_id: int = NO_SESSION
 
 
-def encode_fetch(fetches: Sequence[PartitionFetch], policy: FetchPolicy, version: int) -> bytes:
-    """The body of a request for `fetches`, which are grouped by topic."""
+def encode_fetch(session: SessionFields, policy: FetchPolicy, version: int) -> bytes:
+    """The body of a request for the partitions that `session` sends, which are grouped by topic."""
     body = Writer(flexible=True)
     if version < 15:
         body.int32(_CONSUMER)
     body.int32(policy.max_wait_ms).int32(policy.min_bytes).int32(policy.max_bytes).int8(int(policy.is_read_committed))
-    body.int32(_NO_SESSION[0]).int32(_NO_SESSION[1])
-    by_topic: dict[str, list[PartitionFetch]] = {}
-    for fetch in fetches:
-        by_topic.setdefault(fetch.partition.topic, []).append(fetch)
-    body.array(len(by_topic))
-    for topic, items in by_topic.items():
-        if version >= BY_ID:
-            body.raw(topic_id_bytes(items[0].topic_id))
-        else:
-            body.string(topic)
-        body.array(len(items))
+    body.int32(session.session_id).int32(session.epoch)
+    topics = _by_topic(session.sent, version)
+    body.array(len(topics))
+    for topic, items in topics.items():
+        _topic(body, topic, version).array(len(items))
         for fetch in items:
             body.int32(fetch.partition.partition).int32(fetch.leader_epoch).int64(fetch.offset).int32(_NO_EPOCH).int64(-1)
             body.int32(policy.partition_max_bytes).end()
         body.end()
-    return body.array(0).string("").end().to_bytes()
+    forgotten = _by_topic(_forgotten(session, version), version)
+    body.array(len(forgotten))
+    for topic, items in forgotten.items():
+        _topic(body, topic, version).array(len(items))
+        for fetch in items:
+            body.int32(fetch.partition.partition)
+        body.end()
+    return body.string(policy.rack).end().to_bytes()
+
+
+def _by_topic(fetches: Sequence[PartitionFetch], version: int) -> dict[str, list[PartitionFetch]]:
+    """The partitions of a request by the topic's name, or by its id."""
+    by_topic: dict[str, list[PartitionFetch]] = {}
+    for fetch in fetches:
+        by_topic.setdefault(fetch.topic_id if version >= BY_ID else fetch.partition.topic, []).append(fetch)
+    return by_topic
+
+
+def _topic(body: Writer, topic: str, version: int) -> Writer:
+    return body.raw(topic_id_bytes(topic)) if version >= BY_ID else body.string(topic)
+
+
+def _forgotten(session: SessionFields, version: int) -> list[PartitionFetch]:
+    """A partition of a topic that was re-created is forgotten by its old id; by name it would be the new one, too."""
+    sent = () if version >= BY_ID else {fetch.partition for fetch in session.sent}
+    return [fetch for fetch in session.forgotten if fetch.partition not in sent]
 
 
 def decode_fetch(response: memoryview, fetches: Sequence[PartitionFetch], version: int) -> FetchResponse:
@@ -68,16 +90,16 @@ def decode_fetch(response: memoryview, fetches: Sequence[PartitionFetch], versio
     reader = Reader(response, flexible=True)
     reader.int32()  # throttle time: the broker has waited already
     top_level = error_code(reader.int16())
-    reader.int32()
+    session_id = reader.int32()
     if top_level is not ErrorCode.NONE:
-        return FetchResponse(tuple(PartitionResponse(fetch.partition, top_level) for fetch in fetches))
+        return FetchResponse(tuple(PartitionResponse(fetch.partition, top_level) for fetch in fetches), (), top_level, session_id)
     names = {topic_id_bytes(fetch.topic_id): fetch.partition.topic for fetch in fetches} if version >= BY_ID else {}
     partitions: list[PartitionResponse] = []
     for _ in range(reader.count(_TOPIC_BYTES_MIN)):
         topic = _topic_name(names, reader.raw(_ID_BYTES)) if version >= BY_ID else reader.string()
         partitions.extend(_partition(reader, topic) for _ in range(reader.count(_PARTITION_BYTES_MIN)))
         reader.skip_tagged_fields()
-    return FetchResponse(tuple(partitions), _endpoints(reader))
+    return FetchResponse(tuple(partitions), _endpoints(reader), session_id=session_id)
 
 
 def topic_id_bytes(topic_id: str) -> bytes:
@@ -103,15 +125,12 @@ def _partition(reader: Reader, topic: str) -> PartitionResponse:
         aborted.append((reader.int64(), reader.int64()))
         reader.skip_tagged_fields()
     preferred_replica, size = reader.int32(), max(reader.length(), 0)
-    if preferred_replica != _NO_BROKER and size == 0 and error is ErrorCode.NONE:
-        # Sent to a follower, without rack and without records (KIP-392): only this distinguishes it from an empty partition.
-        error = ErrorCode.REPLICA_NOT_AVAILABLE
     start = reader.at
     reader.skip(size)
     records = memoryview(reader.buffer)[start : start + size]
     current_leader = _current_leader(reader)
     return PartitionResponse(
-        partition, error, high_watermark, last_stable_offset, log_start_offset, records, tuple(aborted), current_leader
+        partition, error, high_watermark, last_stable_offset, log_start_offset, records, tuple(aborted), current_leader, preferred_replica
     )
 
 

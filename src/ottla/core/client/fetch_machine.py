@@ -4,7 +4,7 @@ It decides what to fetch from which broker and when, what an error means, whethe
 broker has at most one request in flight. The shell carries out `next_actions`, reports what happened (`on_response`, `on_disconnect`,
 `on_metadata`, `on_metadata_failure`), and hands out the records; a `problem` ends the read. Open ranges may be added, removed and held
 while others are read; a problem of one of them ends that range alone (`take_problems`). Sources: KIP-74 (the first batch always comes),
-KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (leaders named in responses).
+KIP-320 (leader epochs), KIP-392 (followers named by leaders), KIP-516 (topic ids), KIP-951 (leaders named in responses).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,6 +13,7 @@ from typing import Final
 from ottla.core.client.batch_scan import scan_batches
 from ottla.core.client.fetch_values import (
     BULK_BYTES,
+    NO_REPLICA,
     BrokersUnreachable,
     FetchedRecords,
     FetchPolicy,
@@ -28,7 +29,7 @@ from ottla.core.client.fetch_values import (
     UnknownPartition,
 )
 from ottla.core.client.leaders import NO_EPOCH, NO_LEADER, Leaders, TopicMetadata
-from ottla.core.client.range_progress import ATTEMPTS_MIN, RangeProgress
+from ottla.core.client.range_progress import PreferredReplica, RangeProgress
 from ottla.core.errors import ErrorCode, PeerError
 from ottla.core.model import TopicPartition
 
@@ -54,6 +55,10 @@ INVALID_METADATA: Final = frozenset(
 """Another broker may lead the partition now: retry after a metadata refresh."""
 RETRIABLE: Final = frozenset({ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
 """The same broker may succeed a little later."""
+SESSION_ERRORS: Final = frozenset(
+    {ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR}
+)
+"""The broker does not know the session of the request (KIP-227): the next one begins another."""
 UNKNOWN_TOPIC: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID})
 """The topic may have been deleted or re-created."""
 
@@ -140,8 +145,8 @@ class FetchMachine:
             leader = None if each.needs_metadata else self._leaders.leader(each.partition)
             if leader is None:
                 unknown[each.partition.topic] = None
-            elif leader.broker_id not in self._in_flight:
-                by_broker.setdefault(leader.broker_id, []).append(each)
+            elif (broker_id := each.broker_id(leader, now_ms)) not in self._in_flight:
+                by_broker.setdefault(broker_id, []).append(each)
         actions: list[SendFetch | RefreshMetadata] = []
         for broker_id, ranges in by_broker.items():
             self._in_flight[broker_id] = self._fetches(ranges)
@@ -157,7 +162,10 @@ class FetchMachine:
         return min(waiting, default=None)
 
     def on_response(self, broker_id: int, responses: Sequence[PartitionResponse], now_ms: float) -> list[FetchedRecords]:
-        """A broker's response to its request in flight. Raises PeerError when it makes no sense."""
+        """A broker's response to its request in flight. Raises PeerError when it makes no sense.
+
+        `responses` are in the order of the response.
+        """
         fetches = self._in_flight.pop(broker_id)
         was_resumed = broker_id in self._resumed
         self._resumed.discard(broker_id)
@@ -165,9 +173,10 @@ class FetchMachine:
         if len(by_partition) < len(responses) or not by_partition.keys() <= {fetch.partition for fetch in fetches}:
             raise PeerError("a Fetch response with partitions that were not requested, or with one of them twice")
         found: list[FetchedRecords] = []
-        is_first = True
+        before_records = _up_to_first_records(responses)
         for fetch in fetches:
             response = by_partition.get(fetch.partition)
+            is_first = fetch.partition in before_records
             if self._is_current(fetch):
                 each = self._active[fetch.partition]
                 if response is None:
@@ -177,19 +186,20 @@ class FetchMachine:
                     self._on_error(each, response, now_ms)
                 elif response.records:
                     found.extend(self._on_records(each, response, is_first, now_ms))
+                elif response.preferred_replica != NO_REPLICA:
+                    self._on_preferred_replica(each, broker_id, response, now_ms)
                 elif not was_resumed:  # a resumed request is older than the range: records may have been appended since
                     found.extend(self._on_empty(each, response, is_first, now_ms))
-            is_first = is_first and not (response and response.records)
         return found
 
     def on_disconnect(self, broker_id: int, why: str, now_ms: float) -> None:
-        """A broker cannot be reached, or did not respond: look up the leaders of all partitions that it was known to lead."""
+        """A broker cannot be reached, or did not respond: look up the leaders of all partitions that are read from it."""
         self._in_flight.pop(broker_id, None)
         self._resumed.discard(broker_id)
         for each in list(self._active.values()):
             leader = self._leaders.leader(each.partition)
-            if leader is not None and leader.broker_id == broker_id and not each.needs_metadata:
-                each.needs_metadata = True
+            if leader is not None and each.broker_id(leader, now_ms) == broker_id and not each.needs_metadata:
+                each.needs_metadata, each.replica = True, None
                 self._fail(each, BrokersUnreachable(why), now_ms, is_connecting=True)
 
     def on_metadata(self, topics: Iterable[TopicMetadata], now_ms: float) -> None:
@@ -264,12 +274,14 @@ class FetchMachine:
 
     def _on_error(self, each: RangeProgress, response: PartitionResponse, now_ms: float) -> None:
         error, refused = response.error, PartitionRefused(each.partition, response.error)
-        if error in INVALID_METADATA and self._leaders.update_leader(each.partition, response.current_leader):
-            each.failures += 1
-            if each.failures < ATTEMPTS_MIN:
-                each.failing_since_ms = now_ms
-                return  # retried at once; where brokers keep naming each other, back-off begins
-        if error in INVALID_METADATA:
+        is_from_follower, each.replica = each.replica is not None, None
+        has_new_leader = error in INVALID_METADATA and self._leaders.update_leader(each.partition, response.current_leader)
+        is_refused_by_follower = is_from_follower and error is ErrorCode.OFFSET_OUT_OF_RANGE
+        if (has_new_leader or is_refused_by_follower or error in SESSION_ERRORS) and each.may_retry_at_once(now_ms):
+            return  # where brokers keep naming each other, or lose every session, back-off begins
+        if error in SESSION_ERRORS or is_refused_by_follower:
+            self._fail(each, refused, now_ms)
+        elif error in INVALID_METADATA:
             each.needs_metadata = True
             self._fail(each, refused, now_ms)
         elif error in RETRIABLE:
@@ -284,6 +296,14 @@ class FetchMachine:
         else:
             self._end(each, refused)
 
+    def _on_preferred_replica(self, each: RangeProgress, broker_id: int, response: PartitionResponse, now_ms: float) -> None:
+        """The leader names a follower that is closer. Followers name none: one that does knows another leader."""
+        leader = self._leaders.leader(each.partition)
+        if leader is not None and leader.broker_id == broker_id != response.preferred_replica:
+            each.replica = PreferredReplica(response.preferred_replica, leader, now_ms + self._policy.metadata_max_age_ms)
+        else:
+            self._on_error(each, response._replace(error=ErrorCode.REPLICA_NOT_AVAILABLE), now_ms)
+
     def _fetch_position_again(self, each: RangeProgress, now_ms: float) -> None:
         """Retry from the position a little later: there are records behind it, although the responses from there were empty."""
         each.fetch_offset, each.empty_responses = each.position, 0
@@ -296,6 +316,10 @@ class FetchMachine:
         """
         if each.is_open:
             each.advance(each.position)
+            return []
+        if each.replica is not None and response.high_watermark < each.end:  # the follower lags behind
+            each.replica = None
+            self._fail(each, PartitionRefused(each.partition, ErrorCode.OFFSET_NOT_AVAILABLE), now_ms)
             return []
         readable_to = response.last_stable_offset if self._policy.is_read_committed else response.high_watermark
         if readable_to >= each.end:
@@ -361,3 +385,13 @@ class FetchMachine:
             self._problems.append((each.partition, problem))
         else:
             self.problem = problem
+
+
+def _up_to_first_records(responses: Sequence[PartitionResponse]) -> set[TopicPartition]:
+    """The partitions of a response that had all its space: those before the first one with records, and that one."""
+    found: set[TopicPartition] = set()
+    for response in responses:
+        found.add(response.partition)
+        if response.records:
+            break
+    return found

@@ -13,10 +13,17 @@ BULK_BYTES: Final = 1024 * 1024
 """fetch.min.bytes of a bulk request: without it a broker answers with less."""
 BULK_WAIT_MS: Final = 20
 """fetch.max.wait.ms of a bulk request: short, because the amount of data is only an estimate."""
+NO_REPLICA: Final = -1
+NO_SESSION: Final = 0
+INITIAL_EPOCH, FINAL_EPOCH = 0, -1
+"""The session epochs of requests that begin a session, and of those that end one or have none."""
 
 
 class FetchPolicy(NamedTuple):
-    """The settings of Fetch requests and retries; times in milliseconds (back-offs: the first, the longest), sizes in bytes."""
+    """The settings of Fetch requests and retries; times in milliseconds (back-offs: the first, the longest), sizes in bytes.
+
+    `rack`: client.rack, "" for none; `metadata_max_age_ms`: for so long a follower that the leader names is read (KIP-392).
+    """
 
     max_wait_ms: int = 500
     min_bytes: int = 1
@@ -26,6 +33,8 @@ class FetchPolicy(NamedTuple):
     api_timeout_ms: int = 60_000
     retry_backoff_ms: tuple[int, int] = (100, 1_000)
     reconnect_backoff_ms: tuple[int, int] = (50, 1_000)
+    rack: str = ""
+    metadata_max_age_ms: int = 300_000
 
     def bulk(self) -> Self:
         """The policy of bulk requests, for large responses."""
@@ -69,7 +78,8 @@ class PartitionFetch(NamedTuple):
 class PartitionResponse(NamedTuple):
     """One partition in a Fetch response; `records` are whole batches except the last, which may be cut.
 
-    `current_leader`: the new leader that the broker names beside NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH (KIP-951).
+    `current_leader`: the new leader that the broker names beside NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH (KIP-951);
+    `preferred_replica`: the follower to read from, NO_REPLICA where the leader names none (KIP-392).
     """
 
     partition: TopicPartition
@@ -80,6 +90,16 @@ class PartitionResponse(NamedTuple):
     records: memoryview = memoryview(b"")
     aborted: tuple[tuple[int, int], ...] = ()
     current_leader: LeaderAndEpoch = NO_CURRENT_LEADER
+    preferred_replica: int = NO_REPLICA
+
+
+class SessionFields(NamedTuple):
+    """The session of a Fetch request (KIP-227): `sent` are the partitions that it names, `forgotten` those that the session loses."""
+
+    session_id: int
+    epoch: int
+    sent: tuple[PartitionFetch, ...]
+    forgotten: tuple[PartitionFetch, ...] = ()
 
 
 class SendFetch(NamedTuple):

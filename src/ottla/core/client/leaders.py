@@ -36,9 +36,10 @@ class TopicMetadata(NamedTuple):
 
 
 class Leaders:
-    """Known leaders by partition, and ids by topic. Several machines may share one table, one after another."""
+    """Known leaders by partition, and ids by topic. Several machines may share one table. `version` changes with every leader."""
 
     def __init__(self) -> None:
+        self.version = 0
         self._leaders: dict[TopicPartition, LeaderAndEpoch] = {}
         self._topic_ids: dict[str, str] = {}
 
@@ -51,17 +52,25 @@ class Leaders:
         return self._topic_ids.get(topic, "")
 
     def update(self, topics: Iterable[TopicMetadata]) -> None:
-        """Take over the metadata of topics without error; forget the leaders of partitions that have none."""
+        """Take over the metadata of topics without error; forget the leaders of partitions that have none.
+
+        A broker that lags behind names leaders of the past: of a topic that is the same by its id, they are left out (KIP-320).
+        """
         for topic in topics:
             if topic.error is not ErrorCode.NONE:
                 continue
+            is_same = "" != topic.topic_id == self._topic_ids.get(topic.name)
             self._topic_ids[topic.name] = topic.topic_id
             for number, metadata in topic.partitions.items():
                 partition = TopicPartition(topic.name, number)
+                known = self._leaders.get(partition)
+                if is_same and known is not None and 0 <= metadata.leader.epoch < known.epoch:
+                    continue
                 if metadata.leader.broker_id == NO_LEADER:
                     self._leaders.pop(partition, None)
-                else:
+                elif metadata.leader != known:
                     self._leaders[partition] = metadata.leader
+                    self.version += 1
 
     def update_leader(self, partition: TopicPartition, leader: LeaderAndEpoch) -> bool:
         """Take over a leader that a broker named in a response (KIP-951). False when it is not newer than the known one."""
@@ -69,6 +78,7 @@ class Leaders:
         if leader.broker_id == NO_LEADER or (known is not None and leader.epoch <= known.epoch):
             return False
         self._leaders[partition] = leader
+        self.version += 1
         return True
 
     def clear(self) -> None:

@@ -1,9 +1,13 @@
-"""Progress of one range of offsets: what to fetch next, failures in a row, and when to retry or give up. Source: KIP-580 (back-off)."""
+"""Progress of one range of offsets: what to fetch next and where, failures in a row, and when to retry or give up.
 
-from typing import Final
+Sources: KIP-580 (back-off), KIP-392 (preferred replicas).
+"""
+
+from typing import Final, NamedTuple
 
 from ottla.core.client.backoff import backoff_ms
 from ottla.core.client.fetch_values import OPEN_END, FetchPolicy, FetchRange, Problem
+from ottla.core.client.leaders import LeaderAndEpoch
 
 ATTEMPTS_MIN: Final = 4
 """Attempts before giving up, however much time the reader itself took in between."""
@@ -11,12 +15,21 @@ SHORT_MS: Final = 1_000
 """How long a log may seem truncated, or a topic missing: a new leader, or a broker that lags behind, may not know better yet."""
 
 
+class PreferredReplica(NamedTuple):
+    """A follower to read from, named by a leader; it holds for this leader, up to a time."""
+
+    broker_id: int
+    leader: LeaderAndEpoch
+    until_ms: float
+
+
 class RangeProgress:
     """A range that is being read.
 
     `fetch_offset`: what the next request asks for. It is `position`, unless the range may hold no more records (see `fetch_machine`).
-    `is_held`: it is not fetched for now. `needs_metadata`: the leader has to be looked up. `is_topic_doubted`: the topic may have been
-    deleted or re-created. `failures` in a row began at `failing_since_ms`; the `kind_` fields count those of the last kind of problem.
+    `is_held`: it is not fetched for now. `replica`: the follower to read from, None for the leader. `needs_metadata`: the leader has to be
+    looked up. `is_topic_doubted`: the topic may have been deleted or re-created. `failures` in a row began at `failing_since_ms`; the
+    `kind_` fields count those of the last kind of problem.
     """
 
     __slots__ = (
@@ -33,6 +46,7 @@ class RangeProgress:
         "needs_metadata",
         "partition",
         "position",
+        "replica",
         "retry_at_ms",
         "topic_id",
     )
@@ -43,6 +57,7 @@ class RangeProgress:
         self.end = each.end
         self.topic_id = each.topic_id
         self.is_held = False
+        self.replica: PreferredReplica | None = None
         self.needs_metadata = False
         self.is_topic_doubted = False
         self.retry_at_ms = 0.0
@@ -54,6 +69,20 @@ class RangeProgress:
     def is_open(self) -> bool:
         """Whether the range has no end."""
         return self.end == OPEN_END
+
+    def broker_id(self, leader: LeaderAndEpoch, now_ms: float) -> int:
+        """The broker to read from: the leader, or the follower that it has named."""
+        if self.replica is not None and (self.replica.leader != leader or now_ms > self.replica.until_ms):
+            self.replica = None
+        return leader.broker_id if self.replica is None else self.replica.broker_id
+
+    def may_retry_at_once(self, now_ms: float) -> bool:
+        """Count a failure after which the next attempt is expected to succeed: whether that still is so."""
+        self.failures += 1
+        if self.failures >= ATTEMPTS_MIN:
+            return False
+        self.failing_since_ms = now_ms
+        return True
 
     def advance(self, next_offset: int) -> None:
         """Move behind records that were received; earlier failures do not count any more."""

@@ -9,7 +9,7 @@ from ottla.client.consumer.arrow.columns import decode_arrow
 from ottla.client.consumer.arrow_polling import ENOUGH_ROWS, TakenRecords
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException
 from ottla.client.consumer.plain_columns import decode_plain
-from ottla.core.client.consumer.engine import PartitionEnd, PartitionFailure
+from ottla.core.client.consumer.events import PartitionEnd, PartitionFailure
 from ottla.core.client.consumer.record_buffer import Slice
 from ottla.core.client.fetch_values import FetchedRecords
 from ottla.core.errors import ErrorCode

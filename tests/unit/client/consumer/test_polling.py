@@ -13,7 +13,7 @@ from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, Wakeu
 from ottla.client.consumer.message import Message
 from ottla.client.consumer.plain_columns import decode_plain
 from ottla.client.consumer.polling import Poller
-from ottla.core.client.consumer.engine import PartitionEnd
+from ottla.core.client.consumer.events import PartitionEnd
 from ottla.core.client.consumer.record_buffer import Slice, UndecodableRecords
 from ottla.core.client.consumer.record_run import NO_RUN, RecordRun
 from ottla.core.client.consumer.values import OffsetAndMetadata

@@ -9,8 +9,11 @@ from ottla.client.errors import UnsupportedBrokerError
 from ottla.core.client.consumer.values import (
     CoordinatorResponse,
     Endpoint,
+    EpochEnd,
     Fetch,
     FetchedOffset,
+    FetchResponse,
+    LeaderEpoch,
     ListedOffset,
     ListOffsets,
     Metadata,
@@ -18,8 +21,10 @@ from ottla.core.client.consumer.values import (
     OffsetCommit,
     OffsetFetch,
     OffsetFetchResponse,
+    OffsetForLeaderEpoch,
 )
-from ottla.core.client.fetch_values import FetchPolicy, PartitionFetch
+from ottla.core.client.fetch_sessions import without_session
+from ottla.core.client.fetch_values import FetchPolicy, PartitionFetch, SessionFields
 from ottla.core.client.group.values import (
     FindCoordinator,
     Heartbeat,
@@ -168,10 +173,36 @@ def test_metadata(version: int) -> None:
 )
 @pytest.mark.parametrize(("topic_id", "broker", "version"), [("", 99, 12), ("A" * 22, 99, 16), ("A" * 22, 14, 13), ("A" * 22, 12, 12)])
 def test_fetch(topic_id: str, broker: int, version: int) -> None:
-    encoded = encode_request(Fetch((PartitionFetch(A, 5, 2, topic_id),), FetchPolicy()), AnyChannel(broker))  # type: ignore[arg-type]
+    fetches = (PartitionFetch(A, 5, 2, topic_id),)
+    encoded = encode_request(Fetch(fetches, FetchPolicy(), without_session(fetches)), AnyChannel(broker))  # type: ignore[arg-type]
     assert (encoded.api_key, encoded.version) == (ApiKey.FETCH, version)
     with pytest.raises(PeerError):
         encoded.read(memoryview(b"\0"))
+
+
+def test_fetch_in_a_session() -> None:
+    named, kept, gone = (PartitionFetch(TopicPartition("t", number), 5, 2, "A" * 22) for number in (1, 2, 3))
+    request = Fetch((named, kept), FetchPolicy(rack="here"), SessionFields(7, 4, (named,), (gone,)))
+    read = there(request, 16)
+    assert (read.session_id, read.session_epoch, read.rack_id) == (7, 4, "here")
+    assert [item.partition for item in read.topics[0].partitions] == [1]
+    assert [list(topic.partitions) for topic in read.forgotten_topics_data] == [[3]]
+    values = {"error_code": 0, "session_id": 8, "responses": []}
+    assert back(request, 16, values) == FetchResponse((), {}, ErrorCode.NONE, 8)
+    refused = back(request, 16, values | {"error_code": 71})
+    assert (refused.error, len(refused.partitions)) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 2)
+    without_ids = Fetch((named,), FetchPolicy(), SessionFields(7, 4, (named,), (gone._replace(topic_id=""),)))
+    assert there(without_ids, 12).forgotten_topics_data[0].topic == "t"
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_offset_for_leader_epoch(version: int) -> None:
+    request = OffsetForLeaderEpoch({A: LeaderEpoch(2, 6)})
+    read = there(request, version)
+    (item,) = read.topics[0].partitions
+    assert (read.replica_id, item.partition, item.leader_epoch, item.current_leader_epoch) == (-1, 3, 2, 6)
+    part = {"error_code": 74, "partition": 3, "leader_epoch": 1, "end_offset": 9}
+    assert back(request, version, {"topics": [{"topic": "t", "partitions": [part]}]}) == {A: EpochEnd(ErrorCode.FENCED_LEADER_EPOCH, 1, 9)}
 
 
 @pytest.mark.conformance("ConsumerCoordinatorTest.testThrowOnUnsupportedStableFlag")

@@ -15,7 +15,8 @@ from kio.serial import entity_reader, entity_writer
 
 from ottla.client.addresses import BrokerEndpoint
 from ottla.client.fetch.requests import decode_fetch, encode_fetch, topic_id_bytes
-from ottla.core.client.fetch_values import FetchPolicy, PartitionFetch
+from ottla.core.client.fetch_sessions import without_session
+from ottla.core.client.fetch_values import FetchPolicy, PartitionFetch, SessionFields
 from ottla.core.client.leaders import LeaderAndEpoch
 from ottla.core.errors import ErrorCode, PeerError
 from ottla.core.model import TopicPartition
@@ -45,8 +46,8 @@ def answer_of(version: int) -> Any:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_request_is_what_kio_reads(version: int) -> None:
-    policy = FetchPolicy(max_wait_ms=9, min_bytes=7, max_bytes=1_000, partition_max_bytes=77, is_read_committed=True)
-    body = encode_fetch(ASKS, policy, version)
+    policy = FetchPolicy(max_wait_ms=9, min_bytes=7, max_bytes=1_000, partition_max_bytes=77, is_read_committed=True, rack="here")
+    body = encode_fetch(without_session(tuple(ASKS)), policy, version)
     request, size = entity_reader(request_of(version))(body, 0)
     assert size == len(body)
     assert (request.min_bytes, request.max_bytes, request.isolation_level, request.session_epoch) == (7, 1_000, 1, -1)
@@ -62,6 +63,19 @@ def test_a_request_is_what_kio_reads(version: int) -> None:
     assert found == asked
     item = request.topics[0].partitions[0]
     assert (item.current_leader_epoch, item.last_fetched_epoch, item.partition_max_bytes) == (5, -1, 77)
+    assert (request.session_id, request.forgotten_topics_data, request.rack_id) == (0, (), "here")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_request_of_a_session_is_what_kio_reads(version: int) -> None:
+    one, zero, three = ASKS
+    old = three._replace(topic_id=text("t"))  # by its id, a topic of the past
+    body = encode_fetch(SessionFields(7, 4, (one, three), (zero, old)), FetchPolicy(), version)
+    request, size = entity_reader(request_of(version))(body, 0)
+    assert (size, request.session_id, request.session_epoch) == (len(body), 7, 4)
+    assert [[item.partition for item in topic.partitions] for topic in request.topics] == [[1], [3]]
+    forgotten = [(topic.topic_id if version >= 13 else topic.topic, topic.partitions) for topic in request.forgotten_topics_data]
+    assert forgotten == ([(IDS["t"], (0, 3))] if version >= 13 else [("t", (0,))])
 
 
 def answer_bytes(version: int, **changes: Any) -> bytes:
@@ -96,6 +110,8 @@ def test_a_response_as_kio_writes_it(version: int) -> None:
     assert (zero.error, bytes(zero.records), zero.current_leader) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, b"", LeaderAndEpoch(3, 9))
     assert (three.partition, three.aborted) == (TopicPartition("u", 3), ((7, 11), (8, 12)))
     assert answer.endpoints == ((BrokerEndpoint(3, "three", 93),) if version >= 16 else ())
+    assert (answer.error, answer.session_id) == (ErrorCode.NONE, 0)
+    assert decode_fetch(memoryview(answer_bytes(version, session_id=77)), ASKS, version).session_id == 77
 
 
 def test_records_are_a_view_into_the_response() -> None:
@@ -110,9 +126,10 @@ def test_an_error_of_the_whole_response_is_one_of_each_partition() -> None:
     assert [(part.partition, part.error) for part in answer.partitions] == [
         (ask.partition, ErrorCode.FETCH_SESSION_ID_NOT_FOUND) for ask in ASKS
     ]
+    assert answer.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_response_that_names_a_follower_is_no_empty_partition() -> None:
+def test_a_response_that_names_a_follower() -> None:
     part = {
         "partition_index": 1,
         "error_code": ErrorCode.NONE,
@@ -123,7 +140,7 @@ def test_a_response_that_names_a_follower_is_no_empty_partition() -> None:
     }
     topic = {"topic": "t", "partitions": (part | {"aborted_transactions": (), "preferred_read_replica": 0},)}
     (found,) = decode_fetch(memoryview(answer_bytes(12, responses=(topic,))), ASKS, 12).partitions
-    assert found.error is ErrorCode.REPLICA_NOT_AVAILABLE
+    assert (found.error, found.preferred_replica) == (ErrorCode.NONE, 0)
 
 
 def test_a_topic_that_was_not_requested() -> None:

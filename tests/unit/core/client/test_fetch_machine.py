@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.client.fetch_machine import INVALID_METADATA, RETRIABLE, UNKNOWN_TOPIC, FetchMachine
+from ottla.core.client.fetch_machine import INVALID_METADATA, RETRIABLE, SESSION_ERRORS, UNKNOWN_TOPIC, FetchMachine
 from ottla.core.client.fetch_values import (
     BULK_BYTES,
     BrokersUnreachable,
@@ -48,6 +48,11 @@ class Log:
     stable: int | None = None
     leader: LeaderAndEpoch = field(default_factory=lambda: LeaderAndEpoch(1, 5))
 
+    @property
+    def log_end(self) -> int:
+        """Behind the last record, which may be above the high watermark."""
+        return max((base + count for base, count, _ in self.batches), default=0)
+
     def read(self, offset: int, bytes_max: int, at_least_one: bool, committed: bool) -> bytes:
         bound = self.end if self.stable is None or not committed else self.stable
         found = b""
@@ -75,6 +80,8 @@ class World:
     now: float = 0.0
     asked: list[SendFetch] = field(default_factory=list)
     seen: list[tuple[TopicPartition, int, int]] = field(default_factory=list)
+    followers: dict[int, Log] = field(default_factory=dict)
+    """Of partition 0, by broker id; its leader names the first one whose log holds the offset."""
 
     def run(self, *ranges: FetchRange, leaders: Leaders | None = None, ms_max: float = 200_000) -> FetchMachine:
         machine = FetchMachine(ranges, policy=self.policy, leaders=leaders or Leaders(), rng=lambda: 0.5)
@@ -133,8 +140,14 @@ class World:
             return PartitionResponse(ask.partition, failure)
         if ask.topic_id and ask.topic_id != self.topic_ids.get(ask.partition.topic):
             return PartitionResponse(ask.partition, ErrorCode.UNKNOWN_TOPIC_ID)
-        if broker_id != log.leader.broker_id:
+        if ask.partition == ZERO and broker_id in self.followers:
+            log = self.followers[broker_id]
+        elif broker_id != log.leader.broker_id:
             return PartitionResponse(ask.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif ask.partition == ZERO:
+            for follower, other in self.followers.items():
+                if other.start <= ask.offset <= other.log_end:
+                    return PartitionResponse(ask.partition, OK, log.end, log.end, log.start, preferred_replica=follower)
         if not log.start <= ask.offset <= log.end:
             return PartitionResponse(ask.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
         space = self.policy.max_bytes - size
@@ -631,3 +644,96 @@ def test_a_problem_ends_one_open_range_alone(error: ErrorCode, problem: object) 
     assert open_ranges.machine.problem is None
     assert open_ranges.answer(ONE, batch(0, 1)) == [1]
     assert open_ranges.fetches() == [(ONE, 1)]
+
+
+def brokers_asked(world: World) -> list[int]:
+    return [send.broker_id for send in world.asked]
+
+
+def test_a_follower_that_the_leader_names_is_read() -> None:
+    world = World({ZERO: log_of(*[400] * 5)}, FetchPolicy(partition_max_bytes=500), followers={2: log_of(*[400] * 5)})
+    assert world.run(FetchRange(ZERO, 0, 50)).is_done
+    assert world.offsets(ZERO) == list(range(50))
+    assert brokers_asked(world) == [1, 2, 2, 2, 2, 2]
+
+
+def test_the_leader_is_asked_again_when_the_metadata_is_old() -> None:
+    policy = FetchPolicy(partition_max_bytes=500, metadata_max_age_ms=3)
+    world = World({ZERO: log_of(*[400] * 8)}, policy, followers={2: log_of(*[400] * 8)})
+    assert world.run(FetchRange(ZERO, 0, 80)).is_done
+    assert brokers_asked(world)[:8] == [1, 2, 2, 2, 2, 1, 2, 2]
+
+
+def test_a_follower_whose_log_ends_too_early_is_given_up() -> None:
+    world = World({ZERO: log_of(*[400] * 4)}, FetchPolicy(partition_max_bytes=500), followers={2: log_of(400, 400)})
+
+    def fall_out_of_sync(now: float) -> None:
+        if now > 2_000:
+            world.followers.clear()
+
+    world.failure = fall_out_of_sync
+    assert world.run(FetchRange(ZERO, 0, 40)).is_done
+    assert world.offsets(ZERO) == list(range(40))
+
+
+def test_a_follower_whose_high_watermark_lags_behind_is_waited_for() -> None:
+    lagging = log_of(400, 400)
+    lagging.end = 10
+    world = World({ZERO: log_of(400, 400)}, FetchPolicy(partition_max_bytes=500), followers={2: lagging})
+
+    def catch_up(now: float) -> None:
+        lagging.end = 20 if now > 2_000 else 10
+
+    world.failure = catch_up
+    assert world.run(FetchRange(ZERO, 0, 20)).is_done
+    assert world.offsets(ZERO) == list(range(20))
+
+
+@pytest.mark.parametrize("failure", [*sorted(INVALID_METADATA | RETRIABLE | {ErrorCode.OFFSET_OUT_OF_RANGE}), "lost"])
+def test_a_follower_that_fails_is_given_up(failure: Any) -> None:
+    world = World({ZERO: log_of(*[400] * 3)}, FetchPolicy(partition_max_bytes=500), followers={2: log_of(*[400] * 3)})
+    failures = iter([None, failure])
+    world.failure = lambda now: next(failures, None)
+    assert world.run(FetchRange(ZERO, 0, 30)).is_done
+    assert world.offsets(ZERO) == list(range(30))
+    assert brokers_asked(world)[:4] == [1, 2, 1, 2]
+
+
+def test_a_new_leader_is_asked_which_follower_to_read() -> None:
+    world = World({ZERO: log_of(*[400] * 3)}, FetchPolicy(partition_max_bytes=500), followers={2: log_of(*[400] * 3)})
+    leaders = Leaders()
+    moved = iter([None, None, LeaderAndEpoch(3, 9)])
+
+    def move(now: float) -> None:
+        leader = next(moved, None)
+        if leader is not None:
+            world.logs[ZERO].leader = leader
+            leaders.update_leader(ZERO, leader)
+
+    world.failure = move
+    assert world.run(FetchRange(ZERO, 0, 30), leaders=leaders).is_done
+    assert brokers_asked(world) == [1, 2, 2, 3, 2]
+
+
+@pytest.mark.parametrize("named", [1, 3])
+def test_a_broker_that_names_itself_is_no_follower(named: int) -> None:
+    """And one that does not lead the partition names no follower: the metadata is out of date."""
+    leaders = Leaders()
+    leaders.update_leader(ZERO, LeaderAndEpoch(1, 5))
+    machine = FetchMachine([FetchRange(ZERO, 0)], policy=FetchPolicy(), leaders=leaders, rng=lambda: 0.5)
+    machine.next_actions(0)
+    if named != 1:
+        leaders.update_leader(ZERO, LeaderAndEpoch(2, 6))
+    machine.on_response(1, [PartitionResponse(ZERO, OK, 10, 10, 0, preferred_replica=named)], 0)
+    assert machine.next_actions(0) == []
+    assert machine.next_actions(1_000) == [RefreshMetadata(("t",))]
+
+
+@pytest.mark.parametrize("error", sorted(SESSION_ERRORS))
+def test_a_lost_session_is_begun_again_at_once_a_few_times(error: ErrorCode) -> None:
+    world = World({ZERO: log_of(0)})
+    failures = iter([error] * 6)
+    world.failure = lambda now: next(failures, None)
+    assert world.run(FetchRange(ZERO, 0, 10)).is_done
+    assert len(world.asked) == 7
+    assert world.now > 300, "a broker that loses every session is asked less and less often"

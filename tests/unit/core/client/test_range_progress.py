@@ -1,7 +1,8 @@
 """Failures of a range in a row: when to retry, and when to give up."""
 
 from ottla.core.client.fetch_values import FetchPolicy, FetchRange, PartitionRefused, UnknownPartition
-from ottla.core.client.range_progress import ATTEMPTS_MIN, SHORT_MS, RangeProgress
+from ottla.core.client.leaders import LeaderAndEpoch
+from ottla.core.client.range_progress import ATTEMPTS_MIN, SHORT_MS, PreferredReplica, RangeProgress
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
 
@@ -43,3 +44,19 @@ def test_records_end_a_row_of_failures() -> None:
     assert (progress.position, progress.fetch_offset, progress.failures) == (7, 7, 0)
     assert fail(progress, REFUSED, 60_000)
     assert progress.retry_at_ms == 60_100
+
+
+def test_a_follower_is_read_for_a_while_and_for_one_leader() -> None:
+    progress, leader = RangeProgress(FetchRange(ZERO, 0, 10)), LeaderAndEpoch(1, 5)
+    assert progress.broker_id(leader, 0) == 1
+    progress.replica = PreferredReplica(2, leader, 1_000)
+    assert [progress.broker_id(leader, now_ms) for now_ms in (0, 1_000, 1_001, 1_000)] == [2, 2, 1, 1]
+    progress.replica = PreferredReplica(2, leader, 1_000)
+    assert progress.broker_id(LeaderAndEpoch(1, 6), 0) == 1
+
+
+def test_a_few_failures_are_retried_at_once() -> None:
+    progress = RangeProgress(FetchRange(ZERO, 0, 10))
+    assert [progress.may_retry_at_once(0) for _ in range(ATTEMPTS_MIN)] == [True] * (ATTEMPTS_MIN - 1) + [False]
+    progress.advance(5)
+    assert progress.may_retry_at_once(0)

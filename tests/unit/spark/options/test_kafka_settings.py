@@ -25,7 +25,6 @@ def test_settings_of_the_client():
         ("kafka.value.deserializer", "x", "Kafka option 'value.deserializer' is not supported: values come as binary"),
         ("kafka.enable.auto.commit", "false", "Kafka option 'enable.auto.commit' is not supported"),
         ("kafka.interceptor.classes", "", "Kafka option 'interceptor.classes' is not supported"),
-        ("kafka.client.rack", "a", "Kafka option client.rack is not supported: records are read from leaders only"),
         ("kafka.fetch.max.wait.ms", "soon", "Kafka option fetch.max.wait.ms must be a whole number"),
         ("kafka.no.such.thing", "5", "Kafka option no.such.thing is no property of a Kafka consumer"),
         ("kafka.bootstrap.servers", "localhost", "Kafka option bootstrap.servers: 'localhost' is no host:port"),

@@ -9,35 +9,36 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import singledispatchmethod
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ottla.core.assignors import Assignor
 from ottla.core.client.consumer.cluster import ClusterView
 from ottla.core.client.consumer.commits import Commits
+from ottla.core.client.consumer.events import Event, PartitionFailure, PollIntervalExceeded
+from ottla.core.client.consumer.fetching import Fetching
 from ottla.core.client.consumer.metrics import Metrics
 from ottla.core.client.consumer.positions import Positions
 from ottla.core.client.consumer.rebalances import Callback, Rebalances
-from ottla.core.client.consumer.record_buffer import Decode, RecordBuffer, Slice, UndecodableRecords
+from ottla.core.client.consumer.record_buffer import Decode, RecordBuffer, Slice
 from ottla.core.client.consumer.record_run import MS_MAX, NO_RUN, ROWS_MAX, RecordRun
-from ottla.core.client.consumer.subscriptions import PartitionState, Subscriptions
+from ottla.core.client.consumer.subscriptions import Subscriptions
+from ottla.core.client.consumer.validation import Validation
 from ottla.core.client.consumer.values import (
     LATEST,
     ConsumerSettings,
     CoordinatorResponse,
     Fetch,
-    FetchResponse,
     ListOffsets,
     Metadata,
     MetadataResponse,
     OffsetAndMetadata,
     OffsetCommit,
     OffsetFetch,
+    OffsetForLeaderEpoch,
     Request,
     Route,
     Send,
 )
-from ottla.core.client.fetch_machine import FetchMachine
-from ottla.core.client.fetch_values import OffsetOutOfRange, PartitionRefused, PartitionResponse, Problem, SendFetch, TopicRecreated
 from ottla.core.client.group.evidence import Evidence
 from ottla.core.client.group.membership import Membership
 from ottla.core.client.group.values import FindCoordinator, GroupRequest, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
@@ -46,39 +47,15 @@ from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
 
 ANY_BROKER: Final = -1
+CLOSE_SESSION_MS: Final = 1_000
 TAIL_BASE: Final = -2000
 """Offsets from here down count records before the end (librdkafka: `RD_KAFKA_OFFSET_TAIL_BASE`)."""
-
-
-class PartitionEnd(NamedTuple):
-    """The application has all records of a partition: the next one will have this offset."""
-
-    partition: TopicPartition
-    offset: int
-
-
-class PartitionFailure(NamedTuple):
-    """A partition cannot be read until the application seeks or assigns again."""
-
-    partition: TopicPartition
-    error: ErrorCode
-    why: str
-
-
-class PollIntervalExceeded(NamedTuple):
-    """The application polled too late, and the member has left the group."""
-
-    interval_ms: int
-
-
-Event = PartitionEnd | PartitionFailure | PollIntervalExceeded
 
 
 class Engine:
     """One consumer. `rng` gives numbers from 0 to 1; `time_of_day_ms` is for auto.offset.reset=by_duration alone.
 
-    `has_fetches_due`: the application has taken so much that `next_sends` has a Fetch. `run`: records that the application may take without
-    the lock; it ends when the application has to poll for another reason.
+    `run`: records that the application may take without the lock; it ends when the application has to poll for another reason.
     """
 
     def __init__(
@@ -101,11 +78,19 @@ class Engine:
         self._leaders = Leaders()
         self.cluster = ClusterView(settings, self._leaders, rng=rng)
         self._positions = Positions(settings, self.membership, self.subscriptions, self._leaders, rng=rng, time_of_day_ms=time_of_day_ms)
-        self._machine = FetchMachine((), policy=settings.fetch, leaders=self._leaders, rng=rng)
-        self._buffer = RecordBuffer(decode)
-        self._fetched: dict[TopicPartition, PartitionState] = {}
-        self._refreshing: frozenset[str] = frozenset()
-        self._is_resolved = self.has_fetches_due = False
+        self._validation = Validation(settings, self.subscriptions, self._leaders, rng=rng)
+        self._fetching = Fetching(
+            settings,
+            self.subscriptions,
+            leaders=self._leaders,
+            cluster=self.cluster,
+            positions=self._positions,
+            validation=self._validation,
+            buffer=RecordBuffer(decode),
+            metrics=self.metrics,
+            rng=rng,
+        )
+        self._is_resolved = self._is_closing = False
         self.run = NO_RUN
         self._events: list[Event] = []
         self._left: list[LeaveGroup] = []
@@ -124,12 +109,17 @@ class Engine:
         """Begin to give up subscription and assignment: done when `rebalances.is_active` is over."""
         self.rebalances.leave(reason, now_ms)
 
+    def close(self, reason: str, now_ms: float) -> None:
+        """Begin to leave, and to close the fetch sessions: done when `is_leaving` is over, too."""
+        self._is_closing = True
+        self.leave(reason, now_ms)
+
     def assign(self, positions: Mapping[TopicPartition, OffsetAndMetadata | None], *, is_ready: bool = True) -> None:
         """Assign exactly these partitions, each with where to begin (None: at the committed offset)."""
         gone = self.subscriptions.partitions.keys() - positions.keys()
         self.subscriptions.remove(gone)
         self.incremental_assign(positions, is_ready=is_ready)
-        self._follow_assignment()
+        self._fetching.follow_assignment()
 
     def incremental_assign(self, positions: Mapping[TopicPartition, OffsetAndMetadata | None], *, is_ready: bool = True) -> None:
         """Assign more partitions, or let assigned ones begin elsewhere."""
@@ -142,7 +132,7 @@ class Engine:
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
         """Take partitions away."""
         self.subscriptions.remove(list(partitions))
-        self._follow_assignment()
+        self._fetching.follow_assignment()
 
     def seek(self, partition: TopicPartition, to: OffsetAndMetadata) -> None:
         """Continue an assigned partition at an offset, or at EARLIEST, LATEST or STORED; below -2000: so many records before the end."""
@@ -179,7 +169,7 @@ class Engine:
         if not self.rebalances.is_due:
             return None
         callback = self.rebalances.next_callback(now_ms)
-        self._follow_assignment()
+        self._fetching.follow_assignment()
         return callback
 
     def take_events(self, count: int = sys.maxsize) -> list[Event]:
@@ -187,6 +177,7 @@ class Engine:
         for partition, error in self._positions.failures:
             self._events.append(PartitionFailure(partition, error, "no committed offset, and auto.offset.reset is none"))
         self._positions.failures.clear()
+        self._events += [*self._validation.take_events(), *self._fetching.take_events()]
         taken, self._events = self._events[:count], self._events[count:]
         return taken
 
@@ -195,11 +186,11 @@ class Engine:
         are due. Raises UndecodableRecords.
         """
         self.settle()
-        return [] if self.rebalances.is_active else self._take(count, self._is_readable, enough)
+        return [] if self.rebalances.is_active else self._fetching.take(count, enough=enough)
 
     def start_run(self, now_ms: float) -> None:
         """Let the application take the next records without the lock, if there is nothing else that it has to poll for."""
-        part = None if self._has_events() else self._buffer.peek(ROWS_MAX, self._is_readable)
+        part = None if self._has_events() else self._fetching.peek(ROWS_MAX)
         if part is not None:
             commit_ms = self.commits.next_poll_ms()
             ends_ms = now_ms + MS_MAX if commit_ms is None else min(now_ms + MS_MAX, commit_ms)
@@ -212,33 +203,11 @@ class Engine:
             count = run.end()
             self.membership.poll(run.polled_ms)
             if count:
-                self._take(count, run.partition.__eq__, None)
-
-    def _take(self, count: int, is_readable: Callable[[TopicPartition], bool], enough: int | None) -> list[Slice]:
-        buffered_bytes = self._buffer.size_bytes
-        try:
-            slices = self._buffer.take(count, is_readable, enough=enough)
-        except UndecodableRecords as error:
-            self.give_back(error.partition)
-            raise
-        is_used_up = self._buffer.size_bytes != buffered_bytes
-        for part in slices:
-            state = self.subscriptions.partitions[part.partition]
-            state.position = part.next_offset
-            if part.epoch >= 0:
-                state.epoch = part.epoch
-            if self.settings.stores_offsets:
-                state.stored = OffsetAndMetadata(part.next_offset, state.epoch)
-            if is_used_up:
-                self._update_hold(part.partition, state)
-        self.metrics.taken(sum(part.end - part.first for part in slices), buffered_bytes - self._buffer.size_bytes)
-        return slices
+                self._fetching.take(count, only=run.partition)
 
     def give_back(self, partition: TopicPartition) -> None:
         """Fetch a partition again from its position: records that were buffered could not be used."""
-        self._machine.remove(partition)
-        self._buffer.drop(partition)
-        self._fetched.pop(partition, None)
+        self._fetching.give_back(partition)
 
     def has_news(self) -> bool:
         """Whether the application's poll has something to do or to return."""
@@ -248,11 +217,11 @@ class Engine:
         membership = self.membership
         if self.rebalances.is_due or membership.failure is not None or membership.has_poll_expired:
             return True
-        return bool(self._events or self._positions.failures or self.commits.finished)
+        return bool(self._events or self._positions.failures or self._validation.events or self._fetching.events or self.commits.finished)
 
     def has_records(self) -> bool:
         """Whether there may be records to take."""
-        return not self.rebalances.is_active and self._buffer.has_records(self._is_readable)
+        return not self.rebalances.is_active and self._fetching.has_records()
 
     # The network.
 
@@ -263,11 +232,10 @@ class Engine:
             self.membership.poll(self.run.polled_ms)
             if self._has_events():
                 self.settle()
-        self._follow_assignment()
-        self.has_fetches_due = False
+        self._fetching.follow_assignment()
         timeout_ms = self.settings.request_timeout_ms
         commits = self.commits.next_requests(now_ms)
-        for position_request, broker_id in self._positions.next_requests(now_ms):
+        for position_request, broker_id in (*self._positions.next_requests(now_ms), *self._validation.next_requests(now_ms)):
             if broker_id >= 0:
                 sends.append(Send(position_request, Route.BROKER, broker_id, timeout_ms))
             else:
@@ -275,16 +243,12 @@ class Engine:
         sends += [self._to_coordinator(request, timeout_ms) for request in commits]
         for request in self.membership.next_requests(now_ms):
             sends.append(self._group_send(request))
-        for action in self._machine.next_actions(now_ms):
-            if isinstance(action, SendFetch):
-                fetch = Fetch(action.fetches, self.settings.fetch)
-                sends.append(Send(fetch, Route.FETCH, action.broker_id, timeout_ms + self.settings.fetch.max_wait_ms))
-            else:
-                self._refreshing |= frozenset(action.topics)
-                self.cluster.request_update(action.topics)
-        if self._positions.unknown_leaders:
-            self.cluster.request_update(self._positions.unknown_leaders)
-            self._positions.unknown_leaders.clear()
+        sends += self._fetching.next_sends(now_ms)
+        if self._is_closing and not self.rebalances.is_active:
+            sends += self._fetching.close_sessions()
+        for unknown_leaders in (self._positions.unknown_leaders, self._validation.unknown_leaders):
+            self.cluster.request_update(unknown_leaders)
+            unknown_leaders.clear()
         metadata = self.cluster.next_request(self._topics(), is_all=bool(self.subscriptions.patterns), now_ms=now_ms)
         if metadata is not None:
             sends.append(Send(metadata, Route.ANY, ANY_BROKER, timeout_ms))
@@ -297,7 +261,8 @@ class Engine:
             self.membership.next_ms(),
             self.commits.next_ms(),
             self._positions.next_ms(now_ms),
-            self._machine.next_action_ms(now_ms),
+            self._validation.next_ms(now_ms),
+            self._fetching.next_ms(now_ms),
             self.cluster.next_ms(has_topics=bool(self._topics() or self.subscriptions.patterns)),
         ]
         return min((each for each in times if each is not None), default=None)
@@ -307,7 +272,7 @@ class Engine:
         self.settle()
         self.metrics.answered(send.request, response, now_ms)
         if isinstance(send.request, Fetch):
-            self._on_fetched(send.request, send.broker_id, response, now_ms)
+            self._fetching.on_response(send.request, send.broker_id, response, now_ms)
         else:
             self._receive(send.request, response, now_ms)
 
@@ -317,13 +282,14 @@ class Engine:
         request = send.request
         self.metrics.unanswered(request, why, now_ms)
         if isinstance(request, Fetch):
-            self._machine.on_disconnect(send.broker_id, why, now_ms)
+            self._fetching.on_no_response(request, send.broker_id, why, now_ms)
         elif isinstance(request, Metadata):
             self.cluster.on_no_response(now_ms)
-            self._refreshing = frozenset()
-            self._machine.on_metadata_failure(why, now_ms)
+            self._fetching.on_no_metadata(why, now_ms)
         elif isinstance(request, OffsetFetch | ListOffsets):
             self._positions.on_no_response(request, now_ms)
+        elif isinstance(request, OffsetForLeaderEpoch):
+            self._validation.on_no_response(request, now_ms)
         elif isinstance(request, OffsetCommit):
             self.commits.on_no_response(request, now_ms)
         else:
@@ -331,9 +297,14 @@ class Engine:
             self._forget_leave(request)
 
     @property
+    def has_fetches_due(self) -> bool:
+        """Whether the application has taken so much that `next_sends` has a Fetch."""
+        return self._fetching.is_due
+
+    @property
     def is_leaving(self) -> bool:
-        """Whether a LeaveGroup is to be sent or on its way; it ends without a response, too."""
-        return bool(self._left) or self.membership.is_leaving
+        """Whether a LeaveGroup, or what closes a fetch session, is to be sent or on its way; it ends without a response, too."""
+        return bool(self._left) or self.membership.is_leaving or (self._is_closing and self._fetching.has_sessions)
 
     # Responses, by the type of the request.
 
@@ -344,8 +315,7 @@ class Engine:
     @_receive.register
     def _(self, request: Metadata, response: MetadataResponse, now_ms: float) -> None:
         self.cluster.on_response(request, response, now_ms)
-        self._machine.on_metadata(response.topics, now_ms)
-        self._refreshing = frozenset()
+        self._fetching.on_metadata(response.topics, now_ms)
         if request.topics is None or self._topics() <= set(request.topics):
             self._is_resolved = True
         self._resolve()
@@ -386,20 +356,9 @@ class Engine:
     def _(self, request: ListOffsets, response: Any, now_ms: float) -> None:
         self._positions.on_listed(request, response, now_ms)
 
-    def _on_fetched(self, request: Fetch, broker_id: int, response: FetchResponse, now_ms: float) -> None:
-        self.cluster.endpoints.update(response.endpoints)
-        offsets = {fetch.partition: fetch.offset for fetch in request.fetches}
-        for fetched in self._machine.on_response(broker_id, response.partitions, now_ms):
-            self._buffer.add(fetched)
-        for each in response.partitions:
-            state = self._fetched.get(each.partition)
-            if state is not None and each.error is ErrorCode.NONE:
-                state.high_watermark, state.log_start_offset = each.high_watermark, each.log_start_offset
-                state.last_stable_offset, state.fetched_ms = each.last_stable_offset, now_ms
-                self._report_end(each, offsets[each.partition], state)
-                self._update_hold(each.partition, state)
-        for partition, problem in self._machine.take_problems():
-            self._on_problem(partition, problem)
+    @_receive.register
+    def _(self, request: OffsetForLeaderEpoch, response: Any, now_ms: float) -> None:
+        self._validation.on_response(request, response, now_ms)
 
     # Decisions.
 
@@ -428,61 +387,6 @@ class Engine:
         wanted = {TopicPartition(topic, number) for topic in topics for number in range(self.cluster.partitions[topic])}
         self.subscriptions.remove(partitions.keys() - wanted)
         self.subscriptions.add(sorted(wanted - partitions.keys()), is_ready=True)
-
-    def _follow_assignment(self) -> None:
-        """Fetch what is assigned and has a position, and nothing else."""
-        partitions = self.subscriptions.partitions
-        for partition, state in list(self._fetched.items()):
-            if partitions.get(partition) is not state or state.position is None:
-                self.give_back(partition)
-        for partition, state in partitions.items():
-            if partition not in self._fetched and state.position is not None and state.is_ready:
-                self._fetched[partition] = state
-                self._machine.add(partition, state.position)
-            if partition in self._fetched:
-                self._update_hold(partition, state)
-
-    def _update_hold(self, partition: TopicPartition, state: PartitionState) -> None:
-        """Fetch more when nothing is buffered, or when the log has more than what is and there is space for it."""
-        buffered = self._buffer.partition_bytes(partition)
-        if buffered:
-            has_space = self._buffer.size_bytes < self.settings.prefetch_bytes_max
-            may_prefetch = has_space and buffered < self.settings.fetch.partition_max_bytes and self._log_has_more(partition, state)
-        else:
-            may_prefetch = True
-        if self._machine.hold(partition, state.is_paused or not may_prefetch):
-            self.has_fetches_due = True
-
-    def _log_has_more(self, partition: TopicPartition, state: PartitionState) -> bool:
-        return self._machine.position(partition) < state.end(is_read_committed=self.settings.fetch.is_read_committed)
-
-    def _is_readable(self, partition: TopicPartition) -> bool:
-        state = self._fetched.get(partition)
-        return state is not None and state.is_fetchable and self.subscriptions.partitions.get(partition) is state
-
-    def _report_end(self, response: PartitionResponse, offset: int, state: PartitionState) -> None:
-        end = response.last_stable_offset if self.settings.fetch.is_read_committed else response.high_watermark
-        if self.settings.reports_ends and not response.records and offset == state.position == end and state.end_reported != end:
-            state.end_reported = end
-            self._events.append(PartitionEnd(response.partition, end))
-
-    def _on_problem(self, partition: TopicPartition, problem: Problem) -> None:
-        state = self._fetched.get(partition)
-        if state is None:
-            return
-        if isinstance(problem, OffsetOutOfRange):
-            # Where records before that offset are buffered, they are fetched again, and the error comes again behind them.
-            is_at_position = state.position == problem.position
-            self.give_back(partition)
-            if is_at_position:
-                self._positions.reset(partition)
-        elif isinstance(problem, PartitionRefused):
-            self.give_back(partition)
-            state.is_ready = False
-            self._events.append(PartitionFailure(partition, problem.error, "the broker refuses to read it"))
-        else:
-            assert isinstance(problem, TopicRecreated), f"open ranges are retried after {problem}"
-            self.give_back(partition)
 
     def _to_coordinator(self, request: Request, timeout_ms: float) -> Send:
         assert self.membership.coordinator is not None

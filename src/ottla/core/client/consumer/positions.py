@@ -131,7 +131,7 @@ class Positions:
             elif listed.offset < 0:
                 state.find(LATEST)  # no record is that young
             else:
-                state.seek(max(listed.offset - state.tail, 0), listed.leader_epoch)
+                state.seek(max(listed.offset - state.tail, 0), listed.leader_epoch, is_valid=True)
                 if self._settings.stores_resets:
                     state.stored = OffsetAndMetadata(state.position or 0, listed.leader_epoch)
                 found.append(partition)

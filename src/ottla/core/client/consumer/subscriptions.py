@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.core.client.consumer.values import STORED, OffsetAndMetadata, ResetByDuration
+from ottla.core.client.leaders import LeaderAndEpoch
 from ottla.core.model import TopicPartition
 
 
@@ -14,12 +15,15 @@ class PartitionState:
     """One assigned partition.
 
     `position`: the offset of the next record for the application, None while it is not known; `wants` says then how to find it: STORED, a
-    timestamp, EARLIEST, LATEST or a duration (`tail`: so many records before that). `epoch`: the leader epoch of the last record.
+    timestamp, EARLIEST, LATEST or a duration (`tail`: so many records before that). `epoch`: the leader epoch of the last record, -1 where
+    it is not known; `leader`: the leader whose log holds the position, None while no leader is known. `awaits_validation`: that leader is
+    asked first whether its log does (KIP-320).
     `stored`: what the next commit without offsets commits. `is_ready`: the application knows of the assignment. `fetched_ms`: when the
     last response to a Fetch came.
     """
 
     __slots__ = (
+        "awaits_validation",
         "committed",
         "end_reported",
         "epoch",
@@ -28,6 +32,7 @@ class PartitionState:
         "is_paused",
         "is_ready",
         "last_stable_offset",
+        "leader",
         "log_start_offset",
         "position",
         "retry_at_ms",
@@ -41,6 +46,8 @@ class PartitionState:
         self.wants: int | ResetByDuration = STORED
         self.tail = 0
         self.epoch = -1
+        self.leader: LeaderAndEpoch | None = None
+        self.awaits_validation = False
         self.stored: OffsetAndMetadata | None = None
         self.committed: int | None = None
         self.is_paused = False
@@ -50,13 +57,16 @@ class PartitionState:
         self.fetched_ms: float | None = None
         self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
 
-    def seek(self, position: int, epoch: int = -1) -> None:
-        """Continue at an offset."""
+    def seek(self, position: int, epoch: int = -1, *, is_valid: bool = False) -> None:
+        """Continue at an offset; the log is asked for an epoch, unless it has just given the position (`is_valid`)."""
         self.position, self.epoch, self.end_reported = position, epoch, -1
+        self.leader, self.awaits_validation = None, epoch >= 0 and not is_valid
+        self.retry_at_ms = 0.0
 
     def find(self, wants: int | ResetByDuration, tail: int = 0) -> None:
         """Find the position again."""
         self.position, self.wants, self.tail, self.end_reported = None, wants, tail, -1
+        self.leader, self.awaits_validation = None, False
         self.retry_at_ms = 0.0
 
     def end(self, *, is_read_committed: bool) -> int:
@@ -71,7 +81,12 @@ class PartitionState:
     @property
     def is_fetchable(self) -> bool:
         """Whether records may be requested."""
-        return self.position is not None and self.is_ready and not self.is_paused
+        return self.has_valid_position and self.is_ready and not self.is_paused
+
+    @property
+    def has_valid_position(self) -> bool:
+        """Whether the position is known, and nothing has to be asked about it."""
+        return self.position is not None and not self.awaits_validation
 
 
 class Subscriptions:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
-from ottla.core.client.fetch_values import FetchPolicy, PartitionFetch, PartitionResponse
+from ottla.core.client.fetch_values import NO_SESSION, FetchPolicy, PartitionFetch, PartitionResponse, SessionFields
 from ottla.core.client.group.values import GroupRequest, GroupSettings
 from ottla.core.client.leaders import TopicMetadata
 from ottla.core.errors import ErrorCode
@@ -101,15 +101,30 @@ class ListOffsets:
     is_read_committed: bool
 
 
+class LeaderEpoch(NamedTuple):
+    """The leader epoch of a position, and the present one of the partition's leader."""
+
+    leader_epoch: int
+    current_leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OffsetForLeaderEpoch:
+    """The end offset of a leader epoch of each partition, from which a truncated log is detected (KIP-320)."""
+
+    epochs: Mapping[TopicPartition, LeaderEpoch]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Fetch:
-    """Records of some partitions of one broker."""
+    """Records of some partitions of one broker; `session` has those that the request names. Without partitions it ends a session."""
 
     fetches: tuple[PartitionFetch, ...]
     policy: FetchPolicy
+    session: SessionFields
 
 
-Request = Metadata | OffsetFetch | OffsetCommit | ListOffsets | Fetch | GroupRequest
+Request = Metadata | OffsetFetch | OffsetCommit | ListOffsets | OffsetForLeaderEpoch | Fetch | GroupRequest
 
 
 class Send(NamedTuple):
@@ -165,8 +180,18 @@ class ListedOffset(NamedTuple):
     leader_epoch: int
 
 
+class EpochEnd(NamedTuple):
+    """One partition of an OffsetForLeaderEpoch: the largest epoch up to the requested one, and where it ends; -1 where there is none."""
+
+    error: ErrorCode
+    leader_epoch: int
+    end_offset: int
+
+
 class FetchResponse(NamedTuple):
-    """To Fetch. `endpoints`: of leaders that the response names."""
+    """To Fetch. `endpoints`: of leaders that the response names; `error`: of the whole response; `session_id`: of the broker's session."""
 
     partitions: tuple[PartitionResponse, ...]
     endpoints: Mapping[int, Endpoint]
+    error: ErrorCode = ErrorCode.NONE
+    session_id: int = NO_SESSION

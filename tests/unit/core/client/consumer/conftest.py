@@ -13,6 +13,7 @@ from ottla.core.client.consumer.values import (
     ConsumerSettings,
     CoordinatorResponse,
     Endpoint,
+    EpochEnd,
     Fetch,
     FetchedOffset,
     FetchResponse,
@@ -24,6 +25,7 @@ from ottla.core.client.consumer.values import (
     OffsetCommit,
     OffsetFetch,
     OffsetFetchResponse,
+    OffsetForLeaderEpoch,
     Request,
     Send,
 )
@@ -45,6 +47,7 @@ from ottla.core.model import Record, TopicPartition
 from ottla.core.records.batch import decode_batch, encode_batch, split_batches
 
 OK = ErrorCode.NONE
+SESSION_ID = 7
 
 
 class Rows:
@@ -72,13 +75,18 @@ def decode(fetched: FetchedRecords) -> Iterator[Rows]:
 
 @dataclass
 class World:
-    """One consumer and its cluster. `errors` are given once instead of the response; requests of the types in `silent` are not answered."""
+    """One consumer and its cluster. `errors` are given once instead of the response; requests of the types in `silent` are not answered.
+
+    `epochs`: leader epochs, 0 where there is none; `epoch_ends`: what OffsetForLeaderEpoch gives, where it is not the end of the log.
+    """
 
     settings: ConsumerSettings
     assignor: str = "range"
     logs: dict[TopicPartition, list[bytes]] = field(default_factory=dict)
     committed: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
     starts: dict[TopicPartition, int] = field(default_factory=dict)
+    epochs: dict[TopicPartition, int] = field(default_factory=dict)
+    epoch_ends: dict[TopicPartition, EpochEnd] = field(default_factory=dict)
     errors: dict[type, list[Any]] = field(default_factory=dict)
     silent: set[type] = field(default_factory=set)
     sent: list[Request] = field(default_factory=list)
@@ -115,7 +123,7 @@ class World:
 
     def answer(self, send: Send) -> None:
         kind = type(send.request)
-        if kind in self.silent or (kind is Fetch and not self.has_records(send.request)):  # type: ignore[arg-type]
+        if kind in self.silent or (isinstance(send.request, Fetch) and send.request.fetches and not self.has_records(send.request)):
             self.waiting.append(send)
         elif self.errors.get(kind):
             error = self.errors[kind].pop(0)
@@ -157,7 +165,8 @@ class World:
             case Metadata():
                 topics: dict[str, dict[int, PartitionMetadata]] = {}
                 for topic, number in self.logs:
-                    topics.setdefault(topic, {})[number] = PartitionMetadata(OK, LeaderAndEpoch(1, 0))
+                    epoch = self.epochs.get(TopicPartition(topic, number), 0)
+                    topics.setdefault(topic, {})[number] = PartitionMetadata(OK, LeaderAndEpoch(1, epoch))
                 found = [TopicMetadata(name, OK, "", False, partitions) for name, partitions in topics.items()]
                 missing = [each for each in request.topics or () if each not in topics]
                 unknown = [TopicMetadata(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in missing]
@@ -182,8 +191,11 @@ class World:
                 return dict.fromkeys(request.offsets, OK)
             case ListOffsets():
                 return {each: ListedOffset(OK, self.listed(each, at), 0) for each, at in request.timestamps.items()}
+            case OffsetForLeaderEpoch():
+                ends = {each: EpochEnd(OK, wanted.leader_epoch, len(self.logs[each])) for each, wanted in request.epochs.items()}
+                return ends | self.epoch_ends
             case Fetch():
-                return FetchResponse(tuple(self.fetched(each) for each in request.fetches), {})
+                return FetchResponse(tuple(self.fetched(each) for each in request.fetches), {}, OK, SESSION_ID)
         raise AssertionError(request)
 
     def listed(self, partition: TopicPartition, timestamp: int) -> int:

@@ -7,9 +7,18 @@ from typing import Any
 import pytest
 
 from ottla.core.client.consumer.commits import Commit
-from ottla.core.client.consumer.engine import PartitionEnd, PartitionFailure, PollIntervalExceeded
+from ottla.core.client.consumer.events import PartitionEnd, PartitionFailure, PollIntervalExceeded
 from ottla.core.client.consumer.record_buffer import UndecodableRecords
-from ottla.core.client.consumer.values import Fetch, ListOffsets, Metadata, OffsetAndMetadata, OffsetFetch, ResetByDuration
+from ottla.core.client.consumer.values import (
+    Fetch,
+    FetchResponse,
+    ListOffsets,
+    Metadata,
+    OffsetAndMetadata,
+    OffsetFetch,
+    ResetByDuration,
+)
+from ottla.core.client.fetch_values import PartitionResponse
 from ottla.core.client.group.values import Heartbeat, JoinGroup, LeaveGroup
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
@@ -273,8 +282,6 @@ def test_ends_of_partitions_are_reported_once(new_world: Callable[..., Any]) -> 
 
 @pytest.mark.conformance("FetcherTest.testUnauthorizedTopic")
 def test_a_partition_that_may_not_be_read_is_reported(new_world: Callable[..., Any]) -> None:
-    from ottla.core.client.consumer.values import FetchResponse
-    from ottla.core.client.fetch_values import PartitionResponse
 
     world = new_world()
     world.add_records(T0, 1)

@@ -47,6 +47,19 @@ def test_a_partition_is_fetched_from_a_known_position_unless_paused() -> None:
     assert (state.position, state.wants, state.tail) == (None, LATEST, 3)
 
 
+def test_a_position_with_an_epoch_is_validated_first() -> None:
+    subscriptions = Subscriptions()
+    subscriptions.add([A], is_ready=True)
+    state = subscriptions.partitions[A]
+    state.seek(5, 2)
+    assert (state.awaits_validation, state.has_valid_position, state.is_fetchable) == (True, False, False)
+    state.seek(5, 2, is_valid=True)
+    assert (state.awaits_validation, state.is_fetchable) == (False, True)
+    state.seek(5, 2)
+    state.find(LATEST)
+    assert (state.awaits_validation, state.has_valid_position) == (False, False)
+
+
 def test_what_is_stored_and_not_committed() -> None:
     subscriptions = Subscriptions()
     subscriptions.add([A, B], is_ready=True)

@@ -1,0 +1,234 @@
+"""Fetching of the assigned partitions: what is requested ahead of the application, and what it gets (Kafka: `Fetcher`, `AbstractFetch`).
+
+It keeps the fetch machine, the sessions and the buffer in step with the assignment; positions move when the application takes records.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ottla.core.client.consumer.cluster import ClusterView
+from ottla.core.client.consumer.events import PartitionEnd, PartitionFailure
+from ottla.core.client.consumer.metrics import Metrics
+from ottla.core.client.consumer.positions import Positions
+from ottla.core.client.consumer.record_buffer import RecordBuffer, Slice, UndecodableRecords
+from ottla.core.client.consumer.subscriptions import PartitionState, Subscriptions
+from ottla.core.client.consumer.validation import Validation
+from ottla.core.client.consumer.values import ConsumerSettings, Fetch, FetchResponse, OffsetAndMetadata, Route, Send
+from ottla.core.client.fetch_machine import FetchMachine
+from ottla.core.client.fetch_sessions import FetchSessions
+from ottla.core.client.fetch_values import (
+    FINAL_EPOCH,
+    OffsetOutOfRange,
+    PartitionRefused,
+    PartitionResponse,
+    Problem,
+    SendFetch,
+    TopicRecreated,
+)
+from ottla.core.client.leaders import Leaders, TopicMetadata
+from ottla.core.errors import ErrorCode
+from ottla.core.model import TopicPartition
+
+CLOSE_SESSION_MS: Final = 1_000
+
+
+class Fetching:
+    """The fetches of one consumer. `is_due`: the application has taken so much that `next_sends` has a Fetch; `events` are for it."""
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        subscriptions: Subscriptions,
+        *,
+        leaders: Leaders,
+        cluster: ClusterView,
+        positions: Positions,
+        validation: Validation,
+        buffer: RecordBuffer,
+        metrics: Metrics,
+        rng: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._subscriptions = subscriptions
+        self._leaders = leaders
+        self._cluster = cluster
+        self._positions = positions
+        self._validation = validation
+        self._buffer = buffer
+        self._metrics = metrics
+        self._machine = FetchMachine((), policy=settings.fetch, leaders=leaders, rng=rng)
+        self._sessions = FetchSessions()
+        self._fetched: dict[TopicPartition, PartitionState] = {}
+        self.is_due = False
+        self.events: list[PartitionEnd | PartitionFailure] = []
+
+    # The application.
+
+    def take_events(self) -> list[PartitionEnd | PartitionFailure]:
+        """The events since the last call."""
+        events, self.events = self.events, []
+        return events
+
+    def follow_assignment(self) -> None:
+        """Fetch what is assigned and has a position, and nothing else."""
+        partitions = self._subscriptions.partitions
+        for partition, state in list(self._fetched.items()):
+            if partitions.get(partition) is not state or not state.has_valid_position:
+                self.give_back(partition)
+        for partition, state in partitions.items():
+            if partition not in self._fetched and state.position is not None and not state.awaits_validation and state.is_ready:
+                self._fetched[partition] = state
+                state.leader = state.leader or self._leaders.leader(partition)
+                self._machine.add(partition, state.position)
+            if partition in self._fetched:
+                self._update_hold(partition, state)
+
+    def take(self, count: int, *, enough: int | None = None, only: TopicPartition | None = None) -> list[Slice]:
+        """At most `count` records, with `only` of one partition, readable or not; with `enough` no slice begins after so many.
+
+        Positions move behind them, and fetches of what is used up are due. Raises UndecodableRecords.
+        """
+        buffered_bytes = self._buffer.size_bytes
+        try:
+            slices = self._buffer.take(count, self._is_readable if only is None else only.__eq__, enough=enough)
+        except UndecodableRecords as error:
+            self.give_back(error.partition)
+            raise
+        is_used_up = self._buffer.size_bytes != buffered_bytes
+        for part in slices:
+            state = self._subscriptions.partitions[part.partition]
+            state.position = part.next_offset
+            if part.epoch >= 0:
+                state.epoch = part.epoch
+            if self._settings.stores_offsets:
+                state.stored = OffsetAndMetadata(part.next_offset, state.epoch)
+            if is_used_up:
+                self._update_hold(part.partition, state)
+        self._metrics.taken(sum(part.end - part.first for part in slices), buffered_bytes - self._buffer.size_bytes)
+        return slices
+
+    def peek(self, count: int) -> Slice | None:
+        """The next records, at most `count`, which stay buffered; None when there are none."""
+        return self._buffer.peek(count, self._is_readable)
+
+    def has_records(self) -> bool:
+        """Whether there may be records to take."""
+        return self._buffer.has_records(self._is_readable)
+
+    def give_back(self, partition: TopicPartition) -> None:
+        """Fetch a partition again from its position: records that were buffered could not be used."""
+        self._machine.remove(partition)
+        self._buffer.drop(partition)
+        self._fetched.pop(partition, None)
+
+    # The network.
+
+    def next_sends(self, now_ms: float) -> list[Send]:
+        """The fetches to send now."""
+        sends, policy = [], self._settings.fetch
+        self.is_due = False
+        for action in self._machine.next_actions(now_ms):
+            if isinstance(action, SendFetch):
+                fetch = Fetch(action.fetches, policy, self._sessions.of(action.broker_id).request(action.fetches))
+                sends.append(Send(fetch, Route.FETCH, action.broker_id, self._settings.request_timeout_ms + policy.max_wait_ms))
+            else:
+                self._cluster.request_update(action.topics)
+        return sends
+
+    def close_sessions(self) -> list[Send]:
+        """What closes the sessions of brokers. A Fetch may wait for records on the connection for fetches, so it takes another one."""
+        closing = self._sessions.close().items()
+        return [Send(Fetch((), self._settings.fetch, each), Route.BROKER, broker_id, CLOSE_SESSION_MS) for broker_id, each in closing]
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether a broker keeps a session, or the request that closes it is on its way."""
+        return self._sessions.is_open
+
+    def next_ms(self, now_ms: float) -> float | None:
+        """When `next_sends` may have something without any report."""
+        return self._machine.next_action_ms(now_ms)
+
+    def on_metadata(self, topics: Iterable[TopicMetadata], now_ms: float) -> None:
+        """New metadata, which the table of leaders has already."""
+        self._machine.on_metadata(topics, now_ms)
+        self._validation.follow_leaders()
+
+    def on_no_metadata(self, why: str, now_ms: float) -> None:
+        """No broker answered Metadata."""
+        self._machine.on_metadata_failure(why, now_ms)
+
+    def on_response(self, request: Fetch, broker_id: int, response: FetchResponse, now_ms: float) -> None:
+        """A response to a Fetch. Raises PeerError when it makes no sense."""
+        if request.session.epoch == FINAL_EPOCH:
+            self._sessions.on_closed(broker_id)
+            return
+        self._cluster.endpoints.update(response.endpoints)
+        offsets = {fetch.partition: fetch.offset for fetch in request.fetches}
+        partitions = self._sessions.of(broker_id).on_response(response.error, response.session_id, response.partitions)
+        if response.error is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR:
+            self._cluster.request_update({each.topic for each in offsets})
+        for fetched in self._machine.on_response(broker_id, partitions, now_ms):
+            self._buffer.add(fetched)
+        self._validation.follow_leaders()
+        for each in partitions:
+            state = self._fetched.get(each.partition)
+            if state is not None and each.error is ErrorCode.NONE:
+                state.high_watermark, state.log_start_offset = each.high_watermark, each.log_start_offset
+                state.last_stable_offset, state.fetched_ms = each.last_stable_offset, now_ms
+                self._report_end(each, offsets[each.partition], state)
+                self._update_hold(each.partition, state)
+        for partition, problem in self._machine.take_problems():
+            self._on_problem(partition, problem)
+
+    def on_no_response(self, request: Fetch, broker_id: int, why: str, now_ms: float) -> None:
+        """A Fetch was not sent, or not answered."""
+        if request.session.epoch == FINAL_EPOCH:
+            self._sessions.on_closed(broker_id)
+            return
+        self._sessions.of(broker_id).on_no_response()
+        self._machine.on_disconnect(broker_id, why, now_ms)
+
+    # Decisions.
+
+    def _update_hold(self, partition: TopicPartition, state: PartitionState) -> None:
+        """Fetch more when nothing is buffered, or when the log has more than what is and there is space for it."""
+        buffered = self._buffer.partition_bytes(partition)
+        if buffered:
+            has_space = self._buffer.size_bytes < self._settings.prefetch_bytes_max
+            may_prefetch = has_space and buffered < self._settings.fetch.partition_max_bytes and self._log_has_more(partition, state)
+        else:
+            may_prefetch = True
+        if self._machine.hold(partition, state.is_paused or not may_prefetch):
+            self.is_due = True
+
+    def _log_has_more(self, partition: TopicPartition, state: PartitionState) -> bool:
+        return self._machine.position(partition) < state.end(is_read_committed=self._settings.fetch.is_read_committed)
+
+    def _is_readable(self, partition: TopicPartition) -> bool:
+        state = self._fetched.get(partition)
+        return state is not None and state.is_fetchable and self._subscriptions.partitions.get(partition) is state
+
+    def _report_end(self, response: PartitionResponse, offset: int, state: PartitionState) -> None:
+        end = response.last_stable_offset if self._settings.fetch.is_read_committed else response.high_watermark
+        if self._settings.reports_ends and not response.records and offset == state.position == end and state.end_reported != end:
+            state.end_reported = end
+            self.events.append(PartitionEnd(response.partition, end))
+
+    def _on_problem(self, partition: TopicPartition, problem: Problem) -> None:
+        state = self._fetched.get(partition)
+        if state is None:
+            return
+        if isinstance(problem, OffsetOutOfRange):
+            # Where records before that offset are buffered, they are fetched again, and the error comes again behind them.
+            is_at_position = state.position == problem.position
+            self.give_back(partition)
+            if is_at_position:
+                self._positions.reset(partition)
+        elif isinstance(problem, PartitionRefused):
+            self.give_back(partition)
+            state.is_ready = False
+            self.events.append(PartitionFailure(partition, problem.error, "the broker refuses to read it"))
+        else:
+            assert isinstance(problem, TopicRecreated), f"open ranges are retried after {problem}"
+            self.give_back(partition)
