@@ -99,9 +99,9 @@ kill-tests: setup java ## streaming queries that are killed; RUNS=20 BROKER=apac
 whatif-trials: setup java ## what-if checked by experiment; TRIALS="freeze-java"
 	$(BIN)/python -m ottla.testing.whatif_trials.experiment $(TRIALS)
 
-# Without SEED: the first hundred seeds.
-sim: setup ## simulated groups; SEED=123 for one, with its trace
-	$(BIN)/python -m ottla.testing.simulation.simulator $(SEED)
+# Without SEED: the first hundred seeds. MEMBERS=consumer: the membership of ottla.Consumer instead of scripted members.
+sim: setup ## simulated groups; SEED=123 for one, with its trace; MEMBERS=consumer
+	$(BIN)/python -m ottla.testing.simulation.simulator $(if $(MEMBERS),--members $(MEMBERS)) $(SEED)
 
 # Real clients on real brokers, about twenty minutes. An incident whose group does not become stable is left out and printed.
 incidents: setup java ## record the incidents that the diagnosis is measured with

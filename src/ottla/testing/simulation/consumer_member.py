@@ -302,5 +302,5 @@ def _pairs(owned: dict[str, tuple[int, ...]]) -> set[tuple[str, int]]:
     return {(topic, number) for topic, numbers in owned.items() for number in numbers}
 
 
-CONSUMERS = MemberKind(ConsumerMember, PROTOCOLS, follows_metadata=True)
+CONSUMERS = MemberKind(ConsumerMember, PROTOCOLS, follows_metadata=True, name="consumer")
 """For `simulator.simulate(seed, kind=CONSUMERS)`."""

@@ -23,9 +23,10 @@ class MemberKind(NamedTuple):
     make: Callable[[MemberConfig, Network, tuple[str, ...]], Process]
     protocols: tuple[tuple[tuple[str, ...], ...], ...]
     follows_metadata: bool
+    name: str
 
 
-SCRIPTED = MemberKind(SimulatedMember, (PROTOCOLS,), follows_metadata=False)
+SCRIPTED = MemberKind(SimulatedMember, (PROTOCOLS,), follows_metadata=False, name="scripted")
 
 
 class Consumers:

@@ -2,12 +2,14 @@
 
     python -m ottla.testing.simulation.simulator 123          reports every command of one seed
     python -m ottla.testing.simulation.simulator 1 2 3        reports the outcome of each; without seeds, of the first hundred
+    python -m ottla.testing.simulation.simulator --members consumer 123        the same with the membership of ottla.Consumer
 
 Every choice comes from `random.Random(seed)`, so the same seed gives the same run, command for command (`Outcome.trace_hash`). The
 oracle checks the invariants. Faults are injected for some time; then the group must recover: every running member owns its partitions,
 and no request is open.
 """
 
+import argparse
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -18,6 +20,7 @@ from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.settings import GroupSettings
 from ottla.testing.kit.coordinator_shell import CoordinatorShell
 from ottla.testing.simulation.conditions import Conditions
+from ottla.testing.simulation.consumer_member import CONSUMERS
 from ottla.testing.simulation.consumers import MEMBERS_MAX, SCRIPTED, Consumers, MemberKind
 from ottla.testing.simulation.faults import Faults
 from ottla.testing.simulation.member import GROUP_ID
@@ -87,7 +90,8 @@ class Simulation:
         try:
             self._simulate()
         except (AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-            again = f"make sim SEED={self.seed}, or python -m ottla.testing.simulation.simulator {self.seed}"
+            more, option = ("", "") if self._kind is SCRIPTED else (f" MEMBERS={self._kind.name}", f"--members {self._kind.name} ")
+            again = f"make sim SEED={self.seed}{more}, or python -m ottla.testing.simulation.simulator {option}{self.seed}"
             raise SimulationFailed(f"seed {self.seed}, at {self._events.now_ms} ms: {error!r}; run it again: {again}") from error
         groups = self._broker.shell.stored.group_metadata
         return Outcome(
@@ -168,11 +172,16 @@ def simulate(
 
 def main(arguments: Sequence[str]) -> int:
     """Run the given seeds, or the first hundred; a single seed is reported in full."""
-    seeds = [int(argument) for argument in arguments] or range(100)
+    kinds = {kind.name: kind for kind in (SCRIPTED, CONSUMERS)}
+    parser = argparse.ArgumentParser(prog="python -m ottla.testing.simulation.simulator")
+    parser.add_argument("--members", choices=kinds, default=SCRIPTED.name, help="what runs in the processes")
+    parser.add_argument("seeds", nargs="*", type=int, help="default: the first hundred")
+    given = parser.parse_args(arguments)
+    seeds = given.seeds or range(100)
     report = _print if len(seeds) == 1 else None
     for seed in seeds:
         try:
-            outcome = simulate(seed, report=report)
+            outcome = simulate(seed, kind=kinds[given.members], report=report)
         except SimulationFailed as failure:
             _print(str(failure))
             return 1

@@ -4,8 +4,9 @@ import pytest
 
 from ottla.core.groups.coordinator import Coordinator
 from ottla.core.groups.effects import Effects
+from ottla.testing.simulation.consumer_member import CONSUMERS
 from ottla.testing.simulation.consumers import MEMBERS_MAX
-from ottla.testing.simulation.simulator import Simulation, SimulationFailed, simulate
+from ottla.testing.simulation.simulator import Simulation, SimulationFailed, main, simulate
 
 
 class Broken(Coordinator):
@@ -45,5 +46,15 @@ def started(seed: int) -> Simulation:
 
 
 def test_our_own_mistakes_are_failures_of_the_seed() -> None:
-    with pytest.raises(SimulationFailed, match=r"seed 3, .*on purpose.*make sim SEED=3"):
+    with pytest.raises(SimulationFailed, match=r"seed 3, .*on purpose.*make sim SEED=3, or python -m \S+ 3"):
         simulate(3, make=Broken)
+    with pytest.raises(SimulationFailed, match=r"make sim SEED=3 MEMBERS=consumer, or python -m \S+ --members consumer 3"):
+        simulate(3, make=Broken, kind=CONSUMERS)
+
+
+def test_the_members_of_a_seed_are_chosen_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = []
+    for members in ([], ["--members", "consumer"]):
+        assert main([*members, "4", "4"]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs == [f"{simulate(4)}\n" * 2, f"{simulate(4, kind=CONSUMERS)}\n" * 2]
