@@ -650,6 +650,7 @@ def brokers_asked(world: World) -> list[int]:
     return [send.broker_id for send in world.asked]
 
 
+@pytest.mark.conformance("FetcherTest.testPreferredReadReplica")
 def test_a_follower_that_the_leader_names_is_read() -> None:
     world = World({ZERO: log_of(*[400] * 5)}, FetchPolicy(partition_max_bytes=500), followers={2: log_of(*[400] * 5)})
     assert world.run(FetchRange(ZERO, 0, 50)).is_done
@@ -689,6 +690,11 @@ def test_a_follower_whose_high_watermark_lags_behind_is_waited_for() -> None:
     assert world.offsets(ZERO) == list(range(20))
 
 
+@pytest.mark.conformance(
+    "FetcherTest.testFetchDisconnectedShouldClearPreferredReadReplica",
+    "FetcherTest.testFetchErrorShouldClearPreferredReadReplica",
+    "FetcherTest.testPreferredReadReplicaOffsetError",
+)
 @pytest.mark.parametrize("failure", [*sorted(INVALID_METADATA | RETRIABLE | {ErrorCode.OFFSET_OUT_OF_RANGE}), "lost"])
 def test_a_follower_that_fails_is_given_up(failure: Any) -> None:
     world = World({ZERO: log_of(*[400] * 3)}, FetchPolicy(partition_max_bytes=500), followers={2: log_of(*[400] * 3)})

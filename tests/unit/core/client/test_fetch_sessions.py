@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,6 +61,7 @@ def test_a_partition_with_an_error_is_not_said_to_be_unchanged() -> None:
     assert session.on_response(OK, 7, []) == (got(1),)
 
 
+@pytest.mark.conformance("FetcherTest.testFetchForgetTopicIdWhenUnassigned")
 def test_a_partition_that_was_forgotten_is_new_when_it_comes_back() -> None:
     session = opened(fetch(0), fetch(1))
     session.request((fetch(0),))
@@ -68,6 +70,7 @@ def test_a_partition_that_was_forgotten_is_new_when_it_comes_back() -> None:
     assert session.on_response(OK, 7, []) == (got(0),)
 
 
+@pytest.mark.conformance("FetcherTest.testFetchForgetTopicIdWhenReplaced")
 def test_a_topic_that_was_created_again_is_forgotten_and_named() -> None:
     session = opened(fetch(0, topic_id="old"))
     assert session.request((fetch(0, topic_id="new"),)) == SessionFields(7, 1, (fetch(0, topic_id="new"),), (fetch(0, topic_id="old"),))
@@ -125,6 +128,7 @@ def test_partitions_that_were_not_requested_end_the_session() -> None:
     assert session.request((fetch(0),)).epoch == 0
 
 
+@pytest.mark.conformance("FetcherTest.testFetcherSessionEpochUpdate")
 def test_epochs_go_round() -> None:
     assert [next_epoch(0), next_epoch(1), next_epoch(EPOCH_MAX)] == [1, 2, 1]
 

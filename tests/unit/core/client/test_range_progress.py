@@ -1,5 +1,7 @@
 """Failures of a range in a row: when to retry, and when to give up."""
 
+import pytest
+
 from ottla.core.client.fetch_values import FetchPolicy, FetchRange, PartitionRefused, UnknownPartition
 from ottla.core.client.leaders import LeaderAndEpoch
 from ottla.core.client.range_progress import ATTEMPTS_MIN, SHORT_MS, PreferredReplica, RangeProgress
@@ -46,6 +48,7 @@ def test_records_end_a_row_of_failures() -> None:
     assert progress.retry_at_ms == 60_100
 
 
+@pytest.mark.conformance("SubscriptionStateTest.testPreferredReadReplicaLease")
 def test_a_follower_is_read_for_a_while_and_for_one_leader() -> None:
     progress, leader = RangeProgress(FetchRange(ZERO, 0, 10)), LeaderAndEpoch(1, 5)
     assert progress.broker_id(leader, 0) == 1

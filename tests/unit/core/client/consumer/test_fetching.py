@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from ottla.core.client.consumer.events import LogTruncated, PartitionEnd
 from ottla.core.client.consumer.values import (
     EpochEnd,
@@ -24,6 +26,7 @@ def fetches_of(world: Any) -> list[Fetch]:
     return [request for request in world.sent if isinstance(request, Fetch)]
 
 
+@pytest.mark.conformance("FetcherTest.testConsumingViaIncrementalFetchRequests")
 def test_a_fetch_names_what_changed_since_the_last_one(new_world: Callable[..., Any]) -> None:
     world = new_world()
     world.add_records(T0, 10)
@@ -63,6 +66,7 @@ def test_the_end_of_a_partition_that_the_broker_leaves_out_is_reported(new_world
     assert world.engine.take_events() == [PartitionEnd(T0, 10)]
 
 
+@pytest.mark.conformance("FetcherTest.testFetcherCloseClosesFetchSessionsInBroker")
 def test_closing_closes_the_sessions(new_world: Callable[..., Any]) -> None:
     world = new_world()
     world.add_records(T0, 3)
@@ -80,6 +84,7 @@ def test_closing_closes_the_sessions(new_world: Callable[..., Any]) -> None:
     assert world.engine.next_sends(world.now) == []
 
 
+@pytest.mark.conformance("ConsumerCoordinatorTest.testRefreshOffsetWithValidation")
 def test_a_committed_offset_with_an_epoch_is_validated_before_it_is_fetched(new_world: Callable[..., Any]) -> None:
     world = new_world()
     world.add_records(T0, 30)
@@ -91,6 +96,7 @@ def test_a_committed_offset_with_an_epoch_is_validated_before_it_is_fetched(new_
     assert kinds.index(OffsetForLeaderEpoch) < kinds.index(Fetch)
 
 
+@pytest.mark.conformance("FetcherTest.testTruncationDetected")
 def test_a_truncated_log_is_read_from_where_it_diverges(new_world: Callable[..., Any]) -> None:
     world = new_world()
     world.add_records(T0, 30)
@@ -115,6 +121,7 @@ def test_without_a_reset_policy_a_truncated_log_is_reported(new_world: Callable[
     assert world.offsets(world.poll()) == [25, 26, 27, 28, 29]
 
 
+@pytest.mark.conformance("FetcherTest.testSubscriptionPositionUpdatedWithEpoch")
 def test_a_new_leader_epoch_is_validated_and_what_is_buffered_is_fetched_again(new_world: Callable[..., Any]) -> None:
     world = new_world(metadata_max_age_ms=10_000)
     world.add_records(T0, 30)

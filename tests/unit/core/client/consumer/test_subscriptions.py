@@ -47,6 +47,7 @@ def test_a_partition_is_fetched_from_a_known_position_unless_paused() -> None:
     assert (state.position, state.wants, state.tail) == (None, LATEST, 3)
 
 
+@pytest.mark.conformance("SubscriptionStateTest.testSeekUnvalidatedWithOffsetEpoch")
 def test_a_position_with_an_epoch_is_validated_first() -> None:
     subscriptions = Subscriptions()
     subscriptions.add([A], is_ready=True)

@@ -40,6 +40,11 @@ class Driven:
         self.validation.on_response(request, {A: EpochEnd(error, epoch, end)}, now_ms)
 
 
+@pytest.mark.conformance(
+    "SubscriptionStateTest.testSeekValidatedShouldClearAwaitingValidation",
+    "SubscriptionStateTest.testCompleteValidationShouldClearAwaitingValidation",
+    "SubscriptionStateTest.testMaybeCompleteValidation",
+)
 def test_a_position_that_the_log_holds() -> None:
     driven = Driven()
     driven.state.seek(20, 4)
@@ -50,6 +55,10 @@ def test_a_position_that_the_log_holds() -> None:
     assert (driven.state.position, driven.state.has_valid_position, driven.state.leader) == (20, True, LeaderAndEpoch(3, 6))
 
 
+@pytest.mark.conformance(
+    "SubscriptionStateTest.testSeekUnvalidatedWithNoOffsetEpoch",
+    "SubscriptionStateTest.testSeekUnvalidatedWithNoEpochClearsAwaitingValidation",
+)
 @pytest.mark.parametrize("seek", [{}, {"epoch": 4, "is_valid": True}])
 def test_nothing_is_asked_of_a_position_without_an_epoch_or_from_the_leader_itself(seek: dict[str, Any]) -> None:
     driven = Driven()
@@ -57,6 +66,7 @@ def test_nothing_is_asked_of_a_position_without_an_epoch_or_from_the_leader_itse
     assert driven.validation.next_requests(0) == []
 
 
+@pytest.mark.conformance("SubscriptionStateTest.testTruncationDetectionWithResetPolicy")
 def test_a_truncated_log_is_read_from_where_it_diverges() -> None:
     driven = Driven(reset=EARLIEST)
     driven.state.seek(20, 4)
@@ -66,6 +76,7 @@ def test_a_truncated_log_is_read_from_where_it_diverges() -> None:
     assert (state.position, state.epoch, state.has_valid_position, state.stored) == (12, 3, True, None)
 
 
+@pytest.mark.conformance("SubscriptionStateTest.testTruncationDetectionUnknownDivergentOffsetWithResetPolicy")
 @pytest.mark.parametrize(("epoch", "end"), [(-1, -1), (4, -1), (-1, 12)])
 def test_a_log_that_does_not_know_the_epoch_is_reset(epoch: int, end: int) -> None:
     driven = Driven(reset=EARLIEST)
@@ -74,6 +85,10 @@ def test_a_log_that_does_not_know_the_epoch_is_reset(epoch: int, end: int) -> No
     assert (driven.state.position, driven.state.wants, driven.state.awaits_validation) == (None, EARLIEST, False)
 
 
+@pytest.mark.conformance(
+    "SubscriptionStateTest.testTruncationDetectionWithoutResetPolicy",
+    "SubscriptionStateTest.testTruncationDetectionUnknownDivergentOffsetWithoutResetPolicy",
+)
 @pytest.mark.parametrize(("end", "diverges"), [(12, OffsetAndMetadata(12, 3)), (-1, None)])
 def test_without_a_reset_policy_the_application_is_asked(end: int, diverges: OffsetAndMetadata | None) -> None:
     driven = Driven(reset=None)
@@ -120,6 +135,7 @@ def test_a_refusal_is_reported() -> None:
     assert driven.validation.next_requests(1e9) == []
 
 
+@pytest.mark.conformance("SubscriptionStateTest.testMaybeCompleteValidationAfterPositionChange")
 def test_a_seek_and_a_new_leader_win_over_the_response_on_its_way() -> None:
     driven = Driven(reset=EARLIEST)
     driven.state.seek(20, 4)
@@ -138,6 +154,20 @@ def test_a_seek_and_a_new_leader_win_over_the_response_on_its_way() -> None:
     driven.answer(request, 5, 12)
 
 
+@pytest.mark.conformance(
+    "SubscriptionStateTest.testOffsetResetWhileAwaitingValidation", "SubscriptionStateTest.testMaybeCompleteValidationAfterOffsetReset"
+)
+def test_a_reset_wins_over_the_response_on_its_way() -> None:
+    driven = Driven(reset=EARLIEST)
+    driven.state.seek(20, 4)
+    request = driven.request()
+    driven.state.find(EARLIEST)
+    assert not driven.state.awaits_validation
+    driven.answer(request, 4, 12)
+    assert (driven.state.position, driven.state.wants, driven.state.awaits_validation) == (None, EARLIEST, False)
+
+
+@pytest.mark.conformance("SubscriptionStateTest.testMaybeValidatePositionForCurrentLeader")
 def test_positions_are_validated_when_their_leader_changes() -> None:
     driven = Driven()
     driven.subscriptions.add([B], is_ready=True)
