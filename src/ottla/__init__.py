@@ -1,13 +1,18 @@
 """Ottla: Kafka consumer groups that you can run, see and replay, in Python.
 
-This module loads nothing heavy: import `ottla.broker`, `ottla.spark` and the rest where you use them. `Consumer` and what belongs to it
-are loaded when they are first used.
+This module loads nothing heavy: import `ottla.broker`, `ottla.spark` and the rest where you use them. `Consumer`, `AsyncConsumer` and what
+belongs to them are loaded when they are first used.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ottla.client.async_consumer.consumer import AsyncConsumer as AsyncConsumer
+    from ottla.client.async_consumer.listener import ConsumerRebalanceListener as ConsumerRebalanceListener
+    from ottla.client.async_consumer.record import ConsumerRecord as ConsumerRecord
+    from ottla.client.async_consumer.structs import OffsetAndMetadata as OffsetAndMetadata
+    from ottla.client.async_consumer.structs import OffsetAndTimestamp as OffsetAndTimestamp
     from ottla.client.consumer.consumer import Consumer as Consumer
     from ottla.client.consumer.kafka_errors import KafkaError as KafkaError
     from ottla.client.consumer.kafka_errors import KafkaException as KafkaException
@@ -27,28 +32,33 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LAZY = {
-    "Consumer": "consumer",
-    "KafkaError": "kafka_errors",
-    "KafkaException": "kafka_errors",
-    "KeyDeserializationError": "kafka_errors",
-    "ValueDeserializationError": "kafka_errors",
-    "WakeupException": "kafka_errors",
-    "Message": "message",
-    "TIMESTAMP_CREATE_TIME": "message",
-    "TIMESTAMP_LOG_APPEND_TIME": "message",
-    "TIMESTAMP_NOT_AVAILABLE": "message",
-    "OFFSET_BEGINNING": "topic_partition",
-    "OFFSET_END": "topic_partition",
-    "OFFSET_INVALID": "topic_partition",
-    "OFFSET_STORED": "topic_partition",
-    "TopicPartition": "topic_partition",
+    "AsyncConsumer": "async_consumer.consumer",
+    "ConsumerRebalanceListener": "async_consumer.listener",
+    "ConsumerRecord": "async_consumer.record",
+    "OffsetAndMetadata": "async_consumer.structs",
+    "OffsetAndTimestamp": "async_consumer.structs",
+    "Consumer": "consumer.consumer",
+    "KafkaError": "consumer.kafka_errors",
+    "KafkaException": "consumer.kafka_errors",
+    "KeyDeserializationError": "consumer.kafka_errors",
+    "ValueDeserializationError": "consumer.kafka_errors",
+    "WakeupException": "consumer.kafka_errors",
+    "Message": "consumer.message",
+    "TIMESTAMP_CREATE_TIME": "consumer.message",
+    "TIMESTAMP_LOG_APPEND_TIME": "consumer.message",
+    "TIMESTAMP_NOT_AVAILABLE": "consumer.message",
+    "OFFSET_BEGINNING": "consumer.topic_partition",
+    "OFFSET_END": "consumer.topic_partition",
+    "OFFSET_INVALID": "consumer.topic_partition",
+    "OFFSET_STORED": "consumer.topic_partition",
+    "TopicPartition": "consumer.topic_partition",
 }
-"""Names of confluent_kafka and of Java's consumer, and the modules of `ottla.client.consumer` that hold them."""
+"""Names of aiokafka, of confluent_kafka and of Java's consumer, and the modules of `ottla.client` that hold them."""
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        return getattr(import_module(f"ottla.client.consumer.{_LAZY[name]}"), name)
+        return getattr(import_module(f"ottla.client.{_LAZY[name]}"), name)
     raise AttributeError(f"module 'ottla' has no attribute {name!r}")
 
 

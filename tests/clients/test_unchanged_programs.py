@@ -1,5 +1,7 @@
-"""Programs written for confluent-kafka run with our consumer after one changed line, and print the same."""
+"""Programs written for aiokafka and for confluent-kafka run with our consumers after one changed line, and print the same."""
 
+import asyncio
+import inspect
 import io
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -10,6 +12,7 @@ import pytest
 
 SCRIPTS = Path(__file__).parent / "scripts"
 PROGRAMS = {
+    "aiokafka_application": ("from aiokafka import AIOKafkaConsumer,", "from ottla import AsyncConsumer as AIOKafkaConsumer,"),
     "confluent_application": ("from confluent_kafka import OFFSET_BEGINNING,", "from ottla import OFFSET_BEGINNING,"),
 }
 
@@ -20,7 +23,9 @@ def output(text: str, *arguments: str) -> list[str]:
     exec(compile(text, "program", "exec"), names)
     printed = io.StringIO()
     with redirect_stdout(printed):
-        names["main"](*arguments)
+        result = names["main"](*arguments)
+        if inspect.iscoroutine(result):
+            asyncio.run(asyncio.wait_for(result, 60))
     return printed.getvalue().splitlines()
 
 

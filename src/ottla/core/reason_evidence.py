@@ -21,6 +21,7 @@ class MemberCause(StrEnum):
     GIL_HELD = "GIL held"
     STOPPED = "process stopped"
     THREAD_LATE = "consumer thread late"
+    LOOP_BLOCKED = "event loop blocked"
     NETWORK = "network"
     UNKNOWN = "not measured"
 

@@ -23,6 +23,7 @@ WAIT_MS_MAX: Final = 60_000.0
 
 class Exchange:
     """The requests of `engine` over `links`. `clock` is in seconds; `wake` is called in another thread when a connection is open.
+    `is_loop`: it runs in an event loop, not in a thread of its own.
 
     `refusal`: a broker rejects the client, or the other way round; `unreachable`: why the last broker could not be reached, "" since one
     answered; `unanswered`: requests since then. `stalls` and `collections` measure this process, for the engine's evidence: its user says
@@ -38,13 +39,14 @@ class Exchange:
         rng: Callable[[], float],
         clock: Callable[[], float],
         wake: Callable[[], None],
+        is_loop: bool = False,
     ) -> None:
         self.engine = engine
         self.refusal: Exception | None = None
         self.unreachable = ""
         self.unanswered = 0
         self.collections = GcPauses(clock=clock)
-        self.stalls = StallMeter(self.collections, clock=clock)
+        self.stalls = StallMeter(self.collections, clock=clock, is_loop=is_loop)
         self._clock = clock
         self._name = f"[Consumer clientId={settings.client_id}, groupId={engine.settings.group.group_id}]"
         bootstrap = parse_addresses(settings.bootstrap_servers)

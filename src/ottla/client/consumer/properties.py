@@ -100,8 +100,11 @@ class ConsumerProperties:
     interceptors: Interceptors
 
 
-def parse_properties(properties: Mapping[str, Any]) -> ConsumerProperties:
-    """Settings from a dictionary as confluent-kafka takes it. Raises ValueError with a sentence that names the property."""
+def parse_properties(properties: Mapping[str, Any], *, needs_group: bool = True) -> ConsumerProperties:
+    """Settings from a dictionary as confluent-kafka takes it; without a group only if that is allowed.
+
+    Raises ValueError with a sentence that names the property.
+    """
     given = {name: _text(value) for name, value in properties.items() if value is not None and name not in OBJECTS}
     for name in given:
         if name in UNSUPPORTED:
@@ -114,7 +117,7 @@ def parse_properties(properties: Mapping[str, Any]) -> ConsumerProperties:
     client = parse_client_settings({name: text for name, text in texts.items() if name not in OWN}, properties.get("oauth_cb"))
     return ConsumerProperties(
         client=client,
-        consumer=_consumer(own, client),
+        consumer=_consumer(own, client, needs_group),
         assignors=_assignors(own["partition.assignment.strategy"]),
         records_max=_number(own, "max.poll.records", 500, 1, _INT_MAX) if "max.poll.records" in own else None,
         on_commit=properties.get("on_commit"),
@@ -137,9 +140,9 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _consumer(own: Mapping[str, str], client: ClientSettings) -> ConsumerSettings:
+def _consumer(own: Mapping[str, str], client: ClientSettings, needs_group: bool) -> ConsumerSettings:
     settings = ConsumerSettings(
-        group=_group(own, client),
+        group=_group(own, client, needs_group),
         fetch=client.fetch_policy,
         reset=_reset(own.get("auto.offset.reset", "latest")),
         is_auto_commit=_boolean(own, "enable.auto.commit", True),
@@ -156,8 +159,8 @@ def _consumer(own: Mapping[str, str], client: ClientSettings) -> ConsumerSetting
     return settings
 
 
-def _group(own: Mapping[str, str], client: ClientSettings) -> GroupSettings:
-    if not own.get("group.id"):
+def _group(own: Mapping[str, str], client: ClientSettings, needs_group: bool) -> GroupSettings:
+    if needs_group and not own.get("group.id"):
         raise ValueError("group.id must be set")
     instance_id = own.get("group.instance.id")
     if instance_id is not None and not _INSTANCE_ID.fullmatch(instance_id):
@@ -177,7 +180,7 @@ def _group(own: Mapping[str, str], client: ClientSettings) -> GroupSettings:
             session_ms // 3,
         )
     return GroupSettings(
-        group_id=own["group.id"],
+        group_id=own.get("group.id", ""),
         instance_id=instance_id,
         rack=client.client_rack,
         session_timeout_ms=session_ms,

@@ -31,10 +31,21 @@ def usage() -> Usage:
 
 
 class StallMeter:
-    """Measures the calling thread, from its first `waits` on. `clock` gives seconds, `usage` what was used."""
+    """Measures the calling thread, from its first `waits` on. `clock` gives seconds, `usage` what was used.
 
-    def __init__(self, collections: GcPauses, *, clock: Callable[[], float] = time.monotonic, usage: Callable[[], Usage] = usage) -> None:
+    `is_loop`: the thread is that of an event loop, in which other code runs, too.
+    """
+
+    def __init__(
+        self,
+        collections: GcPauses,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        usage: Callable[[], Usage] = usage,
+        is_loop: bool = False,
+    ) -> None:
         self._collections = collections
+        self._is_loop = is_loop
         self._clock = clock
         self._usage = usage
         self._before = usage()
@@ -66,6 +77,7 @@ class StallMeter:
             process_cpu_ms=max((after.process_cpu - before.process_cpu) * 1000 - waited_ms, 0.0),
             switches=None if after.switches is None or before.switches is None else after.switches - before.switches,
             switch_interval_ms=sys.getswitchinterval() * 1000,
+            is_loop=self._is_loop,
         )
 
     def _begin(self, wait_ms: float) -> None:

@@ -60,6 +60,16 @@ def test_after_an_early_wake_the_work_is_measured() -> None:
     assert late.late_ms == 250
 
 
+def test_an_event_loop_is_one() -> None:
+    machine = Machine()
+    meter = StallMeter(machine.pauses, clock=lambda: machine.now, usage=lambda: machine.used, is_loop=True)
+    meter.waits(1_000)
+    machine.run(2.0)
+    late = meter.late()
+    assert late is not None
+    assert (late.late_ms, late.is_loop) == (1_000, True)
+
+
 def test_collections_are_those_while_it_was_late() -> None:
     machine = Machine()
     machine.meter.waits(1_000)

@@ -7,7 +7,7 @@ the application has to wait for shows in values (`Commit.is_done`), in `next_cal
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import singledispatchmethod
 from typing import Any, Final
 
@@ -181,12 +181,13 @@ class Engine:
         taken, self._events = self._events[:count], self._events[count:]
         return taken
 
-    def take(self, count: int, *, enough: int | None = None) -> list[Slice]:
-        """At most `count` records; with `enough` no slice begins after so many. Positions move behind them, and fetches of what is used up
-        are due. Raises UndecodableRecords.
+    def take(self, count: int, *, enough: int | None = None, among: Container[TopicPartition] | None = None) -> list[Slice]:
+        """At most `count` records, of the partitions `among` or of all; with `enough` no slice begins after so many.
+
+        Positions move behind them, and fetches of what is used up are due. Raises UndecodableRecords.
         """
         self.settle()
-        return [] if self.rebalances.is_active else self._fetching.take(count, enough=enough)
+        return [] if self.rebalances.is_active else self._fetching.take(count, enough=enough, among=among)
 
     def start_run(self, now_ms: float) -> None:
         """Let the application take the next records without the lock, if there is nothing else that it has to poll for."""
@@ -219,9 +220,9 @@ class Engine:
             return True
         return bool(self._events or self._positions.failures or self._validation.events or self._fetching.events or self.commits.finished)
 
-    def has_records(self) -> bool:
-        """Whether there may be records to take."""
-        return not self.rebalances.is_active and self._fetching.has_records()
+    def has_records(self, among: Container[TopicPartition] | None = None) -> bool:
+        """Whether there may be records to take, of the partitions `among` or of any."""
+        return not self.rebalances.is_active and self._fetching.has_records(among)
 
     # The network.
 

@@ -3,7 +3,7 @@
 It keeps the fetch machine, the sessions and the buffer in step with the assignment; positions move when the application takes records.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Final
 
 from ottla.core.client.consumer.cluster import ClusterView
@@ -83,14 +83,23 @@ class Fetching:
             if partition in self._fetched:
                 self._update_hold(partition, state)
 
-    def take(self, count: int, *, enough: int | None = None, only: TopicPartition | None = None) -> list[Slice]:
-        """At most `count` records, with `only` of one partition, readable or not; with `enough` no slice begins after so many.
+    def take(
+        self,
+        count: int,
+        *,
+        enough: int | None = None,
+        only: TopicPartition | None = None,
+        among: Container[TopicPartition] | None = None,
+    ) -> list[Slice]:
+        """At most `count` records, with `only` of one partition, readable or not, else of the partitions `among` or of all.
+
+        With `enough` no slice begins after so many.
 
         Positions move behind them, and fetches of what is used up are due. Raises UndecodableRecords.
         """
         buffered_bytes = self._buffer.size_bytes
         try:
-            slices = self._buffer.take(count, self._is_readable if only is None else only.__eq__, enough=enough)
+            slices = self._buffer.take(count, self._readable(among) if only is None else only.__eq__, enough=enough)
         except UndecodableRecords as error:
             self.give_back(error.partition)
             raise
@@ -111,9 +120,9 @@ class Fetching:
         """The next records, at most `count`, which stay buffered; None when there are none."""
         return self._buffer.peek(count, self._is_readable)
 
-    def has_records(self) -> bool:
-        """Whether there may be records to take."""
-        return self._buffer.has_records(self._is_readable)
+    def has_records(self, among: Container[TopicPartition] | None = None) -> bool:
+        """Whether there may be records to take, of the partitions `among` or of any."""
+        return self._buffer.has_records(self._readable(among))
 
     def give_back(self, partition: TopicPartition) -> None:
         """Fetch a partition again from its position: records that were buffered could not be used."""
@@ -204,6 +213,9 @@ class Fetching:
 
     def _log_has_more(self, partition: TopicPartition, state: PartitionState) -> bool:
         return self._machine.position(partition) < state.end(is_read_committed=self._settings.fetch.is_read_committed)
+
+    def _readable(self, among: Container[TopicPartition] | None) -> Callable[[TopicPartition], bool]:
+        return self._is_readable if among is None else lambda partition: partition in among and self._is_readable(partition)
 
     def _is_readable(self, partition: TopicPartition) -> bool:
         state = self._fetched.get(partition)

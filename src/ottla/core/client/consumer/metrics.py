@@ -22,6 +22,7 @@ _STALL_NAMES: Final = {
     MemberCause.GIL_HELD: "stall-gil-time-total",
     MemberCause.STOPPED: "stall-stopped-time-total",
     MemberCause.THREAD_LATE: "stall-thread-time-total",
+    MemberCause.LOOP_BLOCKED: "stall-loop-time-total",
 }
 
 

@@ -54,7 +54,7 @@ class Evidence:
             return
         cause = self.stalls.add(late, now_ms)
         self.stall_times.record(late.late_ms, now_ms)
-        if late.late_ms >= self._settings.session_timeout_ms / 3:
+        if late.late_ms >= (self._settings.heartbeat_interval_ms if late.is_loop else self._settings.session_timeout_ms / 3):
             self.explanations.append(explain_stall(self._settings, cause, late.late_ms))
 
     def heartbeat_sent(self, due_ms: float, now_ms: float) -> None:

@@ -112,12 +112,14 @@ _STALLS: Final[Mapping[MemberCause, str]] = {
     MemberCause.GIL_HELD: "another thread did not release the GIL",
     MemberCause.STOPPED: "the process did not run: it was stopped or had no CPU",
     MemberCause.THREAD_LATE: "the thread of the consumer computed, or waited for a lock or a CPU",
+    MemberCause.LOOP_BLOCKED: "other code of the event loop did not let it run",
 }
 _REMEDIES: Final[Mapping[MemberCause, str]] = {
     MemberCause.GARBAGE_COLLECTION: "keep fewer objects, call gc.freeze() after loading them",
     MemberCause.GIL_HELD: "run that call in a process of its own",
     MemberCause.STOPPED: "check the limits of its CPU",
     MemberCause.THREAD_LATE: "check assignors and callbacks of your own, and the load of the machine",
+    MemberCause.LOOP_BLOCKED: "run code that blocks in a thread (asyncio.to_thread)",
     MemberCause.NETWORK: "check the network to the coordinator",
 }
 

@@ -19,6 +19,7 @@ class Lateness(NamedTuple):
 
     `gc_ms`: garbage collections. `own_cpu_ms`: CPU time of the consumer's thread, `process_cpu_ms` of all. `switches`: voluntary context
     switches of the consumer's thread, None where the operating system does not count them; `switch_interval_ms`: sys.getswitchinterval.
+    `is_loop`: the thread is that of an event loop, in which the application's code runs, too.
     """
 
     late_ms: float
@@ -27,12 +28,15 @@ class Lateness(NamedTuple):
     process_cpu_ms: float
     switches: int | None
     switch_interval_ms: float = 5.0
+    is_loop: bool = False
 
 
 def stall_cause(late: Lateness) -> MemberCause:
     """What kept the consumer from running."""
     if late.gc_ms >= late.late_ms / 2:
         return MemberCause.GARBAGE_COLLECTION
+    if late.is_loop:
+        return MemberCause.LOOP_BLOCKED
     if late.own_cpu_ms >= late.late_ms / 2:
         return MemberCause.THREAD_LATE
     if late.switches is not None and late.switches * late.switch_interval_ms >= late.late_ms / 8:

@@ -496,6 +496,19 @@ def test_without_a_group_every_partition_is_read(new_world: Callable[..., Any]) 
     assert world.engine.subscriptions.is_empty
 
 
+def test_records_of_some_partitions_alone(new_world: Callable[..., Any]) -> None:
+    world = new_world(topics={"t": 2})
+    world.add_records(T0, 3)
+    world.add_records(T1, 3)
+    world.engine.subscribe(["t"], [])
+    world.poll(0)
+    assert {part.partition for part in world.engine.take(100, among={T1})} == {T1}
+    assert not world.engine.has_records({T1})
+    assert world.engine.has_records({T0})
+    assert world.engine.has_records()
+    assert world.engine.subscriptions.partitions[T1].fetched_ms == world.now
+
+
 def test_positions_that_were_reset_are_committed_where_that_is_wanted(new_world: Callable[..., Any]) -> None:
     world = new_world(stores_resets=True, auto_commit_interval_ms=0, reset=-1)
     world.add_records(T0, 4)

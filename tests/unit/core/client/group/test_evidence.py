@@ -41,6 +41,15 @@ def test_short_stalls_are_not_kept() -> None:
     assert not evidence.explanations
 
 
+def test_an_event_loop_that_was_blocked_for_a_heartbeat_interval_is_said_at_once() -> None:
+    evidence = Evidence(SETTINGS, now_ms=0)
+    evidence.stalled(STOP._replace(late_ms=1_999, is_loop=False), 3_000)
+    evidence.stalled(STOP._replace(late_ms=1_999, is_loop=True), 3_000)
+    assert not evidence.explanations, "it is less than a third of the session"
+    evidence.stalled(STOP._replace(late_ms=2_000, is_loop=True), 6_000)
+    assert "asyncio.to_thread" in evidence.explanations[0].sentence
+
+
 def test_the_brokers_longest_silence_ends_with_the_response_that_removes_the_member() -> None:
     evidence = Evidence(SETTINGS, now_ms=0)
     evidence.heartbeat_answered(1_000, is_rejoin_due=False)

@@ -21,6 +21,8 @@ STOPPED = Lateness(late_ms=1_000, gc_ms=0, own_cpu_ms=1, process_cpu_ms=2, switc
         (STOPPED._replace(process_cpu_ms=990), MemberCause.THREAD_LATE),
         (STOPPED._replace(own_cpu_ms=600, process_cpu_ms=600), MemberCause.THREAD_LATE),
         (STOPPED._replace(switches=None), MemberCause.STOPPED),
+        (STOPPED._replace(is_loop=True), MemberCause.LOOP_BLOCKED),
+        (STOPPED._replace(is_loop=True, gc_ms=900), MemberCause.GARBAGE_COLLECTION),
         (STOPPED._replace(switches=None, process_cpu_ms=990), MemberCause.GIL_HELD),
     ],
 )

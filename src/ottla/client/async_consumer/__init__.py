@@ -1,0 +1,1 @@
+"""`ottla.AsyncConsumer`, with the interface of aiokafka, and the errors that it raises."""

@@ -1,0 +1,183 @@
+"""The keyword arguments of `AsyncConsumer` as checked settings: aiokafka's names and defaults.
+
+What aiokafka takes and this consumer does not support is refused with a sentence. It opens nothing.
+"""
+
+import ssl
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from ottla.client.brokers import Connect
+from ottla.client.consumer.properties import parse_properties
+from ottla.client.network.connector import connect
+from ottla.client.settings import ClientSettings
+from ottla.core.assignors import Assignor
+from ottla.core.client.consumer.values import ConsumerSettings
+from ottla.core.suggestions import did_you_mean
+
+DEFAULT_PORT: Final = 9092
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "bootstrap_servers": "localhost",
+    "client_id": "ottla",
+    "group_id": None,
+    "group_instance_id": None,
+    "key_deserializer": None,
+    "value_deserializer": None,
+    "fetch_max_wait_ms": 500,
+    "fetch_max_bytes": 52_428_800,
+    "fetch_min_bytes": 1,
+    "max_partition_fetch_bytes": 1_048_576,
+    "request_timeout_ms": 40_000,
+    "retry_backoff_ms": 100,
+    "auto_offset_reset": "latest",
+    "enable_auto_commit": True,
+    "auto_commit_interval_ms": 5_000,
+    "check_crcs": True,
+    "metadata_max_age_ms": 300_000,
+    "partition_assignment_strategy": ("roundrobin",),
+    "max_poll_interval_ms": 300_000,
+    "rebalance_timeout_ms": None,
+    "session_timeout_ms": 10_000,
+    "heartbeat_interval_ms": 3_000,
+    "max_poll_records": None,
+    "ssl_context": None,
+    "security_protocol": "PLAINTEXT",
+    "api_version": None,
+    "exclude_internal_topics": True,
+    "connections_max_idle_ms": 540_000,
+    "isolation_level": "read_uncommitted",
+    "sasl_mechanism": "PLAIN",
+    "sasl_plain_password": None,
+    "sasl_plain_username": None,
+    "client_rack": None,
+}
+"""Every argument that is supported, with aiokafka's default; the client's name is our own."""
+
+_REFUSED: Final[Mapping[str, str]] = {
+    "consumer_timeout_ms": "rebalances and new partitions are noticed at once: leave it out",
+    "sasl_kerberos_service_name": "there is no Kerberos: sasl_mechanism can be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
+    "sasl_kerberos_domain_name": "there is no Kerberos: sasl_mechanism can be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
+    "sasl_oauth_token_provider": "sasl_mechanism can be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
+}
+_KAFKA_NAMES: Final[Mapping[str, str]] = {
+    name: name.replace("_", ".")
+    for name in DEFAULTS
+    if name
+    not in {
+        "bootstrap_servers",
+        "key_deserializer",
+        "value_deserializer",
+        "partition_assignment_strategy",
+        "rebalance_timeout_ms",
+        "ssl_context",
+        "api_version",
+        "exclude_internal_topics",
+        "connections_max_idle_ms",
+        "security_protocol",
+        "sasl_mechanism",
+        "sasl_plain_password",
+        "sasl_plain_username",
+    }
+}
+"""The arguments that are Kafka's properties with other separators."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """All that a consumer is made of. `connect` opens its connections; `records_max`: max_poll_records, None where it is not set."""
+
+    client: ClientSettings
+    consumer: ConsumerSettings
+    assignors: tuple[Assignor, ...]
+    connect: Connect
+    records_max: int | None
+    key_deserializer: Any
+    value_deserializer: Any
+
+
+def parse_arguments(given: Mapping[str, Any]) -> Arguments:
+    """Settings from keyword arguments. Raises ValueError with a sentence that names the argument, TypeError for one that is unknown."""
+    _check_names(given)
+    values = {**DEFAULTS, **given}
+    records_max = values["max_poll_records"]
+    if records_max is not None and (not isinstance(records_max, int) or records_max < 1):
+        raise ValueError(f"max_poll_records must be a positive whole number, not {records_max!r}")
+    if not values["exclude_internal_topics"]:
+        raise ValueError("exclude_internal_topics can only be True: patterns match no internal topics; subscribe to them by name")
+    properties = {kafka_name: values[name] for name, kafka_name in _KAFKA_NAMES.items()}
+    idle_ms = values["connections_max_idle_ms"]
+    parsed = parse_properties(
+        {
+            **properties,
+            "bootstrap.servers": bootstrap_servers(values["bootstrap_servers"]),
+            "connections.max.idle.ms": -1 if idle_ms is None else idle_ms,
+            "partition.assignment.strategy": _strategy(values["partition_assignment_strategy"]),
+            "default.api.timeout.ms": values["request_timeout_ms"],
+            **_security(values),
+        },
+        needs_group=False,
+    )
+    is_member = bool(parsed.consumer.group.group_id)
+    rebalance_ms = values["rebalance_timeout_ms"]
+    group = replace(parsed.consumer.group, rebalance_timeout_ms=values["session_timeout_ms"] if rebalance_ms is None else rebalance_ms)
+    tls: ssl.SSLContext | None = values["ssl_context"]
+    return Arguments(
+        client=parsed.client,
+        consumer=replace(parsed.consumer, group=group, is_auto_commit=parsed.consumer.is_auto_commit and is_member, stores_resets=True),
+        assignors=parsed.assignors,
+        connect=connect if tls is None else partial(connect, tls=tls),
+        records_max=records_max,
+        key_deserializer=values["key_deserializer"],
+        value_deserializer=values["value_deserializer"],
+    )
+
+
+def bootstrap_servers(given: str | Iterable[str]) -> str:
+    """Addresses as a text "host:port,host:port"; without a port it is 9092."""
+    names = given.split(",") if isinstance(given, str) else given
+    return ",".join(_with_port(name.strip()) for name in names)
+
+
+def _with_port(name: str) -> str:
+    host, _, port = name.rpartition(":")
+    has_port = host and port.isdigit() and (":" not in host or name.startswith("["))
+    return name if has_port else f"{name}:{DEFAULT_PORT}"
+
+
+def _check_names(given: Mapping[str, Any]) -> None:
+    for name in given:
+        if name in _REFUSED:
+            raise ValueError(f"{name} is not supported: {_REFUSED[name]}")
+        if name not in DEFAULTS:
+            raise TypeError(f"AsyncConsumer() has no argument {name!r}{did_you_mean(name, DEFAULTS)}")
+
+
+def _strategy(given: Any) -> str:
+    """Names of assignors; aiokafka's own classes, and ours, stand for theirs."""
+    listed = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    return ",".join(_assignor_name(each) for each in listed)
+
+
+def _assignor_name(given: Any) -> str:
+    if isinstance(given, type) and issubclass(given, Assignor):
+        return f"{given.__module__}:{given.__qualname__}"
+    return given if isinstance(given, str) else str(getattr(given, "name", given))
+
+
+def _security(values: Mapping[str, Any]) -> dict[str, Any]:
+    protocol = values["security_protocol"]
+    if protocol in ("SSL", "SASL_SSL") and values["ssl_context"] is None:
+        raise ValueError(f"ssl_context is needed with security_protocol={protocol}: ssl.create_default_context() makes one")
+    if protocol not in ("SASL_PLAINTEXT", "SASL_SSL"):
+        return {"security.protocol": protocol}
+    username, password = values["sasl_plain_username"], values["sasl_plain_password"]
+    if username is None or password is None:
+        raise ValueError(f"sasl_plain_username and sasl_plain_password are needed with security_protocol={protocol}")
+    return {
+        "security.protocol": protocol,
+        "sasl.mechanism": values["sasl_mechanism"],
+        "sasl.username": username,
+        "sasl.password": password,
+    }

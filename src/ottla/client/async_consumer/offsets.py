@@ -1,0 +1,146 @@
+"""Positions and committed offsets of a consumer in an event loop: seek, commit, and what the cluster knows of them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from ottla.client.admin.values import Failure
+from ottla.client.async_consumer.errors import CommitFailedError, IllegalOperation, IllegalStateError, error_of
+from ottla.client.async_consumer.lookups import Lookups
+from ottla.client.async_consumer.shell import Shell
+from ottla.client.async_consumer.structs import OffsetAndTimestamp
+from ottla.client.consumer.topic_partition import key, keys
+from ottla.core.client.consumer.commits import Commit
+from ottla.core.client.consumer.values import OffsetAndMetadata
+from ottla.core.errors import ErrorCode
+from ottla.core.model import TopicPartition
+
+_NOT_A_MEMBER: Final = frozenset(
+    {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID}
+)
+
+
+class Offsets:
+    """The offsets of the consumer in `shell`."""
+
+    def __init__(self, shell: Shell, lookups: Lookups) -> None:
+        self._shell = shell
+        self._lookups = lookups
+        settings = shell.engine.settings
+        self._group_id = settings.group.group_id
+        self._timeout_ms = settings.api_timeout_ms
+
+    async def commit(self, offsets: Mapping[Any, Any] | None) -> None:
+        """Commit `offsets`, or the positions of all partitions. Raises CommitFailedError."""
+        self._check_group()
+        engine = self._shell.engine
+        engine.settle()
+        partitions = engine.subscriptions.partitions
+        if engine.subscriptions.is_empty:
+            raise IllegalStateError("Not subscribed to any topics")
+        if not partitions:
+            raise IllegalStateError("No partitions assigned")
+        if offsets is None:
+            wanted = {
+                partition: OffsetAndMetadata(state.position, state.epoch)
+                for partition, state in partitions.items()
+                if state.position is not None
+            }
+        else:
+            wanted = given_offsets(offsets)
+            for partition in wanted:
+                self._shell.state(partition)
+        commit = engine.commits.commit(Commit(wanted, retry_until_ms=self._shell.now_ms() + self._timeout_ms))
+        self._shell.driver.wake()
+        await self._shell.wait_until(lambda: commit.is_done, float("inf"))
+        if commit.error in _NOT_A_MEMBER:
+            raise CommitFailedError
+        if commit.error is not ErrorCode.NONE:
+            raise error_of(commit.error)
+
+    async def committed(self, partition: TopicPartition) -> int | None:
+        """The committed offset, None without one."""
+        self._check_group()
+        found = (await self._lookups.ask(lambda admin: admin.committed([self._group_id])))[self._group_id]
+        if isinstance(found, Failure):
+            raise error_of(found.code)
+        committed = found.get(partition)
+        return None if committed is None or committed.offset < 0 else committed.offset
+
+    async def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record; it is waited for where it is not known yet."""
+        shell = self._shell
+        while (position := shell.state(partition).position) is None:
+            await shell.wait_until(lambda: self._is_found([partition]), self._timeout_ms)
+        return position
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Continue at an offset."""
+        self._shell.state(partition)
+        self._shell.engine.seek(partition, OffsetAndMetadata(offset))
+        self._shell.driver.wake()
+
+    async def seek_to(self, partitions: Iterable[TopicPartition], where: int) -> bool:
+        """Continue at EARLIEST or LATEST: whether these were found in time."""
+        sought = list(partitions)
+        for partition in sought:
+            self._shell.state(partition)
+        for partition in sought:
+            self.seek(partition, where)
+        return await self._shell.wait_until(lambda: self._is_found(sought), self._timeout_ms)
+
+    async def seek_to_committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """Continue at the committed offsets, where there are some."""
+        sought = list(partitions)
+        for partition in sought:
+            self._shell.state(partition)
+        found = {partition: await self.committed(partition) for partition in sought}
+        for partition, offset in found.items():
+            if offset is not None:
+                self.seek(partition, offset)
+        return found
+
+    async def list_offsets(self, partitions: Iterable[Any], timestamp: int) -> dict[TopicPartition, int]:
+        """The first offset (EARLIEST), or the end (LATEST), of each partition."""
+        wanted = dict.fromkeys(keys(partitions), timestamp)
+        found = await self._lookups.ask(lambda admin: admin.offsets_for_times(wanted))
+        return {partition: listed.offset for partition, listed in found.items()}
+
+    async def offsets_for_times(self, timestamps: Mapping[Any, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after each time, None without one."""
+        wanted = {key(partition): int(timestamp) for partition, timestamp in timestamps.items()}
+        for partition, timestamp in wanted.items():
+            if timestamp < 0:
+                raise ValueError(f"The target time for partition {partition} is {timestamp}. The target time cannot be negative.")
+        found = await self._lookups.ask(lambda admin: admin.offsets_for_times(wanted))
+        return {
+            partition: None if listed.offset < 0 else OffsetAndTimestamp(listed.offset, listed.timestamp_ms)
+            for partition, listed in found.items()
+        }
+
+    def _is_found(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Whether each partition has a position, or is assigned no more."""
+        assigned = self._shell.engine.subscriptions.partitions
+        return all(each not in assigned or assigned[each].position is not None for each in partitions)
+
+    def _check_group(self) -> None:
+        if not self._group_id:
+            raise IllegalOperation("Requires group_id")
+
+
+def given_offsets(offsets: Mapping[Any, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """What an application wants to commit: offsets, or pairs of an offset and metadata, by partition."""
+    if not offsets or not isinstance(offsets, Mapping):
+        raise ValueError(f"offsets must be a dictionary of partitions and offsets, not {offsets!r}")
+    return {key(partition): _offset(offset) for partition, offset in offsets.items()}
+
+
+def _offset(given: Any) -> OffsetAndMetadata:
+    if isinstance(given, int):
+        return OffsetAndMetadata(given)
+    try:
+        offset, metadata = given
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"expected an offset, or an offset with metadata, not {given!r}") from error
+    if not isinstance(metadata, str):
+        raise TypeError(f"metadata must be text, not {metadata!r}")
+    return OffsetAndMetadata(int(offset), metadata=metadata)

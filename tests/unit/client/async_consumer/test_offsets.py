@@ -1,0 +1,145 @@
+"""Positions and committed offsets: what is taken, what is refused, and what the cluster says."""
+
+import asyncio
+from typing import Any
+
+import aiokafka
+import pytest
+
+import ottla
+from ottla.client.async_consumer.errors import CommitFailedError, IllegalOperation, IllegalStateError, OffsetMetadataTooLargeError
+from ottla.client.async_consumer.offsets import given_offsets
+from ottla.client.async_consumer.structs import OffsetAndTimestamp
+from ottla.core.client.consumer.values import OffsetAndMetadata
+from ottla.core.errors import ErrorCode
+from ottla.core.model import TopicPartition
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize("offset", [5, (5, ""), aiokafka.structs.OffsetAndMetadata(5, ""), ottla.OffsetAndMetadata(5)])
+@pytest.mark.parametrize("partition", [T0, aiokafka.TopicPartition("t", 0), ottla.TopicPartition("t", 0)])
+def test_offsets_to_commit(offset: Any, partition: Any) -> None:
+    assert given_offsets({partition: offset}) == {T0: OffsetAndMetadata(5)}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "error"), [({}, ValueError), ([T0], ValueError), ({T0: "x"}, ValueError), ({T0: (1, 2)}, TypeError), ({"t": 1}, TypeError)]
+)
+def test_malformed_offsets(offsets: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        given_offsets(offsets)
+
+
+def test_commits(run: Any, new_topic: Any) -> None:
+    topic = new_topic(2, 10)
+    zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
+
+    async def test(consumer: Any) -> None:
+        assert await consumer.committed(zero) is None
+        await consumer.getone(zero)
+        await consumer.position(one)
+        await consumer.commit()
+        assert [await consumer.committed(each) for each in (zero, one)] == [1, 0]
+        await consumer.commit({one: (3, "why")})
+        assert await consumer.committed(one) == 3
+        with pytest.raises(IllegalStateError, match="is not assigned"):
+            await consumer.commit({T0: 1})
+        with pytest.raises(OffsetMetadataTooLargeError):
+            await consumer.commit({one: (3, "x" * 5_000)})
+        consumer._engine.membership.commit_refused = lambda *_: False
+        consumer._engine.membership.generation += 7
+        with pytest.raises(CommitFailedError):
+            await consumer.commit()
+        consumer._engine.membership.generation -= 7
+
+    run(test, topic)
+
+
+def test_seeks(run: Any, new_topic: Any) -> None:
+    topic = new_topic(2, 10)
+    zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
+
+    async def test(consumer: Any) -> None:
+        assert await consumer.seek_to_end()
+        assert [await consumer.position(each) for each in (zero, one)] == [5, 5]
+        assert await consumer.seek_to_beginning(one)
+        assert [await consumer.position(each) for each in (zero, one)] == [5, 0]
+        await consumer.commit({zero: 2})
+        assert await consumer.seek_to_committed() == {zero: 2, one: None}
+        assert [await consumer.position(each) for each in (zero, one)] == [2, 0]
+        with pytest.raises(IllegalStateError):
+            await consumer.seek_to_end(T0)
+        with pytest.raises(IllegalStateError):
+            await consumer.position(T0)
+
+    run(test, topic)
+
+
+def test_offsets_of_the_cluster(run: Any, new_topic: Any, broker: Any) -> None:
+    topic = new_topic(1)
+    broker.produce(topic, [b"0"], timestamp_ms=1_000)
+    broker.produce(topic, [b"1"], timestamp_ms=2_000)
+    where = TopicPartition(topic, 0)
+
+    async def test(consumer: Any) -> None:
+        assert await consumer.beginning_offsets([where]) == {where: 0}
+        assert await consumer.end_offsets([where]) == {where: 2}
+        assert await consumer.offsets_for_times({where: 1_500}) == {where: OffsetAndTimestamp(1, 2_000)}
+        assert await consumer.offsets_for_times({where: 3_000}) == {where: None}
+        with pytest.raises(ValueError, match="negative"):
+            await consumer.offsets_for_times({where: -1})
+
+    run(test)
+
+
+def test_without_a_group_and_without_partitions(run: Any) -> None:
+    async def without_group(consumer: Any) -> None:
+        with pytest.raises(IllegalOperation):
+            await consumer.commit()
+        with pytest.raises(IllegalOperation):
+            await consumer.committed(T0)
+
+    async def without_partitions(consumer: Any) -> None:
+        with pytest.raises(IllegalStateError, match="Not subscribed"):
+            await consumer.commit()
+        consumer.subscribe(pattern="no-topic-matches-this")
+        with pytest.raises(IllegalStateError, match="No partitions"):
+            await consumer.commit()
+
+    run(without_group, group_id=None)
+    run(without_partitions)
+
+
+def test_other_errors_of_commits(run: Any, new_topic: Any) -> None:
+    topic = new_topic(1, 1)
+
+    async def test(consumer: Any) -> None:
+        await consumer.getone()
+        commits, where = consumer._engine.commits, TopicPartition(topic, 0)
+        commit = asyncio.create_task(consumer.commit({where: 1}))
+        await asyncio.sleep(0)
+        commits._fail(commits._waiting.pop(), ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        consumer._shell.driver._on_change()
+        with pytest.raises(Exception, match="GroupAuthorizationFailedError"):
+            await commit
+
+    run(test, topic)
+
+
+def test_an_application_that_does_not_call_loses_its_partitions(run: Any, new_topic: Any) -> None:
+    topic = new_topic(1, 3)
+    where = TopicPartition(topic, 0)
+
+    async def test(consumer: Any) -> None:
+        membership = consumer._engine.membership
+        assert (await consumer.getone()).offset == 0
+        while not membership.has_poll_expired:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        assert membership.member_id == "", "it joins again when the application calls"
+        with pytest.raises(CommitFailedError):
+            await consumer.commit({where: 1})
+        assert [(await consumer.getone()).offset for _ in range(3)] == [0, 1, 2]
+
+    run(test, topic, session_timeout_ms=300, heartbeat_interval_ms=50, max_poll_interval_ms=400, enable_auto_commit=False)
