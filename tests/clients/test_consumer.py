@@ -1,5 +1,6 @@
 """`ottla.Consumer` on real brokers: what programs for confluent_kafka.Consumer do, and groups with its members."""
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -251,7 +252,9 @@ def test_offsets_are_committed_automatically_and_on_close(make: Make, new_topic:
     assert {error for error, _ in results} == {None}
 
 
-def test_an_application_that_works_for_longer_than_its_session(make: Make, new_topic: Callable[..., str], unique_name: Any) -> None:
+def test_an_application_that_works_for_longer_than_its_session(
+    make: Make, new_topic: Callable[..., str], unique_name: Any, kafka_broker: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     topic = new_topic(1, 3)
     lost: list[int] = []
     late = make(group_id=unique_name("late"), max_poll_interval_ms=6_000, enable_auto_commit=False)
@@ -273,6 +276,21 @@ def test_an_application_that_works_for_longer_than_its_session(make: Make, new_t
     assert errors == [KafkaError._MAX_POLL_EXCEEDED]
     assert lost == [0]
     assert values(read(late, 3)) == [0, 1, 2]
+    leaving, joining = (record.getMessage() for record in caplog.records if record.name == "ottla.consumer")
+    assert re.search(
+        r"leaves the group: no poll for 6\d{3} ms, max.poll.interval.ms is 6000; slow processing: 1 record needs at least", leaving
+    )
+    assert re.search(r"joins again: the next poll came after \d{4,} ms, .*; slow processing: 1 record took", joining)
+    found = late.metrics()
+    assert (found["rebalance-total"], found["records-consumed-total"], found["assigned-partitions"]) == (2, 4, 1)
+    assert found["time-between-poll-max"] >= 6_500
+    assert busy.metrics()["heartbeat-total"] >= 20
+    assert busy.metrics()["heartbeat-response-time-max"] > 0
+    if kafka_broker.kind == "apache-kafka":
+        said = kafka_broker.log_path.read_text(errors="replace")
+        left = r"client reason: consumer poll timeout has expired. \[slow processing: no poll for 6\d{3} ms, 1 record at 6\d{3} ms\]"
+        assert re.search(left, said)
+        assert re.search(r"client reason: need to re-join with the given member-id: \S+ \[slow processing: no poll for", said)
 
 
 class Errors:

@@ -26,7 +26,10 @@ class MemberCause(StrEnum):
     UNKNOWN = "not measured"
 
 
-_EVIDENCE: Final = re.compile(r"\[(" + "|".join(re.escape(cause) for cause in MemberCause) + r"): [^\[\]]*\]?$")
+POLLED_LATE: Final = frozenset({MemberCause.SLOW_PROCESSING, MemberCause.BLOCKED})
+"""The application polled too late; otherwise heartbeats were missing."""
+HEARTBEATS_MISSING: Final = frozenset(MemberCause) - POLLED_LATE - {MemberCause.UNKNOWN}
+_EVIDENCE: Final = re.compile(r"\[((" + "|".join(re.escape(cause) for cause in MemberCause) + r"): [^\[\]]*)\]?$")
 
 
 def with_evidence(reason: str, evidence: str) -> str:
@@ -38,4 +41,10 @@ def with_evidence(reason: str, evidence: str) -> str:
 def evidence_in(reason: str) -> MemberCause | None:
     """The cause that a reason names in brackets; None where it names none."""
     found = _EVIDENCE.search(reason)
-    return MemberCause(found[1]) if found else None
+    return MemberCause(found[2]) if found else None
+
+
+def evidence_text(reason: str) -> str:
+    """What a reason has in brackets; "" where that is no evidence."""
+    found = _EVIDENCE.search(reason)
+    return found[1] if found else ""

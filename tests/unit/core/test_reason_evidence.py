@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.core.reason_evidence import REASON_LETTERS_MAX, MemberCause, evidence_in, with_evidence
+from ottla.core.reason_evidence import REASON_LETTERS_MAX, MemberCause, evidence_in, evidence_text, with_evidence
 
 EXPIRED = "consumer poll timeout has expired."
 
@@ -11,6 +11,7 @@ def test_javas_text_comes_first_and_unchanged() -> None:
     reason = with_evidence(EXPIRED, "slow processing: no poll for 6001 ms")
     assert reason == "consumer poll timeout has expired. [slow processing: no poll for 6001 ms]"
     assert evidence_in(reason) is MemberCause.SLOW_PROCESSING
+    assert evidence_text(reason) == "slow processing: no poll for 6001 ms"
     assert with_evidence(EXPIRED, "") == EXPIRED
 
 
@@ -24,3 +25,4 @@ def test_every_cause_is_read_back_also_when_the_reason_is_cut_off(cause: MemberC
 @pytest.mark.parametrize("reason", ["", EXPIRED, "an administrator's text [network]", "[weather: rain]", "[network: 1] and more"])
 def test_other_brackets_are_no_evidence(reason: str) -> None:
     assert evidence_in(reason) is None
+    assert evidence_text(reason) == ""

@@ -15,6 +15,7 @@ from ottla.client.consumer.stall_meter import StallMeter
 from ottla.client.errors import AuthenticationError, UnsupportedBrokerError
 from ottla.client.settings import ClientSettings
 from ottla.core.client.consumer.engine import Engine
+from ottla.core.client.consumer.values import Send
 from ottla.core.errors import PeerError
 
 _LOG: Final = logging.getLogger("ottla.consumer")
@@ -58,14 +59,20 @@ class Exchange:
 
     def send_due(self) -> None:
         """Send all that is due."""
-        late = self.stalls.late()
-        if late is not None:
-            # Before the engine looks at its timers: it may have to say why they are over.
-            self.engine.evidence.stalled(late, self.now_ms())
-        while sends := self.engine.next_sends(self.now_ms()):
+        while sends := self._next_sends():
             outcomes = [outcome for send in sends for outcome in self.links.send(send, self.engine.cluster.endpoints)]
             if outcomes:  # otherwise, what was sent may have changed what is due
                 self.report(outcomes)
+
+    def _next_sends(self) -> list[Send]:
+        # What the engine finds to be over at this time has its explanation in stalls before it.
+        now_ms = self.now_ms()
+        self._note_stalls()
+        return self.engine.next_sends(now_ms)
+
+    def _note_stalls(self) -> None:
+        for late in self.stalls.late():
+            self.engine.evidence.stalled(late, self.now_ms())
 
     def wait_ms(self) -> float:
         """How long there is nothing to send or to end, unless a socket is ready."""
@@ -85,6 +92,7 @@ class Exchange:
 
     def report(self, outcomes: list[Outcome]) -> None:
         """Tell the engine what became of its requests."""
+        self._note_stalls()
         now_ms = self.now_ms()
         for send, response, error in outcomes:
             if error is None:

@@ -51,25 +51,34 @@ class StallMeter:
         self._before = usage()
         self._began_ms = 0.0
         self._due_ms = inf
+        self._found: list[Lateness] = []
 
     def waits(self, wait_ms: float) -> None:
         """The thread is going to wait for so long, or less."""
+        self._measure()
         self._begin(wait_ms)
 
     def woke(self) -> None:
         """The wait is over: from now on the thread has something to do."""
         self._due_ms = min(self._due_ms, self._clock() * 1000)
 
-    def late(self) -> Lateness | None:
-        """What kept the thread from being here earlier; None when it is not late. What it returns is not returned again."""
+    def late(self) -> list[Lateness]:
+        """What kept the thread from being here earlier; empty when it is not late. What it returns is not returned again."""
+        self._measure()
+        if not self._found:
+            return []
+        found, self._found = self._found, []
+        return found
+
+    def _measure(self) -> None:
         now_ms = self._clock() * 1000
         late_ms = now_ms - self._due_ms
         if late_ms < STALL_MS_MIN:
-            return None
+            return
         before, due_ms, waited_ms = self._before, self._due_ms, self._due_ms - self._began_ms
         self._begin(0.0)
         after = self._before
-        return Lateness(
+        late = Lateness(
             late_ms=late_ms,
             gc_ms=self._collections.inside_ms(due_ms, now_ms),
             own_cpu_ms=(after.own_cpu - before.own_cpu) * 1000,
@@ -79,6 +88,7 @@ class StallMeter:
             switch_interval_ms=sys.getswitchinterval() * 1000,
             is_loop=self._is_loop,
         )
+        self._found.append(late)
 
     def _begin(self, wait_ms: float) -> None:
         self._before = self._usage()

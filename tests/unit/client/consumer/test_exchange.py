@@ -80,7 +80,7 @@ def test_a_stall_is_known_before_the_timers_are_looked_at(caplog: pytest.LogCapt
     exchange = made()
     late = Lateness(late_ms=44_000, gc_ms=0, own_cpu_ms=0, process_cpu_ms=0, switches=1)
     order: list[str] = []
-    exchange.stalls = SimpleNamespace(late=lambda: order.append("stall") or late)  # type: ignore[assignment, func-returns-value]
+    exchange.stalls = SimpleNamespace(late=lambda: order.append("stall") or [late])  # type: ignore[assignment, func-returns-value]
     exchange.engine.next_sends = lambda now_ms: order.append("timers") or []  # type: ignore[method-assign, func-returns-value]
     exchange.send_due()
     assert order == ["stall", "timers"]

@@ -64,7 +64,8 @@ class Evidence:
 
     def heartbeat_answered(self, now_ms: float, *, is_rejoin_due: bool) -> None:
         """The coordinator knows the member; `is_rejoin_due`: the group rebalances, and the application has to poll before it can join."""
-        self._answered(now_ms)
+        # The coordinator waits for the next one from when it got this one, whenever the response is read.
+        self._answered(max(self._answered_ms, now_ms if self.heartbeat_sent_ms is None else self.heartbeat_sent_ms))
         if is_rejoin_due and self._rejoin_due_ms is None:
             self._rejoin_due_ms = now_ms
 

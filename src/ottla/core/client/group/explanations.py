@@ -165,12 +165,14 @@ def _late_application(measured: Measurements, event: str, short: str, *, is_over
         advice = f"bound the time of a record, or pause() and poll() while it takes longer, or {_interval_advice(gap_ms)}"
         return Explanation(MemberCause.BLOCKED, event, why, advice, f"{short}, {_count(records)}, {usual}")
     each_ms = gap_ms / records if is_over else max(gap_ms / records, usual_ms or 0.0)
-    why = f"{_count(records)} {'took' if is_over else 'take at least'} {_number(each_ms)} ms each"
+    duration = f"{_number(each_ms)} ms{' each' if records > 1 else ''}"
+    verb = "took" if is_over else "need at least" if records > 1 else "needs at least"
+    why = f"{_count(records)} {verb} {duration}"
     advice = _interval_advice(each_ms * records)
     fewer = _rounded_down(measured.settings.max_poll_interval_ms / 2 / each_ms)
     if 0 < fewer < records:
         advice = f"set max.poll.records to {fewer}, or {advice}"
-    return Explanation(MemberCause.SLOW_PROCESSING, event, why, advice, f"{short}, {_count(records)} at {_number(each_ms)} ms each")
+    return Explanation(MemberCause.SLOW_PROCESSING, event, why, advice, f"{short}, {_count(records)} at {duration}")
 
 
 def _interval_advice(gap_ms: float) -> str:

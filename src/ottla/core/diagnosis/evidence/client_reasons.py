@@ -8,7 +8,7 @@ import re
 from typing import Final, NamedTuple
 
 from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.reason_evidence import MemberCause, evidence_in
+from ottla.core.reason_evidence import HEARTBEATS_MISSING, POLLED_LATE, evidence_in
 
 
 class Meaning(NamedTuple):
@@ -64,8 +64,6 @@ JOIN_TEXTS: Final = (
 FAILED_REBALANCE: Final = "rebalance failed due to "
 EXCEPTION: Final = re.compile(r"(\w+)Exception\b")
 COORDINATOR_ERRORS: Final = frozenset({"CoordinatorLoadInProgress", "CoordinatorNotAvailable", "NotCoordinator", "Disconnect"})
-POLLED_LATE: Final = frozenset({MemberCause.SLOW_PROCESSING, MemberCause.BLOCKED})
-HEARTBEATS_MISSING: Final = frozenset(MemberCause) - POLLED_LATE - {MemberCause.UNKNOWN}
 
 
 def leave_meaning(client_reason: str) -> Meaning:

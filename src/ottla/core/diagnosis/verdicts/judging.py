@@ -25,6 +25,7 @@ from ottla.core.diagnosis.verdicts.setting_advice import Situation, advice_for
 from ottla.core.diagnosis.verdicts.sharper import what_is_missing
 from ottla.core.diagnosis.verdicts.stated_causes import stated_findings
 from ottla.core.diagnosis.verdicts.verdict import AVOIDED, REBALANCE, Verdict
+from ottla.core.reason_evidence import evidence_in
 
 WHOLE: Final = (Cause.CAPACITY, Cause.STORE_ERROR, Cause.MIGRATION, Cause.ASSIGNOR_CHANGE, Cause.STATIC_FENCED, Cause.STATIC_REJOIN)
 """Causes that a source names for the whole rebalance, whichever members came or went."""
@@ -80,6 +81,7 @@ def _judge(each: Round, losses: dict[int, Narrowed]) -> Verdict:
         returned=loss.returned.who if loss is not None and loss.returned is not None else None,
         is_consumer_type=each.is_consumer_type,
         did_return=loss is not None and loss.returned is not None,
+        reason="" if loss is None else _measured(loss),
     )
     avoidable = False if cause is Cause.EXPIRE_HEARTBEAT and loss is not None and loss.returned is None else policy.avoidable
     return Verdict(
@@ -108,6 +110,12 @@ def _judge(each: Round, losses: dict[int, Narrowed]) -> Verdict:
         rules=main.narrowed.rules,
         clock=each.clock,
     )
+
+
+def _measured(loss: Departure) -> str:
+    """The reason with which a member left, or came back, if it has evidence."""
+    reasons = (loss.client_reason, None if loss.returned is None else loss.returned.client_reason)
+    return next((reason for reason in reasons if reason and evidence_in(reason)), "")
 
 
 def _avoided(each: Round) -> Verdict:

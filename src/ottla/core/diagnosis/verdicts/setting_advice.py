@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from ottla.core.diagnosis.evidence.cause_codes import Cause
 from ottla.core.diagnosis.rounds.identity import Identity
 from ottla.core.diagnosis.verdicts.verdict import SettingAdvice
+from ottla.core.reason_evidence import HEARTBEATS_MISSING, evidence_in, evidence_text
 
 SESSION_MAX_MS: Final = 1_800_000
 """Brokers' default of group.max.session.timeout.ms."""
@@ -16,19 +17,24 @@ ROTATING_NAME: Final = re.compile(r"-[a-z0-9]{6,10}-[a-z0-9]{5}$")
 
 
 class Situation(NamedTuple):
-    """What advice depends on."""
+    """What advice depends on. `reason`: the client's, where it has evidence in brackets."""
 
     figures: Mapping[str, int]
     who: Identity | None
     returned: Identity | None
     is_consumer_type: bool
     did_return: bool
+    reason: str = ""
 
 
 def advice_for(cause: Cause, situation: Situation) -> tuple[SettingAdvice, ...]:
     """The advice for one cause; empty where no setting helps."""
     make = _ADVICE.get(cause)
-    return () if make is None else make(situation)
+    advice = () if make is None else make(situation)
+    measured = evidence_text(situation.reason)
+    if not measured or not advice:
+        return advice
+    return (advice[0]._replace(sentence=f"The member measured {measured}. {advice[0].sentence}"), *advice[1:])
 
 
 def _session_name(situation: Situation) -> str:
@@ -104,6 +110,9 @@ def _poll(situation: Situation) -> tuple[SettingAdvice, ...]:
     # librdkafka leaves as soon as the interval is over: the work ends when the member comes back.
     over_ms = max((figures[name] for name in ("exceeded_by_ms", "absence_ms") if name in figures), default=None)
     name = "max.poll.interval.ms"
+    if evidence_in(situation.reason) in HEARTBEATS_MISSING:
+        sentence = "Its records did not take too long: find what kept the process from running, or set max.poll.interval.ms above that."
+        return (SettingAdvice(name, None, sentence),)
     if interval_ms is None:
         sentence = (
             "One poll's work took longer than max.poll.interval.ms: set it above the longest work on one poll, or lower max.poll.records."

@@ -32,6 +32,25 @@ def test_a_stall_before_the_last_heartbeat_is_not() -> None:
     assert cause_of(evidence) is MemberCause.NETWORK
 
 
+def test_a_heartbeat_that_is_answered_before_a_stall_counts_from_when_it_was_sent() -> None:
+    """The response waited in the socket: the coordinator has expected the next heartbeat since it got that one."""
+    evidence = Evidence(SETTINGS, now_ms=0)
+    evidence.heartbeat_sent(1_000, 1_000)
+    evidence.stalled(STOP._replace(late_ms=6_500), 8_000)
+    evidence.heartbeat_answered(8_000, is_rejoin_due=False)
+    evidence.removed("UNKNOWN_MEMBER_ID", "HEARTBEAT", 8_000, 8_010)
+    assert cause_of(evidence) is MemberCause.STOPPED
+
+
+def test_a_heartbeat_of_before_a_rebalance_counts_for_nothing() -> None:
+    evidence = Evidence(SETTINGS, now_ms=0)
+    evidence.heartbeat_sent(1_000, 1_000)
+    evidence.joined(20_000)
+    evidence.heartbeat_answered(20_010, is_rejoin_due=False)
+    evidence.removed("UNKNOWN_MEMBER_ID", "HEARTBEAT", 20_000, 21_000)
+    assert cause_of(evidence) is MemberCause.UNKNOWN
+
+
 def test_short_stalls_are_not_kept() -> None:
     evidence = Evidence(SETTINGS, now_ms=0)
     evidence.stalled(STOP._replace(late_ms=49), 100)

@@ -31,7 +31,7 @@ def removal(**values: Any) -> Explanation:
 def test_a_slow_batch_while_it_is_processed_and_afterwards() -> None:
     leaving = explain_late_poll(measured(since_poll_ms=6_001.2, batch_records=412, record_ms=10.0))
     assert leaving.sentence == (
-        "leaves the group: no poll for 6001 ms, max.poll.interval.ms is 6000; slow processing: 412 records take at least 14.6 ms each; "
+        "leaves the group: no poll for 6001 ms, max.poll.interval.ms is 6000; slow processing: 412 records need at least 14.6 ms each; "
         "set max.poll.records to 200, or set max.poll.interval.ms to 10000"
     )
     assert leaving.evidence == "slow processing: no poll for 6001 ms, 412 records at 14.6 ms each"
@@ -42,7 +42,7 @@ def test_a_slow_batch_while_it_is_processed_and_afterwards() -> None:
 
 def test_what_earlier_records_took_is_known_before_a_slow_batch_ends() -> None:
     leaving = explain_late_poll(measured(since_poll_ms=6_000, batch_records=1_000, record_ms=50.0))
-    assert leaving.why == "1000 records take at least 50.0 ms each"
+    assert leaving.why == "1000 records need at least 50.0 ms each"
     assert leaving.advice == "set max.poll.records to 60, or set max.poll.interval.ms to 80000"
 
 
@@ -50,6 +50,8 @@ def test_a_single_record_is_not_divided() -> None:
     late = explain_next_poll(measured(since_poll_ms=7_000, batch_records=1, record_ms=5_000))
     assert late.cause is MemberCause.SLOW_PROCESSING
     assert late.advice == "set max.poll.interval.ms to 20000"
+    assert late.why == "1 record took 7000 ms"
+    assert explain_late_poll(measured(since_poll_ms=6_000, batch_records=1)).why == "1 record needs at least 6000 ms"
 
 
 @pytest.mark.parametrize(("records", "record_ms"), [(0, None), (0, 14.0), (1, 14.0), (20, 14.0), (500, 0.001)])

@@ -30,6 +30,24 @@ def test_a_poll_interval_above_the_work_of_the_article() -> None:
     assert "max.poll.records to 70 %" in advice.sentence
 
 
+def test_what_the_member_measured_comes_first() -> None:
+    reason = "consumer poll timeout has expired. [slow processing: no poll for 6001 ms, 412 records at 14.6 ms each]"
+    known = situation(max_poll_interval_ms=300_000, exceeded_by_ms=120_000)._replace(reason=reason)
+    (advice,) = advice_for(Cause.POLL_TIMEOUT, known)
+    assert advice.sentence.startswith(
+        "The member measured slow processing: no poll for 6001 ms, 412 records at 14.6 ms each. One poll's work took"
+    )
+    (advice,) = advice_for(Cause.EXPIRE_HEARTBEAT, situation()._replace(reason="x [network: no heartbeat answered for 7000 ms]"))
+    assert advice.sentence.startswith("The member measured network: no heartbeat answered for 7000 ms. The member was silent")
+
+
+def test_a_process_that_did_not_run_did_not_process_for_too_long() -> None:
+    known = situation(max_poll_interval_ms=300_000, exceeded_by_ms=1)._replace(reason="x [process stopped: no poll for 300001 ms]")
+    (advice,) = advice_for(Cause.POLL_TIMEOUT, known)
+    assert "Its records did not take too long" in advice.sentence
+    assert "max.poll.records" not in advice.sentence
+
+
 def test_static_membership_warns_of_names_that_rotate() -> None:
     pod, other = Identity("m", None, "orders-6d4cf56db6-x7k2p", "/10.0.0.1"), Identity("n", None, "orders-6d4cf56db6-q9z4d", "/10.0.0.2")
     advice = advice_for(Cause.RESTART_DYNAMIC, situation(who=pod, returned=other, session_timeout_ms=45_000, absence_ms=8_000))
