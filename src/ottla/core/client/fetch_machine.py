@@ -18,6 +18,7 @@ from ottla.core.client.fetch_values import (
     FetchedRecords,
     FetchPolicy,
     FetchRange,
+    Need,
     OffsetOutOfRange,
     PartitionFetch,
     PartitionRefused,
@@ -98,13 +99,16 @@ class FetchMachine:
         self._active.pop(partition, None)
         self._later.pop(partition, None)
 
-    def hold(self, partition: TopicPartition, is_held: bool) -> bool:
-        """Request nothing more of a partition for now, or go on: whether it goes on. What a request on its way brings is handed out."""
+    def set_need(self, partition: TopicPartition, need: Need) -> bool:
+        """How much of a partition is wanted for now: whether that is new, and a reason for a request.
+
+        What a request on its way brings is handed out in any case.
+        """
         each = self._active.get(partition)
-        if each is None or each.is_held == is_held:
+        if each is None or each.need is need:
             return False
-        each.is_held = is_held
-        return not is_held
+        each.need = need
+        return need is Need.NOW
 
     def position(self, partition: TopicPartition) -> int:
         """The offset behind the records that were received; -1 for a partition that is not read."""
@@ -137,18 +141,21 @@ class FetchMachine:
         unknown: dict[str, None] = {}
         in_flight = {fetch.partition for fetches in self._in_flight.values() for fetch in fetches}
         for each in self._active.values():
-            if each.is_held or each.retry_at_ms > now_ms or each.partition in in_flight:
+            if each.need is Need.NOT or each.retry_at_ms > now_ms or each.partition in in_flight:
                 continue
             # Brokers that know no ids in Fetch would read a re-created topic by its name.
             known_id = self._leaders.topic_id(each.partition.topic)
             each.needs_metadata = each.needs_metadata or ("" != each.topic_id != known_id != "")
             leader = None if each.needs_metadata else self._leaders.leader(each.partition)
             if leader is None:
-                unknown[each.partition.topic] = None
+                if each.need is Need.NOW:
+                    unknown[each.partition.topic] = None
             elif (broker_id := each.broker_id(leader, now_ms)) not in self._in_flight:
                 by_broker.setdefault(broker_id, []).append(each)
         actions: list[SendFetch | RefreshMetadata] = []
         for broker_id, ranges in by_broker.items():
+            if not any(each.need is Need.NOW for each in ranges):
+                continue
             self._in_flight[broker_id] = self._fetches(ranges)
             actions.append(SendFetch(broker_id, self._in_flight[broker_id], self._is_bulk(ranges)))
         if unknown and not self._refreshing:
@@ -158,7 +165,7 @@ class FetchMachine:
 
     def next_action_ms(self, now_ms: float) -> float | None:
         """When `next_actions` has something to do without any report; None when it waits for responses alone."""
-        waiting = [each.retry_at_ms for each in self._active.values() if each.retry_at_ms > now_ms and not each.is_held]
+        waiting = [each.retry_at_ms for each in self._active.values() if each.retry_at_ms > now_ms and each.need is Need.NOW]
         return min(waiting, default=None)
 
     def on_response(self, broker_id: int, responses: Sequence[PartitionResponse], now_ms: float) -> list[FetchedRecords]:

@@ -1,5 +1,6 @@
 """Values of the fetch machine: ranges and records, requests and responses, actions, and problems that end a read."""
 
+from enum import Enum
 from typing import Final, NamedTuple, Self
 
 from ottla.core.client.leaders import NO_EPOCH, NO_LEADER, LeaderAndEpoch
@@ -17,6 +18,14 @@ NO_REPLICA: Final = -1
 NO_SESSION: Final = 0
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 """The session epochs of requests that begin a session, and of those that end one or have none."""
+
+
+class Need(Enum):
+    """Whether a range is requested for now: only `NOW` is a reason for a request, and `WITH_OTHERS` is part of one that has a reason."""
+
+    NOW = "now"
+    WITH_OTHERS = "with others"
+    NOT = "not"
 
 
 class FetchPolicy(NamedTuple):

@@ -6,7 +6,7 @@ Sources: KIP-580 (back-off), KIP-392 (preferred replicas).
 from typing import Final, NamedTuple
 
 from ottla.core.client.backoff import backoff_ms
-from ottla.core.client.fetch_values import OPEN_END, FetchPolicy, FetchRange, Problem
+from ottla.core.client.fetch_values import OPEN_END, FetchPolicy, FetchRange, Need, Problem
 from ottla.core.client.leaders import LeaderAndEpoch
 
 ATTEMPTS_MIN: Final = 4
@@ -27,8 +27,8 @@ class RangeProgress:
     """A range that is being read.
 
     `fetch_offset`: what the next request asks for. It is `position`, unless the range may hold no more records (see `fetch_machine`).
-    `is_held`: it is not fetched for now. `replica`: the follower to read from, None for the leader. `needs_metadata`: the leader has to be
-    looked up. `is_topic_doubted`: the topic may have been deleted or re-created. `failures` in a row began at `failing_since_ms`; the
+    `need`: whether it is requested for now. `replica`: the follower to read from, None for the leader. `needs_metadata`: the leader has to
+    be looked up. `is_topic_doubted`: the topic may have been deleted or re-created. `failures` in a row began at `failing_since_ms`; the
     `kind_` fields count those of the last kind of problem.
     """
 
@@ -38,11 +38,11 @@ class RangeProgress:
         "failing_since_ms",
         "failures",
         "fetch_offset",
-        "is_held",
         "is_topic_doubted",
         "kind",
         "kind_failures",
         "kind_since_ms",
+        "need",
         "needs_metadata",
         "partition",
         "position",
@@ -56,7 +56,7 @@ class RangeProgress:
         self.position = self.fetch_offset = each.start
         self.end = each.end
         self.topic_id = each.topic_id
-        self.is_held = False
+        self.need = Need.NOW
         self.replica: PreferredReplica | None = None
         self.needs_metadata = False
         self.is_topic_doubted = False

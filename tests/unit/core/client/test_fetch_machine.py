@@ -16,6 +16,7 @@ from ottla.core.client.fetch_values import (
     BrokersUnreachable,
     FetchPolicy,
     FetchRange,
+    Need,
     OffsetOutOfRange,
     PartitionFetch,
     PartitionRefused,
@@ -599,14 +600,35 @@ def test_a_seek_drops_the_response_that_is_on_its_way() -> None:
     assert open_ranges.fetches() == [(ZERO, 50)]
 
 
-def test_a_range_that_is_held_is_not_fetched() -> None:
+@pytest.mark.parametrize("need", [Need.NOT, Need.WITH_OTHERS])
+def test_a_range_that_is_not_needed_is_not_fetched(need: Need) -> None:
     open_ranges = Open()
     open_ranges.machine.add(ZERO, 0)
-    assert not open_ranges.machine.hold(ZERO, True)
+    assert not open_ranges.machine.set_need(ZERO, need)
     assert open_ranges.fetches() == []
-    assert open_ranges.machine.hold(ZERO, False)
-    assert not open_ranges.machine.hold(ZERO, False), "it was fetched already"
+    assert open_ranges.machine.set_need(ZERO, Need.NOW)
+    assert not open_ranges.machine.set_need(ZERO, Need.NOW), "it was fetched already"
     assert open_ranges.fetches() == [(ZERO, 0)]
+
+
+def test_a_range_is_fetched_with_others() -> None:
+    open_ranges = Open()
+    open_ranges.leaders.update_leader(ONE, LeaderAndEpoch(1, 6))
+    for partition in (ZERO, ONE):
+        open_ranges.machine.add(partition, 0)
+    open_ranges.machine.set_need(ZERO, Need.WITH_OTHERS)
+    assert sorted(open_ranges.fetches()) == [(ZERO, 0), (ONE, 0)]
+
+
+def test_a_range_that_waits_for_others_neither_looks_for_its_leader_nor_wakes() -> None:
+    machine = FetchMachine((), policy=FetchPolicy(), leaders=Leaders(), rng=lambda: 0.5)
+    machine.add(ZERO, 0)
+    machine.next_actions(0)
+    machine.on_metadata_failure("no broker", 0)
+    assert machine.next_action_ms(0) is not None
+    machine.set_need(ZERO, Need.WITH_OTHERS)
+    assert machine.next_action_ms(0) is None
+    assert machine.next_actions(10_000) == []
 
 
 @pytest.mark.conformance("FetcherTest.testHandleFetchResponseError")
@@ -743,3 +765,17 @@ def test_a_lost_session_is_begun_again_at_once_a_few_times(error: ErrorCode) -> 
     assert world.run(FetchRange(ZERO, 0, 10)).is_done
     assert len(world.asked) == 7
     assert world.now > 300, "a broker that loses every session is asked less and less often"
+
+
+def test_a_follower_that_is_lost_after_its_partition_was_given_up_changes_nothing() -> None:
+    open_ranges = Open()
+    open_ranges.machine.add(ZERO, 0)
+    open_ranges.fetches()
+    open_ranges.machine.on_response(1, [PartitionResponse(ZERO, OK, 10, 10, 0, preferred_replica=3)], 0)
+    (action,) = open_ranges.machine.next_actions(0)
+    assert isinstance(action, SendFetch)
+    assert action.broker_id == 3
+    open_ranges.machine.remove(ZERO)
+    open_ranges.machine.add(ONE, 0)
+    open_ranges.machine.on_disconnect(3, "gone", 0)
+    assert open_ranges.fetches() == [(ONE, 0)]

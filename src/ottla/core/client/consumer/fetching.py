@@ -18,6 +18,7 @@ from ottla.core.client.fetch_machine import FetchMachine
 from ottla.core.client.fetch_sessions import FetchSessions
 from ottla.core.client.fetch_values import (
     FINAL_EPOCH,
+    Need,
     OffsetOutOfRange,
     PartitionRefused,
     PartitionResponse,
@@ -81,7 +82,7 @@ class Fetching:
                 state.leader = state.leader or self._leaders.leader(partition)
                 self._machine.add(partition, state.position)
             if partition in self._fetched:
-                self._update_hold(partition, state)
+                self._update_need(partition, state)
 
     def take(
         self,
@@ -112,7 +113,7 @@ class Fetching:
             if self._settings.stores_offsets:
                 state.stored = OffsetAndMetadata(part.next_offset, state.epoch)
             if is_used_up:
-                self._update_hold(part.partition, state)
+                self._update_need(part.partition, state)
         self._metrics.taken(sum(part.end - part.first for part in slices), buffered_bytes - self._buffer.size_bytes)
         return slices
 
@@ -186,7 +187,7 @@ class Fetching:
                 state.high_watermark, state.log_start_offset = each.high_watermark, each.log_start_offset
                 state.last_stable_offset, state.fetched_ms = each.last_stable_offset, now_ms
                 self._report_end(each, offsets[each.partition], state)
-                self._update_hold(each.partition, state)
+                self._update_need(each.partition, state)
         for partition, problem in self._machine.take_problems():
             self._on_problem(partition, problem)
 
@@ -200,16 +201,23 @@ class Fetching:
 
     # Decisions.
 
-    def _update_hold(self, partition: TopicPartition, state: PartitionState) -> None:
-        """Fetch more when nothing is buffered, or when the log has more than what is and there is space for it."""
-        buffered = self._buffer.partition_bytes(partition)
-        if buffered:
-            has_space = self._buffer.size_bytes < self._settings.prefetch_bytes_max
-            may_prefetch = has_space and buffered < self._settings.fetch.partition_max_bytes and self._log_has_more(partition, state)
-        else:
-            may_prefetch = True
-        if self._machine.hold(partition, state.is_paused or not may_prefetch):
+    def _update_need(self, partition: TopicPartition, state: PartitionState) -> None:
+        if self._machine.set_need(partition, self._need(partition, state)):
             self.is_due = True
+
+    def _need(self, partition: TopicPartition, state: PartitionState) -> Need:
+        """Fetch more when nothing is buffered, or when the log has more than what is and there is space for it.
+
+        A partition whose log has no more is part of requests for others: while they wait for records, it would not be requested.
+        """
+        buffered = self._buffer.partition_bytes(partition)
+        if state.is_paused:
+            return Need.NOT
+        if not buffered:
+            return Need.NOW
+        if self._buffer.size_bytes >= self._settings.prefetch_bytes_max or buffered >= self._settings.fetch.partition_max_bytes:
+            return Need.NOT
+        return Need.NOW if self._log_has_more(partition, state) else Need.WITH_OTHERS
 
     def _log_has_more(self, partition: TopicPartition, state: PartitionState) -> bool:
         return self._machine.position(partition) < state.end(is_read_committed=self._settings.fetch.is_read_committed)

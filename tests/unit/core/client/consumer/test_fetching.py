@@ -16,10 +16,11 @@ from ottla.core.client.consumer.values import (
     Route,
 )
 from ottla.core.client.fetch_values import PartitionResponse
+from ottla.core.client.leaders import LeaderAndEpoch
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
 
-T0 = TopicPartition("t", 0)
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def fetches_of(world: Any) -> list[Fetch]:
@@ -127,12 +128,15 @@ def test_a_new_leader_epoch_is_validated_and_what_is_buffered_is_fetched_again(n
     world.add_records(T0, 30)
     world.engine.subscribe(["t"], [])
     assert world.offsets(world.poll(5)) == [0, 1, 2, 3, 4]
+    state = world.engine.subscriptions.partitions[T0]
+    assert (state.position, state.epoch, state.leader) == (5, 0, LeaderAndEpoch(1, 0))
     world.settle(10_000)
     assert world.count(OffsetForLeaderEpoch) == 0, "the leader is the same"
     world.epochs[T0] = 1
     world.epoch_ends[T0] = EpochEnd(ErrorCode.NONE, 0, 4)
     world.settle(10_000)
     assert world.count(OffsetForLeaderEpoch) == 1
+    assert state.leader == LeaderAndEpoch(1, 1)
     assert world.offsets(world.poll())[0] == 4, "record 4 is another one now"
 
 
@@ -149,3 +153,17 @@ def test_an_epoch_that_the_leader_does_not_know_yet_refreshes_the_metadata(new_w
     assert world.offsets(world.poll()) == [4, 5, 6, 7, 8, 9]
     assert world.count(OffsetForLeaderEpoch) == 3
     assert world.count(Metadata) > metadata
+
+
+def test_new_records_of_a_buffered_partition_do_not_wait_for_another_partition(new_world: Callable[..., Any]) -> None:
+    world = new_world(topics={"t": 2})
+    world.add_records(T0, 10)
+    world.engine.assign({T0: OffsetAndMetadata(0), T1: OffsetAndMetadata(0)})
+    assert world.offsets(world.poll(5)) == [0, 1, 2, 3, 4]
+    world.settle()
+    (waiting,) = world.waiting
+    assert [(each.partition, each.offset) for each in waiting.request.fetches] == [(T1, 0), (T0, 10)]
+    assert waiting.request.session.forgotten == ()
+    world.add_records(T0, 1)
+    world.end_fetches()
+    assert world.offsets(world.poll()) == [5, 6, 7, 8, 9, 10]
