@@ -20,7 +20,7 @@ from ottla.core.client.consumer.metrics import Metrics
 from ottla.core.client.consumer.positions import Positions
 from ottla.core.client.consumer.rebalances import Callback, Rebalances
 from ottla.core.client.consumer.record_buffer import Decode, RecordBuffer, Slice
-from ottla.core.client.consumer.record_run import MS_MAX, NO_RUN, ROWS_MAX, RecordRun
+from ottla.core.client.consumer.record_run import MS_MAX, NO_RUN, ROWS_MIN, RecordRun, next_rows
 from ottla.core.client.consumer.subscriptions import Subscriptions
 from ottla.core.client.consumer.validation import Validation
 from ottla.core.client.consumer.values import (
@@ -92,6 +92,7 @@ class Engine:
         )
         self._is_resolved = self._is_closing = False
         self.run = NO_RUN
+        self._run_rows = ROWS_MIN
         self._events: list[Event] = []
         self._left: list[LeaveGroup] = []
 
@@ -191,7 +192,7 @@ class Engine:
 
     def start_run(self, now_ms: float) -> None:
         """Let the application take the next records without the lock, if there is nothing else that it has to poll for."""
-        part = None if self._has_events() else self._fetching.peek(ROWS_MAX)
+        part = None if self._has_events() else self._fetching.peek(self._run_rows)
         if part is not None:
             commit_ms = self.commits.next_poll_ms()
             ends_ms = now_ms + MS_MAX if commit_ms is None else min(now_ms + MS_MAX, commit_ms)
@@ -202,6 +203,7 @@ class Engine:
         run, self.run = self.run, NO_RUN
         if run is not NO_RUN:
             count = run.end()
+            self._run_rows = next_rows(count)
             self.membership.poll(run.polled_ms)
             if count:
                 self._fetching.take(count, only=run.partition)

@@ -11,7 +11,8 @@ from typing import Final
 from ottla.core.client.consumer.record_buffer import NOTHING, Columns
 from ottla.core.model import TopicPartition
 
-ROWS_MAX: Final = 512
+ROWS_MIN: Final = 32
+ROWS_MAX: Final = 4096
 MS_MAX: Final = 100.0
 """How long a run lasts at most: whatever is due for another reason than a response waits no longer."""
 
@@ -45,3 +46,8 @@ class RecordRun:
 
 
 NO_RUN: Final = RecordRun(TopicPartition("", -1), NOTHING, 0, 0, now_ms=-inf, ends_ms=-inf)
+
+
+def next_rows(taken: int) -> int:
+    """How many rows the run has that follows one of which so many were taken. Rows that are not taken are made for nothing."""
+    return min(max(2 * taken, ROWS_MIN), ROWS_MAX)

@@ -377,6 +377,21 @@ def test_a_run_to_the_end_of_a_fetch_makes_the_next_one_due(new_world: Callable[
     assert offsets == list(range(150))
 
 
+def test_a_run_grows_while_it_is_used_up(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.add_records(T0, 100)
+    world.engine.subscribe(["t"], [])
+    world.poll(1)
+    assert has_run(world)
+    sizes = [len(world.engine.run.rows)]
+    for taken in (32, 0):
+        for _ in range(taken):
+            take_row(world)
+        assert has_run(world)
+        sizes.append(len(world.engine.run.rows))
+    assert sizes == [32, 64, 32]
+
+
 def test_a_run_ends_when_the_next_commit_is_due(new_world: Callable[..., Any]) -> None:
     world = new_world(auto_commit_interval_ms=40)
     world.add_records(T0, 10)

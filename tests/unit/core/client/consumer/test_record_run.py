@@ -4,7 +4,7 @@ import sys
 import threading
 
 from ottla.core.client.consumer.record_buffer import NOTHING
-from ottla.core.client.consumer.record_run import NO_RUN, RecordRun
+from ottla.core.client.consumer.record_run import NO_RUN, RecordRun, next_rows
 from ottla.core.model import TopicPartition
 
 
@@ -17,6 +17,10 @@ def test_rows_come_in_order_and_those_that_were_taken_are_counted() -> None:
     assert [run.rows.popleft(), run.rows.popleft()] == [3, 4]
     assert run.end() == 2
     assert not run.rows
+
+
+def test_a_run_has_twice_the_rows_that_were_taken_before() -> None:
+    assert [next_rows(taken) for taken in (0, 1, 32, 500, 4_000)] == [32, 32, 64, 1_000, 4_096]
 
 
 def test_no_run_has_no_rows_and_is_over() -> None:
