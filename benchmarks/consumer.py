@@ -1,6 +1,6 @@
-"""How fast applications get records: Ottla's consumer beside confluent-kafka and kafka-python, from one broker.
+"""How fast applications get records: Ottla's consumer beside confluent-kafka, kafka-python and aiokafka, from one broker.
 
-Records of 100 B and 1 kB in 4 partitions; not compressed, lz4, zstd; one by one (`poll`), many at a time (`consume`;
+Records of 100 B and 1 kB in 4 partitions; not compressed, lz4, zstd; one by one (`poll`, `getone`), many at a time (`consume`, `getmany`;
 kafka-python's `poll` gives many), and as Arrow batches (`poll_arrow`, beside confluent-kafka's `consume`). The application adds up the
 offset and the length of the value of each record. Every reader is a process of its own (consumer_reader.py) that reads a small topic
 first; checksums are compared by all. Records/s, seconds of CPU time for a million records, and the most memory of the process.
@@ -18,8 +18,8 @@ from confluent_kafka import Producer
 from peers import APACHE_KAFKA, HERE, OTTLA, QUIET, make_topic, running_peers
 from report import Metric, Report, at_least_times
 
-CONFLUENT, KAFKA_PYTHON = "confluent-kafka", "kafka-python"
-CLIENTS = (OTTLA, CONFLUENT, KAFKA_PYTHON)
+CONFLUENT, AIOKAFKA, KAFKA_PYTHON = "confluent-kafka", "aiokafka", "kafka-python"
+CLIENTS = (OTTLA, CONFLUENT, AIOKAFKA, KAFKA_PYTHON)
 PARTITIONS = 4
 SIZES = ((100, "100 B", 1_000_000), (1_000, "1 kB", 300_000))
 SIZES_SMALL = ((100, "100 B", 20_000), (1_000, "1 kB", 5_000))
@@ -43,6 +43,8 @@ WAYS = (
     Way("poll", {OTTLA: "ottla-poll", CONFLUENT: "confluent-poll"}, CONFLUENT, 1.0),
     Way("consume", {OTTLA: "ottla-consume", CONFLUENT: "confluent-consume", KAFKA_PYTHON: "kafka-python-poll"}, CONFLUENT, 1.0),
     Way("poll_arrow", {OTTLA: "ottla-arrow", CONFLUENT: "confluent-consume"}, CONFLUENT, 5.0),
+    Way("getone", {OTTLA: "ottla-getone", AIOKAFKA: "aiokafka-getone"}, AIOKAFKA, 3.0),
+    Way("getmany", {OTTLA: "ottla-getmany", AIOKAFKA: "aiokafka-getmany"}, AIOKAFKA, 3.0),
 )
 
 
@@ -109,6 +111,7 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     wanted = parse_arguments()
     report = Report(f"Consumers of {wanted.broker}", rival=CONFLUENT)
+    report.note("in brackets the ratio to confluent-kafka, of getone and getmany to aiokafka")
     names = itertools.count()
     with running_peers([wanted.broker]) as brokers:
         (peer,) = brokers

@@ -3,6 +3,7 @@
 python consumer_reader.py READER BOOTSTRAP_SERVERS PARTITIONS WARM_UP_TOPIC WARM_UP_COUNT TOPIC COUNT
 """
 
+import asyncio
 import json
 import resource
 import sys
@@ -90,10 +91,43 @@ def kafka_python(bootstrap_servers: str) -> Callable[[str, int, Sums], None]:
     return run
 
 
+def asynchronous(module: Any, class_name: str, bootstrap_servers: str, *, is_many: bool) -> Callable[[str, int, Sums], None]:
+    """A reader with aiokafka's interface: both topics in one event loop each."""
+    from aiokafka import TopicPartition
+
+    async def read(topic: str, partitions: int, sums: Sums) -> None:
+        consumer = getattr(module, class_name)(bootstrap_servers=bootstrap_servers, group_id=GROUP, enable_auto_commit=False)
+        await consumer.start()
+        consumer.assign([TopicPartition(topic, partition) for partition in range(partitions)])
+        await consumer.seek_to_beginning()
+        while sums.left:
+            if is_many:
+                for records in (await consumer.getmany(timeout_ms=10_000, max_records=AT_ONCE)).values():
+                    for record in records:
+                        sums.offsets += record.offset
+                        sums.value_bytes += len(record.value)
+                    sums.left -= len(records)
+            else:
+                record = await consumer.getone()
+                sums.offsets += record.offset
+                sums.value_bytes += len(record.value)
+                sums.left -= 1
+        await consumer.stop()
+
+    return lambda topic, partitions, sums: asyncio.run(read(topic, partitions, sums))
+
+
 def reader_of(name: str, servers: str) -> Callable[[str, int, Sums], None]:
     client, _, way = name.rpartition("-")
     if name == "kafka-python-poll":
         return kafka_python(servers)
+    if way in ("getone", "getmany"):
+        import aiokafka
+
+        import ottla
+
+        module, class_name = (ottla, "AsyncConsumer") if client == "ottla" else (aiokafka, "AIOKafkaConsumer")
+        return asynchronous(module, class_name, servers, is_many=way == "getmany")
     config = CONFIG | {"bootstrap.servers": servers}
     read = {"poll": poll, "consume": consume, "arrow": poll_arrow}[way]
     if client == "ottla":

@@ -22,7 +22,7 @@ METRICS = {
     "attacks": 2,
     "diagnosis_logs": 4,
     "assignors": 24,
-    "consumer": 9,
+    "consumer": 15,
 }
 ONE_CELL = {
     "throughput": ["--only", "1,000 B, lz4, 3 p"],
