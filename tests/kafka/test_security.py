@@ -1,5 +1,6 @@
 """TLS and SASL with Apache Kafka itself: who is let in, who is not, and what is said then."""
 
+import asyncio
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka.abc import AbstractTokenProvider
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient as ConfluentAdmin
 from confluent_kafka.admin import NewTopic, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
@@ -257,6 +259,25 @@ def test_a_consumer_whose_tokens_expire(guarded: Guarded) -> None:
         wait_until(lambda: next_value(reading) == b"later", "a record after that")
         assert reading.consumer_group_metadata() == member, "sessions that end with their token are restarted without a rebalance"
     assert set(configs) == {"for the callback"}
+
+
+def test_a_token_provider_in_an_event_loop(guarded: Guarded) -> None:
+    class Provider(AbstractTokenProvider):
+        async def token(self) -> str:
+            return UnsecuredTokens("alice", (("sub", "alice"),)).fetch(time.time()).value
+
+    async def read() -> bytes | None:
+        async with ottla.AsyncConsumer(
+            TOPIC,
+            bootstrap_servers=guarded.kafka.addresses["SASLPLAIN"],
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="OAUTHBEARER",
+            sasl_oauth_token_provider=Provider(),
+            auto_offset_reset="earliest",
+        ) as reading:
+            return (await asyncio.wait_for(reading.getone(), 20)).value
+
+    assert asyncio.run(read()) is not None
 
 
 def test_a_callback_that_fails(guarded: Guarded) -> None:

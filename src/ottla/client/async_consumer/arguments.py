@@ -3,15 +3,18 @@
 What aiokafka takes and this consumer does not support is refused with a sentence. It opens nothing.
 """
 
+import asyncio
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from ottla.client.async_consumer.tokens import ProviderTokens
 from ottla.client.brokers import Connect
 from ottla.client.consumer.properties import parse_properties
 from ottla.client.network.connector import connect
+from ottla.client.security.properties import OAUTHBEARER
 from ottla.client.settings import ClientSettings
 from ottla.core.assignors import Assignor
 from ottla.core.client.consumer.values import ConsumerSettings
@@ -51,15 +54,15 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "sasl_mechanism": "PLAIN",
     "sasl_plain_password": None,
     "sasl_plain_username": None,
+    "sasl_oauth_token_provider": None,
     "client_rack": None,
 }
 """Every argument that is supported, with aiokafka's default; the client's name is our own."""
 
 _REFUSED: Final[Mapping[str, str]] = {
     "consumer_timeout_ms": "rebalances and new partitions are noticed at once: leave it out",
-    "sasl_kerberos_service_name": "there is no Kerberos: sasl_mechanism can be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
-    "sasl_kerberos_domain_name": "there is no Kerberos: sasl_mechanism can be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
-    "sasl_oauth_token_provider": "sasl_mechanism can be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
+    "sasl_kerberos_service_name": "there is no Kerberos: sasl_mechanism can be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
+    "sasl_kerberos_domain_name": "there is no Kerberos: sasl_mechanism can be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
 }
 _KAFKA_NAMES: Final[Mapping[str, str]] = {
     name: name.replace("_", ".")
@@ -79,6 +82,7 @@ _KAFKA_NAMES: Final[Mapping[str, str]] = {
         "sasl_mechanism",
         "sasl_plain_password",
         "sasl_plain_username",
+        "sasl_oauth_token_provider",
     }
 }
 """The arguments that are Kafka's properties with other separators."""
@@ -166,12 +170,20 @@ def _assignor_name(given: Any) -> str:
     return given if isinstance(given, str) else str(getattr(given, "name", given))
 
 
+def _tokens(provider: Any) -> ProviderTokens:
+    if not callable(getattr(provider, "token", None)) or not callable(getattr(provider, "extensions", None)):
+        raise ValueError("sasl_oauth_token_provider is needed with sasl_mechanism=OAUTHBEARER: an aiokafka.abc.AbstractTokenProvider")
+    return ProviderTokens(provider, asyncio.get_running_loop())
+
+
 def _security(values: Mapping[str, Any]) -> dict[str, Any]:
     protocol = values["security_protocol"]
     if protocol in ("SSL", "SASL_SSL") and values["ssl_context"] is None:
         raise ValueError(f"ssl_context is needed with security_protocol={protocol}: ssl.create_default_context() makes one")
     if protocol not in ("SASL_PLAINTEXT", "SASL_SSL"):
         return {"security.protocol": protocol}
+    if values["sasl_mechanism"] == OAUTHBEARER:
+        return {"security.protocol": protocol, "sasl.mechanism": OAUTHBEARER, "oauth_cb": _tokens(values["sasl_oauth_token_provider"])}
     username, password = values["sasl_plain_username"], values["sasl_plain_password"]
     if username is None or password is None:
         raise ValueError(f"sasl_plain_username and sasl_plain_password are needed with security_protocol={protocol}")

@@ -161,7 +161,11 @@ def to_librdkafka(security: SecuritySettings) -> dict[str, str]:
 def _refusal(name: str) -> str:
     if name in ("ssl.truststore.password", "ssl.keystore.password"):
         return f"{name} belongs to Java's key stores; PEM files have none (a key's own password is ssl.key.password): leave it out"
-    if name.startswith(("sasl.oauthbearer.", "sasl.login.", "sasl.kerberos.", "sasl.client.")):
+    if name.startswith(("sasl.oauthbearer.", "enable.sasl.oauthbearer.")):
+        return (
+            f"{name} is not supported: tokens come from oauth_cb, or a file (sasl.oauthbearer.token.endpoint.url=file:///...); leave it out"
+        )
+    if name.startswith(("sasl.login.", "sasl.kerberos.", "sasl.client.")):
         return f"{name} is not supported: sasl.mechanism can be {', '.join(MECHANISMS)}, which need none of it"
     return f"{name} is not supported: leave it out"
 

@@ -13,7 +13,7 @@ from ottla.client.network.connector import connect
 from ottla.core.assignors import Assignment, Assignor
 from ottla.core.client.consumer.values import EARLIEST, LATEST
 
-REFUSED = {"consumer_timeout_ms", "sasl_kerberos_service_name", "sasl_kerberos_domain_name", "sasl_oauth_token_provider"}
+REFUSED = {"consumer_timeout_ms", "sasl_kerberos_service_name", "sasl_kerberos_domain_name"}
 
 
 class OneForAll(Assignor):
@@ -91,7 +91,10 @@ def test_assignors(given: Any, names: list[str]) -> None:
     ("given", "message"),
     [
         ({"consumer_timeout_ms": 200}, "consumer_timeout_ms is not supported: "),
-        ({"sasl_oauth_token_provider": object()}, "sasl_oauth_token_provider is not supported"),
+        (
+            {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": object()},
+            "sasl_oauth_token_provider is needed with sasl_mechanism=OAUTHBEARER",
+        ),
         ({"max_poll_records": 0}, "max_poll_records must be a positive whole number"),
         ({"exclude_internal_topics": False}, "exclude_internal_topics can only be True"),
         ({"check_crcs": False}, "check.crcs can only be true"),

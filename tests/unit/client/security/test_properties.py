@@ -61,7 +61,10 @@ def test_every_property() -> None:
         (OAUTH | {"sasl.login.callback.handler.class": "x"}, "can only be .*OAuthBearerLoginCallbackHandler"),
         (OAUTH | {"sasl.jaas.config": "PlainLoginModule required;"}, "It names PlainLoginModule"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "sasl.jaas.config is needed"),
-        ({"sasl.oauthbearer.jwks.endpoint.url": "x"}, "sasl.oauthbearer.jwks.endpoint.url is not supported"),
+        (
+            {"sasl.oauthbearer.jwks.endpoint.url": "x"},
+            "sasl.oauthbearer.jwks.endpoint.url is not supported: tokens come from oauth_cb, or a file",
+        ),
         ({"sasl.login.class": "x"}, "sasl.login.class is not supported"),
         ({"security.providers": "x"}, "security.providers is not supported: leave it out"),
         ({"ssl.cipher.suites": "x"}, "ssl.cipher.suites is not supported"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from math import isnan
+from pathlib import Path
 from typing import Any
 
 from ottla.core.client.consumer.values import OffsetCommit
@@ -30,6 +31,11 @@ def test_before_anything_happens(new_world: Callable[..., Any]) -> None:
     assert all(value == 0 for name, value in found.items() if name.endswith("-total"))
     assert all(isnan(value) for name, value in found.items() if name.endswith(("-avg", "-max")))
     assert all(isinstance(value, float | int) for value in found.values())
+
+
+def test_every_metric_is_documented(new_world: Callable[..., Any]) -> None:
+    page = (Path(__file__).parents[5] / "docs" / "consumer.md").read_text()
+    assert [name for name in metrics(new_world()) if f"`{name}`" not in page] == []
 
 
 def test_a_rebalance_and_its_requests(new_world: Callable[..., Any]) -> None:
