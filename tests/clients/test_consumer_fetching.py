@@ -1,12 +1,15 @@
 """How `ottla.Consumer` fetches from real brokers: ahead of the application, in sessions, and from positions that the log holds."""
 
+import struct
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ottla
 from ottla import KafkaError, TopicPartition
+from ottla.broker import Broker
 from ottla.client.addresses import Address
 from ottla.client.consumer import requests
 from ottla.client.fetch.requests import BY_ID, decode_fetch, encode_fetch
@@ -14,6 +17,7 @@ from ottla.client.network.connector import connect
 from ottla.client.settings import ClientSettings
 from ottla.core.client.fetch_values import FetchPolicy, SessionFields
 from ottla.core.errors import ErrorCode
+from ottla.core.records.batch import split_batches
 from ottla.core.wire.api_keys import ApiKey
 from ottla.testing.kit.waiting import wait_until
 
@@ -195,3 +199,30 @@ def test_a_position_that_the_log_holds_is_read(make: Make, topic: str) -> None:
     second = make()
     second.subscribe([topic])
     assert values(second.consume(40, 20)) == list(range(60, 100))
+
+
+def lose(log: Path, offset: int) -> None:
+    """Cut a log before the batch that begins at an offset, as a machine that fails may leave it."""
+    data = log.read_bytes()
+    at = next(at for at, _ in split_batches(memoryview(data)) if struct.unpack_from(">q", data, at)[0] == offset)
+    log.write_bytes(data[:at])
+
+
+def test_after_a_crash_that_lost_records_reading_goes_on_where_they_were(tmp_path: Path, library_on: Callable[..., Any]) -> None:
+    """The log is longer than the committed offset again, but holds other records there: only leader epochs show that."""
+    config = {"group.id": "g", "auto.offset.reset": "earliest"}
+    with Broker(data_dir=tmp_path) as broker:
+        library = library_on(broker)
+        library.create_topic("t", 1)
+        for numbers in (range(60), range(60, 100)):
+            library.produce("t", [(0, b"%d" % number) for number in numbers])
+        with ottla.Consumer(config | {"bootstrap.servers": broker.bootstrap_servers}) as consumer:
+            consumer.subscribe(["t"])
+            assert values(consumer.consume(100, 20)) == list(range(100))
+    lose(tmp_path / "t-0" / "00000000000000000000.log", 60)
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    with Broker(data_dir=tmp_path) as broker:
+        library_on(broker).produce("t", [(0, b"%d" % number) for number in range(1_000, 1_070)])
+        with ottla.Consumer(config | {"bootstrap.servers": broker.bootstrap_servers}) as consumer:
+            consumer.subscribe(["t"])
+            assert values(consumer.consume(70, 20)) == list(range(1_000, 1_070))
