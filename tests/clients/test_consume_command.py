@@ -106,8 +106,10 @@ def test_a_member_commits_what_it_printed_and_the_next_one_goes_on(
 
 def test_a_pipe_that_is_closed_ends_it(new_cli: Callable[[int], Cli]) -> None:
     cli = new_cli(1)
-    cli.produce(stdin=b"".join(b"%099d\n" % number for number in range(2_000)))  # more than a pipe takes
-    with subprocess.Popen([*OTTLA, *cli.command("consume")], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+    # Small batches and fetches: for larger ones the process would load the compiled decoder. All of them are more than a pipe takes.
+    cli.produce("--config", "batch.num.messages=50", stdin=b"".join(b"%099d\n" % number for number in range(2_000)))
+    command = [*OTTLA, *cli.command("consume", "--config", "max.partition.fetch.bytes=10000")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == b"0" * 99 + b"\n"
         running.stdout.close()

@@ -46,11 +46,12 @@ def run(
     """Print records until a limit, a signal, or the end of the pipe that they are written to; the exit status: 1 after an error, else 0."""
     progress = RecordProgress(err, is_shown=shows_progress, clock=clock)
     problem: str | None = None
-    with StopRequest() as stop:
-        try:
-            with make_consumer(consumer_properties(options.source)) as consumer:
-                ends = Ends()
-                _begin(consumer, options, ends)
+    try:
+        with make_consumer(consumer_properties(options.source)) as consumer:
+            ends = Ends()
+            _begin(consumer, options, ends)
+            # Before this, a signal ends the process at once, and so does one while the consumer is closed.
+            with StopRequest() as stop:
                 reading = Reading(
                     consumer,
                     render=options.render,
@@ -62,14 +63,14 @@ def run(
                     clock=clock,
                 )
                 reading.run(options.limits)
-        except (CommandFailed, ValueError) as error:
-            problem = str(error)
-        except KafkaException as error:
-            problem = error.args[0].str()
-        except (BrokenPipeError, Stopped):
-            pass  # what was not written is not committed either
-        finally:
-            progress.end()
+    except (CommandFailed, ValueError) as error:
+        problem = str(error)
+    except KafkaException as error:
+        problem = error.args[0].str()
+    except (BrokenPipeError, Stopped):
+        pass  # what was not written is not committed either
+    finally:
+        progress.end()
     if problem is not None:
         err.write(f"Error: {problem}\n")
     return 0 if problem is None else 1

@@ -36,11 +36,12 @@ def run(
 ) -> int:
     """Write every line; the exit status: 1 if a record was not written or a line is none, else 0. A signal ends the reading."""
     progress = RecordProgress(err, is_shown=shows_progress)
-    said: set[str] = set()
+    said: set[int] = set()
 
     def on_error(error: Any) -> None:
-        if error.str() not in said:
-            said.add(error.str())
+        """Of each kind the first: librdkafka reports every attempt to connect."""
+        if error.code() not in said:
+            said.add(error.code())
             progress.say(error.str())
 
     try:
