@@ -507,9 +507,15 @@ def test_every_record_comes_once_and_in_order_through_any_failures(seed: int, da
         sizes = data.draw(st.lists(st.sampled_from([0, 50, 300, 3_000]), min_size=1, max_size=8))
         logs[TopicPartition("t", number)] = log_of(*sizes, leader=LeaderAndEpoch(data.draw(st.integers(1, 3)), 5))
     stream, moves = troubles(seed), random.Random(seed)
-    world = World(logs, FetchPolicy(max_bytes=data.draw(st.sampled_from([100, 1_000, 10_000])), partition_max_bytes=200))
+    policy = FetchPolicy(max_bytes=data.draw(st.sampled_from([100, 1_000, 10_000])), partition_max_bytes=200, metadata_max_age_ms=50)
+    world = World(logs, policy)
+    if data.draw(st.booleans()):  # a follower of partition 0, which may have less of the log and know less of what it has
+        copied = logs[ZERO].batches[: data.draw(st.integers(0, len(logs[ZERO].batches)))]
+        world.followers[4] = Log(copied, 10 * data.draw(st.integers(0, len(copied))))
 
     def failure(now: float) -> Any:
+        if now > 10_000:
+            world.followers.clear()
         log = logs[moves.choice(sorted(logs))]
         if moves.random() < 0.2:
             log.leader = LeaderAndEpoch(moves.randint(1, 3), log.leader.epoch + 1)
