@@ -227,7 +227,9 @@ class Fetching:
 
     def _is_readable(self, partition: TopicPartition) -> bool:
         state = self._fetched.get(partition)
-        return state is not None and state.is_fetchable and self._subscriptions.partitions.get(partition) is state
+        if state is None or not state.is_fetchable or not self._subscriptions.reads(partition.topic):
+            return False
+        return self._subscriptions.partitions.get(partition) is state
 
     def _report_end(self, response: PartitionResponse, offset: int, state: PartitionState) -> None:
         end = response.last_stable_offset if self._settings.fetch.is_read_committed else response.high_watermark

@@ -122,6 +122,13 @@ class Subscriptions:
         """Whether the subscription includes a topic."""
         return topic in (self.topics or ()) or any(pattern.match(topic) for pattern in self.patterns)
 
+    def reads(self, topic: str) -> bool:
+        """Whether records of an assigned partition are handed out: not those of a topic that the subscription no longer names.
+
+        Source: Kafka's `SubscriptionState.isFetchableAndSubscribed`, which asks this of named topics alone.
+        """
+        return not self.is_by_group or bool(self.patterns) or topic in (self.topics or ())
+
     def add(self, partitions: Iterable[TopicPartition], *, is_ready: bool) -> None:
         """Assign more partitions."""
         for partition in partitions:

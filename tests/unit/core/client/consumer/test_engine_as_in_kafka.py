@@ -631,6 +631,18 @@ def test_a_seek_makes_a_failed_partition_readable_again(new_world: NewWorld) -> 
 # Subscriptions.
 
 
+def test_buffered_records_of_a_topic_that_is_not_subscribed_any_more_are_not_handed_out(new_world: NewWorld) -> None:
+    """Kafka: SubscriptionStateTest.testIsFetchableConsidersExplicitTopicSubscription, of later versions."""
+    world = new_world(topics={"t": 1, "u": 1})
+    world.add_records(T0, 3)
+    world.engine.subscribe(["t"], [])
+    assert world.offsets(world.poll(1)) == [0]
+    world.engine.subscribe(["u"], [])
+    assert world.engine.take(10) == []
+    world.engine.subscribe(["t"], [])
+    assert world.offsets(world.engine.take(10)) == [1, 2]
+
+
 @pytest.mark.conformance(
     "SubscriptionStateTest.partitionAssignmentChangeOnTopicSubscription",
     "SubscriptionStateTest.partitionAssignmentChangeOnPatternSubscription",

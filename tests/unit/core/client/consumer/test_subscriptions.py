@@ -23,6 +23,16 @@ def test_topics_and_patterns() -> None:
     assert not subscriptions.accepts("a")
 
 
+def test_records_of_topics_that_are_named_no_more_are_not_handed_out() -> None:
+    subscriptions = Subscriptions()
+    assert subscriptions.reads("a"), "partitions that are assigned by hand have no subscription"
+    subscriptions.subscribe(["a"], [])
+    subscriptions.subscribe(["b"], [])
+    assert [each for each in ("a", "b") if subscriptions.reads(each)] == ["b"]
+    subscriptions.subscribe(["b"], [re.compile("^c")])
+    assert subscriptions.reads("a"), "patterns are applied by the next rebalance"
+
+
 def test_assigned_partitions() -> None:
     subscriptions = Subscriptions()
     subscriptions.add([B, A], is_ready=True)
