@@ -278,8 +278,9 @@ def test_an_application_that_works_for_longer_than_its_session(
     assert values(read(late, 3)) == [0, 1, 2]
     leaving, joining = (record.getMessage() for record in caplog.records if record.name == "ottla.consumer")
     assert re.search(
-        r"leaves the group: no poll for 6\d{3} ms, max.poll.interval.ms is 6000; slow processing: 1 record needs at least", leaving
+        r"consumer poll timeout has expired\. It leaves the group: no poll for 6\d{3} ms, max.poll.interval.ms is 6000; ", leaving
     )
+    assert "; slow processing: 1 record needs at least 6" in leaving
     assert re.search(r"joins again: the next poll came after \d{4,} ms, .*; slow processing: 1 record took", joining)
     found = late.metrics()
     assert (found["rebalance-total"], found["records-consumed-total"], found["assigned-partitions"]) == (2, 4, 1)

@@ -57,7 +57,7 @@ class AsyncDriver(Exchange):
         """Close all connections; nothing of it is left in the loop."""
         if self._is_running:
             self.collections.stop()
-            self.log_explanations()
+            self.write_log()
         self._is_running = False
         for handle in (self._timer, self._next):
             if handle is not None:
@@ -93,7 +93,7 @@ class AsyncDriver(Exchange):
             if outcomes or is_due:
                 self.send_due()
                 self._set_timer()
-                self.log_explanations()
+                self.write_log()
             self._watch_sockets()
             if outcomes or self.refusal is not None or self.engine.has_news():
                 self._on_change()

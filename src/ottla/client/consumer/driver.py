@@ -81,14 +81,14 @@ class Driver(Exchange):
                 self.condition.notify_all()
         finally:
             self.links.close()
-            self.log_explanations()
+            self.write_log()
 
     def _round(self) -> None:
         """Send what is due, wait for the brokers, and report what came."""
         with self.condition:
             self.send_due()
             wait_ms = self.wait_ms()
-        self.log_explanations()
+        self.write_log()
         self.stalls.waits(wait_ms)
         ready = self._wait(wait_ms)
         self.stalls.woke()

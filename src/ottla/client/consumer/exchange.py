@@ -49,7 +49,9 @@ class Exchange:
         self.collections = GcPauses(clock=clock)
         self.stalls = StallMeter(self.collections, clock=clock, is_loop=is_loop)
         self._clock = clock
-        self._name = f"[Consumer clientId={settings.client_id}, groupId={engine.settings.group.group_id}]"
+        group = engine.settings.group
+        instance = "" if group.instance_id is None else f"instanceId={group.instance_id}, "
+        self._name = f"[Consumer {instance}clientId={settings.client_id}, groupId={group.group_id}]"
         bootstrap = parse_addresses(settings.bootstrap_servers)
         self.links = Links(settings, bootstrap, connect=connect, wake=wake, now_ms=self.now_ms, rng=rng)
 
@@ -84,11 +86,15 @@ class Exchange:
         """The engine's metrics, and those of this process."""
         return self.engine.metrics.values(self.now_ms()) | self.collections.metrics()
 
-    def log_explanations(self) -> None:
-        """Log why the membership was lost. It may take a while: not to be called under a lock."""
-        explanations = self.engine.evidence.explanations
-        while explanations:
-            _LOG.warning("%s %s", self._name, explanations.popleft().sentence)
+    def write_log(self) -> None:
+        """Log what has become of the membership, and why. It may take a while: not to be called under a lock."""
+        lines = self.engine.evidence.log_lines
+        while lines:
+            line = lines.popleft()
+            if isinstance(line, str):
+                _LOG.info("%s %s", self._name, line)
+            else:
+                _LOG.warning("%s %s", self._name, line.sentence)
 
     def report(self, outcomes: list[Outcome]) -> None:
         """Tell the engine what became of its requests."""

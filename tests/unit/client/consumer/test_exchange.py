@@ -85,13 +85,13 @@ def test_a_stall_is_known_before_the_timers_are_looked_at(caplog: pytest.LogCapt
     exchange.send_due()
     assert order == ["stall", "timers"]
     assert exchange.metrics()["stall-time-total"] == 44_000
-    exchange.log_explanations()
+    exchange.write_log()
     (record,) = caplog.records
     assert record.name == "ottla.consumer"
     assert record.getMessage().startswith(
         "[Consumer clientId=ottla, groupId=g] sent no heartbeat for 44000 ms, session.timeout.ms is 45000; process stopped: "
     )
-    assert not exchange.engine.evidence.explanations
+    assert not exchange.engine.evidence.log_lines
 
 
 def test_metrics_have_those_of_the_process() -> None:

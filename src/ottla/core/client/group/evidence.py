@@ -1,6 +1,7 @@
-"""What one consumer measures about its membership, kept until it is needed to say why the membership was lost.
+"""What one consumer measures about its membership, kept until it is needed to say why the membership was lost; and what it logs.
 
-The membership and the shell report; `explanations` decides. Times are milliseconds of a clock that never jumps.
+The membership and the shell report; `explanations` decides. Joins, leaves and losses are logged in the words of Kafka's Java client, so
+that tools which read its logs understand these. Times are milliseconds of a clock that never jumps.
 """
 
 from collections import deque
@@ -19,15 +20,24 @@ from ottla.core.client.group.poll_meter import PollMeter
 from ottla.core.client.group.stalls import STALL_MS_MIN, Lateness, StallHistory
 from ottla.core.client.group.values import GroupSettings
 from ottla.core.client.sensors import Sensor
+from ottla.core.reason_evidence import with_evidence
 
-EXPLANATIONS_MAX: Final = 100
+HEARTBEAT: Final = "HEARTBEAT"
+LOG_LINES_MAX: Final = 100
+
+
+def generation_text(generation: int, member_id: str, protocol: str) -> str:
+    """As Kafka's Java client writes it."""
+    return f"Generation{{generationId={generation}, memberId='{member_id}', protocol='{protocol}'}}"
 
 
 class Evidence:
-    """`explanations`: those that were not logged yet. `text`: what the reason of the next JoinGroup or LeaveGroup has in brackets."""
+    """`log_lines`: what was not logged yet, warnings as explanations, all else as texts. `text`: what the reasons of the next JoinGroup and
+    LeaveGroup have in brackets.
+    """
 
     def __init__(self, settings: GroupSettings, *, now_ms: float) -> None:
-        self.explanations: deque[Explanation] = deque(maxlen=EXPLANATIONS_MAX)
+        self.log_lines: deque[Explanation | str] = deque(maxlen=LOG_LINES_MAX)
         self.text = ""
         self.failure = ""
         self.polls = PollMeter(now_ms)
@@ -55,7 +65,7 @@ class Evidence:
         cause = self.stalls.add(late, now_ms)
         self.stall_times.record(late.late_ms, now_ms)
         if late.late_ms >= (self._settings.heartbeat_interval_ms if late.is_loop else self._settings.session_timeout_ms / 3):
-            self.explanations.append(explain_stall(self._settings, cause, late.late_ms))
+            self.log_lines.append(explain_stall(self._settings, cause, late.late_ms))
 
     def heartbeat_sent(self, due_ms: float, now_ms: float) -> None:
         """A heartbeat is on its way; it was due at `due_ms`."""
@@ -78,15 +88,25 @@ class Evidence:
         if self._joining_ms is None:
             self._joining_ms = now_ms
 
-    def joined(self, now_ms: float) -> None:
-        """JoinGroup succeeded."""
+    def joined(self, generation: str, now_ms: float) -> None:
+        """JoinGroup succeeded; `generation` as `generation_text` has it."""
+        self.log_lines.append(f"Successfully joined group with generation {generation}")
         self._answered(now_ms)
 
-    def assigned(self) -> None:
+    def assigned(self, generation: str) -> None:
         """The rebalance is over: reasons say nothing more about what led to it."""
+        self.log_lines.append(f"Successfully synced group in generation {generation}")
         self.text = ""
 
-    # What it costs.
+    def rejoin_requested(self, reason: str) -> None:
+        """The member is going to join again."""
+        self.log_lines.append(f"Request joining group due to: {with_evidence(reason, self.text)}")
+
+    def leaving(self, member_id: str, coordinator: int, reason: str) -> None:
+        """The member sends LeaveGroup."""
+        self.log_lines.append(f"Member {member_id} sending LeaveGroup request to coordinator {coordinator} due to {reason}")
+
+    # What is lost.
 
     def poll_expired(self, polled_ms: float, now_ms: float) -> None:
         """The member leaves: the application has not polled since `polled_ms`."""
@@ -98,10 +118,17 @@ class Evidence:
 
     def session_over(self, now_ms: float) -> None:
         """No heartbeat was answered for session.timeout.ms."""
+        cause = "session timed out without receiving a heartbeat response"
+        self.log_lines.append(f"Group coordinator is unavailable or invalid due to cause: {cause}. Rediscovery will be attempted.")
         self._explain(explain_silence(self._since_heartbeat(now_ms)))
 
-    def removed(self, error: str, api: str, polled_ms: float, now_ms: float) -> None:
+    def removed(self, error: str, api: str, generation: str, polled_ms: float, now_ms: float) -> None:
         """The coordinator answers a request with an error that means that it has no such member."""
+        if api == HEARTBEAT:
+            failed = f"Attempt to heartbeat with {generation} and group instance id {self._settings.instance_id or '(not set)'}"
+            self.log_lines.append(f"{failed} failed due to {error}, resetting generation")
+        else:
+            self.log_lines.append(f"Resetting generation due to: encountered {error} from {api} response")
         measured = self._since_heartbeat(now_ms) if self._rejoin_due_ms is None else self._since_poll(polled_ms, now_ms)
         self._explain(explain_removal(measured, error, api))
         self._rejoin_due_ms = None
@@ -113,7 +140,7 @@ class Evidence:
         self.failure = ""
 
     def _explain(self, explanation: Explanation) -> None:
-        self.explanations.append(explanation)
+        self.log_lines.append(explanation)
         self.text = explanation.evidence
 
     def _since_poll(self, polled_ms: float, now_ms: float) -> Measurements:

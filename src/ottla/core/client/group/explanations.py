@@ -63,7 +63,7 @@ class Explanation(NamedTuple):
 def explain_late_poll(measured: Measurements) -> Explanation:
     """The member leaves, since the application has not polled for max.poll.interval.ms."""
     gap, interval = round(measured.since_poll_ms), measured.settings.max_poll_interval_ms
-    event = f"leaves the group: no poll for {gap} ms, max.poll.interval.ms is {interval}"
+    event = f"consumer poll timeout has expired. It leaves the group: no poll for {gap} ms, max.poll.interval.ms is {interval}"
     return _late_application(measured, event, f"no poll for {gap} ms")
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from ottla.core.assignors import NO_RACKS, Assignor, Racks
 from ottla.core.client.backoff import backoff_ms
 from ottla.core.client.group.error_reactions import HEARTBEAT, JOIN, SYNC, Reaction, reaction
-from ottla.core.client.group.evidence import Evidence
+from ottla.core.client.group.evidence import Evidence, generation_text
 from ottla.core.client.group.heartbeat_timers import HeartbeatTimers
 from ottla.core.client.group.leading import InvalidAssignment, make_assignments
 from ottla.core.client.group.states import TRANSITIONS, MemberState
@@ -129,6 +129,8 @@ class Membership:
 
     def request_rejoin(self, reason: str) -> None:
         """Join again; `reason` is what the broker logs."""
+        if not self._needs_rejoin or reason != self._reason:
+            self._evidence.rejoin_requested(reason)
         self._needs_rejoin = True
         self._reason = reason
 
@@ -243,7 +245,7 @@ class Membership:
         self._protocol = response.protocol_name
         self._joined_topics = self._joining_topics
         self._timers.reset(now_ms)
-        self._evidence.joined(now_ms)
+        self._evidence.joined(self._generation_text(), now_ms)
         self._is_leader = response.leader == response.member_id
         try:
             assignments = self._lead(response) if self._is_leader else ()
@@ -277,7 +279,7 @@ class Membership:
             self.failure = error
             return
         self._move_to(MemberState.STABLE)
-        self._evidence.assigned()
+        self._evidence.assigned(self._generation_text())
         self._failures = 0
         self._needs_rejoin, self._needs_prepare = False, True
         self._reason = ""
@@ -401,6 +403,9 @@ class Membership:
             self._topics or (), owned=self._owned, generation=self.generation, rack=self.settings.rack, user_data=user_data
         )
 
+    def _generation_text(self) -> str:
+        return generation_text(self.generation, self.member_id, self._protocol)
+
     def _snapshot(self) -> _Snapshot:
         """What of the metadata an assignment depends on; of racks, if this member has one."""
         topics = self.group_topics | (self._topics or frozenset())
@@ -438,7 +443,7 @@ class Membership:
 
     def _removed(self, error: ErrorCode, api: str, now_ms: float, *, keeps_id: bool) -> None:
         """The coordinator has no such member, or not in this generation."""
-        self._evidence.removed(error.name, api, self._timers.polled_ms, now_ms)
+        self._evidence.removed(error.name, api, self._generation_text(), self._timers.polled_ms, now_ms)
         self._forget(f"encountered {error.name} from {api} response", keeps_id=keeps_id)
 
     def _forget(self, reason: str, *, keeps_id: bool) -> None:
@@ -456,6 +461,7 @@ class Membership:
 
     def _leave(self, reason: str) -> None:
         if self.member_id and self.settings.instance_id is None and self.coordinator is not None:
+            self._evidence.leaving(self.member_id, self.coordinator, reason)
             leave = LeaveGroup(group_id=self.settings.group_id, member_id=self.member_id, instance_id=None, reason=reason)
             self._forget(LEAVING_BY_ITSELF, keeps_id=False)
             self._next.append(leave)

@@ -31,7 +31,8 @@ def removal(**values: Any) -> Explanation:
 def test_a_slow_batch_while_it_is_processed_and_afterwards() -> None:
     leaving = explain_late_poll(measured(since_poll_ms=6_001.2, batch_records=412, record_ms=10.0))
     assert leaving.sentence == (
-        "leaves the group: no poll for 6001 ms, max.poll.interval.ms is 6000; slow processing: 412 records need at least 14.6 ms each; "
+        "consumer poll timeout has expired. It leaves the group: no poll for 6001 ms, max.poll.interval.ms is 6000; "
+        "slow processing: 412 records need at least 14.6 ms each; "
         "set max.poll.records to 200, or set max.poll.interval.ms to 10000"
     )
     assert leaving.evidence == "slow processing: no poll for 6001 ms, 412 records at 14.6 ms each"

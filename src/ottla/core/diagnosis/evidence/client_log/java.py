@@ -1,6 +1,7 @@
 """The messages of Kafka's Java clients: `[Consumer clientId=c, groupId=g] ...`, classic and KIP-848, and Connect's workers.
 
-Texts of kafka-clients 4.3.0: AbstractCoordinator, ConsumerCoordinator, AbstractMembershipManager, AbstractHeartbeatRequestManager.
+Texts of kafka-clients 4.3.0: AbstractCoordinator, ConsumerCoordinator, AbstractMembershipManager, AbstractHeartbeatRequestManager. Ottla's
+consumers write those of AbstractCoordinator.
 """
 
 import re
@@ -144,7 +145,7 @@ JAVA_RULES: Final = (
     rule(r"OffsetCommit failed with .{1,1000} due to group instance id .{1,1000} fenced", _fenced),
     rule(r"\w+ failed due to (?:fenced|unreleased) instance id ", _fenced),
     rule(
-        r"Group coordinator .{1,1000}? is unavailable or invalid due to cause: "
+        r"Group coordinator (?:.{1,1000}? )?is unavailable or invalid due to cause: "
         r"(?P<reason>session timed out without receiving a heartbeat response)",
         _silent_coordinator,
     ),

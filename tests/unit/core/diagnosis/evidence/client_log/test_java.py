@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from ottla.core.client.group.evidence import Evidence, generation_text
+from ottla.core.client.group.values import GroupSettings
 from ottla.core.diagnosis.evidence.cause_codes import Cause
 from ottla.core.diagnosis.evidence.client_log.java import java_facts
 from ottla.core.diagnosis.evidence.client_log.message_rule import ClientPast
@@ -159,3 +161,31 @@ def test_the_prefix_may_name_an_instance_and_a_worker() -> None:
     [facts] = java_facts(f"[Worker clientId=connect-1, groupId=connect] {text}", ClientPast()) or ()
     assert (facts["client_id"], facts["group"]) == ("connect-1", "connect")
     assert java_facts(text, ClientPast()) is None
+
+
+def test_what_ottlas_consumers_write_is_understood() -> None:
+    evidence = Evidence(GroupSettings(group_id="g"), now_ms=0)
+    generation = generation_text(3, "c-1", "range")
+    evidence.rejoin_requested("subscription has changed")
+    evidence.joined(generation, 10)
+    evidence.assigned(generation)
+    evidence.session_over(46_000)
+    evidence.removed("UNKNOWN_MEMBER_ID", "HEARTBEAT", generation, 46_000, 46_010)
+    evidence.rejoin_requested("encountered UNKNOWN_MEMBER_ID from HEARTBEAT response")
+    evidence.removed("ILLEGAL_GENERATION", "OFFSET_COMMIT", generation, 46_000, 46_020)
+    evidence.leaving("c-1", 1, "consumer poll timeout has expired.")
+    evidence.rejoin_requested("consumer pro-actively leaving the group")
+    written = [line for line in evidence.log_lines if isinstance(line, str)]
+    found = parsed(*written)
+    assert [(facts["kind"], facts.get("trigger")) for facts in found] == [
+        (Kind.CLIENT_REJOINS, Cause.SUBSCRIPTION),
+        (Kind.CLIENT_JOINED, None),
+        (Kind.CLIENT_JOINED, None),
+        (Kind.CLIENT_LOST, None),
+        (Kind.CLIENT_LOST, None),
+        (Kind.CLIENT_REJOINS, Cause.EXPIRE_HEARTBEAT),
+        (Kind.CLIENT_LOST, None),
+        (Kind.CLIENT_LEAVES, Cause.POLL_TIMEOUT),
+        (Kind.CLIENT_REJOINS, Cause.POLL_TIMEOUT),
+    ]
+    assert found[4]["member_id"] == "c-1"
