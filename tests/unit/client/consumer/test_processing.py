@@ -44,6 +44,7 @@ def processing(poller: FakePoller, *interceptors: Any, deserializer: Any = numbe
     return MessageProcessing(poller, Deserializers(value=deserializer), Interceptors(interceptors))  # type: ignore[arg-type]
 
 
+@pytest.mark.conformance("FetcherTest.testFetchedRecordsRaisesOnSerializationErrors")
 def test_messages_before_one_that_cannot_be_deserialised_come_first() -> None:
     poller = FakePoller(b"1", b"2", b"x", b"4")
     made = processing(poller)

@@ -80,6 +80,7 @@ def test_what_is_stored_and_not_committed() -> None:
     assert subscriptions.uncommitted() == {}
 
 
+@pytest.mark.conformance("FetcherTest.testReadCommittedLagMetric")
 def test_the_lag_of_a_partition() -> None:
     subscriptions = Subscriptions()
     subscriptions.add([A], is_ready=True)
