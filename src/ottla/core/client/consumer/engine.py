@@ -78,7 +78,7 @@ class Engine:
         self._leaders = Leaders()
         self.cluster = ClusterView(settings, self._leaders, rng=rng)
         self._positions = Positions(settings, self.membership, self.subscriptions, self._leaders, rng=rng, time_of_day_ms=time_of_day_ms)
-        self._validation = Validation(settings, self.subscriptions, self._leaders, rng=rng)
+        self._validation = Validation(settings, self.subscriptions, self._leaders, log=self.evidence.log_lines.append, rng=rng)
         self._fetching = Fetching(
             settings,
             self.subscriptions,
@@ -88,6 +88,7 @@ class Engine:
             validation=self._validation,
             buffer=RecordBuffer(decode),
             metrics=self.metrics,
+            log=self.evidence.log_lines.append,
             rng=rng,
         )
         self._is_resolved = self._is_closing = False

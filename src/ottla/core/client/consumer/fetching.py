@@ -34,7 +34,10 @@ CLOSE_SESSION_MS: Final = 1_000
 
 
 class Fetching:
-    """The fetches of one consumer. `is_due`: the application has taken so much that `next_sends` has a Fetch; `events` are for it."""
+    """The fetches of one consumer. `is_due`: the application has taken so much that `next_sends` has a Fetch; `events` are for it.
+
+    `log` takes a line for each position that is out of range, in the words of Kafka's Java client.
+    """
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class Fetching:
         validation: Validation,
         buffer: RecordBuffer,
         metrics: Metrics,
+        log: Callable[[str], None],
         rng: Callable[[], float],
     ) -> None:
         self._settings = settings
@@ -57,6 +61,7 @@ class Fetching:
         self._validation = validation
         self._buffer = buffer
         self._metrics = metrics
+        self._log = log
         self._machine = FetchMachine((), policy=settings.fetch, leaders=leaders, rng=rng)
         self._sessions = FetchSessions()
         self._fetched: dict[TopicPartition, PartitionState] = {}
@@ -246,6 +251,9 @@ class Fetching:
             is_at_position = state.position == problem.position
             self.give_back(partition)
             if is_at_position:
+                name = f"{partition.topic}-{partition.partition}"
+                does = "" if self._settings.reset is None else ", resetting offset"
+                self._log(f"Fetch position {problem.position} is out of range for partition {name}{does}")
                 self._positions.reset(partition)
         elif isinstance(problem, PartitionRefused):
             self.give_back(partition)

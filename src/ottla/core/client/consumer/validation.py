@@ -31,13 +31,23 @@ class _Asked(NamedTuple):
 class Validation:
     """Validates the positions of assigned partitions.
 
-    `events`: what the application has to get; `unknown_leaders`: topics whose metadata is needed.
+    `events`: what the application has to get; `unknown_leaders`: topics whose metadata is needed. `log` takes a line for each position that
+    moves, in the words of Kafka's Java client.
     """
 
-    def __init__(self, settings: ConsumerSettings, subscriptions: Subscriptions, leaders: Leaders, *, rng: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        subscriptions: Subscriptions,
+        leaders: Leaders,
+        *,
+        log: Callable[[str], None],
+        rng: Callable[[], float],
+    ) -> None:
         self._settings = settings
         self._subscriptions = subscriptions
         self._leaders = leaders
+        self._log = log
         self._rng = rng
         self._version = leaders.version
         self._asked: dict[OffsetForLeaderEpoch, dict[TopicPartition, _Asked]] = {}
@@ -124,14 +134,20 @@ class Validation:
             state.leader, state.awaits_validation = asked.leader, False
             return
         if self._settings.reset is None:
-            diverges = None if is_unknown else OffsetAndMetadata(end.end_offset, end.leader_epoch)
-            self.events.append(LogTruncated(partition, OffsetAndMetadata(state.position, state.epoch), diverges))
+            diverging = None if is_unknown else OffsetAndMetadata(end.end_offset, end.leader_epoch)
+            self.events.append(LogTruncated(partition, OffsetAndMetadata(state.position, state.epoch), diverging))
             state.retry_at_ms = float("inf")
             return
+        detected = (
+            f"Truncation detected for partition {partition.topic}-{partition.partition} at offset {state.position} (epoch {state.epoch})"
+        )
         state.stored = None
         if is_unknown:
+            self._log(f"{detected}, resetting offset")
             state.find(self._settings.reset)
         else:
+            diverges = f"{end.end_offset} (epoch {end.leader_epoch})"
+            self._log(f"{detected}, resetting offset to the first offset known to diverge {diverges}")
             state.seek(end.end_offset, end.leader_epoch, is_valid=True)
             state.leader = asked.leader
 

@@ -137,6 +137,7 @@ def test_an_offset_out_of_range_is_reset(new_world: Callable[..., Any]) -> None:
     world.committed[T0] = OffsetAndMetadata(2)
     world.engine.subscribe(["t"], [])
     assert world.offsets(world.poll()) == [4, 5, 6, 7, 8, 9]
+    assert "Fetch position 2 is out of range for partition t-0, resetting offset" in world.engine.evidence.log_lines
 
 
 @pytest.mark.conformance("ConsumerCoordinatorTest.testAutoCommitDynamicAssignment")

@@ -25,7 +25,10 @@ class Driven:
         self.leaders = Leaders()
         self.leaders.update_leader(A, LeaderAndEpoch(3, 6))
         group = GroupSettings(group_id="g")
-        self.validation = Validation(ConsumerSettings(group=group, **settings), self.subscriptions, self.leaders, rng=lambda: 0.5)
+        self.logged: list[str] = []
+        self.validation = Validation(
+            ConsumerSettings(group=group, **settings), self.subscriptions, self.leaders, log=self.logged.append, rng=lambda: 0.5
+        )
 
     @property
     def state(self) -> PartitionState:
@@ -74,6 +77,9 @@ def test_a_truncated_log_is_read_from_where_it_diverges() -> None:
     driven.answer(driven.request(), 3, 12)
     state = driven.state
     assert (state.position, state.epoch, state.has_valid_position, state.stored) == (12, 3, True, None)
+    assert driven.logged == [
+        "Truncation detected for partition t-0 at offset 20 (epoch 4), resetting offset to the first offset known to diverge 12 (epoch 3)"
+    ]
 
 
 @pytest.mark.conformance("SubscriptionStateTest.testTruncationDetectionUnknownDivergentOffsetWithResetPolicy")
@@ -83,6 +89,7 @@ def test_a_log_that_does_not_know_the_epoch_is_reset(epoch: int, end: int) -> No
     driven.state.seek(20, 4)
     driven.answer(driven.request(), epoch, end)
     assert (driven.state.position, driven.state.wants, driven.state.awaits_validation) == (None, EARLIEST, False)
+    assert driven.logged == ["Truncation detected for partition t-0 at offset 20 (epoch 4), resetting offset"]
 
 
 @pytest.mark.conformance(
