@@ -9,6 +9,9 @@ from collections.abc import Callable
 from ottla.client.consumer.gc_pauses import GcPauses
 from ottla.client.consumer.stall_meter import StallMeter, Usage, usage
 
+ATTEMPTS_MAX = 5
+"""On a busy machine a thread may get no CPU in its turn."""
+
 
 class Machine:
     def __init__(self) -> None:
@@ -99,8 +102,9 @@ def test_waiting_for_the_gil_and_waiting_for_a_lock_differ_in_context_switches()
         lock.release()
         ctypes.PyDLL(None).usleep(int(held_seconds * 1_000_000))
 
-    assert switches_while(hold_a_lock) * sys.getswitchinterval() < held_seconds / 8
-    assert switches_while(hold_the_gil) * sys.getswitchinterval() > held_seconds / 8
+    few = held_seconds / 8 / sys.getswitchinterval()
+    assert any(switches_while(hold_a_lock) < few for _ in range(ATTEMPTS_MAX))
+    assert any(switches_while(hold_the_gil) > few for _ in range(ATTEMPTS_MAX))
 
 
 def switches_while(hold: Callable[[threading.Lock], None]) -> int:

@@ -54,6 +54,15 @@ def test_settings_are_picklable_and_show_no_secret():
     assert hash(settings) == hash(parse_producer_settings(given))
 
 
+def test_tokens_that_librdkafka_makes_itself_and_others_that_it_cannot_have():
+    oauth = {**SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+    login = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub=alice;"
+    settings = parse_producer_settings({**oauth, "sasl.jaas.config": login})
+    Producer({**dict(settings.properties), "bootstrap.servers": ""})
+    with pytest.raises(OptionError, match="tokens of a callback or a file cannot be handed to librdkafka"):
+        parse_producer_settings({**oauth, "sasl.oauthbearer.token.endpoint.url": "file:///token"})
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
