@@ -1,6 +1,7 @@
 """TLS and SASL with Apache Kafka itself: who is let in, who is not, and what is said then."""
 
 import asyncio
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from confluent_kafka.admin import NewTopic, ScramCredentialInfo, ScramMechanism,
 import ottla
 from ottla.cli.groups.client_config import client_settings
 from ottla.client.admin.client import AdminClient
+from ottla.client.async_consumer.errors import AuthenticationFailedError
 from ottla.client.deadlines import DeadlineExceededError
 from ottla.client.errors import AuthenticationError, BrokerUnavailableError
 from ottla.client.fetch.fetcher import Fetcher
@@ -206,6 +208,28 @@ def test_a_consumer_of_a_guarded_broker(guarded: Guarded) -> None:
         with pytest.raises(ottla.KafkaException) as refused:
             next_value(reading)
     assert refused.value.args[0].code() == ottla.KafkaError._AUTHENTICATION
+
+
+def test_a_consumer_in_an_event_loop(guarded: Guarded) -> None:
+    context = ssl.create_default_context(cafile=str(guarded.certificates / "ca.crt"))
+    user = {"sasl_plain_username": USER, "sasl_plain_password": PASSWORD}
+    producer = Producer({"bootstrap.servers": guarded.kafka.bootstrap_servers, "linger.ms": 0})
+    guarded.admin.create_topics([NewTopic("loop", 1, 1)])["loop"].result(30)
+    # More than a TLS record, and than a socket takes at once.
+    large = bytes(900_000)
+    producer.produce("loop", large)
+    producer.flush(30)
+
+    async def read(listener: str, group: str | None, **more: Any) -> bytes | None:
+        more |= {"bootstrap_servers": guarded.kafka.addresses[listener], "security_protocol": LISTENERS[listener]}
+        async with ottla.AsyncConsumer("loop", group_id=group, auto_offset_reset="earliest", ssl_context=context, **more) as consumer:
+            value = (await asyncio.wait_for(consumer.getone(), 30)).value
+            assert await consumer.end_offsets(consumer.assignment()) == dict.fromkeys(consumer.assignment(), 1)
+            return value  # type: ignore[no-any-return]
+
+    assert asyncio.run(read("SASLSSL", "loop", sasl_mechanism="SCRAM-SHA-512", **user)) == large
+    with pytest.raises(AuthenticationFailedError, match="refused user alice"):
+        asyncio.run(read("SASLSSL", None, **user | {"sasl_plain_password": "wrong"}))
 
 
 def with_tokens(guarded: Guarded, listener: str = "SASLPLAIN") -> dict[str, str]:

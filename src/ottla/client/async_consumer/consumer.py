@@ -146,6 +146,7 @@ class AsyncConsumer:
     async def getmany(self, *partitions: Any, timeout_ms: float = 0, max_records: int | None = None) -> Many:
         """Records by partition, of these partitions or of all; empty after `timeout_ms`. A call that is cancelled loses none.
 
+        They are sequences that make each record when it is read; with deserializers, lists.
         `max_records` (else `max_poll_records`) bounds their number; without one a call returns 20,000 at most.
         """
         if max_records is not None and (not isinstance(max_records, int) or max_records < 1):

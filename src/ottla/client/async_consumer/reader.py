@@ -5,9 +5,8 @@ Records are taken at once when there are any, and never before a wait: a call th
 
 import asyncio
 import logging
-from collections.abc import Container, Sequence
-from itertools import repeat
-from typing import Final, NamedTuple
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from ottla.client.async_consumer.errors import (
     ConsumerStoppedError,
@@ -17,7 +16,7 @@ from ottla.client.async_consumer.errors import (
     OffsetOutOfRangeError,
     error_of,
 )
-from ottla.client.async_consumer.record import ConsumerRecord, MakeRecord
+from ottla.client.async_consumer.record import ConsumerRecord, MakeRecord, Records
 from ottla.client.async_consumer.shell import Shell
 from ottla.core.client.consumer.events import LogTruncated, PartitionFailure, PollIntervalExceeded
 from ottla.core.client.consumer.record_buffer import Slice, UndecodableRecords
@@ -31,7 +30,7 @@ RECORDS_MAX: Final = 20_000
 LOOP_MS_MAX: Final = 50.0
 """For so long at most calls return without a turn of the event loop, in which heartbeats and fetches are sent."""
 
-Many = dict[TopicPartition, list[ConsumerRecord]]
+Many = Mapping[TopicPartition, Sequence[ConsumerRecord]]
 
 
 class Reader:
@@ -128,14 +127,22 @@ class Reader:
             slices = self._engine.take(count, among=among)
         except UndecodableRecords as error:
             raise CorruptRecordException(str(error)) from error
-        found: Many = {}
+        return self._views(slices) if self._make is ConsumerRecord else self._deserialized(slices)
+
+    def _views(self, slices: Sequence[Slice]) -> Many:
+        found: dict[TopicPartition, Records] = {}
+        for part in slices:
+            if part.first < part.end:
+                columns: Any = part.columns
+                found.setdefault(part.partition, Records()).add(columns, part.first, part.end)
+        return found
+
+    def _deserialized(self, slices: Sequence[Slice]) -> Many:
+        found: dict[TopicPartition, list[ConsumerRecord]] = {}
         for at, part in enumerate(slices):
             if part.first == part.end:
                 continue
             records = found.setdefault(part.partition, [])
-            if self._make is ConsumerRecord:
-                records += map(ConsumerRecord, repeat(part.columns), range(part.first, part.end))  # type: ignore[arg-type]
-                continue
             failed = self._deserialize(part, records)
             if failed is not None:
                 self._go_back([part._replace(first=part.end - failed.rows_left), *slices[at + 1 :]])

@@ -1,13 +1,14 @@
 """`ConsumerRecord` of aiokafka's interface: a light view on decoded columns, whose attributes are read when they are asked for."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, overload
 
 from ottla.client.consumer.message import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, MessageColumns
 
 Deserializer = Callable[[Any], Any]
 MakeRecord = Callable[[Any, int], "ConsumerRecord"]
 """A record of some columns' row."""
+_NEW: Final[Callable[[type], Any]] = object.__new__
 _NO_TIMESTAMP: Final = -1
 _FIELDS: Final = (
     "topic",
@@ -25,13 +26,18 @@ _FIELDS: Final = (
 
 
 class ConsumerRecord:
-    """One record. Two are equal when all attributes are."""
+    """One record. Two are equal when all attributes are.
 
-    __slots__ = ("_columns", "_row")
+    `offset`: the record's offset. `value`: None for null; what `value_deserializer` gave, where there is one.
+    """
+
+    __slots__ = ("_columns", "_row", "offset", "value")
 
     def __init__(self, columns: MessageColumns, row: int) -> None:
         self._columns = columns
         self._row = row
+        self.offset = columns.offsets[row]
+        self.value: Any = columns.values[row]
 
     @property
     def topic(self) -> str:
@@ -42,11 +48,6 @@ class ConsumerRecord:
     def partition(self) -> int:
         """The partition's number."""
         return self._columns.partition
-
-    @property
-    def offset(self) -> int:
-        """The record's offset."""
-        return self._columns.offsets[self._row]
 
     @property
     def timestamp(self) -> int:
@@ -63,11 +64,6 @@ class ConsumerRecord:
     def key(self) -> Any:
         """The key, None for null; as `key_deserializer` gave it, where there is one."""
         return self._columns.keys[self._row]
-
-    @property
-    def value(self) -> Any:
-        """The value, None for null; as `value_deserializer` gave it, where there is one."""
-        return self._columns.values[self._row]
 
     @property
     def checksum(self) -> None:
@@ -101,20 +97,78 @@ class ConsumerRecord:
 class DeserializedRecord(ConsumerRecord):
     """A record whose key and value were deserialized."""
 
-    __slots__ = ("_key", "_value")
+    __slots__ = ("_key",)
 
     def __init__(self, columns: MessageColumns, row: int, key: Any, value: Any) -> None:
         super().__init__(columns, row)
         self._key = key
-        self._value = value
+        self.value = value
 
     @property
     def key(self) -> Any:
         return self._key
 
-    @property
-    def value(self) -> Any:
-        return self._value
+
+class Records(Sequence[ConsumerRecord]):
+    """Records of one partition, in their order: what a list of them does that is not changed. Each is made when it is read.
+
+    A list of objects that live as long as it does would cost more than all else, in garbage collections.
+    """
+
+    __slots__ = ("_count", "_parts")
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[MessageColumns, int, int]] = []
+        self._count = 0
+
+    def add(self, columns: MessageColumns, first: int, end: int) -> None:
+        """Append rows `first` to `end` (exclusive) of some columns."""
+        self._parts.append((columns, first, end))
+        self._count += end - first
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        for columns, first, end in self._parts:
+            row = first
+            for offset, value in zip(columns.offsets[first:end], columns.values[first:end]):
+                record: ConsumerRecord = _NEW(ConsumerRecord)  # calling the class would cost twice as much
+                record._columns = columns
+                record._row = row
+                record.offset = offset
+                record.value = value
+                row += 1
+                yield record
+
+    @overload
+    def __getitem__(self, index: int) -> ConsumerRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[ConsumerRecord]: ...
+    def __getitem__(self, index: int | slice) -> ConsumerRecord | list[ConsumerRecord]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(self._count))]
+        left = index + self._count if index < 0 else index
+        if 0 <= left < self._count:
+            for columns, first, end in self._parts:
+                if left < end - first:
+                    return ConsumerRecord(columns, first + left)
+                left -= end - first
+        raise IndexError(f"there are {self._count} records, and none at {index}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __add__(self, other: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
+        return [*self, *other]
+
+    def __radd__(self, other: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
+        return [*other, *self]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
 
 
 def record_maker(key_deserializer: Deserializer | None, value_deserializer: Deserializer | None) -> MakeRecord:

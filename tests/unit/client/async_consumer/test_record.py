@@ -6,15 +6,15 @@ from typing import Any
 import aiokafka
 import pytest
 
-from ottla.client.async_consumer.record import ConsumerRecord, record_maker
+from ottla.client.async_consumer.record import ConsumerRecord, Records, record_maker
 from ottla.client.consumer.message import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE
 
 
 class Columns:
     topic, partition = "t", 3
-    keys = [b"k", None, b"k"]
-    values = [b"value", None, b"value"]
-    offsets = [7, 8, 7]
+    keys = [b"k", None, b"k", b"k"]
+    values = [b"value", None, b"value", b"3"]
+    offsets = [7, 8, 7, 9]
 
     def headers(self, row: int) -> list[tuple[str, bytes | None]] | None:
         return [("h", b"1")] if row != 1 else None
@@ -42,6 +42,23 @@ def test_records_are_equal_by_their_attributes() -> None:
     assert ConsumerRecord(COLUMNS, 0) != 7
     with pytest.raises(TypeError):
         hash(ConsumerRecord(COLUMNS, 0))
+
+
+def test_many_records() -> None:
+    records = Records()
+    records.add(COLUMNS, 0, 2)
+    records.add(COLUMNS, 3, 4)
+    made = [ConsumerRecord(COLUMNS, row) for row in (0, 1, 3)]
+    assert (len(records), list(records), records, list(reversed(records))) == (3, made, made, made[::-1])
+    assert [records[index] for index in (0, 2, -1, -3)] == [made[index] for index in (0, 2, -1, -3)]
+    assert (records[1:], records[::-2], records + made, made + records) == (made[1:], made[::-2], made + made, made + made)
+    assert made[1] in records
+    assert repr(records) == repr(made)
+    assert records != 7
+    for index in (3, -4):
+        with pytest.raises(IndexError):
+            records[index]
+    assert not Records()
 
 
 def test_deserializers() -> None:
