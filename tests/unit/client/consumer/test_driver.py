@@ -77,7 +77,7 @@ def test_the_application_is_notified_when_it_asks_for_it() -> None:
     looked = []
     with made.condition:
         made.notify()
-        assert made.condition.wait(5)
+        assert made.condition.wait(20)
         looked.append(True)
     made.stop()
     assert looked
