@@ -12,16 +12,22 @@ TIMESTAMP_LOG_APPEND_TIME: Final = 2
 NEW_MESSAGE: Final = object.__new__
 
 
+class Rows(Protocol):
+    """A column: mostly a list, which costs less than a method."""
+
+    def __getitem__(self, row: Any, /) -> Any: ...
+
+
 class MessageColumns(Protocol):
-    """Decoded records of one partition. Columns that programs read for each message are lists, which cost less than methods."""
+    """Decoded records of one partition."""
 
     topic: str
     partition: int
 
     @property
-    def keys(self) -> Sequence[Any]: ...
+    def keys(self) -> Rows: ...
     @property
-    def values(self) -> Sequence[Any]: ...
+    def values(self) -> Rows: ...
     @property
     def offsets(self) -> Sequence[int]: ...
     def leader_epoch(self, row: int) -> int: ...

@@ -17,18 +17,33 @@ from ottla.core.client.consumer.record_buffer import Columns
 from ottla.core.client.fetch_values import FetchedRecords
 from ottla.core.records.batch import NO_TIMESTAMP, split_batches
 
+LONG_BYTES = 400
+"""From so many bytes on average, byte strings are made one by one."""
 COLUMNS = ("key", "value", "offset", "timestamp", "timestampType")
 _Epochs = tuple[list[int], list[int]]
 """Base offsets of batches, and the epochs of their leaders."""
 
 
-def _byte_strings(column: pa.Array) -> list[bytes | None]:
-    """A column of byte strings as Python's; nulls are None."""
+class _LongStrings:
+    """A column of long byte strings without nulls, each made when it is asked for: made at once, they would not stay in the cache."""
+
+    def __init__(self, bounds: list[int], data: pa.Buffer) -> None:
+        self._bounds = bounds
+        self._data = memoryview(data)
+
+    def __getitem__(self, row: int) -> bytes:
+        return self._data[self._bounds[row] : self._bounds[row + 1]].tobytes()
+
+
+def _byte_strings(column: pa.Array) -> list[bytes | None] | _LongStrings:
+    """A column of byte strings as Python's, by row; nulls are None."""
     if column.null_count == len(column):
         return [None] * len(column)
     _, ends, data = column.buffers()
     first = column.offset
     bounds = np.frombuffer(ends, np.int32)[first : first + len(column) + 1].tolist()
+    if not column.null_count and bounds[-1] - bounds[0] > LONG_BYTES * len(column):
+        return _LongStrings(bounds, data)
     all_bytes = b"" if data is None else data.to_pybytes()
     found: list[bytes | None] = [all_bytes[begin:end] for begin, end in pairwise(bounds)]
     for row in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)) if column.null_count else ():
@@ -70,12 +85,12 @@ class ArrowColumns:
         return self._rows
 
     @cached_property
-    def keys(self) -> list[bytes | None]:
+    def keys(self) -> list[bytes | None] | _LongStrings:
         """The records' keys."""
         return _byte_strings(self._batch.column("key"))
 
     @cached_property
-    def values(self) -> list[bytes | None]:
+    def values(self) -> list[bytes | None] | _LongStrings:
         """The records' values."""
         return _byte_strings(self._batch.column("value"))
 

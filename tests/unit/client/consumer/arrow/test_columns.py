@@ -57,3 +57,14 @@ def test_damaged_batches_are_refused() -> None:
     data[-1] ^= 1
     with pytest.raises(PeerError, match="CRC-32C of the record batch at offset 0 is wrong"):
         list(decode_arrow(FetchedRecords(A, 0, 1, memoryview(bytes(data)))))
+
+
+def test_long_byte_strings_are_equal_too() -> None:
+    long = [bytes([number]) * 600 for number in range(9)]
+    data = bytes(encode_batch([Record(at, 0, None if at == 4 else value, value) for at, value in enumerate(long)]))
+    fetched = FetchedRecords(A, 2, 1_000, memoryview(data))
+    (columns,) = decode_arrow(fetched)
+    messages = [Message(columns, row) for row in range(len(columns))]  # type: ignore[arg-type]
+    assert [message.value() for message in messages] == long[2:]
+    assert [message.key() for message in messages] == [long[2], long[3], None, *long[5:]]
+    assert {type(message.value()) for message in messages} == {bytes}
