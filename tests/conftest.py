@@ -261,7 +261,7 @@ def raw_client(kafka_broker: Any) -> Iterator[RawClient]:
 
 @pytest.fixture
 def unique_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
-    """`unique_name("group")` gives a name that no other test uses: brokers are shared."""
+    """`unique_name("group")` gives a name that no other test uses: brokers are shared, and tests of two files may have one name."""
     numbers = itertools.count()
-    test = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[:80]
+    test = "".join(letter if letter.isalnum() else "-" for letter in f"{request.path.stem}-{request.node.name}")[:110]
     return lambda what: f"{what}-{test}-{os.getpid()}-{next(numbers)}"
