@@ -112,10 +112,11 @@ def test_partitions_move_in_the_background(application: Application, new_topic: 
         await first.start()
         assert len(first.assignment()) == 4
         second = await app.started(topic)  # the first one joins again, although no call of it waits
+        await until(lambda: calls[-1] == ("assigned", 2))
         assert len(first.assignment()) == len(second.assignment()) == 2
         assert not first.assignment() & second.assignment()
         await second.stop()
-        await until(lambda: len(first.assignment()) == 4)
+        await until(lambda: calls[-1] == ("assigned", 4))
         assert calls == [("revoked", 0), ("assigned", 4), ("revoked", 4), ("assigned", 2), ("revoked", 2), ("assigned", 4)]
 
     application.run(test)
@@ -179,11 +180,7 @@ def test_automatic_commits_are_of_what_was_handed_out(application: Application, 
 
     async def test(app: Application) -> None:
         consumer = await app.started(topic, auto_commit_interval_ms=50)
-        await read(consumer, 4)
-        await asyncio.sleep(0.1)
-        await read(consumer, 1)  # commits what came before it
-        while await consumer.committed(where) != 4:
-            await asyncio.sleep(0.01)
+        await read(consumer, 5)
         waiting = asyncio.create_task(consumer.getone(TopicPartition(topic, 7)))
         while await consumer.committed(where) != 5:
             await asyncio.sleep(0.01)

@@ -13,6 +13,7 @@ import ottla
 from ottla import AsyncConsumer
 from ottla.client.async_consumer.errors import ConsumerStoppedError, IllegalStateError, KafkaConnectionError
 from ottla.core.model import TopicPartition
+from ottla.testing.kit.waiting import wait_until
 
 T0 = TopicPartition("t", 0)
 
@@ -189,4 +190,4 @@ def test_no_task_thread_or_socket_is_left_behind(run: Any, new_topic: Any, monke
     run(test, topic)
     assert opened
     assert {each.fileno() for each in opened} == {-1}
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("ottla-consumer")] == []
+    wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("ottla-consumer")], "the end of all threads")
