@@ -172,6 +172,9 @@ def _run(broker: BrokerProcess, seed: int, seconds: float, directory: Path) -> l
     _report(f"seed {seed}, {chaos.assignor}: {len(chaos.ledger.produced)} records, {len(chaos.members.started)} members, {acts}")
     for text in wrong:
         _report(f"WRONG: {text}")
+    if wrong:
+        for number, journal in enumerate(chaos.members.journals()):
+            _report(f"member {number}: {len(journal.processed)} records, trouble at the end: {'; '.join(journal.trouble[-3:])}")
     return wrong
 
 

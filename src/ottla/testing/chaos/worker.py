@@ -128,7 +128,7 @@ def confluent(job: Job, journal: Journal, stop: Stop) -> None:
 
 def ottla(job: Job, journal: Journal, stop: Stop) -> None:
     """ottla.Consumer."""
-    from ottla import Consumer, KafkaException, TopicPartition
+    from ottla import Consumer, KafkaError, KafkaException, TopicPartition
 
     settings: dict[str, Any] = {
         "bootstrap.servers": job.servers,
@@ -149,6 +149,7 @@ def ottla(job: Job, journal: Journal, stop: Stop) -> None:
 
     positions = Positions(committed, journal.misplaced)
     consumer.subscribe([job.topic], on_assign=lambda _, partitions: positions.assigned([each.partition for each in partitions]))
+    must_commit = False  # a member of a cooperative group keeps its partitions when a commit is refused, and does not read them again
     while not stop.is_set:
         try:
             messages = [message for message in consumer.consume(RECORDS_MAX, POLL_S) if message.error() is None]
@@ -156,9 +157,13 @@ def ottla(job: Job, journal: Journal, stop: Stop) -> None:
                 positions.check(int(message.partition() or 0), int(message.offset() or 0))
             if messages:
                 journal.processed((int(each.partition() or 0), int(each.offset() or 0), each.value() or b"") for each in messages)
+                must_commit = True
+            if must_commit:
                 consumer.commit(asynchronous=False)
+                must_commit = False
         except KafkaException as error:
             journal.trouble(error)
+            must_commit = must_commit and error.args[0].code() != KafkaError._NO_OFFSET
     consumer.close()
 
 
