@@ -100,7 +100,9 @@ class DeserializedRecord(ConsumerRecord):
     __slots__ = ("_key",)
 
     def __init__(self, columns: MessageColumns, row: int, key: Any, value: Any) -> None:
-        super().__init__(columns, row)
+        self._columns = columns
+        self._row = row
+        self.offset = columns.offsets[row]
         self._key = key
         self.value = value
 
@@ -132,7 +134,7 @@ class Records(Sequence[ConsumerRecord]):
     def __iter__(self) -> Iterator[ConsumerRecord]:
         for columns, first, end in self._parts:
             row = first
-            for offset, value in zip(columns.offsets[first:end], columns.values[first:end]):
+            for offset, value in zip(columns.offsets[first:end], map(columns.values.__getitem__, range(first, end))):
                 record: ConsumerRecord = _NEW(ConsumerRecord)  # calling the class would cost twice as much
                 record._columns = columns
                 record._row = row

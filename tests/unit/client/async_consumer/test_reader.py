@@ -155,6 +155,23 @@ def test_stopping_ends_calls_that_wait(run: Any, new_topic: Any) -> None:
     run(test, new_topic())
 
 
+@pytest.mark.parametrize("arguments", [{}, {"value_deserializer": bytes}])
+def test_long_values(run: Any, broker: Any, new_topic: Any, arguments: Any) -> None:
+    """The compiled decoder, which large fetches get, makes long values when they are asked for."""
+    topic = new_topic(1)
+    long = [b"%04d" % number * 500 for number in range(40)]
+    broker.produce(topic, long)
+
+    async def test(consumer: Any) -> None:
+        found = [(await consumer.getone()).value for _ in range(5)]
+        while len(found) < 40:
+            for records in (await consumer.getmany(timeout_ms=5_000, max_records=20)).values():
+                found += [record.value for record in records]
+        assert found == long
+
+    run(test, topic, **arguments)
+
+
 def test_a_record_that_cannot_be_deserialized_stays_next(run: Any, broker: Any, new_topic: Any) -> None:
     topic = new_topic(1)
     broker.produce(topic, [b"0", b"1", b"x", b"3"])
