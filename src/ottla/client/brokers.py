@@ -120,9 +120,13 @@ class Brokers:
 
     def metadata(self, topics: Sequence[str] | None, deadline: Deadline) -> tuple[TopicMetadata, ...]:
         """The metadata of `topics` (None: all). The request creates no topic; the endpoints in the response are kept."""
-        found: BrokersAndTopics = self._call_any(lambda connection: request_metadata(connection, topics), deadline)
+        return self.cluster(topics, deadline).topics
+
+    def cluster(self, topics: Sequence[str] | None, deadline: Deadline) -> BrokersAndTopics:
+        """The brokers, the controller and `topics`, as `metadata` requests them."""
+        found = self._call_any(lambda connection: request_metadata(connection, topics), deadline)
         self._endpoints = found.endpoints
-        return found.topics
+        return found
 
     def endpoints(self, deadline: Deadline) -> dict[int, BrokerEndpoint]:
         """Every broker of the cluster by its id, from a new Metadata request."""

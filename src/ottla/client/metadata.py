@@ -26,10 +26,12 @@ WITH_IDS: Final = 12
 
 
 class BrokersAndTopics(NamedTuple):
-    """The brokers of a cluster by their ids, and the requested topics."""
+    """The brokers of a cluster by their ids, and the requested topics; the controller's id is -1 where there is none."""
 
     endpoints: dict[int, BrokerEndpoint]
     topics: tuple[TopicMetadata, ...]
+    cluster_id: str | None = None
+    controller_id: int = -1
 
 
 def request_metadata(connection: BrokerConnection, topics: Sequence[str] | None) -> BrokersAndTopics:
@@ -74,6 +76,8 @@ def read_metadata(answer: Any) -> BrokersAndTopics:
                         error_code(item.error_code),
                         LeaderAndEpoch(int(item.leader_id), int(item.leader_epoch)),
                         frozenset(racks[replica] for replica in item.replica_nodes if replica in racks),
+                        item.replica_nodes,
+                        item.isr_nodes,
                     )
                     for item in topic.partitions
                 },
@@ -81,4 +85,6 @@ def read_metadata(answer: Any) -> BrokersAndTopics:
             for topic in answer.topics
             if topic.name is not None
         ),
+        answer.cluster_id,
+        int(answer.controller_id),
     )

@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from ottla.client.addresses import BrokerEndpoint
 from ottla.client.admin import groups, offsets, topics
-from ottla.client.admin.values import CommittedOffset, DescribedGroup, DescribedTopic, Failure, ListedGroup, ListedOffset
+from ottla.client.admin.values import CommittedOffset, DescribedCluster, DescribedGroup, DescribedTopic, Failure, ListedGroup, ListedOffset
 from ottla.client.brokers import Brokers, Connect
 from ottla.client.network.connector import connect
 from ottla.client.settings import ClientSettings
@@ -84,6 +84,10 @@ class AdminClient:
     def list_topics(self) -> dict[str, DescribedTopic]:
         """Every topic that the client may describe, internal ones included."""
         return topics.list_topics(self._brokers)
+
+    def describe_cluster(self, names: Iterable[str] | None = None) -> DescribedCluster:
+        """The cluster's id, controller and brokers, with these topics, or with every topic that the client may describe."""
+        return topics.describe_cluster(self._brokers, names)
 
     def reach_leaders(self, names: Iterable[str]) -> None:
         """Connect to the brokers that lead partitions of these topics; without topics, to any broker."""

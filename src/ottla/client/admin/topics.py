@@ -11,7 +11,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i64
 
 from ottla.client.addresses import BrokerEndpoint
-from ottla.client.admin.values import DescribedTopic, Failure, ListedOffset
+from ottla.client.admin.values import DescribedCluster, DescribedPartition, DescribedTopic, Failure, ListedOffset
 from ottla.client.brokers import Brokers
 from ottla.client.deadlines import RETRIABLE, Deadline, raise_for
 from ottla.client.errors import RequestFailedError, UnknownTopicError
@@ -33,6 +33,27 @@ def describe_topics(brokers: Brokers, topics: Iterable[str]) -> dict[str, Descri
         return {name: found.get(name, Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)) for name in names}
 
     return brokers.retry("describeTopics", attempt) if names else {}
+
+
+def describe_cluster(brokers: Brokers, topics: Iterable[str] | None) -> DescribedCluster:
+    """The cluster with these topics; None: with every topic that may be described. Raises DeadlineExceededError."""
+    names = None if topics is None else list(dict.fromkeys(topics))
+
+    def attempt(deadline: Deadline) -> DescribedCluster:
+        found = brokers.cluster(names, deadline)
+        described = {topic.name: _partitions(topic) for topic in found.topics if names is not None or topic.error is ErrorCode.NONE}
+        return DescribedCluster(found.cluster_id or "", found.controller_id, found.endpoints, described)
+
+    return brokers.retry("describeCluster", attempt)
+
+
+def _partitions(topic: TopicMetadata) -> Mapping[int, DescribedPartition] | Failure:
+    if topic.error is not ErrorCode.NONE:
+        return Failure(topic.error)
+    return {
+        number: DescribedPartition(None if each.leader.broker_id == NO_LEADER else each.leader.broker_id, each.replicas, each.in_sync)
+        for number, each in sorted(topic.partitions.items())
+    }
 
 
 def list_topics(brokers: Brokers) -> dict[str, DescribedTopic]:

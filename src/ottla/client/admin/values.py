@@ -89,6 +89,23 @@ class ListedOffset(NamedTuple):
     leader_epoch: int = -1
 
 
+class DescribedPartition(NamedTuple):
+    """A partition: the broker ids of its leader (None without one), of its replicas, and of those that are in sync."""
+
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+class DescribedCluster(NamedTuple):
+    """A cluster: its id ("" where brokers send none), its controller (-1: none), its brokers, and partitions by topic, or the failure."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: Mapping[int, BrokerEndpoint]
+    topics: Mapping[str, Mapping[int, DescribedPartition] | Failure]
+
+
 class DescribedTopic(NamedTuple):
     """A topic's partitions with the broker ids of their leaders (None while a partition has none), and its id as 22 letters of base64.
 

@@ -9,24 +9,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from secrets import SystemRandom
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from ottla.client.admin.client import AdminClient
-from ottla.client.admin.values import EARLIEST, LATEST, Failure
 from ottla.client.consumer import decoding
-from ottla.client.consumer.conversions import given, offset_of, results_of, starts
+from ottla.client.consumer.conversions import given, offset_of, position_of, results_of, starts, with_offsets
 from ottla.client.consumer.driver import Driver
 from ottla.client.consumer.group_metadata import encode_group_metadata
 from ottla.client.consumer.join_refusals import refusal_of
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, exception
-from ottla.client.consumer.listing import ClusterMetadata, cluster_metadata, unknown_topic
+from ottla.client.consumer.listing import ClusterMetadata
+from ottla.client.consumer.lookups import Lookups
 from ottla.client.consumer.message import Message
 from ottla.client.consumer.patterns import split_topics
 from ottla.client.consumer.polling import Poller
 from ottla.client.consumer.processing import MessageProcessing
 from ottla.client.consumer.properties import parse_properties
 from ottla.client.consumer.topic_partition import OFFSET_INVALID, TopicPartition, key, keys
-from ottla.client.errors import AuthenticationError, ClientError, RequestFailedError
+from ottla.client.errors import AuthenticationError
 from ottla.client.network.connector import connect
 from ottla.core import model
 from ottla.core.client.consumer.commits import Commit
@@ -38,7 +37,6 @@ from ottla.core.extras import require
 if TYPE_CHECKING:
     import pyarrow
 
-T = TypeVar("T")
 Listener = Callable[["Consumer", list[TopicPartition]], Any]
 MESSAGES_MAX: Final = 1_000_000
 """Most messages of one `consume`, as in confluent-kafka."""
@@ -56,6 +54,8 @@ class Consumer:
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, **more: Any) -> None:
+        if not isinstance(config, Mapping | None) or not (config or more):
+            raise TypeError("expected configuration dict")
         properties = {**(config or {}), **more}
         try:
             parsed = parse_properties(properties)
@@ -64,6 +64,7 @@ class Consumer:
                 raise ValueError(f"Failed to create consumer: {error}") from error
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, str(error))) from error
         self._properties = parsed
+        self._lookups = Lookups(parsed)
         self._listeners: dict[str, Listener | None] = {}
         self._in_callback: str | None = None
         self._is_closed = False
@@ -113,6 +114,9 @@ class Consumer:
 
         Without `on_lost`, `on_revoke` gets lost partitions, too.
         """
+        for name, listener in {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}.items():
+            if listener is not None and not callable(listener):
+                raise TypeError(f"{name} expects a callable")
         named, patterns = split_topics(topics)
         with self._use():
             self._listeners = {"assigned": on_assign, "revoked": on_revoke, "lost": on_lost or on_revoke}
@@ -132,15 +136,22 @@ class Consumer:
         self._driver.wake()
 
     def incremental_assign(self, partitions: Sequence[Any]) -> None:
-        """Read these partitions, too."""
+        """Read these partitions, too. In `on_assign` they may be those that it gets, with other offsets."""
         with self._use():
+            known = [each for each in keys(partitions) if each in self._engine.subscriptions.partitions]
+            if known and self._in_callback is None:
+                text = f"{known[0].topic} [{known[0].partition}] is already part of the current assignment"
+                raise KafkaException(KafkaError(KafkaError._CONFLICT, text))
             self._engine.incremental_assign(starts(partitions), is_ready=self._in_callback is None)
         self._driver.wake()
 
     def incremental_unassign(self, partitions: Sequence[Any]) -> None:
         """Read these partitions no more."""
         with self._use():
-            self._check_assigned(keys(partitions), "Failed to unassign", KafkaError._INVALID_ARG)
+            for each in keys(partitions):
+                if each not in self._engine.subscriptions.partitions:
+                    text = f"{each.topic} [{each.partition}] can't be unassigned since it is not in the current assignment"
+                    raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
             self._engine.unassign(keys(partitions))
 
     def unassign(self) -> None:
@@ -165,7 +176,7 @@ class Consumer:
         `max.poll.records` bounds the number, where it is set.
         """
         if not 0 <= num_messages <= MESSAGES_MAX:
-            raise ValueError(f"num_messages must be from 0 to {MESSAGES_MAX}")
+            raise ValueError(f"num_messages must be between 0 and {MESSAGES_MAX} (1M)")
         records_max = self._properties.records_max
         return self._records.consume(num_messages if records_max is None else min(num_messages, records_max), timeout)
 
@@ -203,7 +214,7 @@ class Consumer:
         self._driver.wake()
 
     def pause(self, partitions: Sequence[Any]) -> None:
-        """Hand out no messages of these partitions until `resume`."""
+        """Hand out no messages of these partitions until `resume`; those that are not assigned are left out."""
         self._pause(partitions, True)
 
     def resume(self, partitions: Sequence[Any]) -> None:
@@ -212,8 +223,8 @@ class Consumer:
 
     def _pause(self, partitions: Sequence[Any], is_paused: bool) -> None:
         with self._use():
-            self._check_assigned(keys(partitions), "Failed to pause or resume partitions", KafkaError._UNKNOWN_PARTITION)
-            self._engine.pause(keys(partitions), is_paused)
+            assigned = self._engine.subscriptions.partitions
+            self._engine.pause([each for each in keys(partitions) if each in assigned], is_paused)
         self._driver.wake()
 
     # Offsets.
@@ -225,7 +236,7 @@ class Consumer:
         """
         wanted = given(message, offsets)
         with self._use(keeps_run=wanted is not None):
-            found = self._engine.subscriptions.uncommitted() if wanted is None else wanted
+            found = self._engine.subscriptions.uncommitted() if wanted is None else with_offsets(wanted)
             if not found and not asynchronous:
                 raise exception(KafkaError._NO_OFFSET, "Commit failed")
             retry_until_ms = None if asynchronous else self._driver.now_ms() + self._properties.consumer.api_timeout_ms
@@ -247,7 +258,7 @@ class Consumer:
         """Store the offset behind `message`, or `offsets`, for the next commit. Needs enable.auto.offset.store=false."""
         wanted = given(message, offsets)
         if wanted is None:
-            raise ValueError("message or offsets are needed")
+            raise ValueError("expected either message or offsets")
         with self._use(keeps_run=True):
             if self._properties.consumer.stores_offsets:
                 raise exception(KafkaError._INVALID_ARG, "StoreOffsets failed (enable.auto.offset.store must be false)")
@@ -259,11 +270,7 @@ class Consumer:
         """The offset of the next message of each partition, OFFSET_INVALID where it is not known."""
         with self._use():
             assigned = self._engine.subscriptions.partitions
-            states = [(each, assigned.get(each)) for each in keys(partitions)]
-            return [
-                TopicPartition(*each, OFFSET_INVALID if state is None or state.position is None else state.position)
-                for each, state in states
-            ]
+            return [position_of(each, assigned.get(each)) for each in keys(partitions)]
 
     def lag(self) -> dict[TopicPartition, int | None]:
         """How many offsets each assigned partition has behind its position, as the last fetch saw it; None before that.
@@ -278,47 +285,36 @@ class Consumer:
 
     def committed(self, partitions: Sequence[Any], timeout: float | None = None) -> list[TopicPartition]:
         """The committed offset of each partition, OFFSET_INVALID where there is none."""
-        group = self._properties.consumer.group.group_id
-        found = self._lookup("get committed offsets", timeout, lambda admin: admin.committed([group])[group])
-        if isinstance(found, Failure):
-            raise exception(found.code, "Failed to get committed offsets")
-        results = []
-        for each in keys(partitions):
-            committed = found.get(each)
-            if committed is None or committed.offset < 0:
-                results.append(TopicPartition(*each))
-            else:
-                results.append(TopicPartition(*each, committed.offset, committed.metadata, committed.leader_epoch))
-        return results
+        self._check_open()
+        return self._lookups.committed(partitions, timeout)
 
     def offsets_for_times(self, partitions: Sequence[Any], timeout: float | None = None) -> list[TopicPartition]:
         """The first offset at or after the time (milliseconds since 1970) in each partition's `offset`; OFFSET_END where there is none."""
-        times = {key(each): int(each.offset) for each in partitions}
-        found = self._lookup("look up offsets", timeout, lambda admin: admin.offsets_for_times(times))
-        return [TopicPartition(*each, found[each].offset) for each in times]
+        self._check_open()
+        return self._lookups.offsets_for_times(partitions, timeout)
 
     def get_watermark_offsets(self, partition: Any, timeout: float | None = None, cached: bool = False) -> tuple[int, int] | None:
         """The first offset of a partition and the one behind its end; `cached`: as the last fetch had them, OFFSET_INVALID before it."""
-        each = key(partition)
-        if cached:
-            with self._use():
-                state = self._engine.subscriptions.partitions.get(each)
-                known = state is not None and state.high_watermark >= 0
-                return (state.log_start_offset, state.high_watermark) if known and state else (OFFSET_INVALID, OFFSET_INVALID)
-
-        def look_up(admin: AdminClient) -> tuple[int, int]:
-            return admin.list_offsets([each], EARLIEST)[each], admin.list_offsets([each], LATEST)[each]
-
-        return self._lookup("get watermark offsets", timeout, look_up)
+        if not cached:
+            self._check_open()
+            return self._lookups.watermarks(partition, timeout)
+        with self._use():
+            state = self._engine.subscriptions.partitions.get(key(partition))
+            if state is None or state.high_watermark < 0:
+                return OFFSET_INVALID, OFFSET_INVALID
+            return state.log_start_offset, state.high_watermark
 
     # The cluster and the group.
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
-        """The topics of the cluster, or one of them."""
-        if topic is None:
-            return self._lookup("get metadata", timeout, lambda admin: cluster_metadata(admin.list_topics().values()))
-        found = self._lookup("get metadata", timeout, lambda admin: admin.describe_topics([topic])[topic])
-        return unknown_topic(topic) if isinstance(found, Failure) else cluster_metadata([found])
+        """The cluster's brokers and topics, or one of these."""
+        self._check_open()
+        return self._lookups.cluster(None if topic is None else [topic], timeout)
+
+    def cluster_id(self, timeout: float = -1) -> str:
+        """The cluster's id."""
+        self._check_open()
+        return self._lookups.cluster([], timeout).cluster_id
 
     def memberid(self) -> str | None:
         """The member's id, None outside of the group."""
@@ -358,12 +354,15 @@ class Consumer:
     @contextmanager
     def _use(self, *, keeps_run: bool = False) -> Iterator[None]:
         """The engine for one thread, with positions behind what the application has got; `keeps_run`: they do not matter."""
-        if self._is_closed:
-            raise RuntimeError("Consumer closed")
+        self._check_open()
         with self._condition:
             if not keeps_run:
                 self._engine.settle()
             yield
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("Consumer closed")
 
     def _run_steps(self, ends_ms: float) -> None:
         """Wait until partitions are given up and LeaveGroup is answered, and run the callbacks of this."""
@@ -441,16 +440,3 @@ class Consumer:
     def _check_assigned(self, partitions: Sequence[model.TopicPartition], what: str, code: int) -> None:
         if any(each not in self._engine.subscriptions.partitions for each in partitions):
             raise exception(code, what)
-
-    def _lookup(self, what: str, timeout: float | None, call: Callable[[AdminClient], T]) -> T:
-        """The result of an admin request, on connections of its own."""
-        if self._is_closed:
-            raise RuntimeError("Consumer closed")
-        timeout_ms = self._properties.consumer.api_timeout_ms if timeout is None or timeout < 0 else max(int(timeout * 1000), 1)
-        try:
-            with AdminClient(self._properties.client, timeout_ms=timeout_ms) as admin:
-                return call(admin)
-        except RequestFailedError as error:
-            raise exception(error.code, f"Failed to {what}") from error
-        except ClientError as error:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"Failed to {what}: {error}")) from error

@@ -9,6 +9,7 @@ from ottla.client.consumer.topic_partition import OFFSET_INVALID, TopicPartition
 from ottla.core import model
 from ottla.core.client.consumer.commits import Commit
 from ottla.core.client.consumer.events import Event, LogTruncated, PartitionEnd, PartitionFailure
+from ottla.core.client.consumer.subscriptions import PartitionState
 from ottla.core.client.consumer.values import OffsetAndMetadata
 from ottla.core.errors import ErrorCode
 
@@ -37,6 +38,18 @@ def given(message: Any, offsets: Sequence[Any] | None) -> dict[model.TopicPartit
     if offsets is not None:
         return {key(each): offset_of(each) for each in offsets}
     return None
+
+
+def with_offsets(wanted: dict[model.TopicPartition, OffsetAndMetadata]) -> dict[model.TopicPartition, OffsetAndMetadata]:
+    """Those that have an offset: without one there is nothing to commit."""
+    return {partition: offset for partition, offset in wanted.items() if offset.offset >= 0}
+
+
+def position_of(partition: model.TopicPartition, state: PartitionState | None) -> TopicPartition:
+    """The offset of the next message, OFFSET_INVALID where it is not known."""
+    if state is None or state.position is None:
+        return TopicPartition(*partition)
+    return TopicPartition(*partition, state.position, None, None if state.epoch < 0 else state.epoch)
 
 
 def results_of(commit: Commit) -> list[TopicPartition]:

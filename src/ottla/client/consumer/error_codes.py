@@ -212,6 +212,3 @@ CODES: Final[dict[int, tuple[str, str]]] = {
     133: ("SHARE_SESSION_LIMIT_REACHED", "Broker: The limit of share sessions has been reached"),
 }
 """Name and text by code."""
-
-RETRIABLE: Final = frozenset({-195, -185, -180, -158, 3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 19, 20, 56, 72, 74, 75, 78, 88, 89, 100, 103})
-"""Codes after which the same call may succeed."""

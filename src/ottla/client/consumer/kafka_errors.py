@@ -2,7 +2,7 @@
 
 from typing import Any, TypeAlias
 
-from ottla.client.consumer.error_codes import CODES, RETRIABLE
+from ottla.client.consumer.error_codes import CODES
 
 Text: TypeAlias = str
 """`str` is a method of `KafkaError`."""
@@ -27,15 +27,14 @@ class KafkaError(metaclass=_Codes):
         self,
         error: int,
         reason: Text | None = None,
-        *,
         fatal: bool = False,
-        retriable: bool | None = None,
+        retriable: bool = False,
         txn_requires_abort: bool = False,
     ) -> None:
         self._code = int(error)
         self._reason = reason
         self._is_fatal = fatal
-        self._is_retriable = self._code in RETRIABLE if retriable is None else retriable
+        self._is_retriable = retriable
         self._requires_abort = txn_requires_abort
 
     def code(self) -> int:
@@ -57,7 +56,7 @@ class KafkaError(metaclass=_Codes):
         return self._is_fatal
 
     def retriable(self) -> bool:
-        """Whether the same call may succeed later."""
+        """Whether a transactional call may be repeated: never, for a consumer, as in confluent-kafka."""
         return self._is_retriable
 
     def txn_requires_abort(self) -> bool:

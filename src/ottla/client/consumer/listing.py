@@ -1,20 +1,35 @@
-"""What `Consumer.list_topics` returns: the cluster's topics, with the attributes that confluent-kafka's classes have."""
+"""What `Consumer.list_topics` returns: brokers and topics, with the attributes that confluent-kafka's classes have."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ottla.client.admin.values import DescribedTopic
+from ottla.client.admin.values import DescribedCluster, DescribedPartition, Failure
 from ottla.client.consumer.kafka_errors import KafkaError
-from ottla.core.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerMetadata:
+    """A broker and its address."""
+
+    id: int
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}/{self.id}"
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """A partition; `leader` is a broker's id, -1 without one."""
+    """A partition; `leader` is a broker's id, -1 without one; `replicas` and `isrs` (those in sync) are brokers' ids."""
 
     id: int
     leader: int
+    replicas: list[int] = field(default_factory=list)
+    isrs: list[int] = field(default_factory=list)
     error: KafkaError | None = None
+
+    def __str__(self) -> str:
+        return str(self.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +46,29 @@ class TopicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """Topics by name."""
+    """Brokers by id and topics by name; `controller_id` is -1 where there is none."""
 
+    cluster_id: str
+    controller_id: int
+    brokers: dict[int, BrokerMetadata]
     topics: dict[str, TopicMetadata]
 
-
-def cluster_metadata(topics: Iterable[DescribedTopic]) -> ClusterMetadata:
-    """The listing of described topics."""
-    return ClusterMetadata({topic.name: _topic(topic) for topic in topics})
+    def __str__(self) -> str:
+        return self.cluster_id
 
 
-def unknown_topic(name: str) -> ClusterMetadata:
-    """The listing for one topic that does not exist."""
-    return ClusterMetadata({name: TopicMetadata(name, {}, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))})
+def cluster_metadata(cluster: DescribedCluster) -> ClusterMetadata:
+    """The listing of a described cluster."""
+    brokers = {each.broker_id: BrokerMetadata(each.broker_id, each.host, each.port) for each in cluster.brokers.values()}
+    topics = {}
+    for name, partitions in cluster.topics.items():
+        if isinstance(partitions, Failure):
+            topics[name] = TopicMetadata(name, error=KafkaError(partitions.code))
+        else:
+            topics[name] = TopicMetadata(name, {number: _partition(number, each) for number, each in partitions.items()})
+    return ClusterMetadata(cluster.cluster_id, cluster.controller_id, brokers, topics)
 
 
-def _topic(topic: DescribedTopic) -> TopicMetadata:
-    partitions = {number: PartitionMetadata(number, -1 if leader is None else leader) for number, leader in topic.leaders.items()}
-    return TopicMetadata(topic.name, partitions)
+def _partition(number: int, described: DescribedPartition) -> PartitionMetadata:
+    leader = -1 if described.leader is None else described.leader
+    return PartitionMetadata(number, leader, list(described.replicas), list(described.in_sync))

@@ -120,7 +120,7 @@ def parse_properties(properties: Mapping[str, Any], *, needs_group: bool = True)
         consumer=_consumer(own, client, needs_group),
         assignors=_assignors(own["partition.assignment.strategy"]),
         records_max=_number(own, "max.poll.records", 500, 1, _INT_MAX) if "max.poll.records" in own else None,
-        on_commit=properties.get("on_commit"),
+        on_commit=_on_commit(properties.get("on_commit")),
         deserializers=_deserializers(properties),
         interceptors=find_interceptors(properties.get("interceptor.classes") or ()),
     )
@@ -134,6 +134,12 @@ def _deserializers(properties: Mapping[str, Any]) -> Deserializers:
                 f"{name}.deserializer must be a function of (bytes, SerializationContext), as confluent-kafka's are, not {each!r}"
             )
     return Deserializers(**found)
+
+
+def _on_commit(callback: Any) -> Callable[[Any, Any], None] | None:
+    if callback is not None and not callable(callback):
+        raise ValueError("on_commit requires a callable object")
+    return callback  # type: ignore[no-any-return]
 
 
 def _text(value: Any) -> str:

@@ -27,6 +27,8 @@ class TopicPartition:
         metadata: str | None = None,
         leader_epoch: int | None = None,
     ) -> None:
+        if not isinstance(topic, str) or not isinstance(partition, int) or not isinstance(offset, int):
+            raise TypeError(f"topic must be a text, partition and offset must be numbers, not {topic!r}, {partition!r} and {offset!r}")
         self.topic = topic
         self.partition = partition
         self.offset = offset

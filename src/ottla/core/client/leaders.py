@@ -18,11 +18,16 @@ class LeaderAndEpoch(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """A partition in a Metadata response; the leader's broker id is -1 while there is none. `racks`: of its replicas, as far as known."""
+    """A partition in a Metadata response; the leader's broker id is -1 while there is none. `racks`: of its replicas, as far as known.
+
+    `replicas` and `in_sync`: brokers' ids.
+    """
 
     error: ErrorCode
     leader: LeaderAndEpoch
     racks: frozenset[str] = frozenset()
+    replicas: tuple[int, ...] = ()
+    in_sync: tuple[int, ...] = ()
 
 
 class TopicMetadata(NamedTuple):

@@ -34,7 +34,9 @@ def test_reasons_and_flags() -> None:
     error = KafkaError(KafkaError._FATAL, "why", fatal=True)
     assert (error.str(), error.fatal(), error.retriable(), error.txn_requires_abort()) == ("why", True, False, False)
     assert repr(error).startswith("KafkaError{FATAL,code=_FATAL")
-    assert KafkaError(KafkaError.NOT_COORDINATOR).retriable()
+    assert not KafkaError(KafkaError.NOT_COORDINATOR).retriable()
+    in_order = KafkaError(3, "why", True, True, True)
+    assert (in_order.fatal(), in_order.retriable(), in_order.txn_requires_abort()) == (True, True, True)
     assert KafkaError(9_999).name() == "ERR_9999?"
     with pytest.raises(AttributeError):
         _ = KafkaError.NO_SUCH_CODE

@@ -1,0 +1,96 @@
+"""What a consumer looks up with requests of their own, on connections of their own: offsets, topics and the cluster."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from ottla.client.admin.client import AdminClient
+from ottla.client.admin.values import EARLIEST, LATEST, CommittedOffset, Failure
+from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, exception
+from ottla.client.consumer.listing import ClusterMetadata, cluster_metadata
+from ottla.client.consumer.properties import ConsumerProperties
+from ottla.client.consumer.topic_partition import TopicPartition, key, keys
+from ottla.client.errors import ClientError, RequestFailedError, UnknownTopicError
+from ottla.core import model
+from ottla.core.errors import ErrorCode
+
+T = TypeVar("T")
+
+
+class Lookups:
+    """Calls of one consumer. A `timeout` of None or below 0 is default.api.timeout.ms. All raise KafkaException.
+
+    `connect` is for tests.
+    """
+
+    def __init__(self, properties: ConsumerProperties, *, connect: Callable[..., AdminClient] = AdminClient) -> None:
+        self._properties = properties
+        self._connect = connect
+
+    def committed(self, partitions: Sequence[Any], timeout: float | None) -> list[TopicPartition]:
+        """The committed offset of each partition, OFFSET_INVALID where there is none."""
+        group = self._properties.consumer.group.group_id
+        found = self._call("get committed offsets", timeout, lambda admin: admin.committed([group])[group])
+        if isinstance(found, Failure):
+            code = KafkaError._TIMED_OUT if found.code is ErrorCode.REQUEST_TIMED_OUT else found.code
+            raise exception(code, "Failed to get committed offsets")
+        return [_committed(each, found.get(each)) for each in keys(partitions)]
+
+    def offsets_for_times(self, partitions: Sequence[Any], timeout: float | None) -> list[TopicPartition]:
+        """The first offset at or after the time (milliseconds since 1970) in each partition's `offset`; OFFSET_END where there is none."""
+        times = {key(each): int(each.offset) for each in partitions}
+
+        def look_up(admin: AdminClient) -> list[TopicPartition]:
+            _check_partitions(admin, times)
+            found = admin.offsets_for_times(times)
+            return [TopicPartition(*each, found[each].offset, None, _epoch(found[each].leader_epoch)) for each in times]
+
+        return self._call("get offsets", timeout, look_up)
+
+    def watermarks(self, partition: Any, timeout: float | None) -> tuple[int, int]:
+        """The first offset of a partition, and the one behind its end."""
+        each = key(partition)
+
+        def look_up(admin: AdminClient) -> tuple[int, int]:
+            _check_partitions(admin, [each])
+            return admin.list_offsets([each], EARLIEST)[each], admin.list_offsets([each], LATEST)[each]
+
+        return self._call("get watermark offsets", timeout, look_up)
+
+    def cluster(self, topics: Sequence[str] | None, timeout: float | None) -> ClusterMetadata:
+        """The cluster with these topics; None: with all."""
+        return cluster_metadata(self._call("get metadata", timeout, lambda admin: admin.describe_cluster(topics)))
+
+    def _call(self, what: str, timeout: float | None, call: Callable[[AdminClient], T]) -> T:
+        timeout_ms = self._properties.consumer.api_timeout_ms if timeout is None or timeout < 0 else max(int(timeout * 1000), 1)
+        try:
+            with self._connect(self._properties.client, timeout_ms=timeout_ms) as admin:
+                return call(admin)
+        except RequestFailedError as error:
+            raise exception(error.code, f"Failed to {what}") from error
+        except UnknownTopicError as error:
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION, f"Failed to {what}: {error}")) from error
+        except ClientError as error:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"Failed to {what}: {error}")) from error
+
+
+def _check_partitions(admin: AdminClient, partitions: Iterable[model.TopicPartition]) -> None:
+    """Raises UnknownTopicError. A request for offsets would look for a missing partition until its timeout."""
+    described = admin.describe_topics(each.topic for each in partitions)
+    for each in partitions:
+        topic = described[each.topic]
+        if isinstance(topic, Failure):
+            if topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise UnknownTopicError(f"topic {each.topic} does not exist")
+            raise RequestFailedError(f"topic {each.topic}", topic.code)
+        if each.partition not in topic.leaders:
+            raise UnknownTopicError(f"topic {each.topic} has no partition {each.partition}")
+
+
+def _committed(partition: model.TopicPartition, found: CommittedOffset | None) -> TopicPartition:
+    if found is None or found.offset < 0:
+        return TopicPartition(*partition)
+    return TopicPartition(*partition, found.offset, found.metadata or None, _epoch(found.leader_epoch))
+
+
+def _epoch(leader_epoch: int) -> int | None:
+    return None if leader_epoch < 0 else leader_epoch
