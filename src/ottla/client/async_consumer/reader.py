@@ -88,6 +88,8 @@ class Reader:
         if self._now_ms() >= self._turn_ms + LOOP_MS_MAX:
             await asyncio.sleep(0)
             self._turn_ms = self._now_ms()
+        while self._shell.decoder.is_loading and not self._shell.is_stopped:
+            await self._shell.wait()
         if self._shell.is_stopped:
             raise ConsumerStoppedError
         self._shell.poll(is_processed=True)

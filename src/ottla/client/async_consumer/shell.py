@@ -13,6 +13,7 @@ from typing import Final
 
 from ottla.client.addresses import parse_addresses
 from ottla.client.async_consumer.arguments import Arguments
+from ottla.client.async_consumer.decoding import LoadingDecoder
 from ottla.client.async_consumer.driver import AsyncDriver
 from ottla.client.async_consumer.errors import (
     AuthenticationFailedError,
@@ -24,7 +25,6 @@ from ottla.client.async_consumer.errors import (
     error_of,
 )
 from ottla.client.async_consumer.listener import Notifier
-from ottla.client.consumer import decoding
 from ottla.client.errors import AuthenticationError, UnsupportedBrokerError
 from ottla.core.client.consumer.engine import Engine
 from ottla.core.client.consumer.rebalances import ASSIGNED, Callback
@@ -44,10 +44,11 @@ class Shell:
     """One consumer in `loop`. `is_stopped`: no call is possible any more."""
 
     def __init__(self, arguments: Arguments, loop: asyncio.AbstractEventLoop) -> None:
+        self.decoder = LoadingDecoder(loop, on_loaded=self._on_change)
         self.engine = Engine(
             arguments.consumer,
             arguments.assignors,
-            decoding.decoder(),
+            self.decoder,
             now_ms=time.monotonic() * 1000,
             rng=_RANDOM.random,
             time_of_day_ms=lambda: time.time_ns() // 1_000_000,
