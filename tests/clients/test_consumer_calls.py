@@ -195,6 +195,18 @@ def looked_up(module: Any, broker: Any, topic: str, group: str) -> dict[str, Any
         return {name: outcome(call) for name, call in calls.items()}
 
 
+def test_a_topic_that_does_not_exist_is_an_error_once(kafka_broker: Any, unique_name: Callable[[str], str]) -> None:
+    missing = unique_name("missing")
+
+    def subscribed(module: Any) -> dict[str, Any]:
+        with consumer_of(module, kafka_broker, unique_name("group")) as consumer:
+            consumer.subscribe([missing])
+            message = consumer.poll(SECONDS_MAX)
+            return {"error": outcome(message.error), "topic": message.topic(), "text": message.error().str()}
+
+    compare(subscribed)
+
+
 def listed(cluster: Any) -> list[Any]:
     """All attributes of a listing."""
     brokers = [(each.id, each.host, each.port) for each in cluster.brokers.values()]

@@ -13,25 +13,17 @@ class Columns:
     topic, partition = "flights", 3
 
     def __init__(self, key: bytes | None, value: bytes | None, headers: Any = None, timestamp: tuple[int, int] = (1, 1_700_000_000_000)):
-        self._row = (key, value, headers, timestamp)
-
-    def offset(self, _: int) -> int:
-        return 42
+        self.keys, self.values, self.offsets = [key], [value], [42]
+        self._row = (headers, timestamp)
 
     def leader_epoch(self, _: int) -> int:
         return 0
 
-    def key(self, _: int) -> bytes | None:
+    def headers(self, _: int) -> Any:
         return self._row[0]
 
-    def value(self, _: int) -> bytes | None:
-        return self._row[1]
-
-    def headers(self, _: int) -> Any:
-        return self._row[2]
-
     def timestamp(self, _: int) -> tuple[int, int]:
-        return self._row[3]
+        return self._row[1]
 
 
 def message(*values: Any, **more: Any) -> Message:

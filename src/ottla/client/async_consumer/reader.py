@@ -18,7 +18,7 @@ from ottla.client.async_consumer.errors import (
 )
 from ottla.client.async_consumer.record import ConsumerRecord, MakeRecord, Records
 from ottla.client.async_consumer.shell import Shell
-from ottla.core.client.consumer.events import LogTruncated, PartitionFailure, PollIntervalExceeded
+from ottla.core.client.consumer.events import LogTruncated, PartitionFailure, PollIntervalExceeded, TopicUnavailable
 from ottla.core.client.consumer.record_buffer import Slice, UndecodableRecords
 from ottla.core.client.consumer.values import OffsetAndMetadata
 from ottla.core.errors import ErrorCode
@@ -98,6 +98,8 @@ class Reader:
                 raise self._error(events[0])
             if isinstance(events[0], LogTruncated):
                 raise OffsetOutOfRangeError({events[0].partition: events[0].position.offset})
+            if isinstance(events[0], TopicUnavailable):
+                _LOG.warning("the topic %s cannot be read: %s", events[0].topic, events[0].error.name)
             if isinstance(events[0], PollIntervalExceeded):
                 _LOG.warning("max_poll_interval_ms=%d exceeded: the member has left the group and joins again", events[0].interval_ms)
 

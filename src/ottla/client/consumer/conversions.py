@@ -8,7 +8,7 @@ from ottla.client.consumer.message import ErrorMessage
 from ottla.client.consumer.topic_partition import OFFSET_INVALID, TopicPartition, key
 from ottla.core import model
 from ottla.core.client.consumer.commits import Commit
-from ottla.core.client.consumer.events import Event, LogTruncated, PartitionEnd, PartitionFailure
+from ottla.core.client.consumer.events import Event, LogTruncated, PartitionEnd, PartitionFailure, TopicUnavailable
 from ottla.core.client.consumer.subscriptions import PartitionState
 from ottla.core.client.consumer.values import OffsetAndMetadata
 from ottla.core.errors import ErrorCode
@@ -82,6 +82,9 @@ def event_message(event: Event) -> ErrorMessage:
         code = KafkaError._AUTO_OFFSET_RESET if event.error is ErrorCode.OFFSET_OUT_OF_RANGE else int(event.error)
         name = f"{event.partition.topic}-{event.partition.partition}"
         return ErrorMessage(KafkaError(code, f"{name} cannot be read: {event.why} ({event.error.name})"), *event.partition)
+    if isinstance(event, TopicUnavailable):
+        text = f"Subscribed topic not available: {event.topic}: {KafkaError(event.error).str()}"
+        return ErrorMessage(KafkaError(event.error, text), event.topic)
     if isinstance(event, LogTruncated):
         return _log_truncated(event)
     return ErrorMessage(

@@ -13,7 +13,7 @@ from ottla.cli.consume.run import ConsumeOptions, run
 from ottla.cli.consume.starts import END
 from ottla.cli.signals import Stopped
 from ottla.client.consumer.kafka_errors import KafkaError, exception
-from ottla.client.consumer.listing import ClusterMetadata, PartitionMetadata, TopicMetadata, unknown_topic
+from ottla.client.consumer.listing import ClusterMetadata, PartitionMetadata, TopicMetadata
 from ottla.client.consumer.topic_partition import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 
 TOPICS = {"flights": 3, "planes": 1, "__consumer_offsets": 50}
@@ -44,10 +44,13 @@ class Consumer:
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         if topic is not None and topic not in TOPICS:
-            return unknown_topic(topic)
+            return ClusterMetadata("", -1, {}, {topic: TopicMetadata(topic, error=KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))})
         names = TOPICS if topic is None else [topic]
         return ClusterMetadata(
-            {name: TopicMetadata(name, {number: PartitionMetadata(number, 1) for number in range(TOPICS[name])}) for name in names}
+            "",
+            -1,
+            {},
+            {name: TopicMetadata(name, {number: PartitionMetadata(number, 1) for number in range(TOPICS[name])}) for name in names},
         )
 
     def subscribe(self, topics: Sequence[str], on_assign: Any, on_revoke: Any) -> None:

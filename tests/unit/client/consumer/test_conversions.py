@@ -7,7 +7,7 @@ from ottla.client.consumer.kafka_errors import KafkaError
 from ottla.client.consumer.topic_partition import TopicPartition
 from ottla.core import model
 from ottla.core.client.consumer.commits import Commit
-from ottla.core.client.consumer.events import LogTruncated, PartitionEnd, PartitionFailure, PollIntervalExceeded
+from ottla.core.client.consumer.events import LogTruncated, PartitionEnd, PartitionFailure, PollIntervalExceeded, TopicUnavailable
 from ottla.core.client.consumer.values import OffsetAndMetadata
 from ottla.core.errors import ErrorCode
 
@@ -40,6 +40,7 @@ def test_each_partition_of_a_commit_has_its_error() -> None:
     [
         (PartitionEnd(T0, 7), KafkaError._PARTITION_EOF, ("t", 0, 7)),
         (PartitionFailure(T0, ErrorCode.OFFSET_OUT_OF_RANGE, "why"), KafkaError._AUTO_OFFSET_RESET, ("t", 0, None)),
+        (TopicUnavailable("t", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), KafkaError.UNKNOWN_TOPIC_OR_PART, ("t", None, None)),
         (PartitionFailure(T0, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "why"), 29, ("t", 0, None)),
         (LogTruncated(T0, OffsetAndMetadata(9, 3), OffsetAndMetadata(5, 2)), KafkaError._LOG_TRUNCATION, ("t", 0, 9)),
         (LogTruncated(T0, OffsetAndMetadata(9, 3), None), KafkaError._LOG_TRUNCATION, ("t", 0, 9)),

@@ -14,7 +14,7 @@ from typing import Any, Final
 from ottla.core.assignors import Assignor
 from ottla.core.client.consumer.cluster import ClusterView
 from ottla.core.client.consumer.commits import Commits
-from ottla.core.client.consumer.events import Event, PartitionFailure, PollIntervalExceeded
+from ottla.core.client.consumer.events import Event, PollIntervalExceeded, TopicUnavailable
 from ottla.core.client.consumer.fetching import Fetching
 from ottla.core.client.consumer.metrics import Metrics
 from ottla.core.client.consumer.positions import Positions
@@ -42,10 +42,14 @@ from ottla.core.client.consumer.values import (
 from ottla.core.client.group.evidence import Evidence
 from ottla.core.client.group.membership import Membership
 from ottla.core.client.group.values import FindCoordinator, GroupRequest, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
-from ottla.core.client.leaders import Leaders
+from ottla.core.client.leaders import Leaders, TopicMetadata
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
 
+UNAVAILABLE: Final = frozenset(
+    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION}
+)
+"""What a topic of the subscription has while it cannot be read."""
 ANY_BROKER: Final = -1
 CLOSE_SESSION_MS: Final = 1_000
 TAIL_BASE: Final = -2000
@@ -95,6 +99,7 @@ class Engine:
         self.run = NO_RUN
         self._run_rows = ROWS_MIN
         self._events: list[Event] = []
+        self._unavailable: set[str] = set()
         self._left: list[LeaveGroup] = []
 
     # The application.
@@ -176,10 +181,8 @@ class Engine:
 
     def take_events(self, count: int = sys.maxsize) -> list[Event]:
         """What happened that the application gets in the place of a record; at most `count`."""
-        for partition, error in self._positions.failures:
-            self._events.append(PartitionFailure(partition, error, "no committed offset, and auto.offset.reset is none"))
+        self._events += [*self._positions.failures, *self._validation.take_events(), *self._fetching.take_events()]
         self._positions.failures.clear()
-        self._events += [*self._validation.take_events(), *self._fetching.take_events()]
         taken, self._events = self._events[:count], self._events[count:]
         return taken
 
@@ -320,6 +323,7 @@ class Engine:
     def _(self, request: Metadata, response: MetadataResponse, now_ms: float) -> None:
         self.cluster.on_response(request, response, now_ms)
         self._fetching.on_metadata(response.topics, now_ms)
+        self._report_unavailable(response.topics)
         if request.topics is None or self._topics() <= set(request.topics):
             self._is_resolved = True
         self._resolve()
@@ -370,6 +374,16 @@ class Engine:
         """The topics of interest."""
         assigned = {partition.topic for partition in self.subscriptions.partitions}
         return frozenset(assigned | (self.subscriptions.topics or frozenset()) | self.membership.group_topics)
+
+    def _report_unavailable(self, topics: Iterable[TopicMetadata]) -> None:
+        """Report once each topic that the subscription names and that cannot be read now."""
+        named = self.subscriptions.topics or frozenset()
+        for topic in topics:
+            if topic.error not in UNAVAILABLE or topic.name not in named:
+                self._unavailable.discard(topic.name)
+            elif topic.name not in self._unavailable:
+                self._unavailable.add(topic.name)
+                self._events.append(TopicUnavailable(topic.name, topic.error))
 
     def _resolve(self) -> None:
         """Join with the topics of the subscription, once their metadata is known."""

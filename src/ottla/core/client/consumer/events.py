@@ -22,6 +22,13 @@ class PartitionFailure(NamedTuple):
     why: str
 
 
+class TopicUnavailable(NamedTuple):
+    """A topic that the subscription names does not exist, or may not be read. It is looked for, and read as soon as it can be."""
+
+    topic: str
+    error: ErrorCode
+
+
 class LogTruncated(NamedTuple):
     """The leader's log does not hold a position, and auto.offset.reset is none: it cannot be read until the application seeks.
 
@@ -39,4 +46,4 @@ class PollIntervalExceeded(NamedTuple):
     interval_ms: int
 
 
-Event = PartitionEnd | PartitionFailure | LogTruncated | PollIntervalExceeded
+Event = PartitionEnd | PartitionFailure | TopicUnavailable | LogTruncated | PollIntervalExceeded

@@ -254,7 +254,7 @@ class Fetching:
                 name = f"{partition.topic}-{partition.partition}"
                 does = "" if self._settings.reset is None else ", resetting offset"
                 self._log(f"Fetch position {problem.position} is out of range for partition {name}{does}")
-                self._positions.reset(partition)
+                self._positions.reset(partition, f"the log has no offset {problem.position}")
         elif isinstance(problem, PartitionRefused):
             self.give_back(partition)
             state.is_ready = False

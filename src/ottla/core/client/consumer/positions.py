@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from ottla.core.client.backoff import backoff_ms
+from ottla.core.client.consumer.events import PartitionFailure
 from ottla.core.client.consumer.subscriptions import PartitionState, Subscriptions
 from ottla.core.client.consumer.values import (
     LATEST,
@@ -42,7 +43,7 @@ def _asked(states: Mapping[TopicPartition, PartitionState]) -> dict[TopicPartiti
 
 
 class Positions:
-    """Finds the positions of assigned partitions. `failures`: partitions that cannot be read, each with its error."""
+    """Finds the positions of assigned partitions. `failures`: partitions that cannot be read."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class Positions:
         self._rng = rng
         self._time_of_day_ms = time_of_day_ms
         self._asked: dict[OffsetFetch | ListOffsets, dict[TopicPartition, _Asked]] = {}
-        self.failures: list[tuple[TopicPartition, ErrorCode]] = []
+        self.failures: list[PartitionFailure] = []
         self.unknown_leaders: set[str] = set()
 
     def next_requests(self, now_ms: float) -> list[tuple[OffsetFetch | ListOffsets, int]]:
@@ -147,13 +148,13 @@ class Positions:
                 self.unknown_leaders.add(partition.topic)
             self._retry(asked.state, now_ms)
 
-    def reset(self, partition: TopicPartition) -> None:
+    def reset(self, partition: TopicPartition, why: str = "there is no committed offset") -> None:
         """The partition has no valid offset: begin where auto.offset.reset says."""
         state = self._subscriptions.partitions.get(partition)
         if state is None:
             return
         if self._settings.reset is None:
-            self._stop(partition, state, ErrorCode.OFFSET_OUT_OF_RANGE)
+            self._stop(partition, state, ErrorCode.OFFSET_OUT_OF_RANGE, f"{why}, and auto.offset.reset is none")
         else:
             state.find(self._settings.reset)
 
@@ -179,15 +180,15 @@ class Positions:
 
     def _on_error(self, partition: TopicPartition, state: PartitionState, error: ErrorCode, now_ms: float) -> None:
         if error in _FINAL:
-            self._stop(partition, state, error)
+            self._stop(partition, state, error, "the broker refuses to look up its offset")
             return
         if error in INVALID_METADATA or error in UNKNOWN_TOPIC:
             self.unknown_leaders.add(partition.topic)
         self._retry(state, now_ms)
 
-    def _stop(self, partition: TopicPartition, state: PartitionState, error: ErrorCode) -> None:
+    def _stop(self, partition: TopicPartition, state: PartitionState, error: ErrorCode, why: str) -> None:
         """Report an error. The application may seek; until then the partition is not read."""
-        self.failures.append((partition, error))
+        self.failures.append(PartitionFailure(partition, error, why))
         state.is_ready = False
         state.retry_at_ms = float("inf")
 

@@ -7,19 +7,23 @@ from typing import Any
 import pytest
 
 from ottla.core.client.consumer.commits import Commit
-from ottla.core.client.consumer.events import PartitionEnd, PartitionFailure, PollIntervalExceeded
+from ottla.core.client.consumer.events import PartitionEnd, PartitionFailure, PollIntervalExceeded, TopicUnavailable
 from ottla.core.client.consumer.record_buffer import UndecodableRecords
 from ottla.core.client.consumer.values import (
     Fetch,
     FetchResponse,
     ListOffsets,
     Metadata,
+    MetadataResponse,
     OffsetAndMetadata,
     OffsetFetch,
     ResetByDuration,
+    Route,
+    Send,
 )
 from ottla.core.client.fetch_values import PartitionResponse
 from ottla.core.client.group.values import Heartbeat, JoinGroup, LeaveGroup
+from ottla.core.client.leaders import TopicMetadata
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
 from ottla.core.wire.consumer_protocol import encode_assignment
@@ -543,10 +547,41 @@ def test_an_offset_out_of_range_without_a_reset_policy_is_reported_once(new_worl
     world.poll()
     world.settle(1_000)
     (failure,) = world.engine.take_events()
-    assert failure.error is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert (failure.error, failure.why) == (ErrorCode.OFFSET_OUT_OF_RANGE, "the log has no offset 7, and auto.offset.reset is none")
     assert world.count(Fetch) == 1
     world.engine.seek(T0, OffsetAndMetadata(1))
     assert world.offsets(world.poll()) == [1, 2]
+
+
+def test_a_topic_that_does_not_exist_is_reported_once_each_time(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.engine.subscribe(["t", "later"], [])
+
+    def reported(error: ErrorCode) -> list[Any]:
+        send = Send(Metadata(("later",)), Route.ANY, -1, 1_000)
+        world.engine.on_response(send, MetadataResponse({}, (TopicMetadata("later", error),)), world.now)
+        return world.engine.take_events()  # type: ignore[no-any-return]
+
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert reported(missing) == [TopicUnavailable("later", missing)]
+    assert reported(missing) == []
+    assert reported(ErrorCode.NONE) == []
+    assert reported(missing) == [TopicUnavailable("later", missing)]
+
+
+def test_a_topic_that_does_not_exist_does_not_keep_others_waiting(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.add_records(T0, 1)
+    world.engine.subscribe(["t", "later"], [])
+    assert world.offsets(world.poll()) == [0]
+    assert world.engine.take_events() == [TopicUnavailable("later", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+
+
+def test_topics_that_a_pattern_does_not_find_are_no_error(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.engine.subscribe([], [re.compile("^u")])
+    world.poll()
+    assert world.engine.take_events() == []
 
 
 def test_the_rebalance_timeout_of_a_join(new_world: Callable[..., Any]) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ottla.core.assignors import assignors
+from ottla.core.client.consumer.events import PartitionFailure
 from ottla.core.client.consumer.positions import Positions
 from ottla.core.client.consumer.subscriptions import PartitionState, Subscriptions
 from ottla.core.client.consumer.values import (
@@ -176,11 +177,13 @@ def test_a_lost_request_is_retried() -> None:
 def test_what_may_not_be_read_fails() -> None:
     driven = Driven()
     driven.committed(7, E.TOPIC_AUTHORIZATION_FAILED)
-    assert driven.positions.failures == [(A, E.TOPIC_AUTHORIZATION_FAILED)]
+    assert driven.positions.failures == [PartitionFailure(A, E.TOPIC_AUTHORIZATION_FAILED, "the broker refuses to look up its offset")]
     assert driven.positions.next_requests(1e9) == []
 
 
 def test_without_a_reset_policy_the_partition_fails() -> None:
     driven = Driven(reset=None)
     driven.committed(-1)
-    assert driven.positions.failures == [(A, E.OFFSET_OUT_OF_RANGE)]
+    assert driven.positions.failures == [
+        PartitionFailure(A, E.OFFSET_OUT_OF_RANGE, "there is no committed offset, and auto.offset.reset is none")
+    ]
