@@ -24,13 +24,14 @@ class ClickCounter:
     def run(self, stopping: Event) -> None:
         self.consumer.subscribe(["clicks"], on_revoke=self.write_sums)
         while not stopping.is_set():
-            messages = self.consumer.consume(50, timeout=0.05)
-            for message in messages:
-                if message.error():
-                    raise KafkaException(message.error())
-                self.sums[message.value()] += 1
-            if not messages:
+            # One by one: confluent-kafka's consume() may revoke partitions while it holds messages of them, and return these afterwards.
+            message = self.consumer.poll(0.05)
+            if message is None:
                 self.write_sums(self.consumer, [])
+            elif message.error():
+                raise KafkaException(message.error())
+            else:
+                self.sums[message.value()] += 1
         self.consumer.close()
         self.producer.close()  # the callback makes a cycle of this object: the producer would look for a stopped broker meanwhile
 

@@ -1,16 +1,17 @@
 """`poll_arrow`: buffered records as one Arrow batch, from the decoder's columns without an object for each record."""
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
-from ottla.client.consumer.arrow.columns import ArrowColumns
+from ottla.client.consumer.arrow.columns import ArrowColumns, join_batches
 from ottla.client.consumer.arrow.plain_batches import plain_batch
 from ottla.client.consumer.conversions import event_message
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException
 from ottla.client.consumer.polling import take_records
 from ottla.columnar.decoding.decoder import ROWS_MAX as ROWS_MAX
 from ottla.core.client.consumer.engine import Engine
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ENOUGH_ROWS: Final = 512
 """From so many rows on no further slice is begun: to join slices costs a copy, which pays for small ones alone."""
@@ -42,13 +43,11 @@ class TakenRecords:
             if part.end > part.first:
                 self._batches.append(self._batch(part.columns, part.first, part.end))
 
-    def _batch(self, columns: Any, first: int, end: int) -> pa.RecordBatch:
+    def _batch(self, columns: Any, first: int, end: int) -> "pa.RecordBatch":
         if isinstance(columns, ArrowColumns):
             return columns.slice(first, end, include_headers=self._include_headers)
         return plain_batch(columns, first, end, include_headers=self._include_headers)
 
-    def batch(self) -> pa.RecordBatch | None:
+    def batch(self) -> "pa.RecordBatch | None":
         """The records, None without any."""
-        if len(self._batches) <= 1:
-            return self._batches[0] if self._batches else None
-        return pa.Table.from_batches(self._batches).combine_chunks().to_batches()[0]
+        return join_batches(self._batches) if self._batches else None

@@ -142,6 +142,11 @@ class ArrowColumns:
         return self._numbers(name).tolist()  # type: ignore[no-any-return]
 
 
+def join_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """The records of several batches, at least one, as one batch."""
+    return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
 def decode_arrow(fetched: FetchedRecords) -> Iterator[Columns]:
     """The records from `position` on, thousands at a time. Raises PeerError for damaged batches; what is before them comes first."""
     batch_headers = [header for _, header in split_batches(fetched.records)]
