@@ -10,6 +10,7 @@ MakeRecord = Callable[[Any, int], "ConsumerRecord"]
 """A record of some columns' row."""
 _NEW: Final[Callable[[type], Any]] = object.__new__
 _NO_TIMESTAMP: Final = -1
+PIECE_ROWS: Final = 256
 _FIELDS: Final = (
     "topic",
     "partition",
@@ -132,9 +133,8 @@ class Records(Sequence[ConsumerRecord]):
         return self._count
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        for columns, first, end in self._parts:
-            row = first
-            for offset, value in zip(columns.offsets[first:end], map(columns.values.__getitem__, range(first, end))):
+        for columns, row, end in self._pieces():
+            for offset, value in zip(columns.offsets[row:end], columns.values[row:end]):
                 record: ConsumerRecord = _NEW(ConsumerRecord)  # calling the class would cost twice as much
                 record._columns = columns
                 record._row = row
@@ -142,6 +142,12 @@ class Records(Sequence[ConsumerRecord]):
                 record.value = value
                 row += 1
                 yield record
+
+    def _pieces(self) -> Iterator[tuple[MessageColumns, int, int]]:
+        """So few rows at a time that their values stay in the cache."""
+        for columns, first, end in self._parts:
+            for begin in range(first, end, PIECE_ROWS):
+                yield columns, begin, min(begin + PIECE_ROWS, end)
 
     @overload
     def __getitem__(self, index: int) -> ConsumerRecord: ...

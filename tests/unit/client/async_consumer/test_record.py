@@ -1,6 +1,7 @@
 """Records as aiokafka has them, on columns."""
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import aiokafka
@@ -59,6 +60,14 @@ def test_many_records() -> None:
         with pytest.raises(IndexError):
             records[index]
     assert not Records()
+
+
+def test_more_records_than_are_made_at_once() -> None:
+    columns: Any = SimpleNamespace(offsets=list(range(700)), values=[b"%d" % number for number in range(700)])
+    records = Records()
+    records.add(columns, 5, 300)
+    records.add(columns, 300, 700)
+    assert [(record.offset, record.value) for record in records] == [(number, b"%d" % number) for number in range(5, 700)]
 
 
 def test_deserializers() -> None:

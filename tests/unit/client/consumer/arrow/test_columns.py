@@ -66,5 +66,6 @@ def test_long_byte_strings_are_equal_too() -> None:
     (columns,) = decode_arrow(fetched)
     messages = [Message(columns, row) for row in range(len(columns))]  # type: ignore[arg-type]
     assert [message.value() for message in messages] == long[2:]
+    assert columns.values[1:4] == long[3:6]  # type: ignore[attr-defined]
     assert [message.key() for message in messages] == [long[2], long[3], None, *long[5:]]
     assert {type(message.value()) for message in messages} == {bytes}
