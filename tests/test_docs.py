@@ -34,6 +34,10 @@ def test_every_command_is_documented(command: str) -> None:
     assert f"## ottla {command.replace('_', '-')}" in (DOCS / "cli.md").read_text()
 
 
+def test_help_has_no_marks_of_click() -> None:
+    assert "\\b " not in (DOCS / "cli.md").read_text(), "a raw docstring keeps click's mark for text that is not wrapped"
+
+
 @pytest.mark.parametrize("api", names("broker/apis"))
 def test_every_api_is_documented(api: str) -> None:
     title = "".join(part.capitalize() for part in api.split("_"))

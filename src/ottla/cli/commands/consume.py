@@ -53,7 +53,6 @@ def command(bootstrap_server: str, topics: tuple[str, ...], **given: Any) -> Non
     --offset where there is none), and what was printed is committed. Otherwise, or with --partition, it reads the partitions that it is
     given, and commits nothing.
 
-    \b
     Formats: %t topic, %p partition, %o offset, %T timestamp in milliseconds,
     %k key, %K bytes of the key, %s value, %S bytes of the value (-1: null),
     %h headers, %% a percent sign; \n, \t, \r, \0, \\ and \xHH.
