@@ -48,15 +48,13 @@ class AsyncConsumer:
         self._offsets = Offsets(self._shell, self._lookups)
         self._records_max = parsed.records_max
         self._kind = ""
-        self._is_started = False
         if topics:
             self.subscribe(topics)
 
     async def start(self) -> None:
         """Connect, and with a subscription to topics join the group: until it has given partitions. Raises KafkaConnectionError."""
-        if self._is_started:
+        if self._shell.is_started:
             raise IllegalStateError("start() was called already")
-        self._is_started = True
         try:
             await self._shell.start()
         except BaseException:

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from ottla.client.async_consumer.errors import (
     ConsumerStoppedError,
     CorruptRecordException,
+    IllegalStateError,
     KafkaError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
@@ -92,6 +93,8 @@ class Reader:
             await self._shell.wait()
         if self._shell.is_stopped:
             raise ConsumerStoppedError
+        if not self._shell.is_started:
+            raise IllegalStateError("start() was not called yet")
         self._shell.poll(is_processed=True)
         while events := self._engine.take_events(1):
             if isinstance(events[0], PartitionFailure):

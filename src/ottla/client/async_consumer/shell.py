@@ -41,7 +41,7 @@ CLOSE_MS: Final = 30_000.0
 
 
 class Shell:
-    """One consumer in `loop`. `is_stopped`: no call is possible any more."""
+    """One consumer in `loop`. `is_started`: records may be asked for. `is_stopped`: no call is possible any more."""
 
     def __init__(self, arguments: Arguments, loop: asyncio.AbstractEventLoop) -> None:
         self.decoder = LoadingDecoder(loop, on_loaded=self._on_change)
@@ -57,7 +57,7 @@ class Shell:
             self.engine, arguments.client, loop=loop, connect=arguments.connect, rng=_RANDOM.random, on_change=self._on_change
         )
         self.notifier = Notifier(is_cooperative=self.engine.membership.is_cooperative)
-        self.is_stopped = False
+        self.is_started = self.is_stopped = False
         self._bootstrap_servers = arguments.client.bootstrap_servers
         self._loop = loop
         self._waiters: set[asyncio.Future[None]] = set()
@@ -143,6 +143,7 @@ class Shell:
 
     async def start(self) -> None:
         """Connect; with a subscription to topics, wait until the group has given partitions. Raises KafkaConnectionError."""
+        self.is_started = True
         engine, driver = self.engine, self.driver
         engine.cluster.request_brokers()
         driver.start()

@@ -32,6 +32,16 @@ def test_names_of_aiokafka_are_in_the_package() -> None:
         assert inspect.isclass(getattr(ottla, name))
 
 
+def test_records_are_not_waited_for_before_the_start() -> None:
+    async def read() -> None:
+        consumer = AsyncConsumer("t")
+        for call in (consumer.getone, consumer.getmany, consumer.__anext__):
+            with pytest.raises(IllegalStateError, match=r"start\(\) was not called yet"):
+                await call()
+
+    asyncio.run(read())
+
+
 def test_a_consumer_needs_a_loop_and_good_arguments() -> None:
     with pytest.raises(RuntimeError):
         AsyncConsumer("t")
