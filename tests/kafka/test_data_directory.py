@@ -171,6 +171,7 @@ def pay(servers: str, transactional_id: str, *, commit: bool) -> Any:
     producer.begin_transaction()
     for number in range(20):
         producer.produce("paid", b"%s %d" % (transactional_id.encode(), number), partition=number % 2)
+    assert producer.flush(20) == 0  # an abort drops what has not been sent yet
     consumer = Consumer(client(servers, group_id="payers"))
     offset = 11 if commit else 99
     producer.send_offsets_to_transaction([TopicPartition("codecs", 0, offset)], consumer.consumer_group_metadata(), 20)
