@@ -376,6 +376,20 @@ def library_on() -> Iterator[Callable[..., Any]]:
         library.close()
 
 
+@pytest.fixture
+def new_topic(kafka_broker: Any, library_on: Callable[..., Any], unique_name: Callable[[str], str]) -> Callable[..., str]:
+    """`new_topic(partitions, records)`: values 0, 1, ... in turn in each partition, with spaces up to `width` bytes."""
+    library = library_on(kafka_broker)
+
+    def topic(partitions: int = 1, records: int = 0, name: str = "topic", width: int = 0) -> str:
+        made = unique_name(name)
+        library.create_topic(made, partitions)
+        library.produce(made, [(number % partitions, b"%-*d" % (width, number)) for number in range(records)])
+        return made
+
+    return topic
+
+
 # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR right after a start; UNKNOWN_TOPIC_OR_PARTITION right after a
 # topic was made: Apache Kafka's brokers hear of it a little later than the client.
 NOT_YET = {3, 14, 15, 16}

@@ -49,20 +49,6 @@ def application(kafka_broker: Any, unique_name: Callable[[str], str]) -> Applica
     return Application(kafka_broker.bootstrap_servers, unique_name)
 
 
-@pytest.fixture
-def new_topic(kafka_broker: Any, library_on: Callable[..., Any], unique_name: Callable[[str], str]) -> Callable[..., str]:
-    """A topic with so many partitions, and values 0, 1, ... in turn in each of them."""
-    library = library_on(kafka_broker)
-
-    def topic(partitions: int = 1, records: int = 0, name: str = "topic") -> str:
-        made = unique_name(name)
-        library.create_topic(made, partitions)
-        library.produce(made, [(number % partitions, b"%d" % number) for number in range(records)])
-        return made
-
-    return topic
-
-
 async def read(consumer: Any, count: int) -> list[int]:
     """So many values."""
     return [int((await asyncio.wait_for(consumer.getone(), 20)).value) for _ in range(count)]

@@ -32,20 +32,6 @@ def make(kafka_broker: Any, unique_name: Callable[[str], str]) -> Iterator[Make]
         each.close()
 
 
-@pytest.fixture
-def new_topic(kafka_broker: Any, library_on: Callable[..., Any], unique_name: Callable[[str], str]) -> Callable[..., str]:
-    """A topic with so many partitions, and values 0, 1, ... in turn in each of them."""
-    library = library_on(kafka_broker)
-
-    def topic(partitions: int = 1, records: int = 0, name: str = "topic") -> str:
-        made = unique_name(name)
-        library.create_topic(made, partitions)
-        library.produce(made, [(number % partitions, b"%d" % number) for number in range(records)])
-        return made
-
-    return topic
-
-
 def read(consumer: ottla.Consumer, count: int, seconds: float = 20) -> list[ottla.Message]:
     """So many messages without errors."""
     messages: list[ottla.Message] = []

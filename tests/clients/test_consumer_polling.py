@@ -14,7 +14,8 @@ from ottla.testing.kit.waiting import wait_until
 
 SESSION = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 200}
 COUNT = 1_200
-"""Of a topic: enough for fetches that the compiled decoder gets, and for several runs of records."""
+WIDTH = 40
+"""Records of a topic, and the bytes of a value: enough for fetches that the compiled decoder gets, and for several runs of records."""
 
 
 @pytest.fixture
@@ -24,20 +25,6 @@ def make(kafka_broker: Any, unique_name: Callable[[str], str]) -> Any:
     config = {"bootstrap.servers": kafka_broker.bootstrap_servers, "group.id": group, "auto.offset.reset": "earliest", **SESSION}
     with ExitStack() as stack:
         yield lambda properties=None: stack.enter_context(ottla.Consumer(config | (properties or {})))
-
-
-@pytest.fixture
-def new_topic(kafka_broker: Any, library_on: Callable[..., Any], unique_name: Callable[[str], str]) -> Callable[..., str]:
-    """A topic of so many partitions whose values have 40 bytes and begin with 0, 1, ... in turn in each of them."""
-    library = library_on(kafka_broker)
-
-    def topic(partitions: int, records: int) -> str:
-        made = unique_name("topic")
-        library.create_topic(made, partitions)
-        library.produce(made, [(number % partitions, b"%-40d" % number) for number in range(records)])
-        return made
-
-    return topic
 
 
 def next_of(consumer: ottla.Consumer) -> ottla.Message:
@@ -57,7 +44,7 @@ def offset(consumer: ottla.Consumer, partition: TopicPartition) -> int:
 
 
 def test_everything_is_right_between_two_polls(make: Any, new_topic: Callable[..., str]) -> None:
-    topic = new_topic(1, COUNT)
+    topic = new_topic(1, COUNT, width=WIDTH)
     where = TopicPartition(topic, 0)
     consumer = make({"enable.auto.commit": False})
     consumer.subscribe([topic])
@@ -80,7 +67,7 @@ def test_everything_is_right_between_two_polls(make: Any, new_topic: Callable[..
 
 
 def test_offsets_are_stored_and_committed_between_polls(make: Any, new_topic: Callable[..., str]) -> None:
-    topic = new_topic(1, COUNT)
+    topic = new_topic(1, COUNT, width=WIDTH)
     where = TopicPartition(topic, 0)
     consumer = make({"enable.auto.commit": False, "enable.auto.offset.store": False})
     consumer.subscribe([topic])
@@ -96,7 +83,7 @@ def test_offsets_are_stored_and_committed_between_polls(make: Any, new_topic: Ca
 
 
 def test_no_record_is_lost_and_none_comes_twice_when_partitions_move(make: Any, new_topic: Callable[..., str]) -> None:
-    topic = new_topic(4, COUNT)
+    topic = new_topic(4, COUNT, width=WIDTH)
     first, second = make(), make()
     seen: list[int] = []
     lost: list[Any] = []
@@ -114,7 +101,7 @@ def test_no_record_is_lost_and_none_comes_twice_when_partitions_move(make: Any, 
 
 
 def test_ends_of_partitions_replace_no_record(make: Any, new_topic: Callable[..., str]) -> None:
-    topic = new_topic(3, 60)
+    topic = new_topic(3, 60, width=WIDTH)
     consumer = make({"enable.partition.eof": True})
     consumer.subscribe([topic])
     seen, ends = [], set()
@@ -130,7 +117,7 @@ def test_ends_of_partitions_replace_no_record(make: Any, new_topic: Callable[...
 
 
 def test_arrow_batches_and_messages_come_from_one_position(make: Any, new_topic: Callable[..., str]) -> None:
-    topic = new_topic(1, COUNT)
+    topic = new_topic(1, COUNT, width=WIDTH)
     where = TopicPartition(topic, 0)
     consumer = make({"enable.auto.commit": False})
     consumer.subscribe([topic])
@@ -155,7 +142,7 @@ def test_arrow_batches_and_messages_come_from_one_position(make: Any, new_topic:
 
 
 def test_a_poll_that_waits_is_woken_up(make: Any, new_topic: Callable[..., str]) -> None:
-    topic = new_topic(1, 2)
+    topic = new_topic(1, 2, width=WIDTH)
     consumer = make()
     consumer.subscribe([topic])
     next_of(consumer)
@@ -198,7 +185,7 @@ class Noting:
 
 
 def test_deserialisers_and_interceptors(make: Any, new_topic: Callable[..., str]) -> None:
-    topic, noting = new_topic(1, 6), Noting()
+    topic, noting = new_topic(1, 6, width=WIDTH), Noting()
     where = TopicPartition(topic, 0)
 
     def whole_number(data: bytes | None, context: Any) -> int:

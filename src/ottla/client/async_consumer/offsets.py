@@ -1,7 +1,7 @@
 """Positions and committed offsets of a consumer in an event loop: seek, commit, and what the cluster knows of them."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from ottla.client.admin.values import Failure
 from ottla.client.async_consumer.errors import CommitFailedError, IllegalOperation, IllegalStateError, error_of
@@ -9,14 +9,10 @@ from ottla.client.async_consumer.lookups import Lookups
 from ottla.client.async_consumer.shell import Shell
 from ottla.client.async_consumer.structs import OffsetAndTimestamp
 from ottla.client.consumer.topic_partition import key, keys
-from ottla.core.client.consumer.commits import Commit
+from ottla.core.client.consumer.commits import NOT_A_MEMBER, Commit
 from ottla.core.client.consumer.values import OffsetAndMetadata
 from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
-
-_NOT_A_MEMBER: Final = frozenset(
-    {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID}
-)
 
 
 class Offsets:
@@ -52,7 +48,7 @@ class Offsets:
         commit = engine.commits.commit(Commit(wanted, retry_until_ms=self._shell.now_ms() + self._timeout_ms))
         self._shell.driver.wake()
         await self._shell.wait_until(lambda: commit.is_done, float("inf"))
-        if commit.error in _NOT_A_MEMBER:
+        if commit.error in NOT_A_MEMBER:
             raise CommitFailedError
         if commit.error is not ErrorCode.NONE:
             raise error_of(commit.error)

@@ -122,10 +122,7 @@ class Reader:
     async def _wait(self, ends_ms: float | None) -> None:
         """Until something has changed, a commit is due, or the wait is over."""
         now_ms = self._now_ms()
-        wait_ms = self._engine.settings.group.max_poll_interval_ms / 2
-        commit_ms = self._engine.commits.auto_commit_ms()
-        if commit_ms is not None:
-            wait_ms = min(wait_ms, max(commit_ms - now_ms, 1.0))
+        wait_ms = self._engine.idle_ms(now_ms)
         await self._shell.wait(wait_ms if ends_ms is None else min(wait_ms, ends_ms - now_ms))
         self._turn_ms = self._now_ms()
 

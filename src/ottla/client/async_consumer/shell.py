@@ -6,9 +6,7 @@ a call they wait until it calls again.
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
-from secrets import SystemRandom
 from typing import Final
 
 from ottla.client.addresses import parse_addresses
@@ -25,8 +23,8 @@ from ottla.client.async_consumer.errors import (
     error_of,
 )
 from ottla.client.async_consumer.listener import Notifier
+from ottla.client.consumer.exchange import RANDOM, new_engine
 from ottla.client.errors import AuthenticationError, UnsupportedBrokerError
-from ottla.core.client.consumer.engine import Engine
 from ottla.core.client.consumer.rebalances import ASSIGNED, Callback
 from ottla.core.client.consumer.subscriptions import PartitionState
 from ottla.core.client.group.states import MemberState
@@ -34,7 +32,6 @@ from ottla.core.errors import ErrorCode
 from ottla.core.model import TopicPartition
 
 _LOG: Final = logging.getLogger("ottla.consumer")
-_RANDOM: Final = SystemRandom()
 LOOK_MS: Final = 1_000.0
 """How often a wait without an end looks again."""
 CLOSE_MS: Final = 30_000.0
@@ -45,16 +42,9 @@ class Shell:
 
     def __init__(self, arguments: Arguments, loop: asyncio.AbstractEventLoop) -> None:
         self.decoder = LoadingDecoder(loop, on_loaded=self._on_change)
-        self.engine = Engine(
-            arguments.consumer,
-            arguments.assignors,
-            self.decoder,
-            now_ms=time.monotonic() * 1000,
-            rng=_RANDOM.random,
-            time_of_day_ms=lambda: time.time_ns() // 1_000_000,
-        )
+        self.engine = new_engine(arguments.consumer, arguments.assignors, self.decoder)
         self.driver = AsyncDriver(
-            self.engine, arguments.client, loop=loop, connect=arguments.connect, rng=_RANDOM.random, on_change=self._on_change
+            self.engine, arguments.client, loop=loop, connect=arguments.connect, rng=RANDOM.random, on_change=self._on_change
         )
         self.notifier = Notifier(is_cooperative=self.engine.membership.is_cooperative)
         self.is_started = self.is_stopped = False
@@ -107,8 +97,7 @@ class Shell:
             if commit.error is not ErrorCode.NONE:
                 _LOG.warning("automatic commit of %s failed: %s", dict(commit.offsets), commit.error.name)
         self.engine.commits.finished.clear()
-        for waiter in self._waiters:
-            _end(waiter)
+        self._end_waits()
         self.run_steps()
 
     # Errors.
@@ -203,10 +192,7 @@ class Shell:
             while self.engine.next_callback(self.now_ms()) is not None:
                 continue
             self.driver.run()
-            if not self.engine.rebalances.is_active and not self.engine.is_leaving:
-                return
-            # A coordinator that cannot be reached cannot be told, and removes the member when its session expires.
-            if not self.engine.rebalances.is_active and self.driver.unreachable:
+            if self.driver.has_left:
                 return
             await self.wait(50)
 

@@ -4,16 +4,15 @@ Its application's thread runs callbacks, takes records and commits; the network 
 decisions are those of the engine (`core.client.consumer.engine`).
 """
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from secrets import SystemRandom
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ottla.client.consumer import decoding
 from ottla.client.consumer.conversions import given, offset_of, position_of, results_of, starts, with_offsets
 from ottla.client.consumer.driver import Driver
+from ottla.client.consumer.exchange import RANDOM, new_engine
 from ottla.client.consumer.group_metadata import encode_group_metadata
 from ottla.client.consumer.join_refusals import refusal_of
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, exception
@@ -29,7 +28,6 @@ from ottla.client.errors import AuthenticationError
 from ottla.client.network.connector import connect
 from ottla.core import model
 from ottla.core.client.consumer.commits import Commit
-from ottla.core.client.consumer.engine import Engine
 from ottla.core.client.consumer.rebalances import Callback
 from ottla.core.errors import ErrorCode
 from ottla.core.extras import require
@@ -41,7 +39,6 @@ Listener = Callable[["Consumer", list[TopicPartition]], Any]
 MESSAGES_MAX: Final = 1_000_000
 """Most messages of one `consume`, as in confluent-kafka."""
 CLOSE_MS: Final = 30_000
-_RANDOM: Final = SystemRandom()
 _UNSUBSCRIBED: Final = "the consumer unsubscribed from all topics"
 _CLOSED: Final = "the consumer is being closed"
 
@@ -68,16 +65,9 @@ class Consumer:
         self._listeners: dict[str, Listener | None] = {}
         self._in_callback: str | None = None
         self._is_closed = False
-        engine = Engine(
-            parsed.consumer,
-            parsed.assignors,
-            decoding.decoder(),
-            now_ms=time.monotonic() * 1000,
-            rng=_RANDOM.random,
-            time_of_day_ms=lambda: time.time_ns() // 1_000_000,
-        )
+        engine = new_engine(parsed.consumer, parsed.assignors, decoding.decoder())
         self._engine = engine
-        self._driver = Driver(engine, parsed.client, connect=connect, rng=_RANDOM.random)
+        self._driver = Driver(engine, parsed.client, connect=connect, rng=RANDOM.random)
         self._condition = self._driver.condition
         self._poller = Poller(engine, self._driver, use=self._use, run_callbacks=self._run_callbacks, raise_failures=self._raise_failures)
         is_plain = not (parsed.deserializers or parsed.interceptors)
@@ -371,10 +361,7 @@ class Consumer:
                 if self._run_callbacks(self._driver.now_ms()):
                     continue
                 self._driver.wake()
-                if not self._engine.rebalances.is_active and not self._engine.is_leaving:
-                    return
-                # A coordinator that cannot be reached cannot be told, and removes the member when its session expires.
-                if not self._engine.rebalances.is_active and self._driver.unreachable:
+                if self._driver.has_left:
                     return
                 self._condition.wait(0.05)
 

@@ -4,7 +4,9 @@ Its user waits for the sockets: a thread (`driver`), or an event loop (`async_co
 """
 
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from secrets import SystemRandom
 from typing import Final
 
 from ottla.client.addresses import parse_addresses
@@ -14,12 +16,21 @@ from ottla.client.consumer.links import Links, Outcome
 from ottla.client.consumer.stall_meter import StallMeter
 from ottla.client.errors import AuthenticationError, UnsupportedBrokerError
 from ottla.client.settings import ClientSettings
+from ottla.core.assignors import Assignor
 from ottla.core.client.consumer.engine import Engine
-from ottla.core.client.consumer.values import Send
+from ottla.core.client.consumer.record_buffer import Decode
+from ottla.core.client.consumer.values import ConsumerSettings, Send
 from ottla.core.errors import PeerError
 
 _LOG: Final = logging.getLogger("ottla.consumer")
 WAIT_MS_MAX: Final = 60_000.0
+RANDOM: Final = SystemRandom()
+
+
+def new_engine(settings: ConsumerSettings, assignors: Sequence[Assignor], decode: Decode) -> Engine:
+    """An engine with the clocks and the random numbers of this process."""
+    now_ms = time.monotonic() * 1000
+    return Engine(settings, assignors, decode, now_ms=now_ms, rng=RANDOM.random, time_of_day_ms=lambda: time.time_ns() // 1_000_000)
 
 
 class Exchange:
@@ -81,6 +92,14 @@ class Exchange:
         now_ms = self.now_ms()
         times = [each for each in (self.engine.next_ms(now_ms), self.links.next_ms()) if each is not None]
         return min(max(min(times, default=WAIT_MS_MAX + now_ms) - now_ms, 0.0), WAIT_MS_MAX)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether nothing of a leave is to be waited for any more.
+
+        A coordinator that cannot be reached cannot be told, and removes the member when its session expires.
+        """
+        return not self.engine.rebalances.is_active and (not self.engine.is_leaving or bool(self.unreachable))
 
     def metrics(self) -> dict[str, float]:
         """The engine's metrics, and those of this process."""

@@ -154,7 +154,7 @@ class Poller:
                 driver.wake()
             if taken.is_complete:
                 return
-            wait_ms = self._wait_ms(now_ms, has_records=taken.has_records)
+            wait_ms = engine.idle_ms(now_ms, has_records=taken.has_records)
             if ends_ms is not None:
                 wait_ms = min(wait_ms, ends_ms - now_ms)
             if wait_ms <= 0:
@@ -168,13 +168,6 @@ class Poller:
         driver, engine = self._driver, self._engine
         has_failed = driver.failure is not None or driver.refusal is not None or engine.membership.failure is not None
         return self._is_woken or has_failed or engine.rebalances.is_due
-
-    def _wait_ms(self, now_ms: float, *, has_records: bool) -> float:
-        """How long nothing is due."""
-        engine = self._engine
-        wait_ms = engine.settings.group.max_poll_interval_ms / 2
-        auto_commit_ms = None if has_records else engine.commits.auto_commit_ms()
-        return wait_ms if auto_commit_ms is None else min(wait_ms, max(auto_commit_ms - now_ms, 1.0))
 
     def wakeup(self) -> None:
         """Let the call that waits raise WakeupException, or the next one. For any thread, and for handlers of signals: it takes no lock."""

@@ -14,7 +14,7 @@ from ottla.client.async_consumer.errors import (
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
 )
-from ottla.core.client.consumer.events import LogTruncated, PartitionFailure, PollIntervalExceeded
+from ottla.core.client.consumer.events import LogTruncated, PartitionFailure, PollIntervalExceeded, TopicUnavailable
 from ottla.core.client.consumer.record_buffer import UndecodableRecords
 from ottla.core.client.consumer.values import OffsetAndMetadata
 from ottla.core.errors import ErrorCode, PeerError
@@ -217,13 +217,15 @@ def test_events_of_the_engine(run: Any, new_topic: Any, caplog: pytest.LogCaptur
 
     async def test(consumer: Any) -> None:
         refused = PartitionFailure(where, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the broker refuses to read it")
-        consumer._engine._events += [PollIntervalExceeded(7_000), refused]
+        missing = TopicUnavailable("later", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        consumer._engine._events += [PollIntervalExceeded(7_000), missing, refused]
         with (
             caplog.at_level(logging.WARNING, "ottla.consumer"),
             pytest.raises(TopicAuthorizationFailedError, match="0 cannot be read: the broker refuses"),
         ):
             await consumer.getone()
         assert "max_poll_interval_ms=7000 exceeded" in caplog.text
+        assert "the topic later cannot be read: UNKNOWN_TOPIC_OR_PARTITION" in caplog.text
         assert (await consumer.getone()).offset == 0
         consumer._engine._events += [LogTruncated(where, OffsetAndMetadata(7), None)]
         with pytest.raises(OffsetOutOfRangeError, match="7"):

@@ -1,12 +1,13 @@
 """What a driver carries between the engine and its connections."""
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ottla.client.addresses import Address
-from ottla.client.consumer.exchange import WAIT_MS_MAX, Exchange
+from ottla.client.consumer.exchange import WAIT_MS_MAX, Exchange, new_engine
 from ottla.client.consumer.links import Outcome
 from ottla.client.consumer.plain_columns import decode_plain
 from ottla.client.errors import AuthenticationError, BrokerUnavailableError
@@ -17,6 +18,15 @@ from ottla.core.client.consumer.values import ConsumerSettings, Endpoint, Metada
 from ottla.core.client.group.stalls import Lateness
 from ottla.core.client.group.values import GroupSettings
 from ottla.core.errors import PeerError
+
+
+def test_a_new_engine_has_the_clock_of_its_drivers() -> None:
+    before_ms = time.monotonic() * 1000
+    settings = ConsumerSettings(group=GroupSettings(group_id="g"), auto_commit_interval_ms=5_000)
+    engine = new_engine(settings, [assignors()["range"]], decode_plain)
+    due_ms = engine.commits.next_poll_ms()
+    assert due_ms is not None
+    assert before_ms + 5_000 <= due_ms <= time.monotonic() * 1000 + 5_000
 
 
 def made(connect: Any = lambda *_: None) -> Exchange:
@@ -74,6 +84,23 @@ def test_a_response_that_makes_no_sense_is_a_refusal() -> None:
     exchange.report([Outcome(sent, object(), None)])
     assert exchange.refusal is nonsense
     assert exchange.engine.cluster.endpoints == {}
+
+
+@pytest.mark.parametrize(
+    ("is_active", "is_leaving", "unreachable", "has_left"),
+    [
+        (False, False, "", True),
+        (False, True, "", False),
+        (False, True, "connection refused", True),
+        (True, False, "", False),
+        (True, True, "connection refused", False),
+    ],
+)
+def test_a_leave_ends_with_its_answer_or_without_a_coordinator(is_active: bool, is_leaving: bool, unreachable: str, has_left: bool) -> None:
+    exchange = made()
+    exchange.engine = SimpleNamespace(rebalances=SimpleNamespace(is_active=is_active), is_leaving=is_leaving)  # type: ignore[assignment]
+    exchange.unreachable = unreachable
+    assert exchange.has_left is has_left
 
 
 def test_a_stall_is_known_before_the_timers_are_looked_at(caplog: pytest.LogCaptureFixture) -> None:

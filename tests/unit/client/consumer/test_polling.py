@@ -44,8 +44,6 @@ class FakeEngine:
         self.subscriptions = SimpleNamespace(partitions={T0: self.state})
         self.membership = SimpleNamespace(failure=None)
         self.rebalances = SimpleNamespace(is_due=False)
-        self.commits = SimpleNamespace(auto_commit_ms=lambda: None)
-        self.settings = SimpleNamespace(group=SimpleNamespace(max_poll_interval_ms=300_000))
 
     def poll(self, now_ms: float, *, is_processed: bool) -> None:
         self.polls.append(is_processed)
@@ -69,6 +67,9 @@ class FakeEngine:
         if self.slices and not self.events:
             first, end = self.slices[0]
             self.run = RecordRun(T0, COLUMNS, first, end, now_ms=now_ms, ends_ms=inf)
+
+    def idle_ms(self, now_ms: float, *, has_records: bool) -> float:
+        return 150_000
 
     def has_records(self) -> bool:
         return bool(self.slices)

@@ -16,9 +16,10 @@ from ottla.core.model import TopicPartition
 
 _COORDINATOR_GONE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT})
 _RETRIABLE: Final = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
-_NOT_A_MEMBER: Final = frozenset(
+NOT_A_MEMBER: Final = frozenset(
     {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID}
 )
+"""The coordinator knows no such member, or the group rebalances: a commit of before is refused."""
 
 
 class Commit:
@@ -134,7 +135,7 @@ class Commits:
         """A response to OffsetCommit."""
         commit = self._in_flight.pop(request)
         found = set(errors.values())
-        gone, retriable, not_a_member = found & _COORDINATOR_GONE, found & _RETRIABLE, found & _NOT_A_MEMBER
+        gone, retriable, not_a_member = found & _COORDINATOR_GONE, found & _RETRIABLE, found & NOT_A_MEMBER
         if not_a_member:
             error = min(not_a_member)
             is_rebalancing = self._membership.commit_refused(error, request.generation, request.member_id, now_ms)

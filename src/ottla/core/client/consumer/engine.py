@@ -107,6 +107,7 @@ class Engine:
     def subscribe(self, topics: Iterable[str], patterns: Sequence[re.Pattern[str]]) -> None:
         """Replace the subscription; partitions change with the next rebalance."""
         self.subscriptions.subscribe(topics, patterns)
+        self._unavailable.clear()
         self._is_resolved = False
         if self.settings.group.group_id:
             self.membership.find_coordinator()
@@ -229,6 +230,12 @@ class Engine:
     def has_records(self, among: Container[TopicPartition] | None = None) -> bool:
         """Whether there may be records to take, of the partitions `among` or of any."""
         return not self.rebalances.is_active and self._fetching.has_records(among)
+
+    def idle_ms(self, now_ms: float, *, has_records: bool = False) -> float:
+        """How long a poll may wait: then a commit is due, unless the application has records in hand, or the poll has to be renewed."""
+        wait_ms = self.settings.group.max_poll_interval_ms / 2
+        commit_ms = None if has_records else self.commits.auto_commit_ms()
+        return wait_ms if commit_ms is None else min(wait_ms, max(commit_ms - now_ms, 1.0))
 
     # The network.
 

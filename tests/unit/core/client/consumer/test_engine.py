@@ -416,6 +416,17 @@ def test_a_run_ends_when_the_next_commit_is_due(new_world: Callable[..., Any]) -
     assert has_run(world)
 
 
+def test_a_poll_waits_until_a_commit_is_due_or_it_has_to_be_renewed(new_world: Callable[..., Any]) -> None:
+    world = new_world(group={"max_poll_interval_ms": 10_000, "session_timeout_ms": 8_000}, auto_commit_interval_ms=3_000)
+    world.add_records(T0, 2)
+    world.engine.subscribe(["t"], [])
+    assert world.engine.idle_ms(1_000) == 5_000, "there is nothing to commit"
+    world.poll()
+    assert world.engine.idle_ms(1_000) == 2_000
+    assert world.engine.idle_ms(3_500) == 1, "the commit is overdue"
+    assert world.engine.idle_ms(1_000, has_records=True) == 5_000, "records in hand are not processed yet"
+
+
 def test_a_run_counts_as_polls(new_world: Callable[..., Any]) -> None:
     world = new_world(group={"max_poll_interval_ms": 10_000, "session_timeout_ms": 8_000})
     world.add_records(T0, 10)
@@ -567,6 +578,8 @@ def test_a_topic_that_does_not_exist_is_reported_once_each_time(new_world: Calla
     assert reported(missing) == []
     assert reported(ErrorCode.NONE) == []
     assert reported(missing) == [TopicUnavailable("later", missing)]
+    world.engine.subscribe(["later"], [])
+    assert reported(missing) == [TopicUnavailable("later", missing)], "it is new for this subscription"
 
 
 def test_a_topic_that_does_not_exist_does_not_keep_others_waiting(new_world: Callable[..., Any]) -> None:
