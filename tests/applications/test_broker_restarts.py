@@ -47,7 +47,7 @@ def test_invoices_survive_a_restart_of_the_broker(ottla_broker: Broker, running:
     ottla_broker.create_topic("invoices")
     ottla_broker.produce("invoices", invoices[:50])
     forwarder, shop = Forwarder(ottla_broker.bootstrap_servers), Producer({"bootstrap.servers": ottla_broker.bootstrap_servers})
-    assert "invoices" in shop.list_topics(timeout=10).topics
+    assert "invoices" in shop.list_topics(timeout=60).topics
     with running(forwarder.run):
         ottla_broker.consume("outbox", 20)
         ottla_broker.stop()

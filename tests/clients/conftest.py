@@ -44,7 +44,7 @@ class ConfluentLibrary:
     def create_topic(self, topic: str, partitions: int) -> None:
         from confluent_kafka.admin import NewTopic
 
-        self.admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(10)
+        self.admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(60)
 
     def produce(self, topic: str, records: Sequence[tuple[int, bytes]]) -> None:
         from confluent_kafka import Producer
@@ -55,7 +55,7 @@ class ConfluentLibrary:
         producer = Producer(settings | {"enable.idempotence": True})
         for partition, value in records:
             producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: failures.append(error) if error else None)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
         assert not failures
 
     def member(self, group: str, topic: str, assignor: str, **timing: int) -> "ConfluentMember":
@@ -107,7 +107,7 @@ class ConfluentMember:
         from confluent_kafka import TopicPartition
 
         asked = [TopicPartition(self.topic, partition) for partition in partitions]
-        return {each.partition: each.offset for each in self.consumer.committed(asked, timeout=10)}
+        return {each.partition: each.offset for each in self.consumer.committed(asked, timeout=60)}
 
     def close(self) -> None:
         self.consumer.close()
@@ -151,7 +151,7 @@ class KafkaPythonLibrary:
 
         producer = KafkaProducer(bootstrap_servers=self.bootstrap_servers, linger_ms=5, acks="all", enable_idempotence=True)
         sent = [producer.send(topic, value, partition=partition) for partition, value in records]
-        producer.flush(10)
+        producer.flush(60)
         for future in sent:
             future.get(1)
         producer.close()
@@ -238,7 +238,7 @@ class KafkaPythonMember:
 
     def close(self) -> None:
         self.consumer.close()
-        self._thread.join(10)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
 
@@ -254,7 +254,7 @@ class AiokafkaLibrary:
         self.thread.start()
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(20)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
 
     def create_topic(self, topic: str, partitions: int) -> None:
         async def create() -> None:
@@ -284,7 +284,7 @@ class AiokafkaLibrary:
 
     def close(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(10)
+        self.thread.join(60)
         self.loop.close()
 
 

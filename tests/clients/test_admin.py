@@ -69,7 +69,7 @@ def kafka_python_admin(kafka_broker: Any) -> Iterator[Any]:
 def done(futures: dict[Any, Any]) -> Any:
     """The result of an admin call about one thing."""
     (future,) = futures.values()
-    return future.result(10)
+    return future.result(60)
 
 
 def error_of(futures: dict[Any, Any]) -> str:
@@ -79,6 +79,20 @@ def error_of(futures: dict[Any, Any]) -> str:
     with pytest.raises(KafkaException) as raised:
         done(futures)
     return str(raised.value.args[0].name())
+
+
+def make(admin: Any, topic: str, partitions: int = 1, **config: str) -> None:
+    """A topic that the brokers know, too: those of Apache Kafka learn of it a little after their controller has answered."""
+    from confluent_kafka.admin import NewTopic
+
+    settings = {name.replace("_", "."): value for name, value in config.items()}
+    done(admin.create_topics([NewTopic(topic, partitions, 1, config=settings)]))
+
+    def is_there() -> bool:
+        found = admin.list_topics(timeout=60).topics.get(topic)
+        return found is not None and len(found.partitions) == partitions and all(each.leader >= 0 for each in found.partitions.values())
+
+    wait_until(is_there, f"the topic {topic}")
 
 
 def described(admin: Any, topic: str) -> Any:
@@ -94,19 +108,17 @@ def settings(admin: Any, topic: str) -> dict[str, Any]:
 
 
 def test_topics_are_made_described_and_deleted(admin: Any, unique_name: Callable[[str], str]) -> None:
-    from confluent_kafka.admin import NewTopic
-
     topic = unique_name("topic")
-    done(admin.create_topics([NewTopic(topic, 3, 1, config={"retention.ms": "60000"})]))
+    make(admin, topic, 3, retention_ms="60000")
     description = described(admin, topic)
     assert (description.name, description.is_internal) == (topic, False)
     node = done({"": admin.describe_cluster()}).nodes[0].id
     assert [(each.id, each.leader.id, [n.id for n in each.replicas], [n.id for n in each.isr]) for each in description.partitions] == [
         (number, node, [node], [node]) for number in range(3)
     ]
-    assert topic in admin.list_topics(timeout=10).topics
+    assert topic in admin.list_topics(timeout=60).topics
     done(admin.delete_topics([topic]))
-    wait_until(lambda: topic not in admin.list_topics(timeout=10).topics, "the topic is gone")
+    wait_until(lambda: topic not in admin.list_topics(timeout=60).topics, "the topic is gone")
 
 
 def test_mistakes_with_topics_get_kafkas_answers(admin: Any, unique_name: Callable[[str], str]) -> None:
@@ -128,27 +140,27 @@ def test_validate_only_makes_nothing(admin: Any, unique_name: Callable[[str], st
 
     topic = unique_name("topic")
     done(admin.create_topics([NewTopic(topic, 1, 1)], validate_only=True))
-    assert topic not in admin.list_topics(timeout=10).topics
-    done(admin.create_topics([NewTopic(topic, 1, 1)]))
+    assert topic not in admin.list_topics(timeout=60).topics
+    make(admin, topic)
     done(admin.create_partitions([NewPartitions(topic, 4)], validate_only=True))
     assert len(described(admin, topic).partitions) == 1
 
 
 def test_partitions_are_added(admin: Any, unique_name: Callable[[str], str]) -> None:
-    from confluent_kafka.admin import NewPartitions, NewTopic
+    from confluent_kafka.admin import NewPartitions
 
     topic = unique_name("topic")
-    done(admin.create_topics([NewTopic(topic, 1, 1)]))
+    make(admin, topic)
     done(admin.create_partitions([NewPartitions(topic, 4)]))
     wait_until(lambda: len(described(admin, topic).partitions) == 4, "four partitions")
     assert error_of(admin.create_partitions([NewPartitions(unique_name("nowhere"), 4)])) == "UNKNOWN_TOPIC_OR_PART"
 
 
 def test_settings_of_a_topic_are_described_and_altered(admin: Any, unique_name: Callable[[str], str]) -> None:
-    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource, NewTopic
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
 
     topic = unique_name("topic")
-    done(admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "2000"})]))
+    make(admin, topic, max_message_bytes="2000")
     before = settings(admin, topic)
     assert before["max.message.bytes"].value == "2000"
     assert before["max.message.bytes"].source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
@@ -174,10 +186,8 @@ def test_settings_of_a_topic_are_described_and_altered(admin: Any, unique_name: 
 
 
 def test_the_settings_of_a_new_topic_are_kafkas_defaults(admin: Any, unique_name: Callable[[str], str]) -> None:
-    from confluent_kafka.admin import NewTopic
-
     topic = unique_name("topic")
-    done(admin.create_topics([NewTopic(topic, 1, 1)]))
+    make(admin, topic)
     described_settings = {name: entry.value for name, entry in settings(admin, topic).items()}
     assert described_settings == TOPIC_SETTINGS
 
@@ -196,7 +206,7 @@ def test_limits_of_the_running_broker_change_at_once() -> None:
 
         host, port = broker.bootstrap_servers.split(":")
         alter("max.connections", "0")
-        with socket.create_connection((host, int(port)), timeout=10) as refused:
+        with socket.create_connection((host, int(port)), timeout=60) as refused:
             assert refused.recv(1) == b"", "it is closed; that of the admin client stays open"
         alter("log.cleaner.threads", "3")
         entry = done(admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]))["log.cleaner.threads"]
@@ -219,7 +229,7 @@ def test_settings_of_the_broker_are_described(admin: Any) -> None:
 
 
 def test_the_cluster_describes_itself(admin: Any, kafka_broker: Any) -> None:
-    cluster = admin.describe_cluster().result(10)
+    cluster = admin.describe_cluster().result(60)
     assert len(cluster.cluster_id) == 22
     (node,) = cluster.nodes
     assert f"{node.host}:{node.port}" == kafka_broker.bootstrap_servers
@@ -243,11 +253,11 @@ def test_groups_are_listed_described_and_deleted(
     wait_until(lambda: len(received) == 2, "both records", lambda: received.extend(member.poll()))
     member.commit()
 
-    listed = {each.group_id: each for each in admin.list_consumer_groups().result(10).valid}
+    listed = {each.group_id: each for each in admin.list_consumer_groups().result(60).valid}
     assert listed[group].state == ConsumerGroupState.STABLE
     assert listed[group].type == ConsumerGroupType.CLASSIC
     assert not listed[group].is_simple_consumer_group
-    assert group not in {each.group_id for each in admin.list_consumer_groups(states={ConsumerGroupState.EMPTY}).result(10).valid}
+    assert group not in {each.group_id for each in admin.list_consumer_groups(states={ConsumerGroupState.EMPTY}).result(60).valid}
     description = done(admin.describe_consumer_groups([group]))
     assert (description.state, description.partition_assignor) == (ConsumerGroupState.STABLE, "range")
     (seen,) = description.members
@@ -259,7 +269,7 @@ def test_groups_are_listed_described_and_deleted(
     member.close()
     wait_until(lambda: done(admin.describe_consumer_groups([group])).state == ConsumerGroupState.EMPTY, "an empty group")
     done(admin.delete_consumer_groups([group]))
-    assert group not in {each.group_id for each in admin.list_consumer_groups().result(10).valid}
+    assert group not in {each.group_id for each in admin.list_consumer_groups().result(60).valid}
     assert done(admin.describe_consumer_groups([group])).state == ConsumerGroupState.DEAD
     assert error_of(admin.delete_consumer_groups([group])) == "GROUP_ID_NOT_FOUND"
 
@@ -296,14 +306,14 @@ def test_committed_offsets_are_deleted(
 
 def test_offsets_are_listed_by_time(kafka_broker: Any, admin: Any, unique_name: Callable[[str], str]) -> None:
     from confluent_kafka import Producer, TopicPartition
-    from confluent_kafka.admin import NewTopic, OffsetSpec
+    from confluent_kafka.admin import OffsetSpec
 
     topic = unique_name("topic")
-    done(admin.create_topics([NewTopic(topic, 2, 1)]))
+    make(admin, topic, 2)
     producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
     for timestamp in (1_000_000, 2_000_000, 5_000_000, 3_000_000):
         producer.produce(topic, b"x", partition=0, timestamp=timestamp)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
 
     def ask(spec: Any, partition: int = 0) -> tuple[int, int]:
         result = done(admin.list_offsets({TopicPartition(topic, partition): spec}))
@@ -325,7 +335,7 @@ def test_producing_makes_a_topic_unless_told_otherwise(kafka_broker: Any, admin:
     from confluent_kafka import Producer
 
     topic = unique_name("topic")
-    assert topic not in admin.list_topics(timeout=10).topics
+    assert topic not in admin.list_topics(timeout=60).topics
     reports: list[Any] = []
     producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
     producer.produce(topic, b"first", on_delivery=lambda error, message: reports.append((error, message.offset())))

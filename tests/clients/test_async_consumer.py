@@ -224,7 +224,7 @@ def test_committed_and_aborted_transactions(application: Application, kafka_brok
     for number, end in enumerate((producer.commit_transaction, producer.abort_transaction, producer.commit_transaction)):
         producer.begin_transaction()
         producer.produce(topic, b"%d" % number)
-        producer.flush(10)
+        producer.flush(60)
         end(30)
 
     async def test(app: Application) -> None:

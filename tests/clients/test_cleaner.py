@@ -27,7 +27,7 @@ def make_topic(broker: Any, topic: str) -> None:
 
     settings = {"cleanup.policy": "compact", "segment.bytes": str(SEGMENT_BYTES), "min.cleanable.dirty.ratio": "0.01"}
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, 1, 1, config=settings)])[topic].result(15)
+    admin.create_topics([NewTopic(topic, 1, 1, config=settings)])[topic].result(60)
 
 
 def produce(broker: Any, topic: str, messages: list[tuple[str, bytes]]) -> list[int]:

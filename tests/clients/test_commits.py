@@ -51,7 +51,7 @@ def read(consumer: Any, count: int) -> list[Any]:
 def committed(consumer: Any, topic: str) -> int:
     from confluent_kafka import TopicPartition
 
-    return int(consumer.committed([TopicPartition(topic, 0)], timeout=10)[0].offset)
+    return int(consumer.committed([TopicPartition(topic, 0)], timeout=60)[0].offset)
 
 
 def test_commits_happen_by_themselves(topic: str, make_consumer: Callable[..., Any], unique_name: Callable[[str], str]) -> None:
@@ -84,7 +84,7 @@ def test_a_commit_by_hand_that_waits(topic: str, make_consumer: Callable[..., An
     assert committed(consumer, topic) < 0, "nothing is committed unasked"
     (answered,) = consumer.commit(offsets=[TopicPartition(topic, 0, messages[-1].offset() + 1, "by hand")], asynchronous=False)
     assert (answered.offset, answered.error) == (7, None)
-    (kept,) = consumer.committed([TopicPartition(topic, 0)], timeout=10)
+    (kept,) = consumer.committed([TopicPartition(topic, 0)], timeout=60)
     assert (kept.offset, kept.metadata) == (7, "by hand")
     consumer.close()
 

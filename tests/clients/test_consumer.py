@@ -10,6 +10,7 @@ import pytest
 
 import ottla
 from ottla import KafkaError, KafkaException, TopicPartition
+from ottla.testing.kit.waiting import wait_until
 
 Make = Callable[..., ottla.Consumer]
 SESSION = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 200}
@@ -84,7 +85,7 @@ def test_what_a_message_says(make: Make, kafka_broker: Any, new_topic: Callable[
     producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 0, "enable.idempotence": True})
     producer.produce(topic, b"value", b"key", headers=[("h", b"1"), ("n", None)], timestamp=1_700_000_000_000)
     producer.produce(topic, None, None)
-    producer.flush(10)
+    producer.flush(60)
     consumer = make()
     consumer.subscribe([topic])
     first, second = read(consumer, 2)
@@ -250,7 +251,7 @@ def test_an_application_that_works_for_longer_than_its_session(
     (message,) = read(late, 1)
     read(busy, 1)
     member = busy.consumer_group_metadata()
-    time.sleep(6.5)
+    wait_until(lambda: "It leaves the group" in caplog.text, "the member that polls too late to leave")
     # Heartbeats kept the one in its group; the other has left, since it polls too late.
     busy.commit(asynchronous=False)
     assert busy.consumer_group_metadata() == member
@@ -262,7 +263,8 @@ def test_an_application_that_works_for_longer_than_its_session(
     assert errors == [KafkaError._MAX_POLL_EXCEEDED]
     assert lost == [0]
     assert values(read(late, 3)) == [0, 1, 2]
-    leaving, joining = (record.getMessage() for record in caplog.records if record.name == "ottla.consumer")
+    said = [record.getMessage() for record in caplog.records if record.name == "ottla.consumer"]
+    leaving, joining = (line for line in said if "sent no heartbeat" not in line)  # for a moment, on a busy machine
     assert re.search(
         r"consumer poll timeout has expired\. It leaves the group: no poll for 6\d{3} ms, max.poll.interval.ms is 6000; ", leaving
     )
@@ -270,8 +272,8 @@ def test_an_application_that_works_for_longer_than_its_session(
     assert re.search(r"joins again: the next poll came after \d{4,} ms, .*; slow processing: 1 record took", joining)
     found = late.metrics()
     assert (found["rebalance-total"], found["records-consumed-total"], found["assigned-partitions"]) == (2, 4, 1)
-    assert found["time-between-poll-max"] >= 6_500
-    assert busy.metrics()["heartbeat-total"] >= 20
+    assert found["time-between-poll-max"] >= 6_000
+    assert busy.metrics()["heartbeat-total"] >= 10
     assert busy.metrics()["heartbeat-response-time-max"] > 0
     if kafka_broker.kind == "apache-kafka":
         said = kafka_broker.log_path.read_text(errors="replace")

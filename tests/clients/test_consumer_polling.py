@@ -150,7 +150,7 @@ def test_a_poll_that_waits_is_woken_up(make: Any, new_topic: Callable[..., str])
     waiting = threading.Event()
 
     def wake() -> None:
-        assert waiting.wait(20)
+        assert waiting.wait(60)
         consumer.wakeup()
 
     thread = threading.Thread(target=wake)

@@ -78,15 +78,15 @@ def test_records_that_are_deleted(kafka_broker: Any, unique_name: Callable[[str]
     topic = unique_name("topic")
     servers = {"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 0}
     admin = AdminClient(servers)
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
     producer = Producer(servers | {"enable.idempotence": True})
     for number in range(20):
         producer.produce(topic, b"%d" % number, partition=0)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     deleted = admin.delete_records([TopicPartition(topic, 0, 12)])
-    assert [future.result(10).low_watermark for future in deleted.values()] == [12]
+    assert [future.result(60).low_watermark for future in deleted.values()] == [12]
     consumer = Consumer(servers | {"group.id": unique_name("group"), "auto.offset.reset": "earliest", "isolation.level": "read_committed"})
-    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10) == (12, 20)
+    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60) == (12, 20)
     consumer.assign([TopicPartition(topic, 0, 3)])  # where nothing is any more
     received: list[bytes | None] = []
     wait_until(lambda: len(received) == 8, "what is left", lambda: received.extend(each.value() for each in consumer.consume(20, 0.1)))
@@ -101,11 +101,11 @@ def test_a_reader_of_large_answers_waits_only_at_the_end(kafka_broker: Any, uniq
     topic = unique_name("topic")
     servers = {"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 0}
     admin = AdminClient(servers)
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
     producer = Producer(servers | {"enable.idempotence": True, "batch.size": 100_000, "linger.ms": 5})
     for _ in range(1_000):
         producer.produce(topic, bytes(10_000), partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     # Longer than this test may take: a broker that waits for a full response although there is more never gets to the end.
     patient = {"fetch.min.bytes": 1 << 20, "fetch.wait.max.ms": 40_000, "max.partition.fetch.bytes": 1 << 20}
     consumer = Consumer(servers | patient | {"group.id": unique_name("group"), "enable.auto.commit": False})

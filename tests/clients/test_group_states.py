@@ -40,12 +40,12 @@ def test_a_group_passes_through_five_states(
     wait_until(lambda: state() == "PreparingRebalance", "the second member starts a rebalance")
     assert first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
     answer = first.join()
-    assert (answer.error_code, joining.result(10).error_code) == (ErrorCode.NONE, ErrorCode.NONE)
+    assert (answer.error_code, joining.result(60).error_code) == (ErrorCode.NONE, ErrorCode.NONE)
     assert (first.generation, second.generation) == (2, 2), "each rebalance raises the generation by one"
     follower, leader = (first, second) if answer.leader == second.member_id else (second, first)
     waiting = background(follower.sync)
     assert leader.sync({leader.member_id: b"mine", follower.member_id: b"yours"}) == (ErrorCode.NONE, b"mine")
-    assert waiting.result(10) == (ErrorCode.NONE, b"yours"), "each member gets its own part alone"
+    assert waiting.result(60) == (ErrorCode.NONE, b"yours"), "each member gets its own part alone"
     assert state() == "Stable"
 
     assert second.leave() == ErrorCode.NONE

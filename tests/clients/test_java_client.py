@@ -176,7 +176,7 @@ class Team:
             {"bootstrap.servers": self.broker.bootstrap_servers, "group.id": "unused", "enable.auto.commit": False, "log_level": 0}
         )
         place = TopicPartition("__ottla_group_events", 0, 0)
-        _, end = reader.get_watermark_offsets(place, timeout=10)
+        _, end = reader.get_watermark_offsets(place, timeout=60)
         reader.assign([place])
         events: list[dict[str, Any]] = []
         while reader.position([place])[0].offset < end:

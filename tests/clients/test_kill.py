@@ -13,7 +13,7 @@ def committed(member: Any, topic: str) -> list[Any]:
     from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
     try:
-        return list(member.consumer.committed([TopicPartition(topic, number) for number in range(PARTITIONS)], timeout=10))
+        return list(member.consumer.committed([TopicPartition(topic, number) for number in range(PARTITIONS)], timeout=60))
     except KafkaException as not_yet:
         if not_yet.args[0].code() not in (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError._TRANSPORT):
             raise
@@ -73,7 +73,7 @@ def test_acknowledged_records_survive_a_killed_broker(
             wait_until(lambda: len(acknowledged) > 500, "acknowledgements", lambda: producer.poll(0.01))
     broker.kill()
     broker.start()
-    assert producer.flush(20) == 0, "the producer goes on where it was"
+    assert producer.flush(60) == 0, "the producer goes on where it was"
 
     consumer = Consumer(
         {"bootstrap.servers": broker.bootstrap_servers, "group.id": unique_name("readers"), "auto.offset.reset": "earliest"}

@@ -13,7 +13,7 @@ from ottla.testing.kit.waiting import wait_until
 
 def scraped(url: str) -> dict[str, list[tuple[dict[str, str], float]]]:
     """Samples by name. Raises ValueError for what is not Prometheus' text format."""
-    with urllib.request.urlopen(url, timeout=5) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain; version=")
         text = answer.read().decode()
     families = list(text_string_to_metric_families(text))

@@ -211,7 +211,7 @@ def test_clients_must_not_write_to_it(kafka_broker: Any, unique_name: Callable[[
     reports: list[Any] = []
     producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
     producer.produce("__consumer_offsets", b"junk", key=b"junk", on_delivery=lambda error, _: reports.append(error))
-    producer.flush(10)
+    producer.flush(60)
     assert [error.code() for error in reports] == [KafkaError.TOPIC_EXCEPTION], "INVALID_TOPIC_EXCEPTION"
     assert group_commit(group, topic, 0, 2) == 0, "the coordinator goes on"
 

@@ -49,7 +49,7 @@ def test_scaling_out_and_in_and_more_partitions_are_planned_and_a_killed_member_
         try:
             scaled_out = wait_for("the second member", lambda each: each.members_after == 2)
             seen = len(found())
-            library.admin.create_partitions([NewPartitions("flights", 4)])["flights"].result(10)
+            library.admin.create_partitions([NewPartitions("flights", 4)])["flights"].result(60)
             grown = wait_for("the new partitions", lambda each: each.partitions_assigned == 4)
             seen = len(found())
         finally:

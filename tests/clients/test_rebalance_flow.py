@@ -33,7 +33,7 @@ def test_from_notice_to_work(
     assert not joining.done(), "the coordinator waits for the first"
 
     led = first.join([("range", encode_subscription(["departures"]))])
-    answer = joining.result(10)
+    answer = joining.result(60)
     assert (first.generation, second.generation) == (2, 2)
     assert led.leader == answer.leader == first.member_id, "who joined the group first leads"
     assert {each.member_id: bytes(each.metadata) for each in led.members} == {
@@ -45,7 +45,7 @@ def test_from_notice_to_work(
     syncing = background(second.sync)
     wait_until(lambda: described(group).group_state == "CompletingRebalance", "no plan yet")
     assert first.sync({first.member_id: b"departures", second.member_id: b"arrivals"}) == (ErrorCode.NONE, b"departures")
-    assert syncing.result(10) == (ErrorCode.NONE, b"arrivals"), "each member gets its own assignment"
+    assert syncing.result(60) == (ErrorCode.NONE, b"arrivals"), "each member gets its own assignment"
     assert (first.heartbeat(), second.heartbeat()) == (ErrorCode.NONE, ErrorCode.NONE), "work resumes"
     assert first.commit(topic, 0, 42) == ErrorCode.NONE
     first.generation = 1
@@ -57,17 +57,17 @@ def test_the_coordinator_waits_up_to_the_rebalance_timeout(
 ) -> None:
     group = unique_name("group")
     silent, second = new_member(group), new_member(group)
-    assert silent.join(rebalance_timeout_ms=700).error_code == ErrorCode.NONE
+    assert silent.join(session_timeout_ms=60_000, rebalance_timeout_ms=700).error_code == ErrorCode.NONE
     assert silent.sync({silent.member_id: b"all"}) == (ErrorCode.NONE, b"all")
     began = time.monotonic()
     answer = second.join(rebalance_timeout_ms=700)
     waited_s = time.monotonic() - began
     assert (answer.error_code, answer.leader, second.generation) == (ErrorCode.NONE, second.member_id, 2)
-    assert 0.6 < waited_s < 3, "and then goes on without the silent one"
+    assert 0.6 < waited_s < 20, "and then goes on without the silent one"
     assert silent.heartbeat() == 25, "which is no member any more"
 
 
-@pytest.mark.parametrize("heartbeat_ms", [200, 1_200])
+@pytest.mark.parametrize("heartbeat_ms", [200, 2_000])
 def test_the_heartbeat_interval_bounds_the_notice(
     new_member: Callable[[str], RawMember],
     library_on: Callable[..., Any],
@@ -80,16 +80,16 @@ def test_the_heartbeat_interval_bounds_the_notice(
     group, topic = unique_name("group"), unique_name("topic")
     library = library_on(kafka_broker)
     library.create_topic(topic, 1)
+    newcomer = new_member(group)
     member = library.member(group, topic, "range", heartbeat_ms=heartbeat_ms)
     wait_until(member.assignment, "a member that reads", member.poll)
-    newcomer = new_member(group)
     began = time.monotonic()
     joining = background(newcomer.join, [("range", encode_subscription([topic]))])
     wait_until(joining.done, "the member has noticed the new one", lambda: member.consumer.poll(0.01))
     noticed_after_s = time.monotonic() - began
     assert joining.result().error_code == ErrorCode.NONE
-    assert noticed_after_s < heartbeat_ms / 1000 + 2
-    if heartbeat_ms == 1_200:
+    assert noticed_after_s < heartbeat_ms / 1000 + 4, "the session would last for longer"
+    if heartbeat_ms == 2_000:
         assert noticed_after_s > 0.4, "it has just joined again, and sends its next heartbeat only after the interval"
     newcomer.leave()
     member.close()

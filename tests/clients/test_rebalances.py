@@ -48,7 +48,7 @@ def test_more_partitions_start_a_rebalance(library: Any, kafka_broker: Any, uniq
     member = library.member(unique_name("group"), topic, "range", metadata_age_ms=200)
     wait_until(lambda: member.assignment() == everything(topic, 2), "both partitions", member.poll)
     admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 0})
-    admin.create_partitions([NewPartitions(topic, 5)])[topic].result(10)
+    admin.create_partitions([NewPartitions(topic, 5)])[topic].result(60)
     wait_until(lambda: member.assignment() == everything(topic, 5), "the new partitions, without a restart", member.poll)
     library.produce(topic, [(4, b"in a new partition")])
     received: list[Any] = []
@@ -75,11 +75,12 @@ def test_partitions_are_never_taken_away(kafka_broker: Any, unique_name: Callabl
 
     topic = unique_name("topic")
     admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 0})
-    admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(60)
     with pytest.raises(KafkaException) as refused:
-        admin.create_partitions([NewPartitions(topic, count)])[topic].result(10)
+        admin.create_partitions([NewPartitions(topic, count)])[topic].result(60)
     assert refused.value.args[0].code() == KafkaError.INVALID_PARTITIONS
-    assert len(admin.describe_topics(_names(topic))[topic].result(10).partitions) == 3
+    wait_until(lambda: topic in admin.list_topics(timeout=60).topics, "the topic")
+    assert len(admin.describe_topics(_names(topic))[topic].result(60).partitions) == 3
 
 
 def test_a_group_has_one_coordinator_and_people_can_ask_which(
@@ -90,8 +91,8 @@ def test_a_group_has_one_coordinator_and_people_can_ask_which(
     admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 0})
     group, topic = unique_name("group"), unique_name("topic")
     group_commit(group, topic, 0, 5)
-    brokers = {node.id: (node.host, node.port) for node in admin.describe_cluster().result(10).nodes}
-    coordinator = admin.describe_consumer_groups([group])[group].result(10).coordinator
+    brokers = {node.id: (node.host, node.port) for node in admin.describe_cluster().result(60).nodes}
+    coordinator = admin.describe_consumer_groups([group])[group].result(60).coordinator
     assert brokers[coordinator.id] == (coordinator.host, coordinator.port)
     assert f"{coordinator.host}:{coordinator.port}" == kafka_broker.bootstrap_servers
 

@@ -20,7 +20,7 @@ def create(broker: Any, topic: str, **configs: str) -> None:
 
     config = {name.replace("_", "."): value for name, value in configs.items()} | SMALL_SEGMENTS
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(60)
 
 
 def produce(broker: Any, topic: str, *ages_ms: int) -> None:
@@ -32,7 +32,7 @@ def produce(broker: Any, topic: str, *ages_ms: int) -> None:
     now_ms = int(time.time() * 1000)
     for age_ms in ages_ms:
         producer.produce(topic, LARGE, timestamp=now_ms - age_ms, on_delivery=lambda error, _: failures.append(error) if error else None)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
     assert not failures
 
 

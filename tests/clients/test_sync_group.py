@@ -58,13 +58,13 @@ def test_by_state_and_who_is_left_out_of_the_plan(
     wait_until(lambda: described(group).group_state == "PreparingRebalance", "the second member asks to join")
     assert first.sync() == (ErrorCode.REBALANCE_IN_PROGRESS, b"")
     assert first.join().error_code == ErrorCode.NONE
-    assert joining.result(10).error_code == ErrorCode.NONE
+    assert joining.result(60).error_code == ErrorCode.NONE
 
     parked = background(second.sync)
     wait_until(lambda: described(group).group_state == "CompletingRebalance", "the plan is awaited")
     assert not parked.done()
     assert first.sync({first.member_id: b"everything"}) == (ErrorCode.NONE, b"everything")
-    assert parked.result(10) == (ErrorCode.NONE, b""), "whom the plan leaves out gets an empty part"
+    assert parked.result(60) == (ErrorCode.NONE, b""), "whom the plan leaves out gets an empty part"
     assert described(group).group_state == "Stable"
     assert (first.leave(), second.leave()) == (ErrorCode.NONE, ErrorCode.NONE)
     assert second.sync() == (ErrorCode.UNKNOWN_MEMBER_ID, b""), "Empty: there is no member"

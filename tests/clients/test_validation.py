@@ -14,7 +14,7 @@ def make_topic(bootstrap_servers: str, topic: str, **configs: str) -> None:
 
     settings = {name.replace("_", "."): value for name, value in configs.items()}
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
-    admin.create_topics([NewTopic(topic, 1, 1, config=settings)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, 1, 1, config=settings)])[topic].result(60)
 
 
 def produce(bootstrap_servers: str, topic: str, records: list[tuple[bytes | None, bytes]], **settings: Any) -> list[str | None]:
@@ -27,7 +27,7 @@ def produce(bootstrap_servers: str, topic: str, records: list[tuple[bytes | None
         producer.produce(
             topic, value, key, on_delivery=lambda error, message: outcomes.update({message.value(): error.name() if error else None})
         )
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     return [outcomes[value] for _, value in records]
 
 
@@ -72,7 +72,7 @@ def test_a_record_from_the_future_fails(kafka_broker: Any, unique_name: Callable
     errors: list[str | None] = []
     producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 0})
     producer.produce(topic, b"v", timestamp=4_000_000_000_000, on_delivery=lambda error, _: errors.append(error.name() if error else None))
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert errors == ["INVALID_TIMESTAMP"]
 
 
@@ -120,7 +120,7 @@ def test_a_timestamp_far_ahead_in_a_large_batch(kafka_broker: Any, unique_name: 
             timestamp=now_ms + (2 * DAY_MS if number == 1_500 else 0),
             on_delivery=lambda error, message: outcomes.update({message.value()[:4]: error.name() if error else None}),
         )
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert len(outcomes) == 2_000
     assert outcomes[b"1500"] == "INVALID_TIMESTAMP"
     assert set(outcomes.values()) <= {"INVALID_TIMESTAMP", None}
@@ -135,7 +135,7 @@ def test_offsets_by_timestamp_in_large_batches(kafka_broker: Any, unique_name: C
     start_ms = 1_700_000_000_000
     for number in range(20_000):
         producer.produce(topic, b"x" * 50, timestamp=start_ms + number)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     consumer = Consumer({"bootstrap.servers": kafka_broker.bootstrap_servers, "group.id": topic, "log_level": 0})
     for number in (0, 1, 9_999, 19_999):
         (found,) = consumer.offsets_for_times([TopicPartition(topic, 0, start_ms + number)], timeout=20)

@@ -54,7 +54,7 @@ class PythonWorld:
         from confluent_kafka.admin import AdminClient, NewTopic
 
         admin: Any = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
-        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(10)
+        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
 
     def stop_producing(self, topics: list[str]) -> None:
         pass

@@ -66,7 +66,7 @@ class Cluster:
         admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap_servers})
         made = [NewTopic(topic, 1, 1, config=TOPIC_CONFIG | config) for topic, config in TOPICS.items()]
         for future in admin.create_topics(made).values():
-            future.result(10)
+            future.result(60)
 
     def records(self, count: int) -> list[Record]:
         """Some with headers, some deleting their key; times go up and down."""
@@ -111,7 +111,7 @@ class Cluster:
         producers = []
         for number in range(3):
             producer = Producer({"bootstrap.servers": self.kafka.bootstrap_servers, "transactional.id": f"payer-{number}"})
-            producer.init_transactions(20)
+            producer.init_transactions(60)
             producers.append(producer)
         for number in range(transactions):
             producer = producers[number % 3 if number < transactions // 2 else 1 + number % 2]
@@ -119,8 +119,8 @@ class Cluster:
             for _ in range(self.random.choice([1, 10])):
                 value = None if self.random.random() < 0.1 else self.random.randbytes(2000)
                 producer.produce("paid", value, b"key %d" % self.random.randrange(60), 0)
-            assert producer.flush(20) == 0  # what is still queued an abort takes back
-            (producer.abort_transaction if self.random.random() < 0.4 else producer.commit_transaction)(20)
+            assert producer.flush(60) == 0  # what is still queued an abort takes back
+            (producer.abort_transaction if self.random.random() < 0.4 else producer.commit_transaction)(60)
 
     def set_policy(self, policy: str) -> None:
         for topic in TOPICS:

@@ -71,7 +71,7 @@ def look(servers: str) -> Seen:
     from confluent_kafka.admin import AdminClient, ConfigResource
 
     admin = AdminClient(client(servers))
-    listed = admin.list_topics(timeout=10).topics
+    listed = admin.list_topics(timeout=60).topics
     topics = sorted(name for name in listed if not name.startswith("__"))
     described = admin.describe_topics(TopicCollection(topics))
     resources = {topic: ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics}
@@ -79,9 +79,9 @@ def look(servers: str) -> Seen:
     set_on_topic = 1
     partitions = [(topic, number) for topic in topics for number in listed[topic].partitions]
     return Seen(
-        ids={topic: str(future.result(10).topic_id) for topic, future in described.items()},
+        ids={topic: str(future.result(60).topic_id) for topic, future in described.items()},
         configs={
-            topic: {entry.name: entry.value for entry in configs[resource].result(10).values() if entry.source == set_on_topic}
+            topic: {entry.name: entry.value for entry in configs[resource].result(60).values() if entry.source == set_on_topic}
             for topic, resource in resources.items()
         },
         committed={group: committed(servers, group) for group in GROUPS},
@@ -145,8 +145,8 @@ def make_topics(servers: str, **configs: str) -> None:
         NewTopic("empty", 3, 1, config={name.replace("_", "."): value for name, value in configs.items()}),
     ]
     for made in admin.create_topics(topics).values():
-        made.result(10)
-    admin.delete_topics(["gone"])["gone"].result(10)
+        made.result(60)
+    admin.delete_topics(["gone"])["gone"].result(60)
 
 
 def write_records(servers: str, count: int = 100) -> None:
@@ -159,7 +159,7 @@ def write_records(servers: str, count: int = 100) -> None:
             key, headers = b"k%d" % record, [("codec", codec.encode()), ("none", None)]
             producer.produce("codecs", b"%d of %d " % (record, count) * 20, key, number, timestamp=1_000_000 + record, headers=headers)
             producer.produce("compacted", b"" if record % 3 else codec.encode(), b"key %d" % (record % 7), 0)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
 
 
 def pay(servers: str, transactional_id: str, *, commit: bool) -> Any:
@@ -167,15 +167,15 @@ def pay(servers: str, transactional_id: str, *, commit: bool) -> Any:
     from confluent_kafka import Consumer, Producer, TopicPartition
 
     producer = Producer(client(servers, transactional_id=transactional_id))
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     for number in range(20):
         producer.produce("paid", b"%s %d" % (transactional_id.encode(), number), partition=number % 2)
-    assert producer.flush(20) == 0  # an abort drops what has not been sent yet
+    assert producer.flush(60) == 0  # an abort drops what has not been sent yet
     consumer = Consumer(client(servers, group_id="payers"))
     offset = 11 if commit else 99
     producer.send_offsets_to_transaction([TopicPartition("codecs", 0, offset)], consumer.consumer_group_metadata(), 20)
-    (producer.commit_transaction if commit else producer.abort_transaction)(20)
+    (producer.commit_transaction if commit else producer.abort_transaction)(60)
     consumer.close()
     return producer
 
@@ -185,10 +185,10 @@ def leave_open(servers: str) -> Any:
     from confluent_kafka import Producer
 
     producer = Producer(client(servers, transactional_id="hanging"))
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce("paid", b"hanging", partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     return producer
 
 
@@ -228,12 +228,12 @@ def change_topics(servers: str) -> None:
     from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
     admin = AdminClient(client(servers))
-    admin.delete_topics(["empty"])["empty"].result(10)
-    admin.create_topics([NewTopic("theirs", 2, 1)])["theirs"].result(10)
-    admin.create_partitions([NewPartitions("paid", 3)])["paid"].result(10)
+    admin.delete_topics(["empty"])["empty"].result(60)
+    admin.create_topics([NewTopic("theirs", 2, 1)])["theirs"].result(60)
+    admin.create_partitions([NewPartitions("paid", 3)])["paid"].result(60)
     entry = ConfigEntry("retention.ms", "99999999", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, "paid", incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(10)
+    admin.incremental_alter_configs([resource])[resource].result(60)
 
 
 def new_producer_id(servers: str) -> int:

@@ -58,7 +58,7 @@ def fill(bootstrap_servers: str) -> None:
     ]
     admin = AdminClient(servers)
     for created in admin.create_topics(topics).values():
-        created.result(20)
+        created.result(60)
     for number, codec in enumerate(Codec):
         idempotent = {"enable.idempotence": number % 2 == 0}
         settings = {"compression.type": codec.name.lower(), "batch.num.messages": 10, "linger.ms": 1}
@@ -69,7 +69,7 @@ def fill(bootstrap_servers: str) -> None:
             key = b"N%d" % each if each % 3 else None
             producer.produce("flights", value, key=key, timestamp=1_700_000_000_000 + 1000 * number + each, headers=headers)
         producer.produce("logtime", codec.name)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
 
 
 def run_classic_groups(bootstrap_servers: str) -> None:
@@ -127,8 +127,8 @@ def run_transactions(bootstrap_servers: str) -> None:
     for end in (producer.abort_transaction, producer.commit_transaction):
         producer.begin_transaction()
         producer.produce("payments", b"100", key=b"a")
-        producer.flush(10)
-        end(20)
+        producer.flush(60)
+        end(60)
 
 
 @pytest.fixture(scope="module")

@@ -236,14 +236,14 @@ def make_topics(servers: str, prefix: str) -> None:
     counts = {f"{prefix}-{name}": count for name, count in TOPICS.items()} | {f"{prefix}-a-name-of-more-than-24-characters": 1}
     topics = [NewTopic(name, count, 1, config={"retention.ms": "-1"}) for name, count in counts.items()]
     for future in confluent.create_topics(topics).values():
-        future.result(10)
+        future.result(60)
     producer = Producer({"bootstrap.servers": servers, "log_level": 0, "linger.ms": 5, "enable.idempotence": True})
     for name, count in counts.items():
         for number in range(0 if name.endswith("-bare") else 20 * count):
             producer.produce(name, b"v", partition=number % count, timestamp=FIRST_MS + number // count * 1000)
-    assert producer.flush(15) == 0
+    assert producer.flush(60) == 0
     for future in confluent.delete_records([Place(f"{prefix}-many", 2, 5)]).values():
-        future.result(10)
+        future.result(60)
 
 
 def make_groups(members: Members, prefix: str) -> None:
@@ -273,7 +273,7 @@ def make_groups(members: Members, prefix: str) -> None:
         for group, plan in offsets.items():
             admin.commit(name(group), plan)
         admin.delete_groups([name("dead")])
-        confluent.delete_topics([name("doomed")])[name("doomed")].result(10)
+        confluent.delete_topics([name("doomed")])[name("doomed")].result(60)
         wait_until(lambda: not admin.committed([name("onlygone")])[name("onlygone")], "offsets of a deleted topic to go", seconds=20)
         wait_until(lambda: (len(first.assignment()), len(second.assignment())) == (3, 1), "the stable group", seconds=20)
         sizes = {name("stable"): 2, name("static"): 1, name("idle"): 2}

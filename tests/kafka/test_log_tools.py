@@ -26,11 +26,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with Broker(tmp_path_factory.mktemp("log-tools") / "data") as broker:
         servers = {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0}
         admin = AdminClient(servers)
-        admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result(10)
+        admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result(60)
         producer = Producer(servers)
         for number in range(RECORDS):
             producer.produce("t", b"%d " % number + b"x" * 1000, partition=number % 30 if number % 30 < PARTITIONS else 0)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
         yield broker
 
 

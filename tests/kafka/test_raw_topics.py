@@ -405,7 +405,7 @@ def test_incremental_alter_configs(same_answers: Any, version: int) -> None:
             configs = talk.quietly(ApiKey.DESCRIBE_CONFIGS, 4, resources=[asked]).results[0].configs
             return sorted((each.name, each.value) for each in configs)
 
-        talk.until(lambda: described()[0][1] == "compact", "the settings")
+        talk.until(lambda: described() == [("cleanup.policy", "compact"), ("retention.ms", "604800000")], "the settings")
         talk.answers.append(described())
 
     same_answers(conversation, version)

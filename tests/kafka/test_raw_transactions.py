@@ -41,7 +41,7 @@ def write(bootstrap_servers: str, topic: str, name: Callable[[str], str]) -> lis
 
     servers = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
     admin = AdminClient(servers)
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
     producers = []
     for number in range(4):
         producer = Producer(servers | {"transactional.id": name(f"transactional-{number}"), "transaction.timeout.ms": 600_000})
@@ -52,7 +52,7 @@ def write(bootstrap_servers: str, topic: str, name: Callable[[str], str]) -> lis
     def put(producer: Any, count: int = 2) -> None:
         for number in range(count):
             producer.produce(topic, b"%d" % number, partition=0)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
 
     first, second, third, fourth = producers
     put(plain)
@@ -60,20 +60,20 @@ def write(bootstrap_servers: str, topic: str, name: Callable[[str], str]) -> lis
         producer.begin_transaction()
         put(producer)
     put(plain, 1)
-    first.abort_transaction(10)
-    second.commit_transaction(10)
+    first.abort_transaction(60)
+    second.commit_transaction(60)
     for producer in (first, third):
         producer.begin_transaction()
         put(producer, 1)
-    first.abort_transaction(10)
+    first.abort_transaction(60)
     put(third)
-    third.abort_transaction(10)
+    third.abort_transaction(60)
     put(plain)
     fourth.begin_transaction()
     put(fourth)
     second.begin_transaction()
     put(second)
-    second.abort_transaction(10)
+    second.abort_transaction(60)
     put(plain, 1)
     return [fourth]
 
@@ -125,11 +125,11 @@ def twins(reference: Any) -> Iterator[tuple[Twin, Twin, str, int]]:
             return partition.log.append(bytearray(data), now_ms=0, from_client=False)
 
         assert broker._loop is not None
-        asyncio.run_coroutine_threadsafe(copy(), broker._loop).result(10)
+        asyncio.run_coroutine_threadsafe(copy(), broker._loop).result(60)
         our_twin, their_twin = Twin(broker.bootstrap_servers, ours, our_id), Twin(bootstrap_servers, theirs, listed.topic_id)
         yield our_twin, their_twin, topic, whole.last_stable_offset
     for producer in left_open:
-        producer.abort_transaction(10)
+        producer.abort_transaction(60)
 
 
 @pytest.mark.parametrize("version", range(4, 19))

@@ -43,23 +43,23 @@ def _write(servers: dict[str, Any], topic: str, name: Callable[[str], str]) -> l
         if number in is_open and rng.randrange(3) == 0:
             transaction = is_open.pop(number)
             ends[transaction] = rng.randrange(2) == 0
-            (producer.commit_transaction if ends[transaction] else producer.abort_transaction)(10)
+            (producer.commit_transaction if ends[transaction] else producer.abort_transaction)(60)
             continue
         if number not in is_open:
             producer.begin_transaction()
             is_open[number] = step
         producer.produce(topic, value)
-        producer.flush(10)
+        producer.flush(60)
         log.append((value, is_open[number]))
     for number, transaction in is_open.items():
-        producers[number].abort_transaction(10)
+        producers[number].abort_transaction(60)
         ends[transaction] = False
     return [value for value, transaction in log if ends[transaction]]
 
 
 def _end(servers: dict[str, Any], topic: str) -> int:
     consumer = Consumer(servers | {"group.id": "unused"})
-    end = int(consumer.get_watermark_offsets(ClientPartition(topic, 0), timeout=10)[1])
+    end = int(consumer.get_watermark_offsets(ClientPartition(topic, 0), timeout=60)[1])
     consumer.close()
     return end
 
@@ -68,7 +68,7 @@ def test_what_was_committed_is_read_and_nothing_else(reference: Any, unique_name
     servers = {"bootstrap.servers": reference.shared().bootstrap_servers, "log_level": 0}
     topic = unique_name("t")
     admin = AdminClient(servers)
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
     expected = _write(servers, topic, unique_name)
     end = _end(servers, topic)
     answers, rows = _read(servers, topic, 1 << 20, 0, end)

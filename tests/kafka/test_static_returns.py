@@ -20,7 +20,7 @@ from ottla.testing.kit.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
-REBALANCE_MS = 1_000
+REBALANCE_MS = 2_500
 EARLY_MS = 100
 """A broker's timers may count from a little before the response that a test has seen."""
 
@@ -67,8 +67,8 @@ class Party:
 
 def while_the_assignment_is_not_there(party: Party) -> Facts:
     back = party.member("gate-1")
-    joining = party.pool.submit(party.join, back)
     party.since = time.monotonic()
+    joining = party.pool.submit(party.join, back)
     facts = party.rebalances_in_time()[:1]
     facts += [party.follower.heartbeat(), party.follower.sync()]
     # The leader does not join again: it is removed when the rebalance timeout is over.

@@ -28,13 +28,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OttlaProcess]:
         servers = {"bootstrap.servers": broker.bootstrap_servers}
         topic = NewTopic("flights", 1, 1, config={"segment.bytes": "1048576", "index.interval.bytes": "1000"})
         admin = AdminClient(servers)
-        admin.create_topics([topic])["flights"].result(10)
+        admin.create_topics([topic])["flights"].result(60)
         producer = Producer(servers | {"compression.type": "lz4", "batch.num.messages": 10, "linger.ms": 1})
         for number in range(RECORDS):
             producer.produce(
                 "flights", b"%d " % number + os.urandom(1500).hex().encode(), key=b"N%d" % number, timestamp=1_000_000 + number
             )
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
         consumer = Consumer(servers | {"group.id": "test-group", "auto.offset.reset": "earliest", "enable.auto.commit": False})
         consumer.subscribe(["flights"])
         assert len(consumer.consume(RECORDS, 10)) == RECORDS

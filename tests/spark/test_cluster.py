@@ -120,7 +120,7 @@ def test_a_job_reads_writes_and_streams_on_two_workers_with_the_printed_argument
     with Broker() as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         for made in admin.create_topics([NewTopic("source", 3, 1), NewTopic("target", 2, 1)]).values():
-            made.result(10)
+            made.result(60)
         small = ["--driver-memory", "512m", "--executor-memory", "512m", "--driver-java-options", cluster.java_options]
         settings = {
             "spark.executor.extraJavaOptions": cluster.java_options,

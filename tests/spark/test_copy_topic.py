@@ -23,7 +23,7 @@ RECORDS, SOURCE_PARTITIONS, TARGET_PARTITIONS = 2_000, 8, 3
 
 def make(servers: str, name: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(10)
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
 
 
 def read(servers: str, topic: str, partitions: int) -> list[Any]:
@@ -52,7 +52,7 @@ def commit(servers: str, group: str, topic: str, offsets: dict[int, int]) -> Non
 
 def committed(servers: str, group: str, topic: str, partitions: int) -> dict[int, int]:
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
-    found = consumer.committed([TopicPartition(topic, number) for number in range(partitions)], timeout=10)
+    found = consumer.committed([TopicPartition(topic, number) for number in range(partitions)], timeout=60)
     consumer.close()
     return {each.partition: each.offset for each in found}
 
@@ -71,7 +71,7 @@ def servers() -> Iterator[str]:
             value = None if number % 50 == 0 else b"%d" % number
             stamp = began_ms + number - rng.randrange(20)  # times run backwards now and then
             producer.produce("wide", value, key, timestamp=stamp, headers=[("number", b"%d" % number)], **where)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         yield broker.bootstrap_servers
 
 

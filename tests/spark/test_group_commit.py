@@ -31,14 +31,14 @@ class Shop:
     def __init__(self, servers: str, topic: str, group: str) -> None:
         self.servers, self.topic, self.group = servers, topic, group
         self._admin = Admin({"bootstrap.servers": servers, "log_level": 0})
-        self._admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(10)
+        self._admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(60)
         self._producer = Producer({"bootstrap.servers": servers, "log_level": 0, "enable.idempotence": True})
         self._tool = AdminClient(servers)
 
     def sell(self, count: int) -> None:
         for number in range(count):
             self._producer.produce(self.topic, b"%d" % number, partition=number % (PARTITIONS - 1))
-        assert self._producer.flush(10) == 0
+        assert self._producer.flush(60) == 0
 
     def lag(self) -> dict[int, int]:
         """Records by partition that the group has not read, as tools count them; partitions without a commit are left out."""

@@ -37,7 +37,7 @@ def test_scale_out_and_in_as_a_table(spark: Any, tmp_path: Path):
     with Broker(on_group_event=events.append) as broker:
         servers = broker.bootstrap_servers
         admin = AdminClient({"bootstrap.servers": servers})
-        admin.create_topics([NewTopic("flights", 6, 1)])["flights"].result(10)
+        admin.create_topics([NewTopic("flights", 6, 1)])["flights"].result(60)
         first = _consumer(servers, "one")
         _poll_until([first], [6])
         second = _consumer(servers, "two")

@@ -28,7 +28,7 @@ def servers(session_of_commands: None, monkeypatch: pytest.MonkeyPatch) -> Itera
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         for number in range(RECORDS):
             producer.produce("t", b"%d" % number, partition=0)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         yield broker.bootstrap_servers
 
 

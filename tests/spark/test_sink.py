@@ -22,7 +22,7 @@ HEADERS = "array<struct<key:string,value:binary>>"
 def make(servers: str, *topics: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
     for made in admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in topics]).values():
-        made.result(10)
+        made.result(60)
 
 
 def read(servers: str, topic: str) -> list[Any]:

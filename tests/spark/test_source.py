@@ -28,12 +28,12 @@ def topic(kafka_broker: Any, unique_name: Callable[[str], str], start_ms: int) -
     """A new topic of three partitions with thirty records each, one a batch."""
     name, servers = unique_name("spark"), {"bootstrap.servers": kafka_broker.bootstrap_servers}
     admin = AdminClient(servers)
-    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(10)
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(60)
     producer = Producer({**servers, "batch.num.messages": 1, "enable.idempotence": True, "log_level": 0})
     for number in range(RECORDS):
         for partition in range(PARTITIONS):
             producer.produce(name, b"%d" % number, partition=partition, timestamp=start_ms + number * STEP_MS)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     return name
 
 

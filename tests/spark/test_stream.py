@@ -28,10 +28,10 @@ class Topic:
         self.create()
 
     def create(self) -> None:
-        self._admin.create_topics([NewTopic(self.name, 2, 1)])[self.name].result(10)
+        self._admin.create_topics([NewTopic(self.name, 2, 1)])[self.name].result(60)
 
     def delete(self) -> None:
-        self._admin.delete_topics([self.name])[self.name].result(10)
+        self._admin.delete_topics([self.name])[self.name].result(60)
 
     def produce(self, *records: int) -> None:
         """Write so many records to each partition."""
@@ -39,7 +39,7 @@ class Topic:
         for partition, count in enumerate(records):
             for number in range(count):
                 producer.produce(self.name, b"%d" % number, partition=partition)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
 
 
 pytestmark = pytest.mark.parametrize("kafka_broker", ["ottla"], indirect=True)

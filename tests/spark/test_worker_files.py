@@ -23,7 +23,7 @@ def inputs(spark: Any) -> Any:
 
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         producer.produce("t", b"1", partition=0)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         for number in range(GROUPS):
             admin.commit(f"g{number}", {TopicPartition("t", 0): number % 2})
         admin.delete_groups(["g3"])

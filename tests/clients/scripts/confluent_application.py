@@ -39,7 +39,7 @@ def main(bootstrap_servers: str, topic: str, group: str) -> None:
     print(sorted(int(message.value()) for message in read(first, 40)))
     print(sorted(each.partition for each in first.assignment()), [each.offset for each in first.position(partitions)])
     first.commit(offsets=[TopicPartition(topic, 0, 4), TopicPartition(topic, 1, 5)], asynchronous=False)
-    print([each.offset for each in first.committed(partitions, timeout=10)])
+    print([each.offset for each in first.committed(partitions, timeout=60)])
 
     second = consumer()
     second.subscribe([topic])
@@ -51,7 +51,7 @@ def main(bootstrap_servers: str, topic: str, group: str) -> None:
     print({(each.topic, each.partition) for each in first.assignment() + second.assignment()} == {(topic, number) for number in range(4)})
     records: dict[int, list[int]] = {number: [] for number in range(4)}
     for member in (first, second):
-        committed = member.committed(member.assignment(), timeout=10)
+        committed = member.committed(member.assignment(), timeout=60)
         for message in read(member, sum(10 - max(each.offset, 0) for each in committed)):
             records[message.partition()].append(message.offset())
     print(records)
@@ -61,7 +61,7 @@ def main(bootstrap_servers: str, topic: str, group: str) -> None:
     second.close()
     while len(first.assignment()) != 4:
         assert first.poll(0.02) is None
-    print([each.offset for each in first.committed(partitions, timeout=10)])
+    print([each.offset for each in first.committed(partitions, timeout=60)])
 
     first.seek(TopicPartition(topic, 2, 7))
     print([message.offset() for message in read(first, 3)])
@@ -71,8 +71,8 @@ def main(bootstrap_servers: str, topic: str, group: str) -> None:
     first.resume([partitions[3]])
     (message,) = read(first, 1)
     print(message.topic() == topic, message.partition(), message.offset(), message.key(), int(message.value()), message.headers())
-    print(first.get_watermark_offsets(partitions[3], timeout=10), len(first.list_topics(topic, timeout=10).topics[topic].partitions))
-    print([each.offset for each in first.offsets_for_times([TopicPartition(topic, 0, 0)], timeout=10)])
+    print(first.get_watermark_offsets(partitions[3], timeout=10), len(first.list_topics(topic, timeout=60).topics[topic].partitions))
+    print([each.offset for each in first.offsets_for_times([TopicPartition(topic, 0, 0)], timeout=60)])
     for mistake in (
         lambda: first.seek(TopicPartition("other", 0, 1)),
         lambda: first.commit(offsets=[], asynchronous=False),
@@ -99,5 +99,5 @@ def main(bootstrap_servers: str, topic: str, group: str) -> None:
     third.close()
     fourth = consumer()
     fourth.assign([TopicPartition(topic, 0, 8)])
-    print([message.offset() for message in read(fourth, 2)], [each.offset for each in fourth.committed(partitions, timeout=10)])
+    print([message.offset() for message in read(fourth, 2)], [each.offset for each in fourth.committed(partitions, timeout=60)])
     fourth.close()

@@ -52,7 +52,7 @@ class Place:
     def delete(self, topic: str) -> None:
         """Delete the topic."""
         self.admin.delete_topics([topic])[topic].result(WAIT_S_MAX)
-        self.wait_until(lambda: topic not in self.admin.list_topics(timeout=10).topics)
+        self.wait_until(lambda: topic not in self.admin.list_topics(timeout=60).topics)
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
         """Delete the records below the offset `before`."""
@@ -102,7 +102,7 @@ class Place:
 
     def _wait_for_partitions(self, topic: str, partitions: int) -> None:
         def has_leaders() -> bool:
-            found = self.admin.list_topics(topic, timeout=10).topics[topic].partitions
+            found = self.admin.list_topics(topic, timeout=60).topics[topic].partitions
             return len(found) == partitions and all(each.leader >= 0 and not each.error for each in found.values())
 
         self.wait_until(has_leaders)

@@ -83,7 +83,7 @@ class Asking:
 
     def finish(self, key: int, version: int, answer: "asyncio.Future[bytes]") -> Any:
         async def wait() -> bytes:
-            return await asyncio.wait_for(answer, 5)
+            return await asyncio.wait_for(answer, 60)
 
         data = self.runner.run(wait())
         if not data:

@@ -24,9 +24,9 @@ from ottla.testing.kit.waiting import wait_until
 def test_it_answers_between_start_and_stop() -> None:
     with Broker() as broker:
         host, port = broker.bootstrap_servers.split(":")
-        socket.create_connection((host, int(port)), timeout=5).close()
+        socket.create_connection((host, int(port)), timeout=60).close()
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((host, int(port)), timeout=5)
+        socket.create_connection((host, int(port)), timeout=60)
 
 
 def test_it_has_no_address_before_the_start_and_starts_only_once() -> None:
@@ -124,7 +124,7 @@ def test_it_stops_while_producers_go_on_that_wait_for_syncs(tmp_path: Path, monk
     wait_until(lambda: all(acknowledged), "a record of each producer")
     stopping = threading.Thread(target=broker.stop)
     stopping.start()
-    stopping.join(5)
+    stopping.join(60)
     is_stuck = stopping.is_alive()
     is_over.set()
     for thread in (*producers, stopping):

@@ -21,7 +21,7 @@ def brokers_in_metadata(address: str) -> dict[int, str]:
 def is_open(address: str) -> bool:
     host, port = address.split(":")
     try:
-        socket.create_connection((host, int(port)), timeout=5).close()
+        socket.create_connection((host, int(port)), timeout=60).close()
     except ConnectionRefusedError:
         return False
     return True

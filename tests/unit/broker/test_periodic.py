@@ -11,7 +11,7 @@ from ottla.broker.periodic import PeriodicTask
 
 def run(steps: Callable[[], Awaitable[None]]) -> None:
     async def in_time() -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await steps()
 
     asyncio.run(in_time())

@@ -31,7 +31,7 @@ def test_it_samples_until_it_is_stopped_and_logs_what_failed(caplog: Any) -> Non
         sampler = CountingSampler(failures=2)
         await sampler.stop()  # it has not started
         sampler.start()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await sampler.enough.wait()
         await sampler.stop()
         samples = sampler.samples

@@ -40,7 +40,7 @@ class CannedBroker:
 
     def close(self) -> None:
         self._listener.close()
-        self._thread.join(timeout=5)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     def _serve(self) -> None:

@@ -8,7 +8,7 @@ from ottla.testing.clients.raw_member import RawMember
 
 def connects(address: str) -> bool:
     host, port = address.split(":")
-    with socket.create_connection((host, int(port)), timeout=5):
+    with socket.create_connection((host, int(port)), timeout=60):
         return True
 
 

@@ -66,7 +66,7 @@ def _names_in_any_version(api_key: int) -> frozenset[str]:
 class RawClient:
     """A connection to one broker; `timeout_seconds` holds for connecting and for each response."""
 
-    def __init__(self, bootstrap_servers: str, *, client_id: str = "ottla-raw", timeout_seconds: float = 10) -> None:
+    def __init__(self, bootstrap_servers: str, *, client_id: str = "ottla-raw", timeout_seconds: float = 60) -> None:
         self.client_id = client_id
         self._correlation_id = 0
         self._socket = socket.create_connection(host_and_port(bootstrap_servers), timeout=timeout_seconds)

@@ -14,7 +14,7 @@ def wait_until(
     what: str | Callable[[], str],
     doing: Callable[[], object] = lambda: time.sleep(_PAUSE_SECONDS),
     *,
-    seconds: float = 15,
+    seconds: float = 60,
 ) -> _Value:
     """What `condition()` returns once that is true. `doing` runs between two checks: a pause, or a client's short poll.
 
@@ -28,7 +28,7 @@ def wait_until(
     return value
 
 
-async def wait_until_async(condition: Callable[[], _Value], what: str | Callable[[], str], *, seconds: float = 15) -> _Value:
+async def wait_until_async(condition: Callable[[], _Value], what: str | Callable[[], str], *, seconds: float = 60) -> _Value:
     """`wait_until` for coroutines: the event loop runs between two checks."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):

@@ -103,7 +103,7 @@ def slow_loading(make_api, monkeypatch):
     release, read = threading.Event(), load_groups
 
     def slow(log, backend):
-        assert release.wait(10)
+        assert release.wait(60)
         return read(log, backend)
 
     monkeypatch.setattr("ottla.broker.coordination.broker_coordinators.load_groups", slow)

@@ -91,7 +91,7 @@ def cache_filled(monkeypatch):
     monkeypatch.setattr(PendingFetch, "_cache_is_filled", note_filled)
 
     async def wait() -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not filled:
                 await asyncio.sleep(0.001)
 
@@ -337,7 +337,7 @@ def test_while_slow_readers_hold_the_memory_for_responses_large_ones_wait_and_sm
     waiting = [api.start(ApiKey.FETCH, 12, **fields(wait=100)) for _ in range(2)]
 
     async def until_two_wait() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(memory._waiting) < 2:
                 await asyncio.sleep(0.01)
 

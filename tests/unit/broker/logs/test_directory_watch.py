@@ -177,7 +177,7 @@ def test_what_the_broker_itself_deletes_is_no_fault(case: Case, monkeypatch: pyt
         loop = asyncio.get_running_loop()
 
         def delete_first(asked: Any) -> Any:
-            asyncio.run_coroutine_threadsafe(delete(), loop).result(5)
+            asyncio.run_coroutine_threadsafe(delete(), loop).result(60)
             looked.extend(look_at_files(asked))
             return looked
 

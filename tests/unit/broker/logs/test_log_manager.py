@@ -269,7 +269,7 @@ def test_old_segments_go_whether_the_partition_is_in_use_or_not(in_use: bool) ->
             cluster = cluster_on(files)
         await cluster.log_manager.expire_segments()
         assert "00000000000000000000.log" not in files.list("t-0")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while any(name.endswith(".deleted") for name in files.list("t-0")):
                 await asyncio.sleep(0.001)
         cluster.close()
@@ -338,7 +338,7 @@ def test_the_periodic_work_runs_by_kafkas_settings() -> None:
         make_topic(cluster, segment_bytes="1048576", retention_ms=str(DAY_MS))
         fill(cluster, segments=3, timestamp_ms=NOW_MS - 2 * DAY_MS)
         fill(cluster, segments=1)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not files.exists("log-start-offset-checkpoint") or b"t 0 3" not in files.read_all("log-start-offset-checkpoint"):
                 await asyncio.sleep(0.005)
         assert b"t 0 4" in files.read_all("replication-offset-checkpoint")
@@ -364,7 +364,7 @@ def test_work_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> Non
 
         files.replace = fail  # type: ignore[method-assign]
         cluster.log_manager.start()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not files.exists("replication-offset-checkpoint") or "it is tried again" not in caplog.text:
                 await asyncio.sleep(0.002)
         cluster.close()
@@ -376,7 +376,7 @@ def test_work_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> Non
 
 def test_a_long_recovery_and_a_long_end_say_how_far_they_are(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     def wait_until_logged(words: str) -> None:
-        wait_until(lambda: words in caplog.text, words, seconds=5)
+        wait_until(lambda: words in caplog.text, words, seconds=60)
 
     class Slow(MemoryFiles):
         is_slow = False
@@ -425,7 +425,7 @@ def test_the_end_of_the_metadata_log_is_written_soon_after_a_change() -> None:
         assert not files.exists("recovery-point-offset-checkpoint"), "nothing has changed"
         cluster.log_manager.start()
         make_topic(cluster, name="u")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not files.exists("recovery-point-offset-checkpoint"):
                 await asyncio.sleep(0.01)
         cluster.close()

@@ -97,7 +97,7 @@ def test_an_opening_of_a_deleted_topic_makes_room_for_the_next() -> None:
     async def steps(openings: Openings, outcomes: Outcomes) -> None:
         assert openings.take_out([NAME]) == ()
         go_on = threading.Event()
-        first = openings.start(NAME, outcomes.opening(lambda: go_on.wait(5)), after=None)
+        first = openings.start(NAME, outcomes.opening(lambda: go_on.wait(60)), after=None)
         assert openings.take_out([NAME, TopicPartition("t", 1)]) == [first]
         second = openings.start(NAME, outcomes.opening(lambda: 2), after=first)
         go_on.set()

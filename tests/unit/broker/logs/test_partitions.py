@@ -112,7 +112,7 @@ def test_a_deleted_topic_may_be_made_again_at_once_and_its_files_go_later(make_a
         api.cluster.topics.ensure("t")
         append(api)
         assert api.cluster.partitions.by_name("t", 0).log.log_end_offset == 1
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while api.files.exists(away):
                 await asyncio.sleep(0.005)
         assert api.files.exists("t-0/00000000000000000000.log")

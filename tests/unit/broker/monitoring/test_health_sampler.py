@@ -139,7 +139,7 @@ def test_it_samples_again_after_a_failure(case: Case, monkeypatch: pytest.Monkey
 
         monkeypatch.setattr(case.sampler, "sample", sample)
         case.sampler.start()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not case.sampler.snapshot.partitions:
                 await asyncio.sleep(0.001)
         await case.sampler.stop()

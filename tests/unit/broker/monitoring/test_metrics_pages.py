@@ -70,7 +70,7 @@ def test_a_broker_in_this_process_serves_them() -> None:
     with Broker(metrics="127.0.0.1:0") as broker:
         assert broker.metrics_url is not None
         assert broker.health.is_healthy
-        with urllib.request.urlopen(broker.metrics_url, timeout=5) as answer:
+        with urllib.request.urlopen(broker.metrics_url, timeout=60) as answer:
             assert b"kafka_log_logcleaner_deadthreadcount 0.0" in answer.read()
         port = int(broker.metrics_url.split(":")[2].split("/")[0])
         with pytest.raises(OSError, match="in use"):

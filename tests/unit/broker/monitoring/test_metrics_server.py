@@ -32,14 +32,14 @@ def server() -> Iterator[MetricsServer]:
 def get(server: MetricsServer, path: str, method: str = "GET") -> tuple[int, str, bytes]:
     request = urllib.request.Request(f"http://127.0.0.1:{server.port}{path}", method=method)
     try:
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.headers["Content-Type"], answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.headers["Content-Type"], error.read()
 
 
 def say(server: MetricsServer, data: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
         client.sendall(data)
         return b"".join(iter(lambda: client.recv(65536), b""))
 
@@ -78,7 +78,7 @@ def test_a_client_that_says_nothing_is_closed(server: MetricsServer, monkeypatch
 
 
 def connect(server: MetricsServer) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", server.port), timeout=5)
+    return socket.create_connection(("127.0.0.1", server.port), timeout=60)
 
 
 def is_closed(client: socket.socket) -> bool:

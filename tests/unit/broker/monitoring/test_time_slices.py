@@ -1,7 +1,7 @@
 """Slices of work on the loop: no pause within one, a pause when it is over, and the time of all of them."""
 
 import asyncio
-import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -40,13 +40,21 @@ def test_other_tasks_run_between_slices(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_pauses_are_not_counted_as_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_slices, "SLICE_S", 0)
+    now_s = 0.0
+    monkeypatch.setattr(time_slices, "time", SimpleNamespace(perf_counter=lambda: now_s))
+
+    def pass_time(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
 
     async def run() -> float:
         slices = TimeSlices()
-        asyncio.get_running_loop().call_soon(time.sleep, 0.2)
+        pass_time(3)
+        asyncio.get_running_loop().call_soon(pass_time, 5)
         await slices.pause_if_over()
+        pass_time(2)
         slices.end()
         return slices.busy_s
 
-    assert asyncio.run(run()) < 0.2
+    assert asyncio.run(run()) == 5
+    assert now_s == 10

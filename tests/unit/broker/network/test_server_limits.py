@@ -308,7 +308,7 @@ def string(text: bytes) -> bytes:
 def test_slow_readers_of_a_large_batch_do_not_each_hold_a_copy(broker: Broker) -> None:
     host, port = broker.bootstrap_servers.split(":")
     batch = encode_batch([Record(0, 1_700_000_000_000, None, bytes(20_000_000))])
-    writer = RawPeer(socket.create_connection((host, int(port)), timeout=10))
+    writer = RawPeer(socket.create_connection((host, int(port)), timeout=60))
     assert writer.ask(ApiKey.METADATA, struct.pack(">i", 1) + string(b"t"), version=1)
     data = struct.pack(">hhii", -1, 1, 30_000, 1) + string(b"t") + struct.pack(">iii", 1, 0, len(batch)) + batch
     assert writer.ask(ApiKey.PRODUCE, data, version=7)[-30:-28] == b"\0\0"
@@ -321,7 +321,7 @@ def test_slow_readers_of_a_large_batch_do_not_each_hold_a_copy(broker: Broker) -
         reader.connect((host, int(port)))
         reader.sendall(struct.pack(">ihhih", 10 + len(ask), 1, 4, 7, -1) + ask)
         readers.append(reader)
-    small = RawPeer(socket.create_connection((host, int(port)), timeout=10))
+    small = RawPeer(socket.create_connection((host, int(port)), timeout=60))
     for _ in range(3):  # the loop has taken what the others asked for
         assert small.ask(18, b"")
     assert resident_bytes() - before < 130_000_000
@@ -334,7 +334,7 @@ def test_slow_readers_of_a_large_batch_do_not_each_hold_a_copy(broker: Broker) -
 def test_a_head_that_claims_much_costs_nothing(broker: Broker) -> None:
     host, port = broker.bootstrap_servers.split(":")
     before = resident_bytes()
-    peers = [socket.create_connection((host, int(port)), timeout=10) for _ in range(21)]
+    peers = [socket.create_connection((host, int(port)), timeout=60) for _ in range(21)]
     for peer in peers[:20]:
         peer.sendall(struct.pack(">i", 100_000_000) + b"\0\0\0\3")
     peers[20].sendall(METADATA)  # the loop has read the others when it answers
@@ -352,7 +352,7 @@ def test_connections_leave_descriptors_for_all_else(tmp_path: Path) -> None:
         assert process.stdout is not None
         _, _, address = process.stdout.readline().strip().partition("=")
         host, port = address.split(":")
-        peers = [socket.create_connection((host, int(port)), timeout=10) for _ in range(150)]
+        peers = [socket.create_connection((host, int(port)), timeout=60) for _ in range(150)]
         accepted = [RawPeer(peer) for peer in peers[:64]]
         assert all(peer.ask(18, b"") for peer in accepted)
         assert peers[-1].recv(10) == b""
@@ -385,7 +385,7 @@ class RawPeer:
 def connect_until_accepted(host: str, port: int) -> socket.socket:
     """The broker notices a little later that the others are closed."""
     while True:
-        peer = socket.create_connection((host, port), timeout=10)
+        peer = socket.create_connection((host, port), timeout=60)
         try:
             if RawPeer(peer).ask(18, b""):
                 return peer

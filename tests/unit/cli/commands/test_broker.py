@@ -30,10 +30,10 @@ def test_it_prints_one_line_and_stops_cleanly(tmp_path: Path, number: int) -> No
         name, address = line.strip().split("=")
         assert name == "bootstrap.servers"
         host, port = address.split(":")
-        socket.create_connection((host, int(port)), timeout=5).close()
+        socket.create_connection((host, int(port)), timeout=60).close()
         process.send_signal(number)
         try:
-            rest, errors = process.communicate(timeout=10)
+            rest, errors = process.communicate(timeout=60)
         finally:
             process.kill()
     assert (process.returncode, rest, errors) == (0, "", "")
@@ -70,13 +70,13 @@ def test_it_serves_metrics_where_it_says(more: list[str]) -> None:
             name, url = process.stdout.readline().strip().split("=")
             assert process.stdout.readline().startswith("bootstrap.servers=")
             assert name == "metrics"
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             assert b"\nottla_healthy 1.0\n" in answer.read()
-        with urllib.request.urlopen(url.replace("/metrics", "/health"), timeout=5) as answer:
+        with urllib.request.urlopen(url.replace("/metrics", "/health"), timeout=60) as answer:
             assert json.load(answer)["healthy"] is True
         process.send_signal(signal.SIGTERM)
         try:
-            _, errors = process.communicate(timeout=10)
+            _, errors = process.communicate(timeout=60)
         finally:
             process.kill()
     assert (process.returncode, errors) == (0, "")
@@ -168,7 +168,7 @@ def test_a_log_that_is_not_read(tmp_path: Path) -> None:
         assert process.stdout is not None
         host, port = process.stdout.readline().decode().strip().split("=")[1].split(":")
         for _ in range(1500):
-            with socket.create_connection((host, int(port)), timeout=10) as client:
+            with socket.create_connection((host, int(port)), timeout=60) as client:
                 client.sendall(b"\xff\xff\xff\xff")
                 assert client.recv(10) == b""
         process.send_signal(signal.SIGTERM)
@@ -187,11 +187,11 @@ def test_it_runs_without_stdin_and_stderr(closed: str) -> None:
         assert process.stdout is not None
         host, port = process.stdout.readline().strip().split("=")[1].split(":")
         for _ in range(3):
-            with socket.create_connection((host, int(port)), timeout=10) as client:
+            with socket.create_connection((host, int(port)), timeout=60) as client:
                 client.sendall(b"\xff\xff\xff\xff")
                 assert client.recv(10) == b""
         process.send_signal(signal.SIGTERM)
         try:
-            assert process.wait(timeout=10) == 0
+            assert process.wait(timeout=60) == 0
         finally:
             process.kill()

@@ -102,7 +102,7 @@ def test_a_terminal_that_knows_only_ascii_and_a_reader_that_goes_away(log: Path)
         process.stdout.readline()
         process.stdout.close()
         errors = process.stderr.read()
-        assert process.wait(20) == 1
+        assert process.wait(60) == 1
     assert "Traceback" not in errors
 
 

@@ -1,8 +1,8 @@
 """One consumer's loop: what it counts, what it makes of refused commits, how it is slow, how it ends."""
 
 import json
-import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -80,13 +80,19 @@ def test_a_refused_commit_is_counted_and_the_work_goes_on() -> None:
     assert worker.by_airline.total() == 3
 
 
-def test_slow_is_slow_once_and_may_be_stopped() -> None:
+def test_slow_is_slow_once_and_may_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = FakeConsumer([[Message("UA")], [Message("UA")]])
     worker = worker_of(consumer, slow_batch_ms=300)
     worker.be_slow_once()
-    started_s = time.monotonic()
+    now_s = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    monkeypatch.setattr("ottla.cli.demo.consumer.time", SimpleNamespace(monotonic=lambda: now_s, sleep=sleep))
     worker.run("flights")
-    assert 0.3 <= time.monotonic() - started_s < 0.6
+    assert 0.3 <= now_s < 0.6
 
 
 def test_the_process_writes_its_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

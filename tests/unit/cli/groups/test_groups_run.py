@@ -89,5 +89,5 @@ def http_like() -> Any:
     thread = threading.Thread(target=serve)
     thread.start()
     yield listener.getsockname()[1]
-    thread.join(5)
+    thread.join(60)
     listener.close()

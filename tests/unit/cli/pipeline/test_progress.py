@@ -33,5 +33,5 @@ def test_a_bar_moves_on_a_terminal_and_is_silent_elsewhere(is_terminal: bool):
 
     with Bar(Console(file=out, force_terminal=is_terminal, width=80), "Spark starts") as bar:
         bar.show("offset_commits", look)
-        assert not is_terminal or looked.wait(10)
+        assert not is_terminal or looked.wait(60)
     assert ("offset_commits" in out.getvalue()) == is_terminal

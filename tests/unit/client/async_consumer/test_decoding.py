@@ -35,7 +35,7 @@ def test_the_loop_runs_while_a_large_fetch_waits() -> None:
 
     def wait() -> None:
         calls.append(threading.current_thread())
-        assert gate.wait(10)
+        assert gate.wait(60)
         load()
 
     async def run() -> None:
@@ -84,7 +84,7 @@ def test_a_reader_waits_until_the_decoder_is_loaded_or_the_consumer_stops(run: A
     broker.produce(topic, [bytes(1_000)] * 40)
 
     async def test(consumer: Any) -> None:
-        consumer._shell.decoder._load = lambda: gate.wait(10)
+        consumer._shell.decoder._load = lambda: gate.wait(60)
         waiting = asyncio.create_task(consumer.getone())
         while not consumer._shell.decoder.is_loading:
             await asyncio.sleep(0.001)

@@ -45,7 +45,7 @@ def drive(connect: Any, test: Callable[[AsyncDriver, asyncio.Event], Awaitable[N
         engine.subscribe(["t"], [])
         driver.start()
         try:
-            await asyncio.wait_for(test(driver, changed), 10)
+            await asyncio.wait_for(test(driver, changed), 60)
         finally:
             driver.stop()
 

@@ -58,7 +58,7 @@ def test_waits_end_in_time_or_with_a_change() -> None:
         waiting = asyncio.create_task(shell.wait(60_000))
         await asyncio.sleep(0)
         shell.driver._on_change()
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, 60)
         waiting = asyncio.create_task(shell.wait_until(lambda: False, 60_000))  # type: ignore[arg-type]
         await asyncio.sleep(0)
         await shell.stop("test")

@@ -31,7 +31,7 @@ def refuse(error: Exception) -> Any:
 
 def waits_for(made: Driver, condition: Any) -> None:
     with made.condition:
-        assert made.condition.wait_for(condition, timeout=5)
+        assert made.condition.wait_for(condition, timeout=60)
 
 
 @pytest.mark.conformance(

@@ -36,7 +36,7 @@ class Driven:
 
     def opened(self) -> list[Outcome]:
         """The outcomes when one attempt to connect is over."""
-        assert self.woken.acquire(timeout=5)
+        assert self.woken.acquire(timeout=60)
         return self.links.step(set())
 
 
@@ -117,7 +117,7 @@ def test_a_broker_that_moved_gets_a_new_connection() -> None:
 
     def wait(address: Address, settings: Any, timeout_ms: int) -> Any:
         addresses.append(address.port)
-        gate.wait(5)
+        gate.wait(60)
         raise BrokerUnavailableError("closed")
 
     driven = Driven(wait)
@@ -137,7 +137,7 @@ def test_a_connection_that_is_opened_after_the_end_is_closed(canned_broker: Any)
     gate, made = threading.Event(), []
 
     def late(address: Address, settings: Any, timeout_ms: int) -> BrokerConnection:
-        gate.wait(5)
+        gate.wait(60)
         made.append(BrokerConnection("127.0.0.1", broker.port, client_id="c", timeout_ms=timeout_ms))
         return made[0]
 
@@ -145,7 +145,7 @@ def test_a_connection_that_is_opened_after_the_end_is_closed(canned_broker: Any)
     driven.links.send(SEND, {})
     driven.links.close()
     gate.set()
-    assert driven.woken.acquire(timeout=5)
+    assert driven.woken.acquire(timeout=60)
     assert made[0].fileno() == -1
 
 

@@ -99,7 +99,7 @@ def test_a_refresh_measures_and_reads_after_the_micro_batch_that_is_being_writte
 
     monkeypatch.setattr(tables, "append", append)
     each.add([1, 2], 1)  # type: ignore[arg-type]
-    beside.join(10)
+    beside.join(60)
     assert tables.done == ["doubled", "measured", ("write", "sums", [30, 30])]
 
 

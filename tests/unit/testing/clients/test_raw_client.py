@@ -85,7 +85,7 @@ def server() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
 
     yield start
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     listening.close()
 
 
