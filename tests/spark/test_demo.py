@@ -23,7 +23,7 @@ from ottla.cli.demo.timing import Timing
 
 timing = Timing(
     session_timeout_ms=2_000, heartbeat_interval_ms=200, max_poll_interval_ms=4_000, slow_batch_ms=6_000, metadata_refresh_ms=500,
-    flights_per_second=300, work_between_seconds=0.3,
+    flights_per_second=300, work_between_seconds=0.3, wait_seconds_max=120,
 )
 run(Path(sys.argv[1]), console=Console(width=100), timing=timing, flights_max=int(sys.argv[2]))
 """

@@ -16,6 +16,7 @@ from ottla.cli.demo.input import FlightRecord
 log = logging.getLogger(__name__)
 
 _TICK_S = 0.05
+_ANSWER_S = 20
 
 
 class Pace:
@@ -66,6 +67,10 @@ class Replay:
     def start(self) -> None:
         """Begin to replay."""
         self._thread.start()
+
+    def learn_partitions(self) -> None:
+        """Ask for the topic's partitions now, not only after metadata_refresh_ms: later flights go to new partitions, too."""
+        self._producer.list_topics(self._topic, timeout=_ANSWER_S)
 
     def stop(self) -> None:
         """End the thread, wherever it is."""

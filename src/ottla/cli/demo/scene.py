@@ -114,11 +114,12 @@ class Scene:
         return len(self._group.triggers)
 
     def add_partitions(self, count: int) -> None:
-        """Raise the topic's partitions to `count`."""
+        """Raise the topic's partitions to `count`; from now on the replay writes to all of them."""
         from confluent_kafka.cimpl import NewPartitions
 
         self._admin.create_partitions([NewPartitions(TOPIC, count)])[TOPIC].result(_ANSWER_S)
         self.partitions = count
+        self.replay.learn_partitions()
 
     def group_events(self) -> list[GroupEvent]:
         """Everything that the broker has published about its groups."""

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from ottla.broker import Broker
 from ottla.cli.demo.input import FlightRecord
-from ottla.cli.demo.replay import Pace, Replay
+from ottla.cli.demo.replay import Pace, Replay, new_producer
 from ottla.testing.kit.waiting import wait_until
 
 RECORDS = [FlightRecord(b"N1", b"%d" % number, 1_000 + number) for number in range(9)]
@@ -73,6 +75,23 @@ def test_every_record_is_sent_in_order_and_counted_when_it_is_acknowledged() -> 
     wait_until(lambda: replay.is_done, "the end of the replay")
     assert (replay.acknowledged, replay.end_offsets) == (9, {3: 9})
     assert producer.sent == [("flights", record.value, b"N1", record.timestamp_ms) for record in RECORDS]
+
+
+def test_new_partitions_get_flights_at_once() -> None:
+    """With metadata that is refreshed every five minutes."""
+    with Broker() as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+        admin.create_topics([NewTopic("flights", 1, 1)])["flights"].result(60)
+        pace = Pace(1, len(RECORDS))
+        records = [record._replace(key=b"%d" % number) for number, record in enumerate(RECORDS)]
+        replay = Replay(new_producer(broker.bootstrap_servers, metadata_refresh_ms=300_000), "flights", records, pace)
+        replay.start()
+        wait_until(lambda: replay.acknowledged, "the first flight", lambda: replay._producer.poll(0.01))
+        admin.create_partitions([NewPartitions("flights", 2)])["flights"].result(60)
+        replay.learn_partitions()
+        pace.release()
+        wait_until(lambda: replay.is_done, "the end of the replay")
+    assert set(replay.end_offsets) == {0, 1}
 
 
 def test_the_pace_holds_until_it_is_released() -> None:
