@@ -57,6 +57,14 @@ def processed_offsets(checkpoint: Path) -> dict[TopicPartition, int]:
     return {partition: offset for line in lines for partition, offset in parse_offsets(line).items()}
 
 
+def planned_generation(checkpoint: Path) -> int:
+    """The group's generation in which the last batch was planned, by a query in member mode; -1 where there is none."""
+    planned = [int(path.name) for path in (checkpoint / "offsets").glob("[0-9]*") if path.name.isdigit()]
+    if not planned:
+        return -1
+    return int(json.loads((checkpoint / "offsets" / str(max(planned))).read_text().splitlines()[2])["#member"]["generation"])
+
+
 def _number(path: Path) -> int:
     return int(path.name.partition(".")[0])
 

@@ -1,217 +1,193 @@
-"""A broker, a producer, a streaming query in a process of its own, and an observer of its group; processes are killed as a seed decides.
+"""A broker, a producer, the members of a group as processes, and an observer of the group; processes are killed as a seed decides.
 
-`kill_one` kills one of them at a random moment, starts it again, waits until the query has processed what was written by then, and returns
+`kill_one` kills one of them at a random moment, starts it again, waits until the group has processed what was written by then, and returns
 what is wrong. The seed decides moments and victims; what happens at such a moment still differs from run to run.
 """
 
 import random
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import psutil
-
-from ottla.client.admin.client import AdminClient
-from ottla.client.admin.values import Failure
-from ottla.client.errors import ClientError
-from ottla.core.errors import PeerError
-from ottla.core.model import TopicPartition
 from ottla.testing.clients.topics import create_topic
-from ottla.testing.processes.process import BrokerProcess, ServerProcess
-from ottla.testing.processes.process_tree import command_line, kill_tree, process_tree
+from ottla.testing.processes.process import BrokerProcess
 from ottla.testing.streaming_kills.driver import Job
-from ottla.testing.streaming_kills.files import Table, processed_offsets
-from ottla.testing.streaming_kills.oracle import GroupSnapshot, Offsets, Place, invented, wrong_commits, wrong_rows
+from ottla.testing.streaming_kills.line_ups import ALONE, COMMIT, PLAIN, SPARK, LineUp
+from ottla.testing.streaming_kills.oracle import Offsets, invented, wrong_rows
+from ottla.testing.streaming_kills.plain_member import PlainJob
+from ottla.testing.streaming_kills.producer import RECORDS_PER_SECOND, Producer
+from ottla.testing.streaming_kills.programs import Program, kind_of
+from ottla.testing.streaming_kills.results import KeyedResult, Result, SinkResult
+from ottla.testing.streaming_kills.watcher import Watcher
 
 TOPIC: Final = "flights"
 GROUP: Final = "flights-table"
 PARTITIONS: Final = 4
-RECORDS_PER_SECOND: Final = 200
-CHECK_EVERY_S: Final = 0.05
-ASK_MS_MAX: Final = 1_000
 PROGRESS_S_MAX: Final = 300
-"""The longest time in which the query continues after a kill, also on a busy machine."""
+"""The longest time in which the group continues after a kill, also on a busy machine."""
 BEFORE_KILL_S: Final = (0.0, 1.5)
 BROKER_GONE_S: Final = (0.0, 1.5)
+MEMBER_GONE_S: Final = (0.0, 9.0)
+"""Of a group with others: they take over, or the member is back before that."""
 VICTIMS: Final = ("worker", "broker", "driver")
-WORKERS: Final = {"python_streaming_source_runner": "the one that plans", "pyspark.worker": "one that reads, or their parent"}
-"""Spark's Python processes of a running query, by the end of their command lines; the others have done their work."""
 
 
 class Kill(NamedTuple):
-    """One kill: which process and when, in words; how long until the query had caught up; what was wrong."""
+    """One kill: which process and when, in words; how long until the group had caught up; what was wrong.
+
+    `again`: how often records were written to a table that had been written before, which a kill may cause in member mode.
+    """
 
     what: str
     back_after_s: float
     records: int
     checks: int
     wrong: list[str]
-
-
-class Producer(threading.Thread):
-    """Writes until `close`; `acknowledged` holds what the broker said it has."""
-
-    def __init__(self, servers: str) -> None:
-        super().__init__(daemon=True)
-        self.acknowledged: dict[Place, str] = {}
-        self.failures: list[str] = []
-        self._servers = servers
-        self._is_over = threading.Event()
-
-    def run(self) -> None:
-        from confluent_kafka import KafkaError, Message
-        from confluent_kafka import Producer as Client
-
-        settings = {"bootstrap.servers": self._servers, "enable.idempotence": True, "linger.ms": 10, "reconnect.backoff.max.ms": 500}
-        client = Client({**settings, "log_level": 0})
-
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            if error is not None:
-                self.failures.append(f"a record was not written: {error}")
-            else:
-                self.acknowledged[int(message.partition() or 0), int(message.offset() or 0)] = (message.value() or b"").decode()
-
-        number = 0
-        while not self._is_over.is_set():
-            for _ in range(RECORDS_PER_SECOND // 20):
-                client.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS, on_delivery=delivered)
-                number += 1
-            client.poll(0)
-            self._is_over.wait(0.05)
-        if client.flush(60):
-            self.failures.append("records that the broker never acknowledged")
-
-    def close(self) -> None:
-        """Stop writing; every record is acknowledged then, or `failures` says otherwise."""
-        self._is_over.set()
-        self.join()
-
-    def ends(self) -> dict[TopicPartition, int]:
-        """The end of what is acknowledged in each partition."""
-        ends: dict[TopicPartition, int] = {}
-        for partition, offset in list(self.acknowledged):
-            place = TopicPartition(TOPIC, partition)
-            ends[place] = max(ends.get(place, 0), offset + 1)
-        return ends
-
-
-class Watcher(threading.Thread):
-    """Reads the group's offsets and the checkpoint periodically; keeps what is wrong, and the offsets of the last check."""
-
-    def __init__(self, servers: str, checkpoint: Path) -> None:
-        super().__init__(daemon=True)
-        self.committed: Offsets = {}
-        self.checks = 0
-        self.wrong: list[str] = []
-        self._admin = AdminClient(servers, timeout_ms=ASK_MS_MAX)
-        self._checkpoint = checkpoint
-        self._is_over = threading.Event()
-
-    def run(self) -> None:
-        while not self._is_over.wait(CHECK_EVERY_S):
-            try:
-                committed = self._admin.committed([GROUP])[GROUP]
-            except (ClientError, PeerError, OSError):  # the broker is gone: that is the point
-                continue
-            if isinstance(committed, Failure):
-                continue
-            snapshot = GroupSnapshot({partition: each.offset for partition, each in committed.items()}, processed_offsets(self._checkpoint))
-            self.wrong += wrong_commits(self.committed, snapshot)
-            self.committed = snapshot.committed
-            self.checks += 1
-        self._admin.close()
-
-    def close(self) -> None:
-        """Stop reading."""
-        self._is_over.set()
-        self.join()
+    again: int = 0
 
 
 class World:
-    """Run the query and write records, as a context manager. The broker runs already; `directory` is new. `source`: see streams.driver."""
+    """Run the members and write records, as a context manager. The broker runs already; `directory` is new.
 
-    def __init__(self, broker: BrokerProcess, seed: int, directory: Path, *, source: str = "ottla") -> None:
+    `source`: that of the queries, a key of driver.SOURCES.
+    """
+
+    def __init__(
+        self, broker: BrokerProcess, seed: int, directory: Path, *, source: str = "ottla", who: LineUp = ALONE, partitions: int = PARTITIONS
+    ) -> None:
         self._broker = broker
         self._random = random.Random(seed)
-        self._directory = directory
+        self._who = who
+        self._partitions = partitions
+        self.members: list[Program] = []
+        self._directories = [directory / f"{number}-{kind}" for number, kind in enumerate(who.members)]
         self._source = source
-        self._table = Table(directory / "table")
-        self._driver: ServerProcess | None = None
+        self._result: Result = (
+            SinkResult(self._directories[0]) if who.mode == COMMIT else KeyedResult(self._directories, TOPIC, self._partitions)
+        )
 
     def __enter__(self) -> "World":
-        self._directory.mkdir(parents=True)
         servers = self._broker.bootstrap_servers
-        create_topic(servers, TOPIC, PARTITIONS)
-        self._start_driver()
-        self._producer = Producer(servers)
-        self._watcher = Watcher(servers, self._directory / "checkpoint")
-        self._producer.start()
-        self._watcher.start()
-        self._wait_until(lambda: len(self._producer.ends()) == PARTITIONS)
+        create_topic(servers, TOPIC, self._partitions)
+        self.members = [
+            Program(kind, directory, self._command(kind, directory)) for kind, directory in zip(self._who.members, self._directories)
+        ]
+        for member in self.members:
+            member.start()
+        self.producer = Producer(servers, TOPIC, self._partitions)
+        self.watcher = Watcher(servers, GROUP, self._result.processed)
+        self.producer.start()
+        self.watcher.start()
+        self._wait_until(lambda: len(self.producer.ends()) == self._partitions)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._producer.close()
-        self._watcher.close()
-        self._kill_driver()
+        self.producer.close()
+        self.watcher.close()
+        for member in self.members:
+            member.kill()
 
     @property
-    def log(self) -> Path:
-        """The log of the query's process."""
-        return self._directory / "driver.log"
+    def victims(self) -> tuple[str, ...]:
+        """What `kill_one` chooses from."""
+        return (*VICTIMS, "consumer", "visit") if PLAIN in self._who.members else VICTIMS
 
     def kill_one(self, victim: str | None = None) -> Kill:
-        """Kill the query's driver, one of its workers, or the broker (None: one of them); check everything once the query has caught up."""
-        self._wait_until_processed(self._producer.ends())
-        checks, failed = self._watcher.checks, self._failed_queries()
-        victim = victim or self._random.choice(VICTIMS)
+        """Kill a query's driver, one of its workers, the broker, or the plain member (None: one of them); check once all caught up.
+
+        "visit": the plain member is not killed, but leaves and comes back.
+        """
+        self.settle()
+        checks, failed, again = self.watcher.checks, self._failed_queries(), self._result.written_again()
+        victim = victim or self._random.choice(self.victims)
         after_s = self._random.uniform(*BEFORE_KILL_S)
         time.sleep(after_s)
-        what = {"driver": self._restart_driver, "worker": self._kill_worker, "broker": self._restart_broker}[victim]()
-        began, written = time.monotonic(), len(self._producer.acknowledged)
-        # What is written from now on cannot have been processed before the kill.
-        self._wait_until(lambda: len(self._producer.acknowledged) >= written + RECORDS_PER_SECOND // 2)
-        self._wait_until_processed(self._producer.ends())
+        act = {
+            "driver": self._restart_driver,
+            "worker": self._kill_worker,
+            "broker": self._restart_broker,
+            "consumer": self._restart_consumer,
+            "visit": self._let_consumer_return,
+        }[victim]
+        what = act()
+        began = time.monotonic()
+        self.wait_for_records()
+        self.settle()
         took_s = time.monotonic() - began
         restarts = self._failed_queries() - failed if victim != "driver" else 0
         words = f"{what} after {after_s:.2f} s" + (f", query restarted {restarts}x" if restarts else "")
-        return Kill(words, took_s, len(self._producer.acknowledged), self._watcher.checks - checks, self._check())
+        again = self._result.written_again() - again
+        wrong = self._check()
+        if victim == "visit" and again:
+            wrong.append(f"records were processed {again} times again, though no process was killed")
+        return Kill(words, took_s, len(self.producer.acknowledged), self.watcher.checks - checks, wrong, again)
 
     def leave(self) -> list[str]:
         """Kill the query's driver at a random moment and leave it dead; return what is wrong with what it leaves behind."""
         time.sleep(self._random.uniform(*BEFORE_KILL_S))
-        self._kill_driver()
-        checks = self._watcher.checks
-        self._wait_until(lambda: self._watcher.checks > checks + 1)
+        self._spark()[0].kill()
+        checks = self.watcher.checks
+        self._wait_until(lambda: self.watcher.checks > checks + 1)
         return self._check()
 
     def finish(self) -> list[str]:
-        """Let the query process everything that was written; return what is wrong then."""
-        self._producer.close()
-        self._wait_until_processed(self._producer.ends())
-        return self._check() + invented(self._producer.acknowledged, self._table.rows())
+        """Let the group process everything that was written; return what is wrong then."""
+        self.producer.close()
+        self.wait_until_processed(self.producer.ends())
+        return self._check() + invented(self.producer.acknowledged, self._result.rows())
+
+    def settle(self) -> None:
+        """Wait until the group has committed what is written by now, and the members that run are its members, without a rebalance."""
+        self.wait_until_processed(self.producer.ends())
+        if self._who.mode != COMMIT:
+            # Only now: before, one of the members may be one that was killed, and whose partitions no other has yet.
+            self._wait_until(lambda: self.watcher.has_members(sum(member.is_running for member in self.members)))
+            self.wait_until_processed(self.producer.ends())
+
+    def wait_for_records(self) -> None:
+        """Wait until more is written: what is written from now on cannot have been processed before."""
+        written = len(self.producer.acknowledged)
+        self._wait_until(lambda: len(self.producer.acknowledged) >= written + RECORDS_PER_SECOND // 2)
+
+    def wait_until_processed(self, ends: Offsets) -> None:
+        """Wait until the group has committed `ends`."""
+        self._wait_until(lambda: all(self.watcher.committed.get(partition, 0) >= offset for partition, offset in ends.items()))
 
     # --- the victims
 
     def _restart_driver(self) -> str:
-        self._kill_driver()
-        self._start_driver()
-        return "driver killed"
+        driver = self._random.choice(self._spark())
+        driver.kill()
+        gone_s = self._random.uniform(*MEMBER_GONE_S) if len(self.members) > 1 else 0.0
+        time.sleep(gone_s)
+        driver.start()
+        return "driver killed" + (f", gone for {gone_s:.2f} s," if gone_s else "")
+
+    def _restart_consumer(self) -> str:
+        consumer = self._plain()
+        consumer.kill()
+        gone_s = self._random.uniform(*MEMBER_GONE_S)
+        time.sleep(gone_s)
+        consumer.start()
+        return f"consumer killed, gone for {gone_s:.2f} s,"
+
+    def _let_consumer_return(self) -> str:
+        consumer = self._plain()
+        consumer.stop()
+        self.wait_for_records()
+        self.settle()
+        consumer.start()
+        return "consumer left and came back"
 
     def _kill_worker(self) -> str:
-        self._wait_until(lambda: bool(self._workers()))  # a query that has just restarted has none for a moment
-        worker = self._random.choice(self._workers())
-        words = command_line(worker)
-        what = next(what for end, what in WORKERS.items() if words.endswith(end))
+        driver = self._random.choice(self._spark())
+        self._wait_until(lambda: bool(driver.workers()))  # a query that has just restarted has none for a moment
+        worker = self._random.choice(driver.workers())
+        kind = kind_of(worker)
         worker.kill()
-        return f"worker killed ({what})"
-
-    def _workers(self) -> list[psutil.Process]:
-        assert self._driver is not None
-        return [process for process in process_tree(self._driver.pid) if command_line(process).endswith(tuple(WORKERS))]
+        return f"worker killed ({kind})"
 
     def _restart_broker(self) -> str:
         self._broker.kill()
@@ -220,34 +196,38 @@ class World:
         self._broker.start()
         return f"broker killed, gone for {gone_s:.2f} s,"
 
-    def _start_driver(self) -> None:
-        job = Job(self._broker.bootstrap_servers, TOPIC, GROUP, str(self._directory), self._source)
-        self._driver = ServerProcess([sys.executable, "-m", "ottla.testing.streaming_kills.driver", *job], log_path=self.log)
+    def _spark(self) -> list[Program]:
+        return [member for member in self.members if member.kind == SPARK]
 
-    def _kill_driver(self) -> None:
-        """Kill the program, its Java process and all workers, so that none finishes its work. Nothing happens when there is none."""
-        if self._driver is not None:
-            kill_tree(self._driver.pid)
-            self._driver.kill()
-            self._driver = None
+    def _plain(self) -> Program:
+        return next(member for member in self.members if member.kind == PLAIN)
+
+    def _command(self, kind: str, directory: Path) -> list[str]:
+        servers, who = self._broker.bootstrap_servers, self._who
+        times = (str(who.session_ms), str(who.heartbeat_ms))
+        if kind == PLAIN:
+            plain = PlainJob(servers, TOPIC, GROUP, str(directory), who.assignor, *times)
+            return [sys.executable, "-m", "ottla.testing.streaming_kills.plain_member", *plain]
+        instance = directory.name if who.is_static else ""
+        job = Job(servers, TOPIC, GROUP, str(directory), self._source, who.mode, who.assignor, *times, instance)
+        return [sys.executable, "-m", "ottla.testing.streaming_kills.driver", *job]
 
     # --- the checks
 
     def _check(self) -> list[str]:
-        wrong, self._watcher.wrong = self._watcher.wrong, []
-        committed = self._watcher.committed
-        return wrong + self._producer.failures + wrong_rows(dict(self._producer.acknowledged), self._table.rows(), committed)
+        wrong, self.watcher.wrong = self.watcher.wrong, []
+        committed = self.watcher.committed
+        return wrong + self.producer.failures + wrong_rows(dict(self.producer.acknowledged), self._result.rows(), committed)
 
     def _failed_queries(self) -> int:
-        return self.log.read_text(errors="replace").count("the query failed: ")
-
-    def _wait_until_processed(self, ends: Offsets) -> None:
-        """Wait until the group has committed `ends`."""
-        self._wait_until(lambda: all(self._watcher.committed.get(partition, 0) >= offset for partition, offset in ends.items()))
+        return sum(member.failed_queries() for member in self.members)
 
     def _wait_until(self, condition: Callable[[], bool]) -> None:
-        """Raises AssertionError with the end of the driver's log when that takes too long."""
+        """Raises AssertionError with the end of each member's log when that takes too long."""
         deadline = time.monotonic() + PROGRESS_S_MAX
         while not condition():
-            assert time.monotonic() < deadline, f"no progress in {PROGRESS_S_MAX} s:\n{self.log.read_text(errors='replace')[-4000:]}"
+            assert time.monotonic() < deadline, f"no progress in {PROGRESS_S_MAX} s:\n{self._logs()}"
             time.sleep(0.02)
+
+    def _logs(self) -> str:
+        return "\n".join(f"{member.directory.name}:\n{member.said()[-4000:]}" for member in self.members)

@@ -7,7 +7,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from ottla.testing.streaming_kills.files import Table, committed_files, processed_offsets
+from ottla.testing.streaming_kills.files import Table, committed_files, planned_generation, processed_offsets
 
 
 class Sink:
@@ -68,3 +68,13 @@ def test_processed_is_the_last_batch_that_is_committed_not_the_last_that_is_plan
             (tmp_path / "commits" / str(batch)).write_text("v1\n{}")
             (tmp_path / "commits" / f".{batch}.crc").write_bytes(b"crc")
     assert processed_offsets(tmp_path) == {("t", 0): 90, ("t", 1): 5, ("u", 0): 7}
+
+
+def test_a_batch_of_a_member_was_planned_in_a_generation(tmp_path: Path):
+    (tmp_path / "offsets").mkdir()
+    assert planned_generation(tmp_path) == -1
+    for batch in (9, 10):
+        offsets = json.dumps({"t": {"0": batch}, "#topic_ids": {}, "#member": {"starts": {}, "generation": 2 * batch, "member_id": "m"}})
+        (tmp_path / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{offsets}")
+        (tmp_path / "offsets" / f".{batch}.crc").write_bytes(b"crc")
+    assert planned_generation(tmp_path) == 20

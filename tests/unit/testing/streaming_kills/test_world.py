@@ -1,11 +1,16 @@
-"""Where a query has to come after a kill, by what the brokers acknowledged; tests/spark/test_kill.py kills a real one."""
+"""Who of a group can be killed; tests/spark/test_kill.py kills them, and `make kill-tests` does for an hour."""
 
-from ottla.core.model import TopicPartition
-from ottla.testing.streaming_kills.world import TOPIC, Producer
+from pathlib import Path
+
+import pytest
+
+from ottla.testing.processes.ottla_process import OttlaProcess
+from ottla.testing.streaming_kills.line_ups import ALONE, PLAIN, SHARING, LineUp
+from ottla.testing.streaming_kills.world import VICTIMS, World
 
 
-def test_the_ends_are_behind_the_last_record_that_was_acknowledged():
-    producer = Producer("127.0.0.1:1")
-    assert producer.ends() == {}
-    producer.acknowledged.update({(0, 4): "a", (0, 3): "b", (2, 0): "c"})
-    assert producer.ends() == {TopicPartition(TOPIC, 0): 5, TopicPartition(TOPIC, 2): 1}
+@pytest.mark.parametrize("who", [ALONE, *SHARING], ids=lambda who: who.name)
+def test_a_consumer_is_disturbed_where_there_is_one(who: LineUp, tmp_path: Path):
+    world = World(OttlaProcess(tmp_path / "data"), 1, tmp_path / "group", who=who)
+    more = ("consumer", "visit") if PLAIN in who.members else ()
+    assert world.victims == (*VICTIMS, *more)
