@@ -65,15 +65,9 @@ found = sorted(int(row.value) for row in read.select("value").collect())
 assert found == list(range(1_000)), f"{len(found)} rows"
 spark.stop()
 """
-MAKE_TOPIC = """
-import sys
-from confluent_kafka.admin import AdminClient, NewTopic
-admin = AdminClient({"bootstrap.servers": sys.argv[1]})
-admin.create_topics([NewTopic("target", 2, 1)])["target"].result(10)
-"""
 RUN = ("run", "lag", "--bootstrap-server", "127.0.0.1:9", "--output", "out")
-COPY = ("copy-topic", "source", "target", "--bootstrap-server", "127.0.0.1:9")
-NEEDS_SPARK = (("pipeline", "list"), ("pipeline", "show", "lag"), ("pipeline", *RUN), COPY, ("spark-submit-args",))
+MIGRATE = ("migrate", "source", "target", "--bootstrap-server", "127.0.0.1:9")
+NEEDS_SPARK = (("pipeline", "list"), ("pipeline", "show", "lag"), ("pipeline", *RUN), MIGRATE, ("spark-submit-args",))
 
 
 class CheckFailed(Exception):
@@ -214,7 +208,7 @@ def check_columnar(environment: Environment) -> None:
 
 
 def check_spark(environment: Environment) -> None:
-    """Rows written to and read from a topic, a topic copied, a pipeline run."""
+    """Rows written to and read from a topic, a topic migrated, a pipeline run."""
     try:
         more = {"JAVA_HOME": str(find_java_home())}
     except ToolMissing as missing:
@@ -222,10 +216,10 @@ def check_spark(environment: Environment) -> None:
     expect(environment.run("ottla", "spark-submit-args"))
     with environment.broker() as servers:
         environment.python("-c", SPARK, servers, more=more)
-        environment.python("-c", MAKE_TOPIC, servers)
-        copied = environment.ottla("copy-topic", "source", "target", "--bootstrap-server", servers, "--cores", "2", more=more)
-        if not copied.startswith("1000 messages copied"):
-            raise CheckFailed(f"ottla copy-topic said {copied!r}")
+        options = ("--partitions", "2", "--bootstrap-server", servers, "--cores", "2")
+        migrated = environment.ottla("migrate", "source", "target", *options, more=more)
+        if not migrated.startswith("1000 records copied"):
+            raise CheckFailed(f"ottla migrate said {migrated!r}")
         tables = ("--bootstrap-server", servers, "--output", "tables", "--json", "--cores", "2")
         report = json.loads(environment.ottla("pipeline", "run", "offset_commits", *tables, more=more))
         if not report["tables"]:

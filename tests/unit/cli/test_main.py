@@ -81,7 +81,7 @@ def test_help_needs_no_extra(command: list[str]) -> None:
         (["pipeline", "list"], "spark"),
         (["pipeline", "show", "lag"], "spark"),
         (["pipeline", *RUN], "spark"),
-        (["copy-topic", "a", "b", "--bootstrap-server", "127.0.0.1:9"], "spark"),
+        (["migrate", "a", "b", "--bootstrap-server", "127.0.0.1:9"], "spark"),
         (["spark-submit-args"], "spark"),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else value,
@@ -93,7 +93,7 @@ def test_a_command_without_its_extra_says_what_to_install(command: list[str], ex
 
 
 @pytest.mark.parametrize(
-    "command", ["copy-topic a b --bootstrap-server 127.0.0.1:9", "pipeline run lag --bootstrap-server 127.0.0.1:9 --output out", "demo"]
+    "command", ["migrate a b --bootstrap-server 127.0.0.1:9", "pipeline run lag --bootstrap-server 127.0.0.1:9 --output out", "demo"]
 )
 def test_one_package_that_is_missing_is_named_before_anything_starts(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)

@@ -7,7 +7,7 @@ ottla.spark.sink.senders.DeliveryError: no broker answers
 
 The above exception was the direct cause of the following exception:
 
-ottla.spark.copy.writer.CopyError: cannot write to narrow: no broker answers
+ottla.spark.migration.values.MigrationError: cannot write to narrow: no broker answers
 \tat org.apache.spark.api.python.BasePythonRunner
 """
 

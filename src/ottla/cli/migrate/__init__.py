@@ -1,0 +1,1 @@
+"""`ottla migrate` behind its options: the clusters, the run in Spark, the progress bar, and what is printed."""

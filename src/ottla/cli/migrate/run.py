@@ -1,0 +1,67 @@
+"""Runs a migration in Spark, which is started for it, with a progress bar on the standard error."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from ottla.spark.migration.job import MigrationRun
+    from ottla.spark.migration.values import Migration, Progress, Report
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What to do: the migration, the cores of this machine for it, and the words beside the progress bar."""
+
+    migration: "Migration"
+    cores: str
+    what: str
+
+
+def execute(order: Order, work: "Callable[[MigrationRun], T]") -> T:
+    """The result of `work` with a run in a new session, which is stopped again. Raises click.ClickException with a sentence."""
+    from ottla.cli.pipeline.spark_failures import own_sentence
+    from ottla.client.errors import ClientError
+    from ottla.spark.migration.job import MigrationRun
+    from ottla.spark.migration.values import MigrationError
+    from ottla.spark.sessions import SessionError, session
+
+    try:
+        with progress_bar(order.what) as report:
+            spark = session("ottla-migrate", master=f"local[{order.cores},1]")
+            try:
+                return work(MigrationRun(spark, order.migration, report=report))
+            finally:
+                spark.stop()
+    except (ClientError, MigrationError, SessionError) as error:
+        raise click.ClickException(str(error)) from error
+    except Exception as error:
+        sentence = own_sentence(error)
+        if sentence is None:
+            raise
+        raise click.ClickException(sentence) from error
+
+
+@contextmanager
+def progress_bar(what: str) -> "Iterator[Report]":
+    """A bar with the share of the records that were read, records per second and the time that is left; nothing but on a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(show_speed=True), TimeRemainingColumn())
+    with Bar(*columns, TextColumn("{task.fields[rate]}"), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None, rate="")
+
+        def report(progress: "Progress") -> None:
+            waits = f", waits for {progress.waits_for}" if progress.waits_for else ""
+            speed = bar.tasks[0].speed
+            rate = f"{speed:,.0f} records/s" if speed else ""
+            bar.update(task, description=f"{what}{waits}", completed=progress.done, total=progress.total or None, rate=rate)
+
+        yield report

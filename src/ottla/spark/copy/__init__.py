@@ -1,1 +1,0 @@
-"""Copying a topic into one with another number of partitions."""

@@ -1,0 +1,83 @@
+"""The reading side of a batch, in the workers: records of the source as chunks, each for one writing task.
+
+Spark moves and sorts chunks, a few thousand records each, instead of records: rows of Spark would cost more than all the rest. A chunk has
+records of one source partition, in the order of their offsets, as an Arrow stream.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
+
+from ottla.spark.migration.reading import read, task_numbers
+from ottla.spark.migration.routing import LATEST, PHASE, TARGET, PartitionRouter, Routing
+from ottla.spark.options.source_options import ReadSettings
+from ottla.spark.source.tasks import ReadTask
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMNS: Final = ("key", "value", "headers", "timestamp", "partition", "offset")
+"""The columns that are read from the source."""
+
+BUCKET: Final = "bucket"
+CHUNKS: Final = StructType(
+    [
+        StructField(BUCKET, IntegerType()),
+        StructField(PHASE, IntegerType()),
+        StructField(LATEST, LongType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("records", BinaryType()),
+    ]
+)
+"""A chunk: the task that writes it, the place of its first record in the order, and its records (COLUMNS and ORDER) as an Arrow stream."""
+
+CHUNK_ORDER: Final = (PHASE, LATEST, "partition", "offset")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkReader:
+    """For `mapInArrow` over numbers of `tasks`: rows of CHUNKS. Raises as `read` does."""
+
+    settings: ReadSettings
+    tasks: tuple[ReadTask, ...]
+    routing: Routing
+    buckets: int
+
+    def __call__(self, numbers: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        for number in task_numbers(numbers):
+            routers: dict[int, PartitionRouter] = {}
+            for batch in read(self.settings, self.tasks[number]):
+                partition = batch.column("partition")[0].as_py()
+                if partition not in routers:
+                    routers[partition] = PartitionRouter(self.routing, partition)
+                yield chunk(routers[partition].route(batch), self.buckets)
+
+
+def chunk(routed: "pa.RecordBatch", buckets: int) -> "pa.RecordBatch":
+    """Rows of CHUNKS for records with the columns of ORDER: target partition t is written by task t modulo `buckets`."""
+    import numpy as np
+    import pyarrow as pa
+
+    targets = np.asarray(routed.column(TARGET)) % buckets
+    order = np.argsort(targets, kind="stable")
+    ends = np.searchsorted(targets[order], np.arange(buckets), side="right").tolist()
+    grouped = routed.take(pa.array(order))
+    parts = [(bucket, grouped.slice(start, end - start)) for bucket, (start, end) in enumerate(zip([0, *ends], ends)) if end > start]
+    columns = [
+        pa.array([bucket for bucket, _ in parts], pa.int32()),
+        *(pa.array([part.column(name)[0].as_py() for _, part in parts], routed.schema.field(name).type) for name in CHUNK_ORDER),
+        pa.array([_stream(part) for _, part in parts], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=CHUNKS.fieldNames())
+
+
+def _stream(records: "pa.RecordBatch") -> bytes:
+    import pyarrow as pa
+
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, records.schema) as writer:
+        writer.write_batch(records)
+    return bytes(out.getvalue().to_pybytes())

@@ -1,0 +1,43 @@
+"""Where each group continues in the target, and how many records it reads again there. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ottla.spark.migration.copied import Summary
+from ottla.spark.migration.values import NOTHING, Extent
+
+Positions = Mapping[str, Mapping[int, int]]
+"""By group and source partition: the committed offset, that of the next record to read."""
+
+
+class Carried(NamedTuple):
+    """A group in the target: the offset in each target partition, and the number of records that it reads again."""
+
+    offsets: Mapping[int, int]
+    replayed: int
+
+
+def carry(groups: Sequence[str], summaries: Mapping[int, Summary], extents: Mapping[int, Extent]) -> dict[str, Carried]:
+    """Each group at the first record that it has not read, else at the end; `groups` in the order of the summaries.
+
+    A partition of the target without records has no summary.
+    """
+    carried = {}
+    for number, group in enumerate(groups):
+        unread = {partition: each.first_unread[number] for partition, each in summaries.items()}
+        offsets = {
+            partition: extent.end if unread.get(partition, NOTHING) == NOTHING else unread[partition]
+            for partition, extent in extents.items()
+        }
+        carried[group] = Carried(offsets, sum(each.replayed[number] for each in summaries.values()))
+    return carried
+
+
+def by_partition(positions: Positions, partitions: int) -> dict[int, tuple[int, ...]]:
+    """The sorted committed offsets of all groups in each source partition; 0 for a group that has committed none there."""
+    return {number: tuple(sorted(each.get(number, 0) for each in positions.values())) for number in range(partitions)}
+
+
+def by_group(positions: Positions, partitions: int) -> tuple[tuple[int, ...], ...]:
+    """Of each group, the committed offset in every source partition; 0 where it has committed none."""
+    return tuple(tuple(each.get(number, 0) for number in range(partitions)) for each in positions.values())

@@ -1,0 +1,81 @@
+"""The writing side of a batch, in the workers: writes records in their order, each with its source position in a header.
+
+It writes with the sink's RecordSender, whose producer is idempotent: retries after a late response duplicate no record.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+from ottla.spark.migration.merging import merge
+from ottla.spark.migration.routing import TARGET
+from ottla.spark.migration.values import SOURCE_HEADER, MigrationError
+from ottla.spark.sink.producer_settings import ProducerSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ottla.spark.sink.rows import ProduceArguments
+
+WRITTEN: Final = StructType([StructField(TARGET, IntegerType()), StructField("records", LongType())])
+"""How many records a task wrote to a target partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationWriter:
+    """For `mapInArrow`: rows of CHUNKS in, sorted by CHUNK_ORDER, rows of WRITTEN out. Raises MigrationError."""
+
+    producer: ProducerSettings
+    source: str
+    target: str
+
+    def __call__(self, chunks: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        from ottla.spark.sink.senders import WORKER_SENDERS, DeliveryError
+
+        context = TaskContext.get()
+        if context is not None and context.attemptNumber() > 0:
+            raise MigrationError(f"a task failed while it wrote to {self.target}: run the same command again, it continues")
+        written: Counter[int] = Counter()
+        sender = WORKER_SENDERS.acquire(self.producer)
+        try:
+            sender.check_topics([self.target])
+            for records in merge(chunks):
+                sender.send_all(produce_arguments(records, self.source, self.target))
+                written.update(records.column(TARGET).to_pylist())
+            sender.finish()
+        except BaseException as error:
+            sender.discard()
+            if isinstance(error, DeliveryError):
+                raise MigrationError(f"cannot write to {self.target}: {error}") from error
+            raise
+        WORKER_SENDERS.release(sender)
+        columns = [pa.array(list(written), pa.int32()), pa.array(list(written.values()), pa.int64())]
+        yield pa.RecordBatch.from_arrays(columns, names=WRITTEN.fieldNames())
+
+
+def produce_arguments(records: "pa.Table", source: str, target: str) -> "Iterator[ProduceArguments]":
+    """The records as arguments of a producer, with SOURCE_HEADER behind their own headers."""
+    import pyarrow as pa
+
+    # Whole numbers: a float would lose a millisecond now and then.
+    times_us = records.column("timestamp").cast(pa.int64()).to_pylist()
+    prefixes: dict[int, str] = {}
+    columns = (records.column(name).to_pylist() for name in ("value", "key", TARGET, "partition", "offset"))
+    for value, key, to, partition, offset, time_us, headers in zip(*columns, times_us, _headers(records)):
+        prefix = prefixes.get(partition) or prefixes.setdefault(partition, f"{source}:{partition}:")
+        position = (SOURCE_HEADER, f"{prefix}{offset}".encode())
+        # To librdkafka, the time 0 means now.
+        yield target, value, key, to, None, None, time_us // 1000 or 1, [*headers, position]
+
+
+def _headers(records: "pa.Table") -> "Iterable[list[tuple[str, bytes | None]]]":
+    column = records.column("headers")
+    if column.null_count == len(column):
+        return [[]] * len(column)
+    return [[(header["key"], header["value"]) for header in headers or ()] for headers in column.to_pylist()]

@@ -1,0 +1,348 @@
+"""A topic into one with another number of partitions, on Ottla and on Apache Kafka: nothing lost, doubled or out of order."""
+
+import json
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from kafka.partitioner.default import murmur2
+
+from ottla.cli.main import main
+from ottla.client.admin.client import AdminClient as OttlaAdmin
+from ottla.client.admin.values import Failure
+from ottla.client.settings import ClientSettings
+from ottla.core.model import TopicPartition as Partition
+from ottla.spark.migration.job import Migrated, MigrationRun
+from ottla.spark.migration.values import SOURCE_HEADER, Cluster, Migration, MigrationError, Progress
+from ottla.spark.sink.producer_settings import parse_producer_settings
+
+RECORDS, WIDE, NARROW = 600, 8, 3
+
+
+def cluster(servers: str) -> Cluster:
+    return Cluster(
+        client=ClientSettings(bootstrap_servers=servers), producer=parse_producer_settings({"bootstrap.servers": servers, "linger.ms": "5"})
+    )
+
+
+def migration(servers: str, source: str, target: str, **more: Any) -> Migration:
+    here = cluster(servers)
+    plain = {"source_cluster": here, "target_cluster": here, "source": source, "target": target, "partitions": NARROW}
+    return Migration(**plain | more)
+
+
+def make(servers: str, name: str, partitions: int, config: Mapping[str, str] | None = None) -> str:
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))])[name].result(20)
+    return name
+
+
+def settings_of(servers: str, topic: str) -> dict[str, str]:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    admin = AdminClient({"bootstrap.servers": servers})  # it must outlive its request
+    described = admin.describe_configs([resource])[resource].result(20)
+    return {name: entry.value for name, entry in described.items()}
+
+
+def read(servers: str, topic: str, partitions: int) -> list[Any]:
+    """All committed messages of a topic, partition by partition, by offset."""
+    settings = {"group.id": "reader", "enable.auto.commit": False, "enable.partition.eof": True, "isolation.level": "read_committed"}
+    consumer = Consumer({"bootstrap.servers": servers, **settings})
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
+    messages: list[Any] = []
+    at_end: set[int] = set()
+    while len(at_end) < partitions:
+        message = consumer.poll(20)
+        assert message is not None
+        if message.error():
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+            at_end.add(message.partition())
+        else:
+            messages.append(message)
+    consumer.close()
+    return sorted(messages, key=lambda message: (message.partition(), message.offset()))
+
+
+def commit(servers: str, group: str, topic: str, offsets: Mapping[int, int]) -> str:
+    with OttlaAdmin(servers) as admin:  # it tries again while a broker's coordinator is just loading
+        results = admin.commit(group, {Partition(topic, number): offset for number, offset in offsets.items()})
+    assert not isinstance(results, Failure)
+    assert not any(results.values())
+    return group
+
+
+def committed(servers: str, group: str, topic: str, partitions: int) -> dict[int, int]:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
+    found = consumer.committed([TopicPartition(topic, number) for number in range(partitions)], timeout=20)
+    consumer.close()
+    return {each.partition: each.offset for each in found}
+
+
+def number(message: Any) -> int:
+    return int(dict(message.headers())["number"])
+
+
+def origin(message: Any) -> tuple[int, int]:
+    """Partition and offset in the source, by the last header."""
+    name, value = message.headers()[-1]
+    assert name == SOURCE_HEADER
+    _, partition, offset = value.decode().rsplit(":", 2)
+    return int(partition), int(offset)
+
+
+def fill(servers: str, topic: str, *, records: int = RECORDS, first: int = 0, partitions: int = WIDE, **settings: Any) -> None:
+    """Records with and without keys, tombstones, and times that run backwards now and then."""
+    producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random", **settings})
+    rng = random.Random(first)
+    began_ms = int(time.time() * 1000) - 60_000  # records of long ago would be retention's, if Spark took its time
+    for each in range(first, first + records):
+        key = None if each % 10 == 0 else b"key-%d" % rng.randrange(60)
+        where = {"partition": rng.randrange(partitions)} if key is None else {}
+        value = None if each % 50 == 1 else b"%d" % each
+        producer.produce(topic, value, key, timestamp=began_ms + each - rng.randrange(20), headers=[("number", b"%d" % each)], **where)
+    assert producer.flush(20) == 0
+
+
+def ends_of(messages: list[Any]) -> dict[int, int]:
+    ends = dict.fromkeys(range(WIDE), 0)
+    return ends | {message.partition(): message.offset() + 1 for message in messages}
+
+
+def check_copy(source: list[Any], target: list[Any], *, times_kept: bool = True) -> None:
+    """The same records, each once; each source partition's in their order, so each key's, too."""
+    twins = {origin(message): message for message in target}
+    assert len(twins) == len(target) == len(source)
+    for message in source:
+        twin = twins[message.partition(), message.offset()]
+        assert (twin.key(), twin.value(), twin.headers()[:-1]) == (message.key(), message.value(), message.headers() or [])
+        if times_kept:
+            assert twin.timestamp()[1] == message.timestamp()[1]
+    offsets = defaultdict(list)
+    for message in target:
+        partition, offset = origin(message)
+        offsets[message.partition(), partition].append(offset)
+    assert all(each == sorted(each) for each in offsets.values())
+
+
+def check_groups(target: list[Any], positions: Mapping[str, Mapping[int, int]], migrated: Migrated) -> None:
+    """No group misses a record, each continues at one that it has not read, and reads again as many as was said."""
+    for group, offsets in positions.items():
+        carried = migrated.groups[group]
+        replayed = 0
+        for place in range(NARROW):
+            mine = [message for message in target if message.partition() == place]
+            unread = [message for message in mine if origin(message)[1] >= offsets.get(origin(message)[0], 0)]
+            assert carried.offsets[place] == (unread[0].offset() if unread else (mine[-1].offset() + 1 if mine else 0))
+            replayed += sum(message.offset() >= carried.offsets[place] for message in mine) - len(unread)
+        assert carried.replayed == replayed
+
+
+def shares(ends: Mapping[int, int], share: float) -> dict[int, int]:
+    return {partition: int(end * share) for partition, end in ends.items()}
+
+
+@pytest.mark.parametrize("partitioner", ["murmur2", "crc32"])
+def test_records_and_groups_come_over(spark: Any, kafka_broker: Any, unique_name: Callable[[str], str], partitioner: str) -> None:
+    servers, wide, narrow = kafka_broker.bootstrap_servers, unique_name("wide"), unique_name("narrow")
+    make(servers, wide, WIDE, {"max.message.bytes": "123456"})
+    fill(servers, wide)
+    source = read(servers, wide, WIDE)
+    ends = ends_of(source)
+    # Three that are one behind the other, and one across them.
+    positions = {
+        unique_name("done"): ends,
+        unique_name("half"): shares(ends, 0.5),
+        unique_name("begun"): shares(ends, 0.1),
+        unique_name("one"): {2: ends[2]},
+    }
+    for group, offsets in positions.items():
+        commit(servers, group, wide, offsets)
+    planned = migration(servers, wide, narrow, partitioner=partitioner, records_max=200)
+    migrated = MigrationRun(spark, planned).copy()
+    target = read(servers, narrow, NARROW)
+    assert migrated.records == RECORDS
+    check_copy(source, target)
+    check_groups(target, positions, migrated)
+    assert {group: committed(servers, group, narrow, NARROW) for group in positions} == {
+        group: dict(carried.offsets) for group, carried in migrated.groups.items()
+    }
+    for message in target:
+        if message.key() is None:
+            assert message.partition() == origin(message)[0] % NARROW
+        elif partitioner == "murmur2":
+            assert message.partition() == (murmur2(message.key()) & 0x7FFFFFFF) % NARROW
+    assert settings_of(servers, narrow)["max.message.bytes"] == "123456"
+    assert settings_of(servers, narrow)["retention.ms"] == settings_of(servers, wide)["retention.ms"]
+
+
+def test_groups_one_behind_the_other_read_nothing_again(spark: Any, kafka_broker: Any, unique_name: Callable[[str], str]) -> None:
+    servers, wide, narrow = kafka_broker.bootstrap_servers, unique_name("wide"), unique_name("narrow")
+    fill(servers, make(servers, wide, WIDE))
+    ends = ends_of(read(servers, wide, WIDE))
+    names = [commit(servers, unique_name("group"), wide, shares(ends, share)) for share in (0.2, 0.5, 0.9)]
+    migrated = MigrationRun(spark, migration(servers, wide, narrow, groups=tuple(names), records_max=250)).copy()
+    assert {group: carried.replayed for group, carried in migrated.groups.items()} == dict.fromkeys(names, 0)
+    read_offsets = [sum(committed(servers, name, narrow, NARROW).values()) for name in names]
+    assert read_offsets == [sum(shares(ends, share).values()) for share in (0.2, 0.5, 0.9)]
+
+
+class Interrupted(Exception):
+    """The driver ends here."""
+
+
+def test_a_run_that_was_interrupted_continues(spark: Any, kafka_broker: Any, unique_name: Callable[[str], str]) -> None:
+    servers, wide, narrow = kafka_broker.bootstrap_servers, unique_name("wide"), unique_name("narrow")
+    fill(servers, make(servers, wide, WIDE))
+    source = read(servers, wide, WIDE)
+    position = shares(ends_of(source), 0.3)
+    group = commit(servers, unique_name("group"), wide, position)
+    planned = migration(servers, wide, narrow, groups=(group,), records_max=200)
+
+    def interrupt(progress: Progress) -> None:
+        if progress.done:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        MigrationRun(spark, planned, report=interrupt).copy()
+    copied = len(read(servers, narrow, NARROW))
+    assert 0 < copied < RECORDS
+    migrated = MigrationRun(spark, planned, pause=lambda _s: None, clock=Clock()).copy()
+    assert migrated.records == RECORDS - copied
+    target = read(servers, narrow, NARROW)
+    check_copy(source, target)
+    check_groups(target, {group: position}, migrated)
+    assert MigrationRun(spark, planned, pause=lambda _s: None, clock=Clock()).copy().records == 0
+
+
+def test_a_live_topic_is_followed_until_all_have_stopped(spark: Any, kafka_broker: Any, unique_name: Callable[[str], str]) -> None:
+    servers, wide, narrow = kafka_broker.bootstrap_servers, unique_name("wide"), unique_name("narrow")
+    fill(servers, make(servers, wide, WIDE), records=200)
+    group = unique_name("group")
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False})
+    consumer.subscribe([wide])
+    for _ in range(50):
+        message = consumer.poll(20)
+        assert message is not None
+        assert not message.error()
+    consumer.commit(asynchronous=False)
+    waits: list[str] = []
+
+    def produce_and_stop(progress: Progress) -> None:
+        """Once all is copied: more records, then the member leaves."""
+        if progress.waits_for and not waits:
+            fill(servers, wide, records=100, first=200)
+        if progress.waits_for and len(waits) == 1:
+            assert consumer.poll(20) is not None
+            consumer.commit(asynchronous=False)
+            consumer.close()
+        waits.extend([progress.waits_for] if progress.waits_for else [])
+
+    migrated = MigrationRun(spark, migration(servers, wide, narrow, groups=(group,)), report=produce_and_stop).follow(0.5)
+    assert waits[0] == f"the members of {group} to stop"
+    target = read(servers, narrow, NARROW)
+    check_copy(read(servers, wide, WIDE), target)
+    position = {number: offset for number, offset in committed(servers, group, wide, WIDE).items() if offset >= 0}
+    assert sum(position.values()) == 51
+    check_groups(target, {group: position}, migrated)
+
+
+class Clock:
+    """Seconds that pass by themselves: the ends of the target stand still for long."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        self.now_s += 1.0
+        return self.now_s
+
+
+def test_a_compacted_topic_of_log_append_time(spark: Any, kafka_broker: Any, unique_name: Callable[[str], str]) -> None:
+    servers, wide, narrow = kafka_broker.bootstrap_servers, unique_name("wide"), unique_name("narrow")
+    config = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime", "retention.ms": "86400000"}
+    make(servers, wide, WIDE, config)
+    keyed = Producer({"bootstrap.servers": servers})
+    for each in range(100):
+        keyed.produce(wide, None if each % 7 == 0 else b"%d" % each, b"key-%d" % (each % 9))
+    assert keyed.flush(20) == 0
+    planned = migration(servers, wide, narrow, groups=())
+    seen: dict[str, str] = {}
+    MigrationRun(spark, planned, report=lambda _progress: seen.update(settings_of(servers, narrow))).copy()
+    assert (seen["cleanup.policy"], seen["message.timestamp.type"], seen["retention.ms"]) == ("delete", "CreateTime", "-1")
+    target = read(servers, narrow, NARROW)
+    check_copy(read(servers, wide, WIDE), target)
+    assert {name: settings_of(servers, narrow)[name] for name in config} == config
+
+
+@pytest.mark.kafka
+def test_records_of_aborted_transactions_stay_behind(spark: Any, reference: Any, unique_name: Callable[[str], str]) -> None:
+    servers, wide, narrow = reference.shared().bootstrap_servers, unique_name("wide"), unique_name("narrow")
+    make(servers, wide, WIDE)
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": unique_name("transactions")})
+    producer.init_transactions(20)
+    for transaction in range(4):
+        producer.begin_transaction()
+        for each in range(30):
+            producer.produce(wide, b"%d" % each, b"key-%d" % each, headers=[("number", b"%d" % (transaction * 30 + each))])
+        producer.flush(20)
+        if transaction % 2:
+            producer.abort_transaction(20)
+        else:
+            producer.commit_transaction(20)
+    source = read(servers, wide, WIDE)
+    ends = ends_of(source)
+    group = commit(servers, unique_name("group"), wide, ends)
+    migrated = MigrationRun(spark, migration(servers, wide, narrow, groups=(group,))).copy()
+    assert migrated.records == len(source) == 60
+    target = read(servers, narrow, NARROW)
+    check_copy(source, target)
+    check_groups(target, {group: ends}, migrated)
+
+
+def test_obstacles_are_reported_before_anything_is_written(spark: Any, kafka_broker: Any, unique_name: Callable[[str], str]) -> None:
+    servers, wide, narrow = kafka_broker.bootstrap_servers, unique_name("wide"), unique_name("narrow")
+
+    def refusal(**changes: Any) -> str:
+        planned = replace(migration(servers, wide, narrow), **changes)
+        with pytest.raises(MigrationError) as raised:
+            MigrationRun(spark, planned, pause=lambda _s: None, clock=Clock()).copy()
+        return str(raised.value)
+
+    assert refusal() == f"topic {wide} does not exist"
+    fill(servers, make(servers, wide, WIDE), records=20)
+    busy = unique_name("busy")
+    assert refusal(groups=(busy,)) == f"group {busy} has no committed offsets for {wide}: leave it out of --groups"
+    assert refusal(partitions=None, groups=()) == f"topic {narrow} does not exist: say with --partitions how many partitions it gets"
+    assert refusal(target=wide, partitions=None, groups=()) == f"{wide} cannot be migrated into itself: name another topic"
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": busy, "auto.offset.reset": "earliest", "session.timeout.ms": 6000})
+    consumer.subscribe([wide])
+    while consumer.poll(1) is None:
+        continue
+    consumer.commit(asynchronous=False)
+    assert refusal(groups=(busy,)).startswith(f"group {busy} has members (it is Stable), which go on with {wide}: stop them first")
+    consumer.close()
+    other = make(servers, unique_name("other"), NARROW)
+    fill(servers, other, records=1, first=3, partitions=NARROW)
+    assert "has 3 partitions, not 4: leave out --partitions" in refusal(target=other, partitions=4, groups=())
+    assert "that is not of this migration: name a topic that is empty or does not exist" in refusal(target=other, groups=())
+
+
+@pytest.mark.usefixtures("session_of_commands")
+def test_the_command_migrates_and_prints_the_groups(kafka_broker: Any, unique_name: Callable[[str], str]) -> None:
+    servers, wide, narrow = kafka_broker.bootstrap_servers, unique_name("wide"), unique_name("narrow")
+    fill(servers, make(servers, wide, WIDE), records=50)
+    group = commit(servers, unique_name("mine"), wide, {0: 0})
+    arguments = ["migrate", wide, narrow, "--bootstrap-server", servers, "--groups", group, "--partitions", "3"]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    assert done.stdout == f"50 records copied from {wide} to {narrow}\ngroup {group} reads 0 records again, from 0:0, 1:0, 2:0\n"
+    again = CliRunner().invoke(main, [*arguments, "--json"])
+    groups = {group: {"offsets": {"0": 0, "1": 0, "2": 0}, "replayed": 0}}
+    assert json.loads(again.stdout) == {"source": wide, "target": narrow, "records": 0, "groups": groups}

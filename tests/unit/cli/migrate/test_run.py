@@ -1,0 +1,79 @@
+"""A migration in a Spark session that is none: what is printed when it fails, and that the session is stopped."""
+
+from typing import Any
+
+import click
+import pytest
+
+from ottla.cli.migrate.clusters import cluster
+from ottla.cli.migrate.run import Order, execute, progress_bar
+from ottla.client.errors import ClientError
+from ottla.spark import sessions
+from ottla.spark.migration.values import Migration, MigrationError, Progress
+
+
+class Session:
+    """A Spark session that only counts how often it was stopped."""
+
+    stopped = 0
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+
+@pytest.fixture
+def spark(monkeypatch: pytest.MonkeyPatch) -> Session:
+    found = Session()
+    monkeypatch.setattr(sessions, "session", lambda *_arguments, **_options: found)
+    return found
+
+
+@pytest.fixture
+def order() -> Order:
+    here = cluster("h:1", None, option="--bootstrap-server")
+    planned = Migration(source_cluster=here, target_cluster=here, source="wide", target="narrow")
+    return Order(migration=planned, cores="1", what="migrating")
+
+
+class SparkError(Exception):
+    """As Spark reports what a worker raised."""
+
+
+def fail(error: Exception) -> Any:
+    def work(_run: Any) -> None:
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MigrationError("topic wide does not exist"), "topic wide does not exist"),
+        (ClientError("no broker answers"), "no broker answers"),
+        (SparkError("Job aborted\nottla.spark.migration.values.MigrationError: cannot write\n at x"), "cannot write"),
+    ],
+)
+def test_a_failure_is_one_sentence(order: Order, spark: Session, error: Exception, words: str) -> None:
+    with pytest.raises(click.ClickException) as raised:
+        execute(order, fail(error))
+    assert (raised.value.message, spark.stopped) == (words, 1)
+
+
+def test_any_other_failure_is_not_hidden(order: Order, spark: Session) -> None:
+    with pytest.raises(SparkError):
+        execute(order, fail(SparkError("out of memory")))
+
+
+def test_the_result_is_that_of_the_work(order: Order, spark: Session) -> None:
+    assert execute(order, lambda _run: 5) == 5
+    assert spark.stopped == 1
+
+
+def test_the_bar_shows_progress_and_what_it_waits_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    with progress_bar("migrating wide") as report:
+        report(Progress(0, 0))
+        report(Progress(50, 100, "the source to stand still"))
+    assert "migrating wide, waits for the source to stand still" in capsys.readouterr().err

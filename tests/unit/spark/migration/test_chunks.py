@@ -1,0 +1,41 @@
+"""Chunks: each for the task that writes its target partitions; reading is tested in tests/spark/test_migrate.py."""
+
+import pyarrow as pa
+
+from ottla.spark.migration.chunks import CHUNK_ORDER, CHUNKS, COLUMNS, chunk
+from ottla.spark.migration.routing import LATEST, ORDER, PHASE, TARGET
+from ottla.spark.schemas import KAFKA_WITH_HEADERS
+
+
+def routed(targets: list[int]) -> pa.RecordBatch:
+    rows = len(targets)
+    return pa.RecordBatch.from_pydict(
+        {
+            "value": pa.array([b"%d" % each for each in range(rows)], pa.binary()),
+            "partition": pa.array([4] * rows, pa.int32()),
+            "offset": pa.array(range(10, 10 + rows), pa.int64()),
+            TARGET: pa.array(targets, pa.int32()),
+            PHASE: pa.array([0] * rows, pa.int32()),
+            LATEST: pa.array(range(rows), pa.int64()),
+        }
+    )
+
+
+def test_a_chunk_for_each_writing_task_with_its_records_in_order() -> None:
+    made = chunk(routed([5, 0, 3, 2, 1]), 2)
+    assert made.schema.names == CHUNKS.fieldNames()
+    rows = made.to_pylist()
+    assert [row["bucket"] for row in rows] == [0, 1]
+    tables = [pa.ipc.open_stream(row["records"]).read_all() for row in rows]
+    assert [table.column("offset").to_pylist() for table in tables] == [[11, 13], [10, 12, 14]]
+    assert [table.column(TARGET).to_pylist() for table in tables] == [[0, 2], [5, 3, 1]]
+    assert [[row[name] for name in CHUNK_ORDER] for row in rows] == [[0, 1, 4, 11], [0, 0, 4, 10]]
+
+
+def test_no_records_are_no_chunk() -> None:
+    assert chunk(routed([]), 3).num_rows == 0
+
+
+def test_the_read_columns_are_those_of_the_source() -> None:
+    assert set(COLUMNS) <= set(KAFKA_WITH_HEADERS.fieldNames())
+    assert not set(COLUMNS) & set(ORDER)

@@ -1,0 +1,126 @@
+"""The course of a migration on a scripted cluster, with a scripted target; with brokers: tests/spark/test_migrate.py."""
+
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from ottla.client.admin.values import CommittedOffset
+from ottla.client.settings import ClientSettings
+from ottla.core.model import TopicPartition
+from ottla.spark.migration import job
+from ottla.spark.migration.job import Migrated, MigrationRun
+from ottla.spark.migration.offsets import Carried
+from ottla.spark.migration.shape import Shape
+from ottla.spark.migration.topics import Admins
+from ottla.spark.migration.values import Cluster, Extent, Migration, MigrationError, Progress
+from ottla.spark.sink.producer_settings import parse_producer_settings
+
+HERE = Cluster(client=ClientSettings(bootstrap_servers="h:1"), producer=parse_producer_settings({"bootstrap.servers": "h:1"}))
+PLANNED = Migration(source_cluster=HERE, target_cluster=HERE, source="wide", target="narrow")
+SOURCE_0, TARGET_0 = TopicPartition("wide", 0), TopicPartition("narrow", 0)
+
+
+class ScriptedFilling:
+    """A target that gets whatever it is asked for."""
+
+    def __init__(self, *_arguments: Any, **_options: Any) -> None:
+        self.calls: list[Any] = made
+        self.done = self.written = 0
+
+    def begin(self) -> None:
+        self.calls.append("begin")
+
+    def copy_up_to(self, ends: dict[int, Extent], positions: Any) -> None:
+        self.calls.append((ends[0].end, dict(positions)))
+        self.done = self.written = ends[0].end
+
+    def verify(self, positions: Any) -> dict[str, Carried]:
+        self.calls.append("verify")
+        return {group: Carried({0: offsets[0]}, 1) for group, offsets in positions.items()}
+
+
+made: list[Any] = []
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch, admin: Any) -> list[Any]:
+    @contextmanager
+    def connected(_migration: Migration) -> Any:
+        yield Admins(source=admin, target=admin)
+
+    made.clear()
+    admin.extents = {"wide": [Extent(0, 5)], "narrow": [Extent(0, 0)]}
+    admin.commits = {"g": {SOURCE_0: CommittedOffset(4)}}
+    monkeypatch.setattr(job, "connect", connected)
+    monkeypatch.setattr(job, "Filling", ScriptedFilling)
+    monkeypatch.setattr(job, "make_target", lambda *_arguments, **_options: Shape("narrow", "", 1))
+    monkeypatch.setattr(job, "finish_target", lambda _migration: made.append("finish"))
+    return made
+
+
+def run(**options: Any) -> MigrationRun:
+    return MigrationRun(None, PLANNED, **options)  # type: ignore[arg-type] - nothing uses Spark here
+
+
+def test_a_copy_ends_with_the_offsets_of_the_groups(calls: list[Any], admin: Any) -> None:
+    assert run().copy() == Migrated(records=5, groups={"g": Carried({0: 4}, 1)})
+    assert calls == ["begin", (5, {"g": {0: 4}}), "verify", "finish"]
+    assert admin.commits["g"][TARGET_0].offset == 4
+
+
+def test_groups_with_members_are_refused_before_the_target_is_made(calls: list[Any], admin: Any) -> None:
+    admin.states = {"g": "Stable"}
+    with pytest.raises(
+        MigrationError, match=r"group g has members \(it is Stable\), which go on with wide: stop them first, or copy while"
+    ):
+        run().copy()
+    assert calls == []
+
+
+class Events:
+    """What happens in the pauses of a run, one after the other; then time goes on alone."""
+
+    def __init__(self, *events: Any) -> None:
+        self.events = list(events)
+        self.now_s = 0.0
+        self.reports: list[Progress] = []
+
+    def pause(self, seconds: float) -> None:
+        self.now_s += seconds
+        if self.events:
+            self.events.pop(0)()
+
+
+def follow(events: Events, idle_s: float) -> Migrated:
+    return run(pause=events.pause, clock=lambda: events.now_s, report=events.reports.append).follow(idle_s)
+
+
+def test_following_ends_when_the_source_stands_still_without_members(calls: list[Any], admin: Any) -> None:
+    admin.states = {"g": "Stable"}
+
+    def produce() -> None:
+        admin.extents["wide"] = [Extent(0, 9)]
+
+    def delete_old_records() -> None:
+        admin.extents["wide"] = [Extent(2, 9)]
+
+    def stop() -> None:
+        admin.commits["g"] = {SOURCE_0: CommittedOffset(7)}
+        admin.states = {"g": "Empty"}
+
+    events = Events(produce, delete_old_records, lambda: None, stop)
+    assert follow(events, 2.0) == Migrated(records=9, groups={"g": Carried({0: 7}, 1)})
+    assert calls[:2] == ["begin", (5, {"g": {0: 4}})]
+    assert calls[-3:] == [(9, {"g": {0: 7}}), "verify", "finish"]
+    assert 2.25 <= events.now_s <= 2.75
+    waits = [each.waits_for for each in events.reports]
+    assert waits[0] == "the members of g to stop"
+    assert waits[-1] == "the source to stand still"
+
+
+def test_following_waits_for_the_members_for_as_long_as_it_takes(calls: list[Any], admin: Any) -> None:
+    admin.states = {"g": "Stable"}
+    events = Events(*[lambda: None] * 40, admin.states.clear)
+    follow(events, 1.0)
+    assert events.now_s >= 41 * 0.25

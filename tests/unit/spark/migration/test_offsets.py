@@ -1,0 +1,20 @@
+"""Offsets of groups in the target."""
+
+from ottla.spark.migration.copied import Summary
+from ottla.spark.migration.offsets import Carried, by_group, by_partition, carry
+from ottla.spark.migration.values import NOTHING, Extent
+
+
+def test_a_group_continues_at_its_first_unread_record_or_at_the_end() -> None:
+    summaries = {
+        0: Summary(partition=0, records=9, highest=(), first_unread=(3, NOTHING), replayed=(2, 0)),
+        1: Summary(partition=1, records=5, highest=(), first_unread=(0, 4), replayed=(0, 1)),
+    }
+    carried = carry(["a", "b"], summaries, {0: Extent(0, 9), 1: Extent(0, 5), 2: Extent(6, 6)})
+    assert carried == {"a": Carried({0: 3, 1: 0, 2: 6}, 2), "b": Carried({0: 9, 1: 4, 2: 6}, 1)}
+
+
+def test_partitions_without_a_commit_are_not_read() -> None:
+    positions = {"a": {0: 5}, "b": {0: 3, 1: 8}}
+    assert by_partition(positions, 3) == {0: (3, 5), 1: (0, 8), 2: (0, 0)}
+    assert by_group(positions, 3) == ((5, 0, 0), (3, 8, 0))

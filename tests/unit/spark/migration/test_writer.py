@@ -1,0 +1,98 @@
+"""The writing task with a scripted producer."""
+
+import datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaError
+
+from ottla.columnar.decoding.record_batch_decoder import HEADER_TYPE
+from ottla.spark.migration import writer
+from ottla.spark.migration.chunks import chunk
+from ottla.spark.migration.routing import LATEST, PHASE, TARGET
+from ottla.spark.migration.values import SOURCE_HEADER, MigrationError
+from ottla.spark.migration.writer import MigrationWriter
+from ottla.spark.sink.producer_settings import parse_producer_settings
+from ottla.spark.sink.senders import SenderPool
+
+TIME = datetime.datetime(2026, 1, 2, 3, 4, 5, 678_000, datetime.UTC)
+ROW: dict[str, Any] = {"key": b"k", "value": None, "headers": [{"key": "h", "value": b"v"}], "timestamp": TIME, "offset": 40, TARGET: 1}
+SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADER_TYPE),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        (TARGET, pa.int32()),
+        (PHASE, pa.int32()),
+        (LATEST, pa.int64()),
+    ]
+)
+
+
+@pytest.fixture(autouse=True)
+def pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.spark.sink.senders.WORKER_SENDERS", SenderPool())
+
+
+def write(*rows: dict[str, Any]) -> list[dict[str, Any]]:
+    records = pa.RecordBatch.from_pylist([{"partition": 4, PHASE: 0, LATEST: 0, **row} for row in rows], SCHEMA)
+    settings = parse_producer_settings({"bootstrap.servers": "h:1"})
+    task = MigrationWriter(producer=settings, source="wide", target="t")
+    return [row for made in task(iter([chunk(records, 1)])) for row in made.to_pylist()]
+
+
+def test_every_record_is_written_with_its_origin_and_counted(producers: Any) -> None:
+    assert write(ROW, {**ROW, "offset": 41, "headers": None}, {**ROW, "offset": 42, TARGET: 2}) == [
+        {TARGET: 1, "records": 2},
+        {TARGET: 2, "records": 1},
+    ]
+    (made,) = producers.made
+    assert made.settings["enable.idempotence"] is True
+    first, second, _ = made.sent
+    assert (first["topic"], first["key"], first["value"], first["partition"]) == ("t", b"k", None, 1)
+    assert first["timestamp"] == 1_767_323_045_678
+    assert first["headers"] == [("h", b"v"), (SOURCE_HEADER, b"wide:4:40")]
+    assert second["headers"] == [(SOURCE_HEADER, b"wide:4:41")]
+
+
+def test_no_record_loses_a_millisecond_of_its_time(producers: Any) -> None:
+    epoch = datetime.datetime.fromtimestamp(0, datetime.UTC)
+    times_ms = range(1_073_741_824_000, 1_073_741_825_000)
+    rows = [{**ROW, "timestamp": epoch + datetime.timedelta(milliseconds=each), "offset": each, "headers": None} for each in times_ms]
+    write(*rows)
+    assert [each["timestamp"] for each in producers.made[0].sent] == list(times_ms)
+
+
+def test_the_time_zero_is_not_now(producers: Any) -> None:
+    write({**ROW, "timestamp": datetime.datetime.fromtimestamp(0, datetime.UTC)})
+    assert producers.made[0].sent[0]["timestamp"] == 1
+
+
+def test_nothing_to_write(producers: Any) -> None:
+    assert write() == []
+
+
+def test_a_record_that_is_refused_fails_the_migration(producers: Any) -> None:
+    producers.fails = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large")
+    with pytest.raises(MigrationError, match="cannot write to t: cannot write the record with key b'k'"):
+        write(ROW)
+    assert producers.made[0].is_purged
+
+
+def test_a_second_attempt_of_a_task_writes_nothing(producers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Context:
+        @staticmethod
+        def attemptNumber() -> int:
+            return 1
+
+    import pyspark
+
+    monkeypatch.setattr(pyspark.TaskContext, "get", lambda: Context())
+    with pytest.raises(MigrationError, match="a task failed while it wrote to t: run the same command again"):
+        write(ROW)
+    assert producers.made == []
+    assert writer.WRITTEN.fieldNames() == [TARGET, "records"]
