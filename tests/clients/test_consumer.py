@@ -10,6 +10,7 @@ import pytest
 
 import ottla
 from ottla import KafkaError, KafkaException, TopicPartition
+from ottla.testing.clients.topics import create_topic
 from ottla.testing.kit.waiting import wait_until
 
 Make = Callable[..., ottla.Consumer]
@@ -337,3 +338,36 @@ def test_no_thread_is_left_behind(make: Make, new_topic: Callable[..., str]) -> 
 def consumer_threads() -> set[threading.Thread]:
     """The threads of consumers; the broker of the test runs in this process too and starts its own when it needs them."""
     return {thread for thread in threading.enumerate() if thread.name.startswith("ottla-consumer")}
+
+
+def test_the_generation_of_a_member(make: Make, new_topic: Callable[..., str], kafka_broker: Any, unique_name: Any) -> None:
+    from ottla.client.admin.client import AdminClient
+
+    lost: list[int] = []
+    group = unique_name("removed")
+    consumer = make(group_id=group)
+    assert consumer.generation_id() == -1
+    consumer.subscribe([new_topic(1, 3)], on_lost=lambda _, partitions: lost.extend(each.partition for each in partitions))
+    read(consumer, 3)
+    assert consumer.generation_id() == 1
+    with AdminClient(kafka_broker.bootstrap_servers) as admin:
+        assert admin.remove_member(group, consumer.memberid() or "", "removed by a test") is None
+    poll_until(lambda: lost == [0] and bool(consumer.assignment()), consumer)
+    assert consumer.generation_id() > 1
+
+
+def test_a_commit_with_a_timeout() -> None:
+    from ottla.broker import Broker
+
+    broker = Broker()
+    broker.start()
+    create_topic(broker.bootstrap_servers, "t", 1)
+    consumer = ottla.Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"})
+    offsets = [TopicPartition("t", 0, 3)]
+    assert consumer.commit(offsets=offsets, asynchronous=False, timeout=20) is not None
+    broker.stop()
+    began = time.monotonic()
+    with pytest.raises(KafkaException):
+        consumer.commit(offsets=offsets, asynchronous=False, timeout=0.2)
+    assert time.monotonic() - began < 20  # default.api.timeout.ms is 60 s
+    consumer.close()

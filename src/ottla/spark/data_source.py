@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.spark.sink.writers import BatchSink, StreamSink
     from ottla.spark.source.batch_reader import BatchReader
     from ottla.spark.source.refused_stream import RefusedStreamReader
-    from ottla.spark.source.stream_reader import StreamReader
+    from ottla.spark.source.stream_base import StreamBase
 
 
 class OttlaDataSource(DataSource):
@@ -43,15 +43,21 @@ class OttlaDataSource(DataSource):
         reader = FilteredBatchReader if is_pushing() else BatchReader
         return reader(parse_options(self.options, Query.BATCH), schema, tasks_max=self.tasks_max)
 
-    def streamReader(self, schema: StructType) -> "StreamReader | RefusedStreamReader":
+    def streamReader(self, schema: StructType) -> "StreamBase | RefusedStreamReader":
         """A stream's reader of the columns of `schema`; with invalid options one that raises OptionError when Spark first calls it."""
         from ottla.spark.options.source_options import Query, parse_options
         from ottla.spark.options.values import OptionError
         from ottla.spark.source.refused_stream import RefusedStreamReader
-        from ottla.spark.source.stream_reader import StreamReader
 
         try:
-            return StreamReader(parse_options(self.options, Query.STREAM), schema, tasks_max=self.tasks_max)
+            options = parse_options(self.options, Query.STREAM)
+            if options.member is not None:
+                from ottla.spark.source.member_reader import MemberStreamReader
+
+                return MemberStreamReader(options, schema, tasks_max=self.tasks_max)
+            from ottla.spark.source.stream_reader import StreamReader
+
+            return StreamReader(options, schema, tasks_max=self.tasks_max)
         except OptionError as error:
             return RefusedStreamReader(error)
 

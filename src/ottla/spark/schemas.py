@@ -421,3 +421,22 @@ VERDICTS: Final = _columns(
     clock=StringType(),
 )
 """One row per rebalance, or per rebalance that was avoided; ottla.core.diagnosis.verdicts.verdict.Verdict explains the columns."""
+
+MEMBER_PROGRESS: Final = _columns(
+    query=StringType(),
+    batch_id=LongType(),
+    timestamp=StringType(),
+    input_rows=LongType(),
+    trigger_ms=LongType(),
+    group=StringType(),
+    member_id=StringType(),
+    generation=IntegerType(),
+    owned=MapType(StringType(), ArrayType(IntegerType())),
+    rebalances=IntegerType(),
+    rebalance_ms=LongType(),
+    stopped_ms=LongType(),
+    commits=IntegerType(),
+    failures=IntegerType(),
+    last_error=StringType(),
+)
+"""The membership of a streaming query, a row for each trigger: see `ottla.spark.group.member_listener`."""

@@ -63,6 +63,10 @@ class AdminClient:
         """Delete groups; None for each deleted one."""
         return groups.delete_groups(self._brokers, group_ids)
 
+    def remove_member(self, group_id: str, member_id: str, reason: str) -> Failure | None:
+        """Let a member of a classic group leave it; None when it has."""
+        return groups.remove_member(self._brokers, group_id, member_id, reason)
+
     def committed(self, group_ids: Iterable[str]) -> dict[str, Mapping[TopicPartition, CommittedOffset] | Failure]:
         """All committed offsets of each group, or the failure."""
         return offsets.committed_offsets(self._brokers, group_ids)

@@ -1,4 +1,4 @@
-"""Requests about groups: ListGroups, DescribeGroups, ConsumerGroupDescribe, DeleteGroups.
+"""Requests about groups: ListGroups, DescribeGroups, ConsumerGroupDescribe, DeleteGroups, LeaveGroup.
 
 It knows which API describes which kind of group, and does not decode assignments.
 """
@@ -16,6 +16,11 @@ from kio.schema.describe_groups.v5.request import DescribeGroupsRequest as Descr
 from kio.schema.describe_groups.v5.response import DescribeGroupsResponse as DescribeGroupsResponse5
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.describe_groups.v6.response import DescribeGroupsResponse
+from kio.schema.leave_group.v4.request import LeaveGroupRequest as LeaveGroupRequest4
+from kio.schema.leave_group.v4.request import MemberIdentity as MemberIdentity4
+from kio.schema.leave_group.v4.response import LeaveGroupResponse as LeaveGroupResponse4
+from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
+from kio.schema.leave_group.v5.response import LeaveGroupResponse
 from kio.schema.list_groups.v4.request import ListGroupsRequest as ListGroupsRequest4
 from kio.schema.list_groups.v4.response import ListGroupsResponse as ListGroupsResponse4
 from kio.schema.list_groups.v5.request import ListGroupsRequest
@@ -172,3 +177,23 @@ def delete_groups(brokers: Brokers, groups: Iterable[str]) -> dict[str, Failure 
         return {name: None if code is ErrorCode.NONE else Failure(code) for name, code in codes.items()}
 
     return call_coordinators(brokers, "deleteConsumerGroups", groups, call)
+
+
+def remove_member(brokers: Brokers, group: str, member_id: str, reason: str) -> Failure | None:
+    """Let a member of a classic group leave it; None when it has. The coordinator logs `reason` (KIP-800)."""
+
+    def call(connection: BrokerConnection, coordinator: BrokerEndpoint, names: list[str]) -> Mapping[str, Failure | None]:
+        (name,) = map(GroupId, names)
+        if connection.speaks(ApiKey.LEAVE_GROUP, 5):
+            request = LeaveGroupRequest(
+                group_id=name, members=(MemberIdentity(member_id=member_id, group_instance_id=None, reason=reason),)
+            )
+            answer = brokers.call(connection, request, LeaveGroupResponse)
+        else:
+            older = LeaveGroupRequest4(group_id=name, members=(MemberIdentity4(member_id=member_id, group_instance_id=None),))
+            answer = brokers.call(connection, older, LeaveGroupResponse4)
+        codes = [error_code(each.error_code) for each in (answer, *answer.members)]
+        failed = [code for code in codes if code is not ErrorCode.NONE]
+        return {group: Failure(failed[0]) if failed else None}
+
+    return call_coordinators(brokers, "removeMembersFromConsumerGroup", [group], call)[group]

@@ -219,17 +219,22 @@ class Consumer:
 
     # Offsets.
 
-    def commit(self, message: Any = None, offsets: Sequence[Any] | None = None, asynchronous: bool = True) -> list[TopicPartition] | None:
+    def commit(
+        self, message: Any = None, offsets: Sequence[Any] | None = None, asynchronous: bool = True, timeout: float | None = None
+    ) -> list[TopicPartition] | None:
         """Commit the offset behind `message`, or `offsets`, or all stored offsets. Asynchronously it returns None at once.
 
-        Otherwise it returns the partitions, each with its `error`. Raises KafkaException when nothing was committed.
+        Otherwise it returns the partitions, each with its `error`, after at most `timeout` seconds (None: default.api.timeout.ms). Raises
+        KafkaException when nothing was committed, with `_TIMED_OUT` where that is not known: the coordinator may still answer.
         """
         wanted = given(message, offsets)
         with self._use(keeps_run=wanted is not None):
             found = self._engine.subscriptions.uncommitted() if wanted is None else with_offsets(wanted)
             if not found and not asynchronous:
                 raise exception(KafkaError._NO_OFFSET, "Commit failed")
-            retry_until_ms = None if asynchronous else self._driver.now_ms() + self._properties.consumer.api_timeout_ms
+            timeout_ms = self._properties.consumer.api_timeout_ms if timeout is None else timeout * 1000
+            ends_ms = self._driver.now_ms() + timeout_ms
+            retry_until_ms = None if asynchronous else ends_ms
             commit = self._engine.commits.commit(Commit(found, retry_until_ms=retry_until_ms, is_reported=asynchronous))
             self._driver.wake()
             if asynchronous:
@@ -237,7 +242,10 @@ class Consumer:
             while not commit.is_done:
                 self._poller.raise_wakeup()
                 self._raise_driver_failure()
-                self._condition.wait(1.0)
+                wait_ms = ends_ms - self._driver.now_ms()
+                if timeout is not None and wait_ms <= 0:
+                    raise exception(KafkaError._TIMED_OUT, "Commit failed")
+                self._condition.wait(1.0 if timeout is None else wait_ms / 1000)
         self._intercept(commit)
         results = results_of(commit)
         if all(each.error is not None for each in results):
@@ -310,6 +318,11 @@ class Consumer:
         """The member's id, None outside of the group."""
         with self._use():
             return self._engine.membership.member_id or None
+
+    def generation_id(self) -> int:
+        """The group's generation of which this is a member, -1 outside of the group (Java: `groupMetadata().generationId()`)."""
+        with self._use():
+            return self._engine.membership.generation
 
     def consumer_group_metadata(self) -> bytes:
         """The member as a transactional producer of confluent-kafka takes it (`send_offsets_to_transaction`)."""

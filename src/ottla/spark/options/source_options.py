@@ -12,6 +12,7 @@ from typing import Final
 
 from ottla.client.property_refusals import REFUSED
 from ottla.client.settings import NAMES, ClientSettings
+from ottla.spark.options.group_mode import MEMBER, OPTION, MemberOptions, group_mode, parse_member_options
 from ottla.spark.options.kafka_settings import GROUP_ID, PREFIX, bootstrap_timeout_ms, parse_kafka_options, warn_of_no_effect
 from ottla.spark.options.option_names import unknown_option
 from ottla.spark.options.positions import Edge, GroupOffsets, Position, check_batch, position, starting_position
@@ -29,7 +30,7 @@ SUPPORTED: Final = (
     "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
     "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
     "minPartitions", "maxRecordsPerPartition", "maxTasks",
-    "groupIdPrefix", "group.id",
+    "groupIdPrefix", "group.id", "ottla.group.mode",
 )  # fmt: skip
 """Besides these, every option that begins with "kafka."."""
 
@@ -73,7 +74,8 @@ class SourceOptions:
     """The checked options of a query. None: no such limit, or no group.
 
     `bootstrap_timeout_ms`: how long the driver tries to reach a first broker. `offset_attempts_max`, `offset_retry_ms`: how often it
-    asks for offsets, and how long it waits in between. `group_id`: the group that a stream commits its progress to.
+    asks for offsets, and how long it waits in between. `group_id`: the group that a stream commits its progress to, or is a
+    `member` of.
     """
 
     client: ClientSettings
@@ -95,6 +97,7 @@ class SourceOptions:
     task_records_max: int | None
     tasks_max: int | None
     group_id: str | None
+    member: MemberOptions | None = None
 
     def read_settings(self, columns: tuple[str, ...]) -> ReadSettings:
         """The settings of the tasks."""
@@ -115,16 +118,20 @@ def parse_options(given: Mapping[str, str], query: Query = Query.ANY) -> SourceO
         for name, message in _ENDS.items():
             if name in options:
                 raise OptionError(message)
-    subscription, client = parse_subscription(options), parse_kafka_options(options)
+    is_member = group_mode(options) == MEMBER
+    subscription, client = parse_subscription(options), parse_kafka_options(options, is_member=is_member)
     group_id = _group_id(options)
+    if is_member and query is Query.BATCH:
+        raise OptionError(f'The option "{OPTION}" = "{MEMBER}" is for streaming queries: a batch query joins no group.')
+    member = parse_member_options(options, group_id, subscription) if is_member else None
     default = Edge.LATEST if query is Query.STREAM else Edge.EARLIEST
-    starting = starting_position(options, default, group_id or options.get(GROUP_ID))
+    starting = default if is_member else starting_position(options, default, group_id or options.get(GROUP_ID))
     ending = position(options, "ending", Edge.LATEST)
     if query is Query.BATCH:
         check_batch(starting, ending)
         _check_use_in_batch(options, starting)
     if query is not Query.ANY:
-        warn_of_no_effect(options)
+        warn_of_no_effect(options, is_member=is_member)
     most, least = _optional(options, "maxOffsetsPerTrigger"), _optional(options, "minOffsetsPerTrigger")
     if most is not None and least is not None and least > most:
         raise OptionError(f"The value of minOffsetsPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most}).")
@@ -148,6 +155,7 @@ def parse_options(given: Mapping[str, str], query: Query = Query.ANY) -> SourceO
         task_records_max=_optional(options, "maxRecordsPerPartition"),
         tasks_max=_optional(options, "maxTasks", _INT_MAX),
         group_id=group_id,
+        member=member,
     )
 
 

@@ -5,7 +5,7 @@ It holds the driver's admin client and retries as fetchOffset.numRetries says. I
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 from ottla.client.admin.client import AdminClient
@@ -64,8 +64,10 @@ class OffsetReader:
         """
         return self._retry(lambda: self._partitions(frozenset(missing_allowed)))
 
-    def latest(self, known: Offsets | None = None) -> Offsets:
-        """The end of every partition. `known`: the offsets of a running query; its topics may be gone; ends before it are requested again.
+    def latest(self, known: Offsets | None = None, *, among: Collection[TopicPartition] | None = None) -> Offsets:
+        """The end of every partition, or of those `among` that exist.
+
+        `known`: the offsets of a running query; its topics may be gone; ends before it are requested again.
 
         Raises as `partitions` does.
         """
@@ -73,7 +75,7 @@ class OffsetReader:
         for attempt in range(self._options.offset_attempts_max):
             if attempt:
                 self._pause(self._options.offset_retry_ms / 1000)
-            found = self._retry(lambda: self._at_edge(self._partitions(allowed), LATEST))
+            found = self._retry(lambda: self._at_edge(_chosen(self._partitions(allowed), among), LATEST))
             behind = _behind(known, found) if known is not None else {}
             if not behind:
                 break
@@ -204,6 +206,12 @@ class OffsetReader:
                 self._has_succeeded = True
                 return result
         raise AssertionError("offset_attempts_max is at least 1")
+
+
+def _chosen(offsets: Offsets, among: Collection[TopicPartition] | None) -> Offsets:
+    if among is None:
+        return offsets
+    return Offsets({partition: offset for partition, offset in offsets.by_partition.items() if partition in among}, offsets.topic_ids)
 
 
 def _behind(known: Offsets, found: Offsets) -> dict[TopicPartition, int]:

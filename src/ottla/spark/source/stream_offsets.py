@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple
 from ottla.core.model import TopicPartition
 
 TOPIC_IDS: Final = "#topic_ids"
+MEMBER: Final = "#member"
+"""In offsets of ottla.group.mode=member: see `member_offsets`."""
 _SHOWN_MAX: Final = 500
 
 
@@ -35,6 +37,11 @@ def to_json(offsets: Offsets) -> dict[str, Any]:
 
 def from_json(value: Mapping[str, Any]) -> Offsets:
     """Offsets that `to_json` or the JVM connector wrote. Raises CheckpointError."""
+    if MEMBER in value:
+        raise CheckpointError(
+            'this checkpoint is one of a query with "ottla.group.mode" = "member", which has the offsets of the partitions that the query'
+            " owned, and not of the others: set that option, or give the query a new checkpointLocation and startingOffsets=group"
+        )
     found: dict[TopicPartition, int] = {}
     try:
         ids = dict(value.get(TOPIC_IDS, {}))

@@ -1,8 +1,7 @@
 """The reader of a streaming query: the end offsets of the next micro-batch, and the tasks that read it.
 
-Spark keeps one reader in one process for the whole run of a query. It calls `latestOffset` at every trigger, with everything before `start`
-durably processed. It pickles another one for the tasks, which use only `read`: a pickled reader holds no connection. The checkpoint is
-Spark's; the reader holds no state that a restart would need.
+Spark calls `latestOffset` at every trigger, with everything before `start` durably processed. The checkpoint is Spark's; the reader holds
+no state that a restart would need.
 
 The checkpoint does not have the initial offsets before the first micro-batch is planned: a Python source cannot store them. Initial offsets
 that a restart would change (the end of a topic) therefore become the end of a first, empty micro-batch: see `latestOffset`.
@@ -10,30 +9,26 @@ that a restart would change (the end of a topic) therefore become the end of a f
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
 from ottla.spark.group.committer import GROUP_COMMIT, GroupCommitter
 from ottla.spark.options.source_options import SourceOptions
 from ottla.spark.source.available_now import verify_end
-from ottla.spark.source.columns import checked_columns
 from ottla.spark.source.offset_reader import OffsetReader
 from ottla.spark.source.planning import added, among, plan_first_batch, plan_stream, recreation, report
-from ottla.spark.source.rate_limits import BatchThreshold, share
+from ottla.spark.source.stream_base import StreamBase
 from ottla.spark.source.stream_offsets import Offsets, from_json, in_checkpoint, recreated, to_json
-from ottla.spark.source.tasks import ReadTask, into_tasks
-
-if TYPE_CHECKING:
-    import pyarrow
+from ottla.spark.source.tasks import into_tasks
 
 log = logging.getLogger(__name__)
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(StreamBase):
     """`reader` and `clock` (seconds) are for tests."""
 
     def __init__(
@@ -46,24 +41,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         committer: GroupCommitter | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._options = options
-        self._schema = schema
-        self._settings = options.read_settings(checked_columns(schema, options))
-        self._tasks_max = tasks_max
-        self._reader = reader or OffsetReader(options)
+        super().__init__(options, schema, tasks_max=tasks_max, reader=reader, clock=clock)
         group = options.group_id
         self._committer = committer if committer or group is None else GroupCommitter(options.client, group)
-        self._clock = clock
-        self._threshold = BatchThreshold(options.trigger_offsets_min or 0, options.trigger_delay_ms_max)
         self._initial: Offsets | None = None
         self._is_initial_latest = False
         self._latest: Offsets | None = None
         self._available_now_end: Offsets | None = None
-        self._is_available_now = False
         self._batch_end: Offsets | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _for_tasks, (self._options, self._schema, self._tasks_max)
 
     def initialOffset(self) -> dict[str, Any]:
         """The initial offsets of a new query; Spark calls this twice. Raises OptionError or ClientError."""
@@ -74,14 +59,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._committer is not None:
                 self._committer.begin(self._initial.by_partition)
         return to_json(self._initial)
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """The read limit. Spark's Python limits cannot be combined and have no delay: `latestOffset` applies the options itself."""
-        if self._options.trigger_offsets_max is not None:
-            return ReadMaxRows(self._options.trigger_offsets_max)
-        if self._options.trigger_offsets_min is not None:
-            return ReadMinRows(self._options.trigger_offsets_min)
-        return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next micro-batch; `start` for no batch. Raises ClientError, DataLossError or CheckpointError."""
@@ -97,7 +74,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         again = recreated(processed, latest.topic_ids)
         losses = [recreation(topic, processed.topic_ids[topic], latest.topic_ids[topic]) for topic in again]
         report(losses, fail_on_data_loss=self._options.fail_on_data_loss)
-        ends = latest if isinstance(limit, ReadAllAvailable) else self._limited(processed, latest, limit)
+        ends = self._limited(processed, latest, limit)
         self._batch_end = in_checkpoint(ends)
         return start if ends is processed else to_json(ends)
 
@@ -129,26 +106,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         report([*losses, *planned.losses], fail_on_data_loss=self._options.fail_on_data_loss)
         return list(into_tasks([each for each in planned.ranges if each.topic not in gone], self._options, self._tasks_max))
 
-    def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
-        """The records of a task. Raises as task_reading.read does."""
-        if not isinstance(partition, ReadTask):
-            return iter(())
-        from ottla.spark.source import task_reading
-
-        return task_reading.read(self._settings, partition, prefetch=True)
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: Spark calls this one batch late, and never for the last one. `latestOffset` commits."""
-
     def stop(self) -> None:
         """Close the connections."""
-        self._reader.close()
+        super().stop()
         if self._committer is not None:
             self._committer.close()
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        """Read up to the next latest offsets only."""
-        self._is_available_now = True
 
     def _commit(self, processed: Offsets) -> None:
         if self._committer is not None:
@@ -164,26 +126,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _limited(self, processed: Offsets, latest: Offsets, limit: ReadLimit) -> Offsets:
         """The end of a micro-batch by the limits; `processed` when there are too few offsets for one."""
+        if isinstance(limit, ReadAllAvailable):
+            return latest
         fresh = set(added(processed, latest))
         begins = {partition: offset for partition, offset in processed.by_partition.items() if partition not in fresh}
         begins.update(self._reader.earliest(fresh))
-        # With Trigger.AvailableNow no later trigger would read a small rest.
-        waits = self._options.trigger_offsets_min is not None and not self._is_available_now
-        if waits and not self._threshold.admit(begins, latest.by_partition, int(self._clock() * 1000)):
-            return processed
-        if not isinstance(limit, ReadMaxRows):
-            return latest
-        return Offsets(share(limit.max_rows, begins, latest.by_partition), latest.topic_ids)
-
-    def _gone(self, ends: Offsets) -> tuple[list[str], set[str]]:
-        """Messages about topics of a planned micro-batch that do not exist any more, and the topics."""
-        now = self._reader.topic_ids(ends.topic_ids)
-        again = recreated(ends, now)
-        deleted = sorted(set(ends.topic_ids) - set(now))
-        losses = [recreation(topic, ends.topic_ids[topic], now[topic]) for topic in again]
-        losses += [f"Topic {topic} has been deleted" for topic in deleted]
-        return losses, {*again, *deleted}
-
-
-def _for_tasks(options: SourceOptions, schema: StructType, tasks_max: int | None) -> StreamReader:
-    return StreamReader(options, schema, tasks_max=tasks_max)
+        ends = self._limit(begins, latest, limit)
+        return processed if ends is None else Offsets(ends, latest.topic_ids)

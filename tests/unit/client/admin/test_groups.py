@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.client.addresses import BrokerEndpoint
-from ottla.client.admin.groups import delete_groups, describe_groups, list_consumer_groups
+from ottla.client.admin.groups import delete_groups, describe_groups, list_consumer_groups, remove_member
 from ottla.client.admin.values import DescribedGroup, DescribedMember, Failure
 from ottla.client.errors import RequestFailedError
 from ottla.core.errors import ErrorCode
@@ -36,6 +36,7 @@ class Answers:
             ApiKey.DESCRIBE_GROUPS: "classic",
             ApiKey.CONSUMER_GROUP_DESCRIBE: "modern",
             ApiKey.DELETE_GROUPS: "deletes",
+            ApiKey.LEAVE_GROUP: "leaves",
         }[api_key]
         return self.by_api[name]
 
@@ -167,3 +168,15 @@ def test_deleting(scripted: Any) -> None:
     results = [{"group_id": "g", "error_code": ErrorCode.NONE}, {"group_id": "h", "error_code": ErrorCode.NON_EMPTY_GROUP}]
     Answers(scripted, deletes={"results": results})
     assert delete_groups(scripted.brokers(), ["g", "h"]) == {"g": None, "h": Failure(ErrorCode.NON_EMPTY_GROUP)}
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_member_is_removed(scripted: Any, version: int) -> None:
+    scripted.api_versions[ApiKey.LEAVE_GROUP] = range(version + 1)
+    member = {"member_id": "m", "group_instance_id": None, "error_code": ErrorCode.NONE}
+    answers = Answers(scripted, leaves={"error_code": ErrorCode.NONE, "members": [member]})
+    assert remove_member(scripted.brokers(), "g", "m", "it has ended") is None
+    (sent,) = answers.requests[-1].members
+    assert (sent.member_id, getattr(sent, "reason", None)) == ("m", "it has ended" if version == 5 else None)
+    member["error_code"] = ErrorCode.UNKNOWN_MEMBER_ID
+    assert remove_member(scripted.brokers(), "g", "m", "") == Failure(ErrorCode.UNKNOWN_MEMBER_ID)

@@ -1,0 +1,194 @@
+"""The reader of a streaming query that is a member of its group: the planner of `stream_reader`, for the partitions that the query owns.
+
+Spark calls `latestOffset(start)` when everything before `start` is durably processed: then the query commits, gives up what the group takes
+away, takes what it gets, and plans the next batch. The checkpoint has where each batch begins and ends, so that an interrupted one is read
+again exactly as it was, whichever member owns its partitions by then.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.types import StructType
+
+from ottla.core.model import TopicPartition
+from ottla.spark.group.departure import Departure
+from ottla.spark.group.member import GROUP_MEMBER, GroupMember
+from ottla.spark.group.progress import Owned
+from ottla.spark.group.starting_offsets import starting_offsets
+from ottla.spark.options.group_mode import MemberOptions
+from ottla.spark.options.positions import named
+from ottla.spark.options.source_options import LATEST, SourceOptions
+from ottla.spark.source.available_now import AvailableNowError
+from ottla.spark.source.member_offsets import Batch, batch_from_json, batch_to_json
+from ottla.spark.source.offset_reader import OffsetReader
+from ottla.spark.source.planning import plan_stream, recreation, report
+from ottla.spark.source.stream_base import StreamBase
+from ottla.spark.source.stream_offsets import Offsets, recreated, to_json
+from ottla.spark.source.tasks import into_tasks
+
+SETTLE_S_MAX: Final = 5.0
+"""How long a trigger waits for a rebalance; the next one waits again."""
+
+
+class MemberStreamReader(StreamBase):
+    """`reader`, `join` and `clock` (seconds) are for tests."""
+
+    def __init__(
+        self,
+        options: SourceOptions,
+        schema: StructType,
+        *,
+        tasks_max: int | None = None,
+        reader: OffsetReader | None = None,
+        join: Callable[[MemberOptions], GroupMember] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(options, schema, tasks_max=tasks_max, reader=reader, clock=clock)
+        assert options.member is not None
+        self._member_options = options.member
+        self._join = join or _join
+        self._member: GroupMember | None = None
+        self._is_restored = False
+        self._goal: Offsets | None = None
+        self._latest: Offsets | None = None
+        self._batch_end: dict[str, Any] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        """No partition: a new query owns none. It joins its group now. Raises ValueError or KafkaException for wrong properties."""
+        self._joined()
+        return batch_to_json(Batch(Offsets({}, {}), {}, {}), generation=-1, member_id="")
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next micro-batch; `start` for no batch.
+
+        Raises ClientError, DataLossError, CheckpointError, GroupMemberError, or AvailableNowError.
+        """
+        before = batch_from_json(start)
+        member = self._joined()
+        if not self._is_restored:
+            member.progress.restore(before.processed())
+            self._is_restored = True
+        member.batch_done()
+        owned = member.begin_batch(self._settle_s)
+        if owned is None:
+            self._check_available_now()
+            return start
+        batch = None
+        try:
+            batch = self._plan(member, owned, before.ends.topic_ids, limit)
+        finally:
+            if batch is None:
+                member.no_batch()
+        if batch is None:
+            return start
+        member.progress.planned(batch.processed(), owned)
+        generation, member_id = member.identity()
+        self._batch_end = batch_to_json(batch, generation=generation, member_id=member_id)
+        return self._batch_end
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The tasks of one micro-batch. Raises ClientError, DataLossError or CheckpointError."""
+        self._joined()
+        before, batch = batch_from_json(start), batch_from_json(end)
+        # Commit mode planned the batch of an interrupted query that is a member now.
+        starts = before.ends.by_partition if batch.committed is None else batch.starts
+        begins = Offsets({each: starts[each] for each in starts if each in batch.ends.by_partition}, batch.ends.topic_ids)
+        ends = Offsets({each: batch.ends.by_partition[each] for each in begins.by_partition}, batch.ends.topic_ids)
+        planned = plan_stream(begins, ends, {})
+        # Ends from latestOffset are current; ends from a checkpoint have to be checked.
+        losses, gone = ([], set[str]()) if end == self._batch_end else self._gone(ends)
+        report([*losses, *planned.losses], fail_on_data_loss=self._options.fail_on_data_loss)
+        return list(into_tasks([each for each in planned.ranges if each.topic not in gone], self._options, self._tasks_max))
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The latest offsets of the owned partitions, for the query's progress, with what the membership is and has cost."""
+        if self._member is None:
+            return None
+        latest = {} if self._latest is None else to_json(self._latest)
+        return {**latest, GROUP_MEMBER: self._member.metrics()}
+
+    def stop(self) -> None:
+        """Leave the group, and close the connections."""
+        super().stop()
+        if self._member is not None:
+            self._member.close()
+            self._member = None
+
+    def _joined(self) -> GroupMember:
+        if self._member is None:
+            self._member = self._join(self._member_options)
+        return self._member
+
+    @property
+    def _settle_s(self) -> float:
+        return self._options.client.default_api_timeout_ms / 1000 if self._is_available_now else SETTLE_S_MAX
+
+    def _check_available_now(self) -> None:
+        """A query with Trigger.AvailableNow ends when there is no batch: it may not end because it has no partitions yet."""
+        if self._is_available_now:
+            raise AvailableNowError(
+                f"The query did not get its partitions from the group {self._options.group_id} within {self._settle_s:.0f} s"
+                " (kafka.default.api.timeout.ms): other members hold up the rebalance. Start the query again."
+            )
+
+    def _plan(
+        self, member: GroupMember, owned: Mapping[TopicPartition, Owned], topic_ids: Mapping[str, str], limit: ReadLimit
+    ) -> Batch | None:
+        """The next batch of what the query owns; None when there are no records."""
+        if not owned:
+            return None
+        known = Offsets({each: at.position for each, at in owned.items() if at.position is not None}, topic_ids)
+        latest = self._reader.latest(known, among=owned.keys())
+        self._latest = latest
+        losses = self._follow_recreated(owned, known, latest)
+        losses += self._resume(member, owned, latest)
+        positions = {each: at.position for each, at in sorted(owned.items()) if at.position is not None}
+        losses += plan_stream(Offsets(positions, latest.topic_ids), latest, {}).losses
+        report(losses, fail_on_data_loss=self._options.fail_on_data_loss)
+        begins = {each: begin for each, begin in positions.items() if each in latest.by_partition}
+        ends = self._limit(begins, Offsets(self._ends(begins, latest), latest.topic_ids), limit)
+        starts = {each: begin for each, begin in begins.items() if ends is not None and ends[each] > begin}
+        if ends is None or not starts:
+            return None
+        committed = {each: begin if (known_offset := owned[each].committed) is None else known_offset for each, begin in begins.items()}
+        return Batch(Offsets(ends, latest.topic_ids), starts, committed)
+
+    def _ends(self, begins: Mapping[TopicPartition, int], latest: Offsets) -> dict[TopicPartition, int]:
+        """The latest offsets, or those at the start of a query with Trigger.AvailableNow; never before the begins."""
+        goal = latest
+        if self._is_available_now:
+            self._goal = goal = self._goal or self._reader.latest()
+        return {each: max(begin, goal.by_partition.get(each, begin)) for each, begin in begins.items()}
+
+    def _resume(self, member: GroupMember, owned: Mapping[TopicPartition, Owned], latest: Offsets) -> list[str]:
+        """Set where the partitions continue that the query has got: a message for each whose log does not hold that."""
+        gained = sorted(each for each, at in owned.items() if at.position is None and each in latest.by_partition)
+        if not gained:
+            return []
+        committed, earliest = member.committed(gained), self._reader.earliest(gained)
+        starting_offsets(member.group, committed, gained, self._member_options.reset)  # raises where a start is missing
+        losses = []
+        for partition in gained:
+            at, low, high = owned[partition], earliest.get(partition, 0), latest.by_partition[partition]
+            otherwise = high if self._member_options.reset == LATEST else low
+            member.progress.resume(partition, at, committed.get(partition), otherwise)
+            if at.position is not None and not low <= at.position <= high:
+                losses.append(f"The group's offset {at.position} of {named(partition)} is not in its log, which holds {low} to {high}")
+                at.position = low if at.position < low else otherwise
+        return losses
+
+    def _follow_recreated(self, owned: Mapping[TopicPartition, Owned], known: Offsets, latest: Offsets) -> list[str]:
+        """Read topics from their beginning that were deleted and made again: a message for each."""
+        again = recreated(known, latest.topic_ids)
+        for partition, offset in self._reader.earliest(each for each in known.by_partition if each.topic in again).items():
+            owned[partition].position = offset
+        return [recreation(topic, known.topic_ids[topic], latest.topic_ids[topic]) for topic in again]
+
+
+def _join(options: MemberOptions) -> GroupMember:
+    # A static member stays in its group when it ends, as in Kafka.
+    departure = None if "group.instance.id" in options.properties else Departure(options.properties)
+    return GroupMember(options.properties, options.topics, departure=departure)

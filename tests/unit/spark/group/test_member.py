@@ -1,0 +1,277 @@
+"""A query's membership against a scripted consumer: what waits for what between the thread that polls and the planner."""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, WakeupException
+from ottla.client.consumer.topic_partition import TopicPartition as Place
+from ottla.core.errors import ErrorCode
+from ottla.core.model import TopicPartition
+from ottla.spark.group.member import GroupMember, GroupMemberError
+from ottla.spark.group.progress import Processed
+from ottla.testing import wait_until
+
+ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+PROPERTIES = {"group.id": "g", "max.poll.interval.ms": "300000"}
+S = 20.0
+
+
+class ScriptedConsumer:
+    """Runs what a test gives it in the thread that polls."""
+
+    def __init__(self) -> None:
+        self.config: Mapping[str, Any] = {}
+        self.steps: queue.Queue[Callable[[], Any]] = queue.Queue()
+        self.commits: list[dict[TopicPartition, int]] = []
+        self.refusals: list[int] = []
+        self.offsets: dict[TopicPartition, int] = {}
+        self.paused: set[TopicPartition] = set()
+        self.is_closed = False
+
+    def make(self, config: Mapping[str, Any]) -> Any:
+        self.config = config
+        return self
+
+    def subscribe(self, topics: Sequence[str], **listeners: Any) -> None:
+        self.topics, self.listeners = topics, listeners
+
+    def poll(self, timeout: float) -> Any:
+        return self.steps.get()()
+
+    def run(self, step: Callable[[], Any]) -> threading.Event:
+        """Let the thread run a step; the event is set behind it."""
+        done = threading.Event()
+
+        def both() -> Any:
+            try:
+                return step()
+            finally:
+                done.set()
+
+        self.steps.put(both)
+        return done
+
+    def call(self, name: str, *partitions: TopicPartition) -> threading.Event:
+        """Let the thread run a listener."""
+        return self.run(lambda: self.listeners[name](self, [Place(*each) for each in partitions]))
+
+    def pause(self, partitions: Sequence[Place]) -> None:
+        self.paused |= {TopicPartition(each.topic, each.partition) for each in partitions}
+
+    def commit(self, offsets: Sequence[Place], asynchronous: bool, timeout: float) -> list[Place]:
+        assert not asynchronous
+        assert timeout < 2
+        if self.refusals:
+            raise KafkaException(KafkaError(self.refusals.pop(0)))
+        self.commits.append({TopicPartition(each.topic, each.partition): each.offset for each in offsets})
+        return list(offsets)
+
+    def committed(self, partitions: Sequence[Place]) -> list[Place]:
+        return [
+            Place(each.topic, each.partition, self.offsets.get(TopicPartition(each.topic, each.partition), -1001)) for each in partitions
+        ]
+
+    def generation_id(self) -> int:
+        return 3
+
+    def memberid(self) -> str:
+        return "m-1"
+
+    def metrics(self) -> dict[str, float]:
+        return {"rebalance-total": 2.0, "rebalance-latency-total": 35.4}
+
+    def wakeup(self) -> None:
+        def stop() -> None:
+            raise WakeupException
+
+        self.steps.put(stop)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture
+def consumer() -> ScriptedConsumer:
+    return ScriptedConsumer()
+
+
+@pytest.fixture
+def now() -> list[float]:
+    return [100.0]
+
+
+@pytest.fixture
+def member(consumer: ScriptedConsumer, now: list[float]) -> Iterator[GroupMember]:
+    found = GroupMember(PROPERTIES, ["t"], consumer=consumer.make, clock=lambda: now[0])
+    yield found
+    found.close()
+    assert consumer.is_closed
+
+
+def own(member: GroupMember, consumer: ScriptedConsumer, *partitions: TopicPartition) -> None:
+    """Assign partitions, and plan a batch of ten offsets of each, from 0."""
+    assert consumer.call("on_assign", *partitions).wait(S)
+    owned = member.begin_batch(S)
+    assert owned is not None
+    for partition in partitions:
+        member.progress.resume(partition, owned[partition], 0, 0)
+    member.progress.planned({partition: Processed(0, 10) for partition in partitions}, owned)
+
+
+def test_it_reads_nothing_and_commits_by_itself(member: GroupMember, consumer: ScriptedConsumer) -> None:
+    assert consumer.config["enable.auto.commit"] == "false"
+    own(member, consumer, ZERO)
+    assert consumer.paused == {ZERO}
+    assert consumer.commits == []
+    member.batch_done()
+    member.batch_done()
+    assert consumer.commits == [{ZERO: 10}]
+
+
+def test_before_the_group_has_decided_there_is_no_batch(member: GroupMember, consumer: ScriptedConsumer) -> None:
+    assert member.begin_batch(0.0) is None
+    assert consumer.call("on_assign").wait(S)  # more members than partitions
+    assert member.begin_batch(S) == {}
+
+
+def test_a_revocation_waits_for_the_batch_and_its_commit(member: GroupMember, consumer: ScriptedConsumer) -> None:
+    own(member, consumer, ZERO, ONE)
+    is_revoked = consumer.call("on_revoke", ONE)
+    assert not is_revoked.wait(0.05)
+    assert member.progress.owned().keys() == {ZERO, ONE}
+    member.batch_done()
+    assert is_revoked.wait(S)
+    assert consumer.commits == [{ZERO: 10, ONE: 10}]
+    owned = member.begin_batch(S)
+    assert owned is not None
+    assert owned.keys() == {ZERO}
+
+
+def test_without_a_batch_a_revocation_does_not_wait(member: GroupMember, consumer: ScriptedConsumer) -> None:
+    own(member, consumer, ZERO)
+    member.batch_done()
+    assert consumer.call("on_revoke", ZERO).wait(S)
+    assert member.begin_batch(0.0) is None  # an eager rebalance: what comes next is not known yet
+    assert consumer.call("on_assign", ONE).wait(S)
+    owned = member.begin_batch(S)
+    assert owned is not None
+    assert owned.keys() == {ONE}
+    member.no_batch()
+    assert consumer.call("on_revoke", ONE).wait(S)
+
+
+def test_what_is_lost_is_not_committed(member: GroupMember, consumer: ScriptedConsumer, caplog: pytest.LogCaptureFixture) -> None:
+    own(member, consumer, ZERO, ONE)
+    assert consumer.call("on_lost", ZERO, ONE).wait(S)
+    assert consumer.call("on_assign", ONE).wait(S)
+    member.batch_done()
+    assert consumer.commits == []
+    owned = member.begin_batch(S)
+    assert owned is not None
+    assert [each.position for each in owned.values()] == [None]
+    assert "2 partitions were lost" in caplog.text
+
+
+def test_a_batch_that_outlasts_the_poll_interval(
+    member: GroupMember, consumer: ScriptedConsumer, now: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    own(member, consumer, ZERO)
+    now[0] += 239
+    assert consumer.run(lambda: None).wait(S)
+    assert consumer.run(lambda: None).wait(S)
+    assert not caplog.messages
+    now[0] += 2
+    is_revoked = consumer.call("on_revoke", ZERO)
+    wait_until(lambda: caplog.messages, "the warning", seconds=S)
+    assert caplog.messages == [caplog.messages[0]]
+    assert caplog.messages[0].startswith("a batch has run for 241 s, and kafka.max.poll.interval.ms is 300 s")
+    now[0] += 301
+    assert is_revoked.wait(S)  # the coordinator does not wait any longer
+    member.batch_done()
+    assert consumer.commits == []
+
+
+def test_commits_that_fail_are_repeated_later(
+    member: GroupMember, consumer: ScriptedConsumer, now: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    own(member, consumer, ZERO)
+    consumer.refusals = [KafkaError._TIMED_OUT, KafkaError._TIMED_OUT]
+    member.batch_done()
+    member.batch_done()  # too early
+    now[0] += 1.1
+    member.batch_done()
+    assert consumer.commits == consumer.refusals == []
+    metrics = member.metrics()
+    assert (metrics["commits"], metrics["failures"], bool(metrics["last_error"])) == (0, 2, True)
+    now[0] += 2.1
+    member.batch_done()
+    assert consumer.commits == [{ZERO: 10}]
+    assert len(caplog.messages) == 2
+    assert caplog.messages[1] == "offsets are committed to the group g again"
+
+
+def test_a_commit_during_a_rebalance_is_no_failure(member: GroupMember, consumer: ScriptedConsumer) -> None:
+    own(member, consumer, ZERO)
+    consumer.refusals = [ErrorCode.REBALANCE_IN_PROGRESS]
+    member.batch_done()
+    assert member.metrics()["failures"] == 0
+    member.batch_done()
+    assert consumer.commits == [{ZERO: 10}]
+
+
+def test_a_failure_of_the_consumer_ends_the_query(member: GroupMember, consumer: ScriptedConsumer) -> None:
+    def fail() -> None:
+        raise KafkaException(KafkaError(ErrorCode.FENCED_INSTANCE_ID, "another member has the instance id", fatal=True))
+
+    assert consumer.run(fail).wait(S)
+    with pytest.raises(GroupMemberError, match="no member of the group g any more: another member has the instance id"):
+        member.begin_batch(S)
+    with pytest.raises(GroupMemberError):
+        member.batch_done()
+
+
+def test_what_it_shows(member: GroupMember, consumer: ScriptedConsumer, now: list[float]) -> None:
+    own(member, consumer, ZERO, ONE)
+    member.batch_done()
+    assert consumer.call("on_revoke", ZERO, ONE).wait(S)
+    now[0] += 1.5
+    assert consumer.call("on_assign", ONE).wait(S)
+    now[0] += 9
+    assert member.metrics() == {
+        "group": "g",
+        "member_id": "m-1",
+        "generation": 3,
+        "owned": {"t": [1]},
+        "rebalances": 2,
+        "rebalance_ms": 35,
+        "stopped_ms": 1500,
+        "commits": 1,
+        "failures": 0,
+        "last_error": "",
+    }
+
+
+def test_the_group_s_offsets(member: GroupMember, consumer: ScriptedConsumer, monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer.offsets = {ONE: 4}
+    assert member.committed([ZERO, ONE]) == {ONE: 4}
+    assert member.committed([]) == {}
+
+    def fail(_: Any) -> None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no broker answered"))
+
+    monkeypatch.setattr(consumer, "committed", fail)
+    with pytest.raises(GroupMemberError, match="the offsets of the group g: no broker answered"):
+        member.committed([ZERO])
+
+
+def test_it_leaves_in_the_middle_of_a_batch(consumer: ScriptedConsumer) -> None:
+    member = GroupMember(PROPERTIES, ["t"], consumer=consumer.make)
+    own(member, consumer, ZERO)
+    is_revoked = consumer.call("on_revoke", ZERO)
+    member.close()
+    assert is_revoked.is_set()
+    assert consumer.commits == []
