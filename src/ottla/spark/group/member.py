@@ -75,13 +75,15 @@ class GroupMember:
 
     # The planner.
 
-    def batch_done(self) -> None:
-        """All that was planned is durably processed: commit it, and let a revocation through that has waited for it.
+    def batch_done(self, *, is_processed: bool = True) -> None:
+        """All that was planned is durably processed (or was not run): commit it, and let a revocation through that has waited for it.
 
         Takes at most COMMIT_S_MAX. A commit that fails is repeated with the next batch. Raises GroupMemberError.
         """
         with self._condition:
             self._raise_failure()
+            if not is_processed:
+                self.progress.not_run()
             self.progress.batch_done()
             self._commit_due()
             self._end_batch()

@@ -84,6 +84,12 @@ class Progress:
         for partition, processed in batch.items():
             owned[partition].position = processed.end
 
+    def not_run(self) -> None:
+        """What was planned was not processed: everything that is owned continues where the group is."""
+        self._in_flight.clear()
+        for owned in self.owned().values():
+            owned.position = None
+
     def batch_done(self) -> None:
         """What was planned is durably processed."""
         self._processed.update(self._in_flight)

@@ -71,7 +71,9 @@ class MemberStreamReader(StreamBase):
         if not self._is_restored:
             member.progress.restore(before.processed())
             self._is_restored = True
-        member.batch_done()
+        # Spark runs every batch that it has planned, or ends the query; nothing is committed on trust.
+        member.batch_done(is_processed=self._batch_end is None or start == self._batch_end)
+        self._batch_end = None
         owned = member.begin_batch(self._settle_s)
         if owned is None:
             self._check_available_now()

@@ -132,6 +132,13 @@ def test_it_reads_nothing_and_commits_by_itself(member: GroupMember, consumer: S
     assert consumer.commits == [{ZERO: 10}]
 
 
+def test_a_batch_that_was_not_run(member: GroupMember, consumer: ScriptedConsumer) -> None:
+    own(member, consumer, ZERO)
+    member.batch_done(is_processed=False)
+    assert consumer.commits == []
+    assert member.progress.owned()[ZERO].position is None
+
+
 def test_before_the_group_has_decided_there_is_no_batch(member: GroupMember, consumer: ScriptedConsumer) -> None:
     assert member.begin_batch(0.0) is None
     assert consumer.call("on_assign").wait(S)  # more members than partitions

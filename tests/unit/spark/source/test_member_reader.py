@@ -47,7 +47,9 @@ class Group:
         assert not self.holds_back
         self.progress.given_up(TopicPartition("t", number) for number in numbers)
 
-    def batch_done(self) -> None:
+    def batch_done(self, *, is_processed: bool = True) -> None:
+        if not is_processed:
+            self.progress.not_run()
         self.progress.batch_done()
         for partition, owned in self.progress.due().items():
             assert owned.position is not None
@@ -160,6 +162,15 @@ def test_an_interrupted_batch_is_read_again_as_it_was(reader: Callable[..., Memb
     assert group.offsets == {0: 12}  # resumed behind what the batch has processed
     assert ranges(again.partitions(end, later)) == [(0, 50, 70)]
     assert later["#member"]["committed"] == {"t": {"0": 12}}
+
+
+def test_a_batch_that_was_not_run_is_not_committed(reader: Callable[..., MemberStreamReader], group: Group) -> None:
+    one = reader()
+    start = one.initialOffset()
+    group.assign(0)
+    end = one.latestOffset(start, ALL)
+    assert one.latestOffset(start, ALL) == end
+    assert group.offsets == {0: 12}
 
 
 def test_without_records_without_partitions_and_in_a_rebalance(
