@@ -14,6 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from kafka.partitioner.default import murmur2
 
+from ottla.broker import Broker
 from ottla.cli.main import main
 from ottla.client.admin.client import AdminClient as OttlaAdmin
 from ottla.client.admin.values import Failure
@@ -165,7 +166,9 @@ def test_records_and_groups_come_over(spark: Any, kafka_broker: Any, unique_name
     for group, offsets in positions.items():
         commit(servers, group, wide, offsets)
     planned = migration(servers, wide, narrow, partitioner=partitioner, records_max=200)
+    forecast = MigrationRun(spark, planned).forecast()
     migrated = MigrationRun(spark, planned).copy()
+    assert forecast == migrated
     target = read(servers, narrow, NARROW)
     assert migrated.records == RECORDS
     check_copy(source, target)
@@ -201,9 +204,13 @@ def test_a_run_that_was_interrupted_continues(spark: Any, kafka_broker: Any, uni
     servers, wide, narrow = kafka_broker.bootstrap_servers, unique_name("wide"), unique_name("narrow")
     fill(servers, make(servers, wide, WIDE))
     source = read(servers, wide, WIDE)
-    position = shares(ends_of(source), 0.3)
-    group = commit(servers, unique_name("group"), wide, position)
-    planned = migration(servers, wide, narrow, groups=(group,), records_max=200)
+    ends = ends_of(source)
+    # One across the other: what is read again depends on the order of all records.
+    positions = {unique_name("group"): shares(ends, 0.3), unique_name("one"): {2: ends[2]}}
+    for group, offsets in positions.items():
+        commit(servers, group, wide, offsets)
+    planned = migration(servers, wide, narrow, groups=tuple(positions), records_max=200)
+    stated = MigrationRun(spark, planned).forecast()
 
     def interrupt(progress: Progress) -> None:
         if progress.done:
@@ -213,12 +220,31 @@ def test_a_run_that_was_interrupted_continues(spark: Any, kafka_broker: Any, uni
         MigrationRun(spark, planned, report=interrupt).copy()
     copied = len(read(servers, narrow, NARROW))
     assert 0 < copied < RECORDS
+    forecast = MigrationRun(spark, planned).forecast()
     migrated = MigrationRun(spark, planned, pause=lambda _s: None, clock=Clock()).copy()
-    assert migrated.records == RECORDS - copied
+    assert forecast == migrated == replace(stated, records=RECORDS - copied)
     target = read(servers, narrow, NARROW)
     check_copy(source, target)
-    check_groups(target, {group: position}, migrated)
+    check_groups(target, positions, migrated)
     assert MigrationRun(spark, planned, pause=lambda _s: None, clock=Clock()).copy().records == 0
+
+
+@pytest.mark.kafka
+def test_a_topic_goes_to_another_cluster(spark: Any, reference: Any, unique_name: Callable[[str], str]) -> None:
+    topic, group = unique_name("topic"), unique_name("group")
+    there = reference.shared().bootstrap_servers
+    with Broker() as broker:
+        here = broker.bootstrap_servers
+        fill(here, make(here, topic, WIDE, {"retention.ms": "86400000"}), records=100)
+        source = read(here, topic, WIDE)
+        position = shares(ends_of(source), 0.5)
+        commit(here, group, topic, position)
+        migrated = MigrationRun(spark, migration(here, topic, topic, target_cluster=cluster(there), groups=(group,))).copy()
+        target = read(there, topic, NARROW)
+        check_copy(source, target)
+        check_groups(target, {group: position}, migrated)
+        assert committed(there, group, topic, NARROW) == dict(migrated.groups[group].offsets)
+        assert settings_of(there, topic)["retention.ms"] == "86400000"
 
 
 def test_a_live_topic_is_followed_until_all_have_stopped(spark: Any, kafka_broker: Any, unique_name: Callable[[str], str]) -> None:
@@ -344,5 +370,5 @@ def test_the_command_migrates_and_prints_the_groups(kafka_broker: Any, unique_na
     assert done.exit_code == 0, done.output
     assert done.stdout == f"50 records copied from {wide} to {narrow}\ngroup {group} reads 0 records again, from 0:0, 1:0, 2:0\n"
     again = CliRunner().invoke(main, [*arguments, "--json"])
-    groups = {group: {"offsets": {"0": 0, "1": 0, "2": 0}, "replayed": 0}}
-    assert json.loads(again.stdout) == {"source": wide, "target": narrow, "records": 0, "groups": groups}
+    groups = {group: {"replay": 0, "offsets": {"0": 0, "1": 0, "2": 0}}}
+    assert json.loads(again.stdout) == {"source": wide, "target": narrow, "dry_run": False, "records": 0, "groups": groups}

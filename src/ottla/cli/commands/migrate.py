@@ -1,6 +1,8 @@
 """`ottla migrate SOURCE TARGET`: copies a topic into one with another number of partitions, with the offsets of its groups, with Spark."""
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -8,6 +10,7 @@ import click
 IDLE_S = 30.0
 
 if TYPE_CHECKING:
+    from ottla.spark.migration.job import Migrated, MigrationRun
     from ottla.spark.migration.values import Migration
 
 
@@ -25,6 +28,14 @@ if TYPE_CHECKING:
     default="murmur2",
     show_default=True,
     help="How the producers of TARGET choose partitions: murmur2 (Java, kafka-python) or crc32 (librdkafka).",
+)
+@click.option("--dry-run", is_flag=True, help="Only print what would be copied, and how many records each group would read again.")
+@click.option(
+    "--plan",
+    "plan_file",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Write the groups' offsets in TARGET here, as CSV for --from-file of `ottla groups --reset-offsets`.",
 )
 @click.option("--follow", is_flag=True, help="Copy while producers and groups are running, until all of them have stopped.")
 @click.option(
@@ -47,7 +58,17 @@ if TYPE_CHECKING:
     help="Records that are read, sorted and written at once.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what was copied as JSON.")
-def command(source: str, target: str, cores: str, follow: bool, idle_s: float | None, as_json: bool, **options: Any) -> None:
+def command(
+    source: str,
+    target: str,
+    cores: str,
+    dry_run: bool,
+    plan_file: Path | None,
+    follow: bool,
+    idle_s: float | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Copy the records of SOURCE into TARGET, and carry the offsets of SOURCE's groups over.
 
     TARGET is created with SOURCE's settings if it does not exist. Records keep their timestamps and headers, and those with the same key
@@ -59,17 +80,30 @@ def command(source: str, target: str, cores: str, follow: bool, idle_s: float | 
         raise click.UsageError("write --groups or --no-groups, not both")
     if options["to_command_config"] is not None and options["to_bootstrap_server"] is None:
         raise click.UsageError("--to-command-config belongs to --to-bootstrap-server")
+    if dry_run and follow:
+        raise click.UsageError("--dry-run shows what a copy would do now: leave out --follow")
     if idle_s is not None and not follow:
         raise click.UsageError("--idle belongs to --follow")
     from ottla.core.extras import require
 
     require("spark")
     from ottla.cli.migrate.run import Order, execute
-    from ottla.cli.migrate.text import document, summary
+    from ottla.cli.migrate.text import document, plan, summary
 
     order = Order(migration=_migration(source, target, **options), cores=cores, what=f"migrating {source} to {target}")
-    migrated = execute(order, lambda run: run.follow(idle_s or IDLE_S) if follow else run.copy())
-    click.echo(json.dumps(document(source, target, migrated), indent=2) if as_json else summary(source, target, migrated))
+    migrated = execute(order, _work(dry_run=dry_run, follow=follow, idle_s=idle_s or IDLE_S))
+    if plan_file is not None:
+        plan_file.write_text(plan(target, migrated))
+    if as_json:
+        click.echo(json.dumps(document(source, target, migrated, is_forecast=dry_run), indent=2))
+    else:
+        click.echo(summary(source, target, migrated, is_forecast=dry_run))
+
+
+def _work(*, dry_run: bool, follow: bool, idle_s: float) -> "Callable[[MigrationRun], Migrated]":
+    if dry_run:
+        return lambda run: run.forecast()
+    return (lambda run: run.follow(idle_s)) if follow else (lambda run: run.copy())
 
 
 def _migration(source: str, target: str, **options: Any) -> "Migration":

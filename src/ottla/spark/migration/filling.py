@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,10 +15,12 @@ from ottla.spark.migration.chunks import COLUMNS as SOURCE_COLUMNS
 from ottla.spark.migration.chunks import ChunkReader
 from ottla.spark.migration.copied import COLUMNS as TARGET_COLUMNS
 from ottla.spark.migration.copied import Summary, SummaryReader, copied_by_source
-from ottla.spark.migration.offsets import Carried, Positions, by_group, by_partition, carry
+from ottla.spark.migration.forecast import COLUMNS as PLACE_COLUMNS
+from ottla.spark.migration.forecast import PlaceReader
+from ottla.spark.migration.offsets import Carried, Positions, by_group, by_partition, carry, forecast
 from ottla.spark.migration.routing import Routing
 from ottla.spark.migration.shape import Shape, extents
-from ottla.spark.migration.steps import copy_batch, summarize, tasks_of
+from ottla.spark.migration.steps import copy_batch, forecast_counts, summarize, tasks_of
 from ottla.spark.migration.values import NOTHING, Extent, Migration, MigrationError, Progress, Report
 from ottla.spark.migration.writer import MigrationWriter
 from ottla.spark.options.source_options import ReadSettings
@@ -56,34 +58,37 @@ class Filling:
         self._clock = clock
         self._tasks_max = max(int(spark.sparkContext.defaultParallelism), 1)
         self._copied: Mapping[int, tuple[int, ...]] = {}
-        self._reached: dict[int, int] = {}
+        self._copied_before: dict[int, int] = {}
+        self._planned: dict[int, int] = {}
         self._records: Counter[int] = Counter()
         self._written = 0
         self._done = 0
 
     def begin(self) -> None:
-        """Read what the target holds, and continue behind it."""
-        held = self._settled()
-        summaries = self._summarize(held, {})
-        _check(self._migration.target, summaries)
-        self._copied = copied_by_source(summaries, self._source.partitions) if summaries else {}
-        self._records = Counter({partition: each.records for partition, each in summaries.items()})
-        if len(summaries) == self._target.partitions:
-            # Where a target partition has no record of a source partition, it may lack the first one.
-            self._reached = {partition: min(highest) + 1 for partition, highest in self._copied.items()}
+        """Wait until the target stands still, read what it holds, and continue behind it."""
+        self._read_target(self._settled(), {})
 
     def copy_up_to(self, ends: Mapping[int, Extent], positions: Positions) -> None:
         """Copy what is not yet copied before these ends. `positions`: of the groups, which the order depends on."""
-        left = {number: Extent(max(each.start, self._reached.get(number, 0)), each.end) for number, each in ends.items()}
-        left = {number: each for number, each in left.items() if each.size > 0}
-        total = self._done + sum(each.size for each in left.values())
-        sorted_positions = by_partition(positions, self._source.partitions)
-        for batch in plan_batches(left, sorted_positions, self._migration.records_max):
+        batches, sorted_positions = self._batches(ends, positions), by_partition(positions, self._source.partitions)
+        total = self._done + sum(map(_size, batches))
+        for batch in batches:
             self._report(Progress(self._done, total))
-            self._copy(batch, sorted_positions)
-            self._done += sum(each.size for each in batch.values())
-            self._reached.update({number: each.end for number, each in batch.items()})
+            if not self._is_copied(batch):
+                self._copy(batch, sorted_positions)
+            self._done += _size(batch)
+        self._planned.update({number: each.end for number, each in ends.items()})
         self._report(Progress(self._done, total))
+
+    def forecast(self, held: Mapping[int, Extent], ends: Mapping[int, Extent], positions: Positions) -> tuple[int, dict[str, Carried]]:
+        """What a copy up to these ends would do: the number of records that it would copy, and each group's place behind it.
+
+        `held`: the offsets of the target, which need not exist. Nothing is written.
+        """
+        summaries = self._read_target(held, positions)
+        batches = [batch for batch in self._batches(ends, positions) if not self._is_copied(batch)]
+        counts = forecast_counts(self._spark, self._place_reader(batches, positions))
+        return sum(each.records for each in counts.values()), forecast(tuple(positions), summaries, held, counts)
 
     @property
     def written(self) -> int:
@@ -109,18 +114,50 @@ class Filling:
                 )
         return carry(tuple(positions), summaries, held)
 
+    def _read_target(self, held: Mapping[int, Extent], positions: Positions) -> dict[int, Summary]:
+        summaries = self._summarize(held, positions)
+        _check(self._migration.target, summaries)
+        self._copied = copied_by_source(summaries, self._source.partitions) if summaries else {}
+        self._records = Counter({partition: each.records for partition, each in summaries.items()})
+        if len(summaries) == self._target.partitions:
+            # Where a target partition has no record of a source partition, it may lack the first one.
+            self._copied_before = {partition: min(highest) + 1 for partition, highest in self._copied.items()}
+        return summaries
+
+    def _batches(self, ends: Mapping[int, Extent], positions: Positions) -> list[Batch]:
+        """The batches up to these ends. In a first call they begin at the start, so that a run which continues makes the same ones."""
+        left = {number: Extent(max(each.start, self._planned.get(number, 0)), each.end) for number, each in ends.items()}
+        some = {number: each for number, each in left.items() if each.size > 0}
+        return list(plan_batches(some, by_partition(positions, self._source.partitions), self._migration.records_max))
+
+    def _is_copied(self, batch: Batch) -> bool:
+        return all(each.end <= self._copied_before.get(number, 0) for number, each in batch.items())
+
+    def _place_reader(self, batches: Sequence[Batch], positions: Positions) -> PlaceReader:
+        source, tasks = self._source, [tasks_of(self._source.name, self._source.topic_id, batch, self._tasks_max) for batch in batches]
+        by_number = [[(number, task[index]) for number, task in enumerate(tasks) if index < len(task)] for index in range(self._tasks_max)]
+        return PlaceReader(
+            settings=_read_settings(self._migration.source_cluster.client, PLACE_COLUMNS, is_read_committed=True),
+            tasks=tuple(tuple(each) for each in by_number if each),
+            routing=self._routing(by_partition(positions, source.partitions), range(source.partitions)),
+            committed=by_group(positions, source.partitions),
+        )
+
+    def _routing(self, positions: Mapping[int, tuple[int, ...]], partitions: Iterable[int]) -> Routing:
+        """How the records of these source partitions are spread."""
+        return Routing(
+            partitions=self._target.partitions,
+            partitioner=self._migration.partitioner,
+            positions={number: positions[number] for number in partitions},
+            copied={number: self._copied[number] for number in partitions if number in self._copied},
+        )
+
     def _copy(self, batch: Batch, positions: Mapping[int, tuple[int, ...]]) -> None:
         migration, source = self._migration, self._source
         tasks = tasks_of(source.name, source.topic_id, batch, self._tasks_max)
-        routing = Routing(
-            partitions=self._target.partitions,
-            partitioner=migration.partitioner,
-            positions={number: positions[number] for number in batch},
-            copied={number: self._copied[number] for number in batch if number in self._copied},
-        )
         settings = _read_settings(migration.source_cluster.client, SOURCE_COLUMNS, is_read_committed=True)
         buckets = min(self._tasks_max, self._target.partitions)
-        reader = ChunkReader(settings=settings, tasks=tasks, routing=routing, buckets=buckets)
+        reader = ChunkReader(settings=settings, tasks=tasks, routing=self._routing(positions, batch), buckets=buckets)
         writer = MigrationWriter(producer=migration.target_cluster.producer, source=migration.source, target=migration.target)
         written = copy_batch(self._spark, reader, writer)
         self._records.update(written)
@@ -151,6 +188,10 @@ class Filling:
             before, held = held, extents(self._target_admin, self._target)
             since = since if held == before else self._clock()
         return held
+
+
+def _size(batch: Batch) -> int:
+    return sum(each.size for each in batch.values())
 
 
 def _read_settings(client: ClientSettings, columns: tuple[str, ...], *, is_read_committed: bool) -> ReadSettings:

@@ -14,7 +14,7 @@ from ottla.spark.migration import groups
 from ottla.spark.migration.filling import Filling
 from ottla.spark.migration.offsets import Carried, Positions
 from ottla.spark.migration.shape import Shape, extents
-from ottla.spark.migration.topics import Admins, connect, find_source, finish_target, make_target
+from ottla.spark.migration.topics import Admins, connect, find_source, find_target, finish_target, make_target
 from ottla.spark.migration.values import Extent, Migration, MigrationError, Progress, Report
 
 _POLL_S: Final = 0.25
@@ -78,9 +78,25 @@ class MigrationRun:
                     self._report(Progress(filling.done, filling.done, _waits_for(busy)))
                     self._pause(_POLL_S)
 
+    def forecast(self) -> Migrated:
+        """What `copy` would do now; nothing is written, and the target need not exist. Groups may have members."""
+        with connect(self._migration) as admins:
+            source, positions = find_source(self._migration, admins), self._positions(admins)
+            found = find_target(self._migration, admins)
+            target = found or Shape(self._migration.target, "", self._migration.partitions or 0)
+            held = extents(admins.target, found) if found else dict.fromkeys(range(target.partitions), Extent(0, 0))
+            filling = self._filling(source, target, admins)
+            records, carried = filling.forecast(held, extents(admins.source, source), positions)
+            return Migrated(records=records, groups=carried)
+
     def _begin(self, source: Shape, admins: Admins) -> Filling:
         target = make_target(self._migration, source, admins, pause=self._pause)
-        filling = Filling(
+        filling = self._filling(source, target, admins)
+        filling.begin()
+        return filling
+
+    def _filling(self, source: Shape, target: Shape, admins: Admins) -> Filling:
+        return Filling(
             self._spark,
             self._migration,
             source=source,
@@ -90,8 +106,6 @@ class MigrationRun:
             pause=self._pause,
             clock=self._clock,
         )
-        filling.begin()
-        return filling
 
     def _finish(self, filling: Filling, admins: Admins) -> Migrated:
         """Verify, then commit the groups' offsets as they are now, then set the target like the source."""

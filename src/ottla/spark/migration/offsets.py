@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ottla.spark.migration.copied import Summary
+from ottla.spark.migration.forecast import Counts
 from ottla.spark.migration.values import NOTHING, Extent
 
 Positions = Mapping[str, Mapping[int, int]]
@@ -41,3 +42,25 @@ def by_partition(positions: Positions, partitions: int) -> dict[int, tuple[int, 
 def by_group(positions: Positions, partitions: int) -> tuple[tuple[int, ...], ...]:
     """Of each group, the committed offset in every source partition; 0 where it has committed none."""
     return tuple(tuple(each.get(number, 0) for number in range(partitions)) for each in positions.values())
+
+
+def forecast(
+    groups: Sequence[str], summaries: Mapping[int, Summary], extents: Mapping[int, Extent], counts: Mapping[int, Counts]
+) -> dict[str, Carried]:
+    """The same for what the target will have: what it holds now, and behind it the records of `counts`.
+
+    A group whose first unread record the target holds already reads all later ones again that it has read.
+    """
+    carried = {}
+    for number, group in enumerate(groups):
+        offsets, replayed = {}, 0
+        for partition, extent in extents.items():
+            added, held = counts[partition], summaries.get(partition)
+            if held is not None and held.first_unread[number] != NOTHING:
+                offsets[partition] = held.first_unread[number]
+                replayed += held.replayed[number] + added.read[number]
+            else:
+                offsets[partition] = extent.end + added.before[number]
+                replayed += added.read[number] - added.read_before[number]
+        carried[group] = Carried(offsets, replayed)
+    return carried

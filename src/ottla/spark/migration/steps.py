@@ -1,4 +1,5 @@
-"""The Spark jobs of a migration: tasks that read, chunks that move to the tasks that write them, summaries of the target.
+"""The Spark jobs of a migration: tasks that read, chunks that move to the tasks that write them, summaries of the target, and
+forecasts.
 
 Records are rows of Spark nowhere: the tasks read and write them as Arrow.
 """
@@ -13,6 +14,16 @@ from pyspark.sql.types import StructType
 
 from ottla.spark.migration.chunks import BUCKET, CHUNK_ORDER, CHUNKS, ChunkReader
 from ottla.spark.migration.copied import SUMMARIES, Summary, SummaryReader, summary_of
+from ottla.spark.migration.forecast import (
+    COUNTS,
+    FIRST_PLACES,
+    Counts,
+    FirstUnread,
+    PlaceCounter,
+    PlaceReader,
+    earliest_places,
+    total_counts,
+)
 from ottla.spark.migration.routing import TARGET
 from ottla.spark.migration.values import Extent
 from ottla.spark.migration.writer import WRITTEN, MigrationWriter
@@ -35,7 +46,7 @@ def tasks_of(topic: str, topic_id: str, extents: Mapping[int, Extent], tasks_max
 
 def copy_batch(spark: SparkSession, reader: ChunkReader, writer: MigrationWriter) -> dict[int, int]:
     """Copy what the reader's tasks read; the number of written records by target partition."""
-    chunks = one_row_per_task(spark, len(reader.tasks), reader, CHUNKS)
+    chunks = rows_of_tasks(spark, len(reader.tasks), reader, CHUNKS)
     with _small_batches(spark):
         rows = order_chunks(chunks, reader.buckets).mapInArrow(writer, WRITTEN).collect()
     return {row[TARGET]: row["records"] for row in rows}
@@ -48,11 +59,20 @@ def order_chunks(chunks: DataFrame, buckets: int) -> DataFrame:
 
 def summarize(spark: SparkSession, reader: SummaryReader) -> dict[int, Summary]:
     """The summaries of the target partitions that the reader's tasks read."""
-    rows = one_row_per_task(spark, len(reader.tasks), reader, SUMMARIES).collect()
+    rows = rows_of_tasks(spark, len(reader.tasks), reader, SUMMARIES).collect()
     return {row[TARGET]: summary_of(row) for row in rows}
 
 
-def one_row_per_task(
+def forecast_counts(spark: SparkSession, reader: PlaceReader) -> Mapping[int, Counts]:
+    """What the reader's tasks would copy, by target partition."""
+    groups, partitions = len(reader.committed), reader.routing.partitions
+    rows = rows_of_tasks(spark, len(reader.tasks), FirstUnread(reader=reader), FIRST_PLACES).collect()
+    first = tuple(tuple(each) for each in earliest_places(rows, groups, partitions))
+    rows = rows_of_tasks(spark, len(reader.tasks), PlaceCounter(reader=reader, first=first), COUNTS).collect()
+    return total_counts(rows, groups, partitions)
+
+
+def rows_of_tasks(
     spark: SparkSession, count: int, work: "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]", schema: StructType
 ) -> DataFrame:
     """The rows that `work` makes of the numbers of `count` tasks."""

@@ -36,6 +36,10 @@ class Executed:
         self.asked.append(("follow", idle_s))
         return Migrated(records=4, groups={})
 
+    def forecast(self) -> Migrated:
+        self.asked.append("forecast")
+        return Migrated(records=5, groups={"g": Carried({0: 1}, 0)})
+
 
 @pytest.fixture
 def executed(monkeypatch: pytest.MonkeyPatch) -> Executed:
@@ -91,11 +95,19 @@ def test_no_groups_and_json(executed: Executed) -> None:
     assert executed.orders[0].migration.groups == ()
 
 
+def test_a_dry_run_with_a_plan(executed: Executed, tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, [*ARGUMENTS, "--dry-run", "--plan", str(tmp_path / "plan.csv")])
+    assert done.stdout == "5 records would be copied from wide to narrow\ngroup g would read 0 records again, from 0:1\n"
+    assert (tmp_path / "plan.csv").read_text() == "g,narrow,0,1\n"
+    assert executed.asked == ["forecast"]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--groups", "g", "--no-groups"], "--groups or --no-groups, not both"),
         (["--to-command-config", "f"], "--to-command-config belongs to --to-bootstrap-server"),
+        (["--dry-run", "--follow"], "leave out --follow"),
         (["--idle", "3"], "--idle belongs to --follow"),
     ],
 )

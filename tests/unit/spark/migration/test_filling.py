@@ -9,6 +9,7 @@ from ottla.spark.migration import filling
 from ottla.spark.migration.chunks import ChunkReader
 from ottla.spark.migration.copied import Summary
 from ottla.spark.migration.filling import STILL_S, Filling
+from ottla.spark.migration.forecast import Counts, PlaceReader
 from ottla.spark.migration.offsets import Carried
 from ottla.spark.migration.shape import Shape
 from ottla.spark.migration.values import NOTHING, Cluster, Extent, Migration, MigrationError, Progress
@@ -93,9 +94,16 @@ def test_a_second_run_continues_behind_what_every_target_partition_has(jobs: Job
     time = Time()
     made = target(jobs, pause=time.pause, clock=time.clock)
     assert time.now_s >= STILL_S
-    made.copy_up_to({0: Extent(0, 9), 1: Extent(0, 2)}, {})
-    assert jobs.batches == [{0: (5, 9), 1: (0, 2)}]
-    assert jobs.readers[0].routing.copied == {0: (4, 6), 1: (NOTHING, NOTHING)}
+    made.copy_up_to({0: Extent(0, 30)}, {})
+    # The same batches as in the first run, but for those that were copied.
+    assert jobs.batches == [{0: (0, 10)}, {0: (10, 20)}, {0: (20, 30)}]
+    assert jobs.readers[0].routing.copied == {0: (4, 6)}
+    jobs.batches.clear()
+    jobs.summaries = still(14, 26)
+    made = target(jobs, pause=time.pause, clock=time.clock)
+    made.copy_up_to({0: Extent(0, 30)}, {})
+    assert jobs.batches == [{0: (10, 20)}, {0: (20, 30)}]
+    assert (made.written, made.done) == (20, 30)
 
 
 def test_a_target_that_still_grows_is_waited_for(jobs: Jobs) -> None:
@@ -124,6 +132,22 @@ def test_other_records_in_the_target_are_refused(jobs: Jobs, found: dict[str, in
     time = Time()
     with pytest.raises(MigrationError, match=words):
         target(jobs, pause=time.pause, clock=time.clock)
+
+
+def test_a_forecast_copies_nothing(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Any] = []
+
+    def count(_spark: Any, reader: PlaceReader) -> dict[int, Counts]:
+        read.extend(reader.tasks)
+        return {0: Counts(5, (3,), (2,), (1,)), 1: Counts(4, (4,), (4,), (4,))}
+
+    monkeypatch.setattr(filling, "forecast_counts", count)
+    ends = {0: Extent(0, 6), 1: Extent(0, 8)}
+    found = target(jobs).forecast({0: Extent(0, 0), 1: Extent(0, 0)}, ends, {"g": {0: 6, 1: 8}})
+    assert found == (9, {"g": Carried({0: 3, 1: 4}, 1)})
+    ranges = [[(number, (each.partition, each.start, each.end)) for number, task in tasks for each in task.ranges] for tasks in read]
+    assert ranges == [[(0, (0, 0, 4)), (1, (0, 4, 6))], [(0, (1, 0, 5)), (1, (1, 5, 8))]]
+    assert jobs.batches == []
 
 
 def test_the_end_is_verified_and_gives_the_groups_places(jobs: Jobs) -> None:

@@ -1,7 +1,8 @@
 """Offsets of groups in the target."""
 
 from ottla.spark.migration.copied import Summary
-from ottla.spark.migration.offsets import Carried, by_group, by_partition, carry
+from ottla.spark.migration.forecast import Counts
+from ottla.spark.migration.offsets import Carried, by_group, by_partition, carry, forecast
 from ottla.spark.migration.values import NOTHING, Extent
 
 
@@ -18,3 +19,12 @@ def test_partitions_without_a_commit_are_not_read() -> None:
     positions = {"a": {0: 5}, "b": {0: 3, 1: 8}}
     assert by_partition(positions, 3) == {0: (3, 5), 1: (0, 8), 2: (0, 0)}
     assert by_group(positions, 3) == ((5, 0, 0), (3, 8, 0))
+
+
+def test_a_forecast_counts_what_comes_behind_what_is_there() -> None:
+    summaries = {0: Summary(partition=0, records=9, highest=(), first_unread=(3, NOTHING), replayed=(2, 0))}
+    counts = {0: Counts(10, before=(0, 4), read=(6, 7), read_before=(0, 4)), 1: Counts(1, before=(1, 0), read=(1, 0), read_before=(1, 0))}
+    assert forecast(["a", "b"], summaries, {0: Extent(0, 9), 1: Extent(5, 5)}, counts) == {
+        "a": Carried({0: 3, 1: 6}, 8),
+        "b": Carried({0: 13, 1: 5}, 3),
+    }
