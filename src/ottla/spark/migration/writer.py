@@ -1,11 +1,12 @@
 """The writing side of a batch, in the workers: writes records in their order, each with its source position in a header.
 
-It writes with the sink's RecordSender, whose producer is idempotent: retries after a late response duplicate no record.
+It writes with the sink's RecordSender, whose producer is idempotent: retries after a late response duplicate no record. Behind a record
+that was not written no other one is: a later run takes the highest source offset of a partition for the end of what is there.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
@@ -42,7 +43,7 @@ class MigrationWriter:
         if context is not None and context.attemptNumber() > 0:
             raise MigrationError(f"a task failed while it wrote to {self.target}: run the same command again, it continues")
         written: Counter[int] = Counter()
-        sender = WORKER_SENDERS.acquire(self.producer)
+        sender = WORKER_SENDERS.acquire(without_gaps(self.producer))
         try:
             sender.check_topics([self.target])
             for records in merge(chunks):
@@ -57,6 +58,16 @@ class MigrationWriter:
         WORKER_SENDERS.release(sender)
         columns = [pa.array(list(written), pa.int32()), pa.array(list(written.values()), pa.int64())]
         yield pa.RecordBatch.from_arrays(columns, names=WRITTEN.fieldNames())
+
+
+def without_gaps(producer: ProducerSettings) -> ProducerSettings:
+    """The settings of a producer that writes no record behind one that was not written.
+
+    librdkafka drops a record whose time is over, or that the broker refuses, and goes on with the next one. Here none has a time limit of
+    its own, since RecordSender keeps to delivery.timeout.ms, and a refusal ends the producer. Source: librdkafka's CONFIGURATION.md.
+    """
+    changed = {"delivery.timeout.ms": 0, "enable.gapless.guarantee": True}
+    return replace(producer, properties=tuple({**dict(producer.properties), **changed}.items()))
 
 
 def produce_arguments(records: "pa.Table", source: str, target: str) -> "Iterator[ProduceArguments]":

@@ -63,14 +63,14 @@ class RecordSender:
             except KafkaException as error:
                 raise DeliveryError(self._reason(error.args[0], *_target(row), len(row[1] or b""))) from error
             count += 1
-        self._producer.poll(0)
+        self._serve(self._producer.poll, 0)
         self._raise_failure()
         return count
 
     def finish(self) -> None:
         """Wait until every record is acknowledged. Raises DeliveryError."""
         until_s = self._deadline_s()
-        while left := self._producer.flush(_FLUSH_S):
+        while left := self._serve(self._producer.flush, _FLUSH_S):
             self._raise_failure()
             if self._now_s() >= until_s:
                 raise DeliveryError(f"{left} records were not acknowledged within {self.settings.delivery_timeout_ms / 1000:g} s")
@@ -94,6 +94,17 @@ class RecordSender:
             size = len(message.value() or b"")
             self.fail(self._reason(error, message.topic(), message.partition(), message.key(), size, is_from_broker=True))
 
+    def _serve(self, call: Callable[[float], int], seconds: float) -> int:
+        """Call poll or flush. Raises DeliveryError for an error after which the producer sends nothing any more."""
+        try:
+            return call(seconds)
+        except (KafkaException, SystemError) as error:
+            # confluent-kafka raises it here; where delivery callbacks follow, they are called with it and fail: SystemError.
+            cause = error.__cause__ if isinstance(error, SystemError) else error
+            if not isinstance(cause, KafkaException):
+                raise
+            raise DeliveryError(f"the producer cannot continue: {cause.args[0].str()}") from error
+
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise DeliveryError(self._failure)
@@ -101,7 +112,7 @@ class RecordSender:
     def _wait_and_send(self, row: ProduceArguments) -> None:
         until_s = self._deadline_s()
         while True:
-            self._producer.poll(_WAITING_S)
+            self._serve(self._producer.poll, _WAITING_S)
             self._raise_failure()
             try:
                 self._producer.produce(*row)

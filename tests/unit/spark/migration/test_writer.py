@@ -15,6 +15,7 @@ from ottla.spark.migration.values import SOURCE_HEADER, MigrationError
 from ottla.spark.migration.writer import MigrationWriter
 from ottla.spark.sink.producer_settings import parse_producer_settings
 from ottla.spark.sink.senders import SenderPool
+from ottla.testing import Broker
 
 TIME = datetime.datetime(2026, 1, 2, 3, 4, 5, 678_000, datetime.UTC)
 ROW: dict[str, Any] = {"key": b"k", "value": None, "headers": [{"key": "h", "value": b"v"}], "timestamp": TIME, "offset": 40, TARGET: 1}
@@ -38,9 +39,9 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.spark.sink.senders.WORKER_SENDERS", SenderPool())
 
 
-def write(*rows: dict[str, Any]) -> list[dict[str, Any]]:
+def write(*rows: dict[str, Any], producer: dict[str, str] | None = None) -> list[dict[str, Any]]:
     records = pa.RecordBatch.from_pylist([{"partition": 4, PHASE: 0, LATEST: 0, **row} for row in rows], SCHEMA)
-    settings = parse_producer_settings({"bootstrap.servers": "h:1"})
+    settings = parse_producer_settings(producer or {"bootstrap.servers": "h:1"})
     task = MigrationWriter(producer=settings, source="wide", target="t")
     return [row for made in task(iter([chunk(records, 1)])) for row in made.to_pylist()]
 
@@ -96,3 +97,24 @@ def test_a_second_attempt_of_a_task_writes_nothing(producers: Any, monkeypatch: 
         write(ROW)
     assert producers.made == []
     assert writer.WRITTEN.fieldNames() == [TARGET, "records"]
+
+
+def test_nothing_is_written_behind_a_record_that_was_not(ottla_broker: Broker) -> None:
+    """A later run would take the offset of the last one for the end of what is there."""
+    ottla_broker.create_topic("t", 2, config={"max.message.bytes": 2000})
+    now = datetime.datetime.now(datetime.UTC)
+    rows = [{**ROW, "timestamp": now, "offset": offset, "value": b"v" * (5_000 if offset == 45 else 500)} for offset in range(40, 60)]
+    # Batches of one record each, on their way at the same time.
+    producer = {"bootstrap.servers": ottla_broker.bootstrap_servers, "batch.size": "1000"}
+    with pytest.raises(MigrationError, match=r"cannot write to t: the producer cannot continue: .*too large"):
+        write(*rows, producer=producer)
+    ottla_broker.produce("t", [b"last"], partition=1)
+    *copied, last = ottla_broker.consume("t", 6)
+    assert last.value == b"last"
+    assert [dict(each.headers)[SOURCE_HEADER] for each in copied] == [b"wide:4:%d" % offset for offset in range(40, 45)]
+
+
+def test_the_time_limit_is_the_senders(producers: Any) -> None:
+    """One of a single record would drop it, and write those behind it when the broker is back."""
+    write(ROW)
+    assert producers.made[0].settings["delivery.timeout.ms"] == 0

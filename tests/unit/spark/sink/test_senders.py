@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from ottla.spark.sink.producer_settings import parse_producer_settings
 from ottla.spark.sink.senders import IDLE_MAX, IDLE_MS_MAX, DeliveryError, RecordSender, SenderPool
@@ -164,3 +164,31 @@ def test_discarded_records_are_not_sent_later(producers: Any) -> None:
     sender.send_all([row()])
     sender.discard()
     assert producers.made[0].is_purged
+
+
+@pytest.mark.parametrize("is_hidden", [False, True])
+def test_an_error_that_ends_the_producer_ends_the_task(producers: Any, monkeypatch: pytest.MonkeyPatch, is_hidden: bool) -> None:
+    sender = sender_of(producers)
+    sender.send_all([row()])
+
+    def flush(seconds: float) -> int:
+        fatal = KafkaException(KafkaError(KafkaError._FENCED, "another producer has its id"))
+        if not is_hidden:
+            raise fatal
+        raise SystemError("a callback returned a result with an exception set") from fatal
+
+    monkeypatch.setattr(producers.made[0], "flush", flush)
+    with pytest.raises(DeliveryError, match="the producer cannot continue: another producer has its id"):
+        sender.finish()
+
+
+def test_other_errors_of_the_system_are_not_taken_for_the_producers(producers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sender = sender_of(producers)
+    sender.send_all([row()])
+
+    def flush(seconds: float) -> int:
+        raise SystemError("bad call flags")
+
+    monkeypatch.setattr(producers.made[0], "flush", flush)
+    with pytest.raises(SystemError, match="bad call flags"):
+        sender.finish()
