@@ -69,6 +69,7 @@ bench: setup java ## every benchmark, beside Apache Kafka
 	$(BIN)/python benchmarks/spark.py --rounds 3
 	$(BIN)/python benchmarks/diagnosis_spark.py
 	$(BIN)/python benchmarks/sink.py --rounds 3
+	$(BIN)/python benchmarks/migrate.py --rounds 3
 	$(BIN)/python benchmarks/cleaner.py
 	$(BIN)/python benchmarks/memory.py --rounds 1
 	$(BIN)/python benchmarks/attacks.py --rounds 1

@@ -85,7 +85,8 @@ class World:
     def __enter__(self) -> "World":
         self._directory.mkdir(parents=True)
         servers, trial = self._broker.bootstrap_servers, self._trial
-        create_topic(servers, SOURCE, trial.source_partitions)
+        # The records are years old: no broker may delete them.
+        create_topic(servers, SOURCE, trial.source_partitions, retention_ms="-1")
         self._writer = Writer(servers, SOURCE)
         transactions = None
         if self._broker.kind == ApacheKafka.kind:  # the one that has transactions
@@ -150,7 +151,7 @@ class World:
         time.sleep(self._random.uniform(0, 0.5 if moment == "copying" else self._trial.idle_s + 2))
         if self._has_ended():
             return f"{moment}: it had ended before the kill"
-        words = self._kill_one()
+        copied, words = self._copied(), self._kill_one()
         self._start()
         return f"{moment}, {copied} records copied: {words}"
 
@@ -288,7 +289,7 @@ class World:
 
 def stated_replay(document: Any) -> dict[str, int]:
     """The number of records that each group reads again, in the JSON that the command prints."""
-    return {group: int(each["replay"]) for group, each in document["groups"].items()}
+    return {group: int(each["replayed"]) for group, each in document["groups"].items()}
 
 
 def planned_offsets(path: Path) -> dict[str, dict[int, int]]:
