@@ -88,13 +88,15 @@ class GroupMember:
             self._commit_due()
             self._end_batch()
 
-    def begin_batch(self, timeout_s: float) -> dict[TopicPartition, Owned] | None:
+    def begin_batch(self, timeout_s: float, *, patience_s: float = 0.0) -> dict[TopicPartition, Owned] | None:
         """What the query owns, once the group has decided it; None if it has not within `timeout_s`. Raises GroupMemberError.
 
-        Revocations wait from here until `batch_done` or `no_batch`.
+        `patience_s`: how long to wait for a first partition: a new member of a cooperative group gets none before others have given some
+        up. Revocations wait from here until `batch_done` or `no_batch`.
         """
         with self._condition:
             self._condition.wait_for(lambda: self._failure is not None or self._is_settled, timeout_s)
+            self._condition.wait_for(lambda: self._failure is not None or bool(self.progress.owned()), patience_s)
             self._raise_failure()
             if not self._is_settled:
                 return None

@@ -74,9 +74,8 @@ class MemberStreamReader(StreamBase):
         # Spark runs every batch that it has planned, or ends the query; nothing is committed on trust.
         member.batch_done(is_processed=self._batch_end is None or start == self._batch_end)
         self._batch_end = None
-        owned = member.begin_batch(self._settle_s)
+        owned = self._begin_batch(member)
         if owned is None:
-            self._check_available_now()
             return start
         batch = None
         try:
@@ -124,17 +123,18 @@ class MemberStreamReader(StreamBase):
             self._member = self._join(self._member_options)
         return self._member
 
-    @property
-    def _settle_s(self) -> float:
-        return self._options.client.default_api_timeout_ms / 1000 if self._is_available_now else SETTLE_S_MAX
-
-    def _check_available_now(self) -> None:
-        """A query with Trigger.AvailableNow ends when there is no batch: it may not end because it has no partitions yet."""
-        if self._is_available_now:
+    def _begin_batch(self, member: GroupMember) -> dict[TopicPartition, Owned] | None:
+        """What the query owns; None if that is not decided. With Trigger.AvailableNow, where None would end the query, an error."""
+        if not self._is_available_now:
+            return member.begin_batch(SETTLE_S_MAX)
+        timeout_ms = self._options.client.default_api_timeout_ms
+        owned = member.begin_batch(timeout_ms / 1000, patience_s=SETTLE_S_MAX)
+        if owned is None:
             raise AvailableNowError(
-                f"The query did not get its partitions from the group {self._options.group_id} within {self._settle_s:.0f} s"
-                " (kafka.default.api.timeout.ms): other members hold up the rebalance. Start the query again."
+                f"The query did not get its partitions from the group {self._options.group_id} within {timeout_ms / 1000:.0f} s"
+                " (kafka.default.api.timeout.ms): the rebalance waits for other members. Start the query again."
             )
+        return owned
 
     def _plan(
         self, member: GroupMember, owned: Mapping[TopicPartition, Owned], topic_ids: Mapping[str, str], limit: ReadLimit

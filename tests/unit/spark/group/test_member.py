@@ -145,6 +145,14 @@ def test_before_the_group_has_decided_there_is_no_batch(member: GroupMember, con
     assert member.begin_batch(S) == {}
 
 
+def test_a_first_partition_is_waited_for(member: GroupMember, consumer: ScriptedConsumer) -> None:
+    assert consumer.call("on_assign").wait(S)
+    threading.Timer(0.05, consumer.call, ("on_assign", ZERO)).start()
+    owned = member.begin_batch(S, patience_s=S)
+    assert owned is not None
+    assert owned.keys() == {ZERO}
+
+
 def test_a_revocation_waits_for_the_batch_and_its_commit(member: GroupMember, consumer: ScriptedConsumer) -> None:
     own(member, consumer, ZERO, ONE)
     is_revoked = consumer.call("on_revoke", ONE)

@@ -56,8 +56,8 @@ class Group:
             self.offsets[partition.partition] = owned.committed = owned.position
         self.holds_back = False
 
-    def begin_batch(self, timeout_s: float) -> dict[TopicPartition, Owned] | None:
-        self.waited_s = timeout_s
+    def begin_batch(self, timeout_s: float, *, patience_s: float = 0.0) -> dict[TopicPartition, Owned] | None:
+        self.waited_s = timeout_s, patience_s
         self.holds_back = self.is_settled
         return self.progress.owned() if self.is_settled else None
 
@@ -249,7 +249,7 @@ def test_trigger_available_now(reader: Callable[..., MemberStreamReader], group:
     group.is_settled = False
     with pytest.raises(AvailableNowError, match="did not get its partitions from the group g within 60 s"):
         one.latestOffset(start, ALL)
-    assert group.waited_s == 60
+    assert group.waited_s == (60, 5)
     group.is_settled = True
     group.assign(0)
     end = one.latestOffset(start, ALL)
