@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest -n 4
 # Compiled before the tests start, these and the tests themselves: in a new checkout, each of the workers would compile all of it, at the same time.
 KERNELS := preloading cleaning.backend group_loading.reducer record_checks.checks
 
-.PHONY: all help setup java demo test install-test check format bench sim soak fuzz kill-tests whatif-trials scenarios incidents accuracy docs changelog
+.PHONY: all help setup java demo test install-test check format bench sim soak fuzz kill-tests sharing whatif-trials scenarios incidents accuracy docs changelog
 
 # The suite holds the linters, the types and the import contracts too, so `make` runs each check once.
 all: test
@@ -92,9 +92,13 @@ soak: setup java ## minutes of chaos with real clients; SEEDS=1,2,3
 fuzz: setup ## hostile bytes for a night; SECONDS=600 SEED=1
 	$(BIN)/python -m ottla.testing.fuzz.fuzz_run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
-# Sixty times something of a streaming query is killed: driver, worker or broker. RUNS=20, SEEDS=1,2,3, BROKER=apache-kafka.
-kill-tests: setup java ## streaming queries that are killed; RUNS=20 BROKER=apache-kafka
-	$(BIN)/python -m ottla.testing.streaming_kills.runs --runs $(or $(RUNS),60) --broker $(or $(BROKER),ottla) $(if $(SEEDS),--seeds $(SEEDS))
+# Sixty times something of a streaming query is killed: driver, worker or broker. RUNS=20, SEEDS=1,2,3, MODE=member, BROKER=apache-kafka.
+kill-tests: setup java ## streaming queries that are killed; RUNS=20 MODE=member BROKER=apache-kafka
+	$(BIN)/python -m ottla.testing.streaming_kills.runs --runs $(or $(RUNS),60) --mode $(or $(MODE),commit) --broker $(or $(BROKER),ottla) $(if $(SEEDS),--seeds $(SEEDS))
+
+# Takeovers, visits of a plain consumer, and rolling restarts, five of each; ROUNDS=20, BROKER=apache-kafka.
+sharing: setup java ## streaming queries that share a group; ROUNDS=20 BROKER=apache-kafka
+	$(BIN)/python -m ottla.testing.streaming_kills.sharing --rounds $(or $(ROUNDS),5) --broker $(or $(BROKER),ottla)
 
 # The table in docs/whatif.md; TRIALS="freeze-java slow-java" for some of them, without the table.
 whatif-trials: setup java ## what-if checked by experiment; TRIALS="freeze-java"

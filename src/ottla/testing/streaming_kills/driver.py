@@ -17,7 +17,7 @@ from ottla.spark.data_source import OttlaDataSource
 from ottla.spark.sessions import SMALL
 from ottla.testing.processes.java import QUICK_START_OPTIONS
 from ottla.testing.reference.class_archives import CACHE, archive_options, spark_archive
-from ottla.testing.streaming_kills.broken import CommitsAhead, ReadsTwice
+from ottla.testing.streaming_kills.broken import CommitsAhead, GivesUpEarly, ReadsTwice, SkipsBatches
 from ottla.testing.streaming_kills.keyed_table import KeyedTable
 from ottla.testing.streaming_kills.line_ups import MEMBER
 
@@ -26,7 +26,9 @@ SETTINGS: Final = {
     **SMALL,
     "spark.driver.memory": "512m",
 }
-SOURCES: Final[Mapping[str, type[OttlaDataSource]]] = {each.name(): each for each in (OttlaDataSource, CommitsAhead, ReadsTwice)}
+SOURCES: Final[Mapping[str, type[OttlaDataSource]]] = {
+    each.name(): each for each in (OttlaDataSource, CommitsAhead, ReadsTwice, GivesUpEarly, SkipsBatches)
+}
 SCHEMA: Final = "topic string, partition int, offset bigint, value binary"
 
 
