@@ -67,6 +67,7 @@ bench: setup java ## every benchmark, beside Apache Kafka
 	$(BIN)/python benchmarks/decode.py
 	$(BIN)/python benchmarks/consumer.py
 	$(BIN)/python benchmarks/spark.py --rounds 3
+	$(BIN)/python benchmarks/member_mode.py --rounds 3
 	$(BIN)/python benchmarks/diagnosis_spark.py
 	$(BIN)/python benchmarks/sink.py --rounds 3
 	$(BIN)/python benchmarks/migrate.py --rounds 3

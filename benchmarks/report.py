@@ -39,6 +39,10 @@ def at_least_times(factor: float) -> Callable[[float, float | None], bool]:
     return lambda ours, theirs: theirs is None or ours >= factor * theirs
 
 
+def at_most_times(factor: float) -> Callable[[float, float | None], bool]:
+    return lambda ours, theirs: theirs is None or ours <= factor * theirs
+
+
 def at_most_kafkas(ours: float, theirs: float | None) -> bool:
     return theirs is None or ours <= theirs
 
@@ -49,10 +53,11 @@ def at_least_kafkas(ours: float, theirs: float | None) -> bool:
 
 @dataclass
 class Report:
-    """Values by metric and peer, in the order in which they came; `rival` is whom the ratios are to."""
+    """Values by metric and peer, in the order in which they came; `rival` is whom the ratios are to, `ours` whom targets are for."""
 
     title: str
     rival: str = APACHE_KAFKA
+    ours: str = OTTLA
     values: dict[Metric, dict[str, list[float]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
     notes: list[str] = field(default_factory=list)
 
@@ -83,9 +88,9 @@ class Report:
         return text if not theirs or peer == rival else f"{text} ({medians[peer] / theirs:.2f}x)"
 
     def _verdict(self, metric: Metric, medians: dict[str, float]) -> str:
-        if metric.is_met is None or OTTLA not in medians:
+        if metric.is_met is None or self.ours not in medians:
             return metric.target
-        met = metric.is_met(medians[OTTLA], medians.get(metric.rival or self.rival))
+        met = metric.is_met(medians[self.ours], medians.get(metric.rival or self.rival))
         return f"{metric.target}: {'met' if met else 'MISSED'}"
 
     def finish(self, json_path: str | None) -> None:
