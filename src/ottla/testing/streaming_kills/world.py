@@ -184,9 +184,10 @@ class World:
     def _kill_worker(self) -> str:
         driver = self._random.choice(self._spark())
         self._wait_until(lambda: bool(driver.workers()))  # a query that has just restarted has none for a moment
-        worker = self._random.choice(driver.workers())
-        kind = kind_of(worker)
-        worker.kill()
+        workers = [(kind_of(worker), worker) for worker in driver.workers()]
+        # The one that plans is one of many, and the only one that is a member of a group: it is killed as often as the others together.
+        kind = self._random.choice(sorted({kind for kind, _ in workers}))
+        self._random.choice([worker for each, worker in workers if each == kind]).kill()
         return f"worker killed ({kind})"
 
     def _restart_broker(self) -> str:
