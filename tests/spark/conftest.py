@@ -3,6 +3,7 @@
 It has the JVM connector (format "kafka") beside ours where its jars can be had; a test that needs it asks for `jvm_format`.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -82,6 +83,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector, report
         environment.setenv("JAVA_HOME", str(java_home))
         # Where Spark looks for formats by itself it asks the environment for its Python.
         environment.setenv("PYSPARK_PYTHON", sys.executable)
+        environment.setenv("PYTHONPATH", str(HERE / "quick_workers"), prepend=os.pathsep)
         # One attempt a task: what fails here is meant to.
         session = ottla.spark.session("ottla-tests", master="local[2,1]", settings=settings)
     yield session
