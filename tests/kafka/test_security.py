@@ -1,8 +1,10 @@
 """TLS and SASL with Apache Kafka itself: who is let in, who is not, and what is said then."""
 
 import asyncio
+import os
 import ssl
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +19,7 @@ from confluent_kafka.admin import NewTopic, ScramCredentialInfo, ScramMechanism,
 import ottla
 from ottla.cli.groups.client_config import client_settings
 from ottla.client.admin.client import AdminClient
+from ottla.client.admin.values import LATEST
 from ottla.client.async_consumer.errors import AuthenticationFailedError
 from ottla.client.deadlines import DeadlineExceededError
 from ottla.client.errors import AuthenticationError, BrokerUnavailableError
@@ -28,9 +31,12 @@ from ottla.columnar import RecordBatchDecoder
 from ottla.core.client.fetch_values import FetchRange
 from ottla.core.model import TopicPartition
 from ottla.testing.kit.waiting import wait_until
+from ottla.testing.processes.java import QUICK_START_OPTIONS, ToolMissing, find_java_home
+from ottla.testing.reference.class_archives import archive_options, spark_archive
 
 pytestmark = [pytest.mark.kafka]
 
+CHECKOUT = Path(__file__).parents[2]
 USER, PASSWORD = "alice", 'it"s, =secret'
 QUOTED = PASSWORD.replace('"', r"\"")
 TOPIC = "guarded"
@@ -357,3 +363,24 @@ def test_a_tool_takes_its_settings_from_a_file(guarded: Guarded, tmp_path: Path)
     assert isinstance(settings, ClientSettings)
     with AdminClient(settings, timeout_ms=15_000) as admin:
         assert TOPIC in admin.list_topics()
+
+
+def test_a_topic_is_migrated_over_tls_with_a_password(guarded: Guarded, tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    lines = guarded.properties().items()
+    path.write_text("".join(f"{name}={value}\n".replace("\\", "\\\\") for name, value in lines if name != "bootstrap.servers"))
+    target, servers = f"{TOPIC}-migrated", guarded.kafka.addresses["SASLSSL"]
+    options = ["--partitions", "3", "--no-groups", "--cores", "1", "--command-config", str(path)]
+    command = [sys.executable, "-m", "ottla", "migrate", TOPIC, target, "--bootstrap-server", servers, *options]
+    try:
+        options_of_java = " ".join((*QUICK_START_OPTIONS, *archive_options(spark_archive(CHECKOUT / ".cache"))))
+        environment = {**os.environ, "JAVA_HOME": str(find_java_home()), "SPARK_SUBMIT_OPTS": options_of_java}
+    except ToolMissing as missing:
+        pytest.skip(f"Spark {missing}")
+    writing = Producer({"bootstrap.servers": guarded.kafka.bootstrap_servers})
+    writing.produce(TOPIC, b"one at least")
+    assert writing.flush(30) == 0
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    with AdminClient(guarded.kafka.bootstrap_servers) as admin:
+        (records,) = admin.list_offsets([TopicPartition(TOPIC, 0)], LATEST).values()
+    assert done.stdout == f"{records} records copied from {TOPIC} to {target}\n", done.stderr

@@ -1,11 +1,16 @@
 """A topic into one with another number of partitions, on Ottla and on Apache Kafka: nothing lost, doubled or out of order."""
 
 import json
+import os
 import random
+import signal
+import subprocess
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +22,17 @@ from kafka.partitioner.default import murmur2
 from ottla.broker import Broker
 from ottla.cli.main import main
 from ottla.client.admin.client import AdminClient as OttlaAdmin
-from ottla.client.admin.values import Failure
+from ottla.client.admin.values import LATEST, Failure
 from ottla.client.settings import ClientSettings
 from ottla.core.model import TopicPartition as Partition
 from ottla.spark.migration.job import Migrated, MigrationRun
 from ottla.spark.migration.values import SOURCE_HEADER, Cluster, Migration, MigrationError, Progress
 from ottla.spark.sink.producer_settings import parse_producer_settings
+from ottla.testing.kit.waiting import wait_until
+from ottla.testing.processes.java import QUICK_START_OPTIONS, find_java_home
+from ottla.testing.reference.class_archives import archive_options, spark_archive
 
+CHECKOUT = Path(__file__).parents[2]
 RECORDS, WIDE, NARROW = 600, 8, 3
 
 
@@ -290,6 +299,29 @@ class Clock:
         return self.now_s
 
 
+def test_a_killed_command_continues(spark: Any, unique_name: Callable[[str], str]) -> None:
+    wide, narrow = unique_name("wide"), unique_name("narrow")
+    with Broker() as broker:
+        servers = broker.bootstrap_servers
+        fill(servers, make(servers, wide, WIDE), records=8_000)
+        make(servers, narrow, NARROW)
+        options = ["--no-groups", "--cores", "1", "--max-records-per-batch", "400"]
+        command = [sys.executable, "-m", "ottla", "migrate", wide, narrow, "--bootstrap-server", servers, *options]
+        options_of_java = " ".join((*QUICK_START_OPTIONS, *archive_options(spark_archive(CHECKOUT / ".cache"))))
+        environment = {**os.environ, "JAVA_HOME": str(find_java_home()), "SPARK_SUBMIT_OPTS": options_of_java}
+        with subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.DEVNULL) as process:
+            wait_until(lambda: records_in(servers, narrow) or process.poll() is not None, "the first records in the target", seconds=120)
+            os.killpg(process.pid, signal.SIGKILL)
+        assert records_in(servers, narrow) < 8_000
+        MigrationRun(spark, migration(servers, wide, narrow, groups=())).copy()
+        check_copy(read(servers, wide, WIDE), read(servers, narrow, NARROW))
+
+
+def records_in(servers: str, topic: str) -> int:
+    with OttlaAdmin(servers) as admin:
+        return sum(admin.list_offsets([Partition(topic, number) for number in range(NARROW)], LATEST).values())
+
+
 def test_a_compacted_topic_of_log_append_time(spark: Any, kafka_broker: Any, unique_name: Callable[[str], str]) -> None:
     servers, wide, narrow = kafka_broker.bootstrap_servers, unique_name("wide"), unique_name("narrow")
     config = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime", "retention.ms": "86400000"}
@@ -357,7 +389,9 @@ def test_obstacles_are_reported_before_anything_is_written(spark: Any, kafka_bro
     other = make(servers, unique_name("other"), NARROW)
     fill(servers, other, records=1, first=3, partitions=NARROW)
     assert "has 3 partitions, not 4: leave out --partitions" in refusal(target=other, partitions=4, groups=())
+    before = settings_of(servers, other)
     assert "that is not of this migration: name a topic that is empty or does not exist" in refusal(target=other, groups=())
+    assert settings_of(servers, other) == before
 
 
 @pytest.mark.usefixtures("session_of_commands")

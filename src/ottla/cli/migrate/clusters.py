@@ -14,6 +14,7 @@ _DEFAULTS: Final = {
     "linger.ms": "20",
     # A record that just fits into the source gets a header more; the target takes as much while it is filled.
     "max.request.size": "104857600",
+    "buffer.memory": "134217728",
 }
 
 

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.text import Text
 
 if TYPE_CHECKING:
     from ottla.spark.migration.job import MigrationRun
@@ -47,21 +51,24 @@ def execute(order: Order, work: "Callable[[MigrationRun], T]") -> T:
         raise click.ClickException(sentence) from error
 
 
+class RateColumn(ProgressColumn):
+    """Records per second."""
+
+    def render(self, task: Task) -> Text:
+        """The rate of the last half minute; nothing before the first batch."""
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:,.0f} records/s" if speed else "")
+
+
 @contextmanager
 def progress_bar(what: str) -> "Iterator[Report]":
     """A bar with the share of the records that were read, records per second and the time that is left; nothing but on a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(show_speed=True), TimeRemainingColumn())
-    with Bar(*columns, TextColumn("{task.fields[rate]}"), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None, rate="")
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), RateColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
 
         def report(progress: "Progress") -> None:
             waits = f", waits for {progress.waits_for}" if progress.waits_for else ""
-            speed = bar.tasks[0].speed
-            rate = f"{speed:,.0f} records/s" if speed else ""
-            bar.update(task, description=f"{what}{waits}", completed=progress.done, total=progress.total or None, rate=rate)
+            bar.update(task, description=f"{what}{waits}", completed=progress.done, total=progress.total or None)
 
         yield report

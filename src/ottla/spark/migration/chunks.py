@@ -34,6 +34,9 @@ CHUNKS: Final = StructType(
 )
 """A chunk: the task that writes it, the place of its first record in the order, and its records (COLUMNS and ORDER) as an Arrow stream."""
 
+BYTES_MAX: Final = 512 * 1024
+"""About the size of a chunk: a task that writes holds one of each source partition."""
+
 CHUNK_ORDER: Final = (PHASE, LATEST, "partition", "offset")
 
 
@@ -56,8 +59,11 @@ class ChunkReader:
                 yield chunk(routers[partition].route(batch), self.buckets)
 
 
-def chunk(routed: "pa.RecordBatch", buckets: int) -> "pa.RecordBatch":
-    """Rows of CHUNKS for records with the columns of ORDER: target partition t is written by task t modulo `buckets`."""
+def chunk(routed: "pa.RecordBatch", buckets: int, *, bytes_max: int = BYTES_MAX) -> "pa.RecordBatch":
+    """Rows of CHUNKS for records with the columns of ORDER: target partition t is written by task t modulo `buckets`.
+
+    A chunk has about `bytes_max` bytes, or a single larger record.
+    """
     import numpy as np
     import pyarrow as pa
 
@@ -65,7 +71,12 @@ def chunk(routed: "pa.RecordBatch", buckets: int) -> "pa.RecordBatch":
     order = np.argsort(targets, kind="stable")
     ends = np.searchsorted(targets[order], np.arange(buckets), side="right").tolist()
     grouped = routed.take(pa.array(order))
-    parts = [(bucket, grouped.slice(start, end - start)) for bucket, (start, end) in enumerate(zip([0, *ends], ends)) if end > start]
+    rows_max = max(bytes_max * grouped.num_rows // max(grouped.nbytes, 1), 1)
+    parts = [
+        (bucket, grouped.slice(row, min(rows_max, end - row)))
+        for bucket, (start, end) in enumerate(zip([0, *ends], ends))
+        for row in range(start, end, rows_max)
+    ]
     columns = [
         pa.array([bucket for bucket, _ in parts], pa.int32()),
         *(pa.array([part.column(name)[0].as_py() for _, part in parts], routed.schema.field(name).type) for name in CHUNK_ORDER),

@@ -14,7 +14,7 @@ from ottla.spark.migration import groups
 from ottla.spark.migration.filling import Filling
 from ottla.spark.migration.offsets import Carried, Positions
 from ottla.spark.migration.shape import Shape, extents
-from ottla.spark.migration.topics import Admins, connect, find_source, find_target, finish_target, make_target
+from ottla.spark.migration.topics import Admins, connect, find_source, find_target, finish_target, make_target, prepare_target
 from ottla.spark.migration.values import Extent, Migration, MigrationError, Progress, Report
 
 _POLL_S: Final = 0.25
@@ -93,6 +93,8 @@ class MigrationRun:
         target = make_target(self._migration, source, admins, pause=self._pause)
         filling = self._filling(source, target, admins)
         filling.begin()
+        # Not before: a topic with records of its own is refused, and stays as it is.
+        prepare_target(self._migration)
         return filling
 
     def _filling(self, source: Shape, target: Shape, admins: Admins) -> Filling:

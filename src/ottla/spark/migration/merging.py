@@ -13,22 +13,24 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS_MIN: Final = 65_536
-"""Sort when so many rows have come: sorting at every chunk would sort those that stay again and again."""
+BYTES_MIN: Final = 64 * 1024 * 1024
+"""Sort when so many rows have come, or so many bytes: sorting at every chunk would sort those that stay again and again."""
 
 
-def merge(chunks: "Iterable[pa.RecordBatch]", *, rows_min: int = ROWS_MIN) -> "Iterator[pa.Table]":
+def merge(chunks: "Iterable[pa.RecordBatch]", *, rows_min: int = ROWS_MIN, bytes_min: int = BYTES_MIN) -> "Iterator[pa.Table]":
     """The records in their order: by phase, latest time, source partition, offset. `chunks`: rows of CHUNKS, sorted by CHUNK_ORDER."""
     held: list[pa.Table] = []
-    new_rows = 0
+    new_rows = new_bytes = 0
     for first, records in _opened(chunks):
-        if new_rows >= rows_min:
+        if new_rows >= rows_min or new_bytes >= bytes_min:
             ordered, keys = _sorted(held)
             ready = _rows_before(keys, first)
             if ready:
                 yield ordered.slice(0, ready)
-            held, new_rows = [ordered.slice(ready)], 0
+            held, new_rows, new_bytes = [ordered.slice(ready)], 0, 0
         held.append(records)
         new_rows += records.num_rows
+        new_bytes += records.nbytes
     if held:
         yield _sorted(held)[0]
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ROWS_MAX: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
-_CHUNKS_AT_ONCE: Final = 8
-"""Chunks have megabytes: Spark's ten thousand rows in one Arrow batch would be more than Arrow can hold."""
+_CHUNKS_AT_ONCE: Final = 16
+"""Chunks are large: Spark's ten thousand rows in one Arrow batch would be more than Arrow can hold."""
 
 
 def tasks_of(topic: str, topic_id: str, extents: Mapping[int, Extent], tasks_max: int) -> tuple[ReadTask, ...]:

@@ -59,10 +59,9 @@ def find_target(migration: Migration, admins: Admins) -> Shape | None:
 def make_target(
     migration: Migration, source: Shape, admins: Admins, *, pause: Callable[[float], None], clock: Callable[[], float] = time.monotonic
 ) -> Shape:
-    """The target, set as it is while it is filled; created with the source's settings where it does not exist."""
+    """The target, created with the source's settings where it does not exist."""
     found, settings = find_target(migration, admins), TopicSettings(migration.target_cluster.client)
     if found is not None:
-        settings.prepare(migration.target)
         return found
     assert migration.partitions is not None
     of_source = TopicSettings(migration.source_cluster.client).read(migration.source)
@@ -71,11 +70,15 @@ def make_target(
     while True:
         described = admins.target.describe_topics([migration.target])[migration.target]
         if isinstance(described, DescribedTopic) and None not in described.leaders.values():
-            settings.prepare(migration.target)
             return Shape(migration.target, described.topic_id, len(described.leaders))
         if clock() >= until:
             raise MigrationError(f"topic {migration.target} was created, but has no leaders: run the same command again")
         pause(_POLL_S)
+
+
+def prepare_target(migration: Migration) -> None:
+    """Set the target as it is while it is filled."""
+    TopicSettings(migration.target_cluster.client).prepare(migration.target)
 
 
 def finish_target(migration: Migration) -> None:

@@ -32,6 +32,12 @@ def test_a_chunk_for_each_writing_task_with_its_records_in_order() -> None:
     assert [[row[name] for name in CHUNK_ORDER] for row in rows] == [[0, 1, 4, 11], [0, 0, 4, 10]]
 
 
+def test_a_large_chunk_is_divided() -> None:
+    rows = chunk(routed([1] * 10), 2, bytes_max=routed([1] * 10).nbytes // 3).to_pylist()
+    assert [row["offset"] for row in rows] == [10, 13, 16, 19]
+    assert len(chunk(routed([1] * 10), 2, bytes_max=1).to_pylist()) == 10
+
+
 def test_no_records_are_no_chunk() -> None:
     assert chunk(routed([]), 3).num_rows == 0
 

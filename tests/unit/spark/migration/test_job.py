@@ -55,6 +55,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, admin: Any) -> list[Any]:
     monkeypatch.setattr(job, "connect", connected)
     monkeypatch.setattr(job, "Filling", ScriptedFilling)
     monkeypatch.setattr(job, "make_target", lambda *_arguments, **_options: Shape("narrow", "", 1))
+    monkeypatch.setattr(job, "prepare_target", lambda _migration: made.append("prepare"))
     monkeypatch.setattr(job, "finish_target", lambda _migration: made.append("finish"))
     return made
 
@@ -65,7 +66,7 @@ def run(**options: Any) -> MigrationRun:
 
 def test_a_copy_ends_with_the_offsets_of_the_groups(calls: list[Any], admin: Any) -> None:
     assert run().copy() == Migrated(records=5, groups={"g": Carried({0: 4}, 1)})
-    assert calls == ["begin", (5, {"g": {0: 4}}), "verify", "finish"]
+    assert calls == ["begin", "prepare", (5, {"g": {0: 4}}), "verify", "finish"]
     assert admin.commits["g"][TARGET_0].offset == 4
 
 
@@ -111,7 +112,7 @@ def test_following_ends_when_the_source_stands_still_without_members(calls: list
 
     events = Events(produce, delete_old_records, lambda: None, stop)
     assert follow(events, 2.0) == Migrated(records=9, groups={"g": Carried({0: 7}, 1)})
-    assert calls[:2] == ["begin", (5, {"g": {0: 4}})]
+    assert calls[:3] == ["begin", "prepare", (5, {"g": {0: 4}})]
     assert calls[-3:] == [(9, {"g": {0: 7}}), "verify", "finish"]
     assert 2.25 <= events.now_s <= 2.75
     waits = [each.waits_for for each in events.reports]

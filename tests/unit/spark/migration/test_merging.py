@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.spark.migration.chunks import CHUNK_ORDER, CHUNKS, chunk
-from ottla.spark.migration.merging import merge
+from ottla.spark.migration.merging import BYTES_MIN, merge
 from ottla.spark.migration.routing import LATEST, PHASE, TARGET
 
 Row = tuple[int, int, int, int]
@@ -28,12 +28,13 @@ def chunks_of(partition: int, rows: list[Row], size: int) -> list[pa.RecordBatch
     return made
 
 
-@given(PARTITIONS, st.integers(1, 7), st.integers(1, 40))
-def test_every_record_in_order(partitions: list[list[tuple[int, int]]], size: int, rows_min: int) -> None:
+@given(PARTITIONS, st.integers(1, 7), st.integers(1, 40), st.sampled_from([1, 1000, BYTES_MIN]))
+def test_every_record_in_order(partitions: list[list[tuple[int, int]]], size: int, rows_min: int, bytes_min: int) -> None:
     rows = [[(phase, latest, number, offset) for offset, (phase, latest) in enumerate(each)] for number, each in enumerate(partitions)]
     chunks = [made for number, each in enumerate(rows) for made in chunks_of(number, each, size)]
     chunks.sort(key=lambda each: tuple(each.column(name)[0].as_py() for name in CHUNK_ORDER))
-    merged = [row for table in merge(chunks, rows_min=rows_min) for row in zip(*(table.column(name).to_pylist() for name in CHUNK_ORDER))]
+    tables = merge(chunks, rows_min=rows_min, bytes_min=bytes_min)
+    merged = [row for table in tables for row in zip(*(table.column(name).to_pylist() for name in CHUNK_ORDER))]
     assert merged == sorted(row for each in rows for row in each)
 
 

@@ -7,7 +7,7 @@ import pytest
 from ottla.client.settings import ClientSettings
 from ottla.spark.migration import topics
 from ottla.spark.migration.shape import Shape
-from ottla.spark.migration.topics import Admins, find_source, find_target, finish_target, make_target
+from ottla.spark.migration.topics import Admins, find_source, find_target, finish_target, make_target, prepare_target
 from ottla.spark.migration.values import Cluster, Extent, Migration, MigrationError
 from ottla.spark.sink.producer_settings import parse_producer_settings
 
@@ -68,10 +68,10 @@ def test_the_target_exists_with_as_many_partitions_or_its_number_is_given(admin:
         find_target(migration(), admins)
 
 
-def test_a_target_that_exists_is_only_prepared(admin: Any, done: list[Any]) -> None:
+def test_a_target_that_exists_stays_as_it_is(admin: Any, done: list[Any]) -> None:
     admin.extents["narrow"] = ONE * 2
     made = make_target(migration(), Shape("wide", "", 1), Admins(source=admin, target=admin), pause=pytest.fail)
-    assert (made.partitions, done) == (2, [("prepare", "narrow")])
+    assert (made.partitions, done) == (2, [])
 
 
 def test_a_new_target_has_the_sources_settings_and_is_waited_for(admin: Any, done: list[Any]) -> None:
@@ -81,7 +81,7 @@ def test_a_new_target_has_the_sources_settings_and_is_waited_for(admin: Any, don
     made = make_target(migration(), Shape("wide", "", 1), Admins(source=admin, target=admin), pause=appear)
     assert made == Shape("narrow", "id of narrow", 2)
     # Three replicas in the source, two brokers.
-    assert done == [("create", "narrow", 2, 2, {"settings": "of wide"}), ("prepare", "narrow")]
+    assert done == [("create", "narrow", 2, 2, {"settings": "of wide"})]
 
 
 def test_a_new_target_that_gets_no_leaders(admin: Any, done: list[Any]) -> None:
@@ -90,9 +90,10 @@ def test_a_new_target_that_gets_no_leaders(admin: Any, done: list[Any]) -> None:
         make_target(migration(), Shape("wide", "", 1), Admins(source=admin, target=admin), pause=lambda _s: None, clock=lambda: next(times))
 
 
-def test_in_the_end_the_target_is_set_like_the_source(done: list[Any]) -> None:
+def test_the_target_is_prepared_and_in_the_end_set_like_the_source(done: list[Any]) -> None:
+    prepare_target(migration())
     finish_target(migration())
-    assert done == [("finish", "narrow", {"settings": "of wide"})]
+    assert done == [("prepare", "narrow"), ("finish", "narrow", {"settings": "of wide"})]
 
 
 def test_each_cluster_has_its_client_and_the_source_is_read_committed() -> None:
