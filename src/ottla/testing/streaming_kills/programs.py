@@ -1,5 +1,6 @@
 """A member of a group as a process that is killed and started again, with everything that it has started itself."""
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,12 @@ class Program:
         """Whether it was started, and has neither ended nor been killed."""
         return self._process is not None and self._process.is_running
 
+    @property
+    def pid(self) -> int:
+        """The process id of the running program."""
+        assert self._process is not None, "not running"
+        return self._process.pid
+
     def start(self) -> None:
         """Start it; it continues where its directory says."""
         assert self._process is None, "already started"
@@ -48,6 +55,19 @@ class Program:
         if self._process is not None:
             self._process.stop()
             self._process = None
+
+    def freeze(self) -> None:
+        """Stop the program and all that it has started, as a machine does that is suspended; `thaw` lets them continue."""
+        self._signal("suspend")
+
+    def thaw(self) -> None:
+        """Let what was frozen continue."""
+        self._signal("resume")
+
+    def _signal(self, act: str) -> None:
+        for process in process_tree(self.pid):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                getattr(process, act)()
 
     def workers(self) -> list[psutil.Process]:
         """The Python processes of its Spark: one that plans, and those that read."""

@@ -92,12 +92,14 @@ class World:
     @property
     def victims(self) -> tuple[str, ...]:
         """What `kill_one` chooses from."""
-        return (*VICTIMS, "consumer", "visit") if PLAIN in self._who.members else VICTIMS
+        others = ("freeze",) if len(self._who.members) > 1 else ()
+        return (*VICTIMS, *others, *(("consumer", "visit") if PLAIN in self._who.members else ()))
 
     def kill_one(self, victim: str | None = None) -> Kill:
         """Kill a query's driver, one of its workers, the broker, or the plain member (None: one of them); check once all caught up.
 
-        "visit": the plain member is not killed, but leaves and comes back.
+        "visit": the plain member is not killed, but leaves and comes back. "freeze": a driver and its processes stand still until the group
+        has gone on without it, in the middle of a batch perhaps, and then continue.
         """
         self.settle()
         checks, failed, again = self.watcher.checks, self._failed_queries(), self._result.written_again()
@@ -108,6 +110,7 @@ class World:
             "driver": self._restart_driver,
             "worker": self._kill_worker,
             "broker": self._restart_broker,
+            "freeze": self._freeze_driver,
             "consumer": self._restart_consumer,
             "visit": self._let_consumer_return,
         }[victim]
@@ -164,6 +167,16 @@ class World:
         time.sleep(gone_s)
         driver.start()
         return "driver killed" + (f", gone for {gone_s:.2f} s," if gone_s else "")
+
+    def _freeze_driver(self) -> str:
+        driver = self._random.choice(self._spark())
+        driver.freeze()
+        began = time.monotonic()
+        self.wait_for_records()
+        self.wait_until_processed(self.producer.ends())  # by the others, once its session has expired
+        frozen_s = time.monotonic() - began
+        driver.thaw()
+        return f"driver frozen for {frozen_s:.2f} s"
 
     def _restart_consumer(self) -> str:
         consumer = self._plain()

@@ -40,6 +40,20 @@ def test_what_it_has_started_is_killed_with_it(tmp_path: Path):
     wait_until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, "the worker is gone")
 
 
+def test_it_stands_still_while_it_is_frozen(tmp_path: Path):
+    program = Program("spark", tmp_path / "0-spark", ["/bin/sh", "-c", "while :; do echo tick; sleep 0.01; done"])
+    program.start()
+    try:
+        wait_until(program.said, "it runs")
+        program.freeze()
+        wait_until(lambda: psutil.Process(program.pid).status() == psutil.STATUS_STOPPED, "it stands still")
+        said = program.said()
+        program.thaw()
+        wait_until(lambda: program.said() != said, "it continues")
+    finally:
+        program.kill()
+
+
 def test_it_may_end_by_itself(tmp_path: Path):
     program = Program(
         "plain", tmp_path / "1-plain", ["/bin/sh", "-c", "trap 'echo stopped; exit' TERM; echo up; while :; do sleep 0.01; done"]
