@@ -28,8 +28,6 @@ from ottla.core.diagnosis.story.story import StoryExtras, story
 ARGUMENTS = ["--no-sandbox", "--headless", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 ARGUMENTS += ["--disable-sync", "--no-first-run"]
 BROWSERS = ("chromium", "chromium-browser", "chromium-headless-shell", "google-chrome")
-FRAMES = 100
-OPENINGS = 5
 MOVES = """async ([kind, frames]) => {
   const t = document.querySelector('.timeline').timeline;
   t.showAll();
@@ -58,6 +56,8 @@ class Size:
     members: int
     partitions: int
     moves_all: bool = False
+    openings: int = 5
+    frames: int = 100
 
 
 SIZES = (
@@ -66,7 +66,7 @@ SIZES = (
     Size("a sixteenth", 63, 13, 125),
     Size("all partitions move", 1_000, 200, 2_000, moves_all=True),
 )
-SMALL = (Size("small", 24, 6, 24),)
+SMALL = (Size("small", 24, 6, 24, openings=1, frames=10),)
 
 
 def measure(browser: Any, size: Size, directory: Path) -> dict[str, float]:
@@ -80,27 +80,27 @@ def measure(browser: Any, size: Size, directory: Path) -> dict[str, float]:
     path = directory / "report.html"
     path.write_text(page, "utf-8")
     found = {"story and encode, CPU ms": story_ms, "container, MB": len(encoded) / 1e6, "file, MB": len(page.encode()) / 1e6}
-    openings = [opened(browser, path) for _ in range(OPENINGS)]
+    openings = [opened(browser, path) for _ in range(size.openings)]
     found |= {name: statistics.median(each[name] for each in openings) for name in openings[0]}
     (directory / "empty.html").write_text("<!doctype html><html data-ready=yes><p>nothing")
-    nothing = [opened(browser, directory / "empty.html") for _ in range(OPENINGS)]
+    nothing = [opened(browser, directory / "empty.html") for _ in range(size.openings)]
     found["an empty page, CPU ms"] = statistics.median(each["drawn, CPU ms"] for each in nothing)
     with page_of(browser, path) as shown:
         for kind in ("pan", "zoom"):
-            scripts, intervals = shown.evaluate(MOVES, [kind, FRAMES])
+            scripts, intervals = shown.evaluate(MOVES, [kind, size.frames])
             found[f"{kind}, script p50, ms"] = statistics.median(scripts)
             found[f"{kind}, script p95, ms"] = statistics.quantiles(scripts, n=20)[-1]
             found[f"{kind}, interval p95, ms"] = statistics.quantiles(intervals, n=20)[-1]
-            found[f"{kind}, CPU ms a frame, main thread"] = main_thread_ms(shown, kind) / FRAMES
+            found[f"{kind}, CPU ms a frame, main thread"] = main_thread_ms(shown, kind, size.frames) / size.frames
     return found
 
 
-def main_thread_ms(page: Any, kind: str) -> float:
+def main_thread_ms(page: Any, kind: str, frames: int) -> float:
     """CPU time of the page's main thread over all frames."""
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     before = task_ms(session)
-    page.evaluate(MOVES, [kind, FRAMES])
+    page.evaluate(MOVES, [kind, frames])
     return task_ms(session) - before
 
 

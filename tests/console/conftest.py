@@ -30,15 +30,23 @@ def find_chromium() -> str | None:
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Of one module: while it is open, playwright's event loop runs in this thread, and no test could start one of its own."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install 'ottla[test]'")
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The program, which playwright can start."""
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install 'ottla[test]'")
     path = find_chromium()
     if path is None:
         pytest.skip("there is no Chromium: apt-get install chromium")
-    with playwright.sync_playwright() as started:
-        running = started.chromium.launch(executable_path=path, args=ARGUMENTS)
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Any]:
+    """Of one module: while it is open, playwright's event loop runs in this thread, and no test could start one of its own."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        running = started.chromium.launch(executable_path=chromium, args=ARGUMENTS)
         yield running
         running.close()
 

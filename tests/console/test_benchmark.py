@@ -4,12 +4,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+
+import pytest
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "report_page.py"
 
 
-def test_it_measures_the_page(browser: Any, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("chromium")
+def test_it_measures_the_page(tmp_path: Path) -> None:
     result = tmp_path / "result.json"
     ran = subprocess.run(
         [sys.executable, str(BENCHMARK), "--small", "--json", str(result)], capture_output=True, text=True, timeout=120, check=False
