@@ -16,7 +16,7 @@ KERNELS := preloading cleaning.backend group_loading.reducer record_checks.check
 all: test
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  %-13s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  %-16s %s\n' "$$name" "$$text"; done
 
 setup: $(VENV)/.made
 
@@ -100,6 +100,10 @@ kill-tests: setup java ## streaming queries that are killed; RUNS=20 MODE=member
 # Takeovers, visits of a plain consumer, and rolling restarts, five of each; ROUNDS=20, BROKER=apache-kafka.
 sharing: setup java ## streaming queries that share a group; ROUNDS=20 BROKER=apache-kafka
 	$(BIN)/python -m ottla.testing.streaming_kills.sharing --rounds $(or $(ROUNDS),5) --broker $(or $(BROKER),ottla)
+
+# `ottla migrate` of five million records, from 24 to 6 partitions and from 6 to 24, killed twice while a producer writes. RECORDS=200000, SEEDS=1,2,3, BROKER=apache-kafka.
+migration-trials: setup java ## migrations that are killed; RECORDS=200000 BROKER=apache-kafka
+	for shape in '--from 24 --to 6' '--from 6 --to 24'; do $(BIN)/python -m ottla.testing.migration_trials.runs $$shape --records $(or $(RECORDS),5000000) --kills 2 --follow --broker $(or $(BROKER),ottla) $(if $(SEEDS),--seeds $(SEEDS)) || exit 1; done
 
 # The table in docs/whatif.md; TRIALS="freeze-java slow-java" for some of them, without the table.
 whatif-trials: setup java ## what-if checked by experiment; TRIALS="freeze-java"

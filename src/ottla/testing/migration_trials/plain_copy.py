@@ -88,7 +88,7 @@ class PlainCopy:
                     replay[group] += 1
                 if (group, record.partition) not in unread:
                     first[group][record.partition] = record.offset + 1
-        return {"groups": {group: {"replayed": count} for group, count in replay.items()}}, first
+        return {"groups": {group: {"replay": count} for group, count in replay.items()}}, first
 
     def _commit(self, first: dict[str, dict[int, int]]) -> None:
         given = self._given

@@ -289,7 +289,7 @@ class World:
 
 def stated_replay(document: Any) -> dict[str, int]:
     """The number of records that each group reads again, in the JSON that the command prints."""
-    return {group: int(each["replayed"]) for group, each in document["groups"].items()}
+    return {group: int(each["replay"]) for group, each in document["groups"].items()}
 
 
 def planned_offsets(path: Path) -> dict[str, dict[int, int]]:

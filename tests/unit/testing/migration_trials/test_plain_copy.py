@@ -18,11 +18,11 @@ def test_it_goes_on_where_it_ended_and_carries_groups_over(ottla_broker: Broker,
     commit(servers, "g", "flights", {0: 3, 1: 1})
     words = f"flights moved --bootstrap-server {servers} --partitions 1 --groups g --partitioner murmur2 --plan {tmp_path / 'plan'}"
     given = arguments(words.split())
-    assert PlainCopy(arguments([*words.split(), "--dry-run"])).run() == {"groups": {"g": {"replayed": 0}}}
+    assert PlainCopy(arguments([*words.split(), "--dry-run"])).run() == {"groups": {"g": {"replay": 0}}}
     assert list(read_topic(servers, "moved")) == []
-    assert PlainCopy(given).run() == {"groups": {"g": {"replayed": 0}}}
+    assert PlainCopy(given).run() == {"groups": {"g": {"replay": 0}}}
     ottla_broker.produce("flights", [b"0:4;"], partition=0)
-    assert PlainCopy(given).run() == {"groups": {"g": {"replayed": 0}}}
+    assert PlainCopy(given).run() == {"groups": {"g": {"replay": 0}}}
     sources = [source_of(each, "flights") for each in read_topic(servers, "moved")]
     # What the group has read comes first.
     assert sorted(sources[:4]) == [(0, 0), (0, 1), (0, 2), (1, 0)]
