@@ -16,6 +16,8 @@ from ottla.testing.reference.class_archives import archive_options, spark_archiv
 from ottla.testing.reference.spark_connector import fetch_connector
 
 HERE = Path(__file__).parent
+QUICK_WORKERS = str(HERE / "quick_workers")
+"""On the path of Python workers: see the module in there."""
 CHECKOUT = HERE.parent.parent
 
 
@@ -83,11 +85,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector, report
         environment.setenv("JAVA_HOME", str(java_home))
         # Where Spark looks for formats by itself it asks the environment for its Python.
         environment.setenv("PYSPARK_PYTHON", sys.executable)
-        environment.setenv("PYTHONPATH", str(HERE / "quick_workers"), prepend=os.pathsep)
+        environment.setenv("PYTHONPATH", QUICK_WORKERS, prepend=os.pathsep)
         # One attempt a task: what fails here is meant to.
         session = ottla.spark.session("ottla-tests", master="local[2,1]", settings=settings)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def quick_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs of the test whose own sessions of Spark start their workers as quickly as the tests' session does."""
+    monkeypatch.setenv("PYTHONPATH", QUICK_WORKERS, prepend=os.pathsep)
 
 
 class Unstopped:

@@ -13,6 +13,7 @@ from ottla.testing.processes.ottla_process import OttlaProcess
 from ottla.testing.streaming_kills.world import World
 
 
+@pytest.mark.usefixtures("quick_workers")
 def test_a_query_survives_whatever_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     try:
         java_home = find_java_home()

@@ -307,6 +307,7 @@ class Clock:
         return self.now_s
 
 
+@pytest.mark.usefixtures("quick_workers")
 def test_a_killed_command_continues(spark: Any, unique_name: Callable[[str], str]) -> None:
     wide, narrow = unique_name("wide"), unique_name("narrow")
     with Broker() as broker:
