@@ -133,7 +133,7 @@ def test_the_tools_print_the_same(
     for line in COMMAND_LINES.strip().splitlines():
         ours = run(both["ottla"], topic, line)
         is_reading = bool(READING & set(line.split()))
-        theirs = settled(partial(run, both["apache-kafka"], topic, line), ours, seconds=5 if is_reading else 0)
+        theirs = settled(partial(run, both["apache-kafka"], topic, line), ours, seconds=60 if is_reading else 0)
         assert ours == theirs, line
 
 
