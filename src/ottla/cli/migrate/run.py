@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ottla.spark.migration.values import Migration, Progress, Report
 
 T = TypeVar("T")
+JAVA_ENDED = "Spark's Java process has ended: run the same command again, it continues"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,8 @@ class Order:
 
 def execute(order: Order, work: "Callable[[MigrationRun], T]") -> T:
     """The result of `work` with a run in a new session, which is stopped again. Raises click.ClickException with a sentence."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+
     from ottla.cli.pipeline.spark_failures import own_sentence
     from ottla.client.errors import ClientError
     from ottla.spark.migration.job import MigrationRun
@@ -45,7 +48,8 @@ def execute(order: Order, work: "Callable[[MigrationRun], T]") -> T:
     except (ClientError, MigrationError, SessionError) as error:
         raise click.ClickException(str(error)) from error
     except Exception as error:
-        sentence = own_sentence(error)
+        is_connection = isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError)
+        sentence = JAVA_ENDED if is_connection else own_sentence(error)
         if sentence is None:
             raise
         raise click.ClickException(sentence) from error

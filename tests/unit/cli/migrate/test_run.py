@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from ottla.cli.migrate.clusters import cluster
 from ottla.cli.migrate.run import Order, execute, progress_bar
@@ -51,6 +52,7 @@ def fail(error: Exception) -> Any:
     [
         (MigrationError("topic wide does not exist"), "topic wide does not exist"),
         (ClientError("no broker answers"), "no broker answers"),
+        (Py4JNetworkError("Answer from Java side is empty"), "Spark's Java process has ended: run the same command again, it continues"),
         (SparkError("Job aborted\nottla.spark.migration.values.MigrationError: cannot write\n at x"), "cannot write"),
     ],
 )
