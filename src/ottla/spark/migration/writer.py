@@ -7,6 +7,7 @@ that was not written no other one is: a later run takes the highest source offse
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
@@ -48,7 +49,7 @@ class MigrationWriter:
             sender.check_topics([self.target])
             for records in merge(chunks):
                 sender.send_all(produce_arguments(records, self.source, self.target))
-                written.update(records.column(TARGET).to_pylist())
+                written.update({each["values"]: each["counts"] for each in records.column(TARGET).value_counts().to_pylist()})
             sender.finish()
         except BaseException as error:
             sender.discard()
@@ -72,21 +73,28 @@ def without_gaps(producer: ProducerSettings) -> ProducerSettings:
 
 def produce_arguments(records: "pa.Table", source: str, target: str) -> "Iterator[ProduceArguments]":
     """The records as arguments of a producer, with SOURCE_HEADER behind their own headers."""
+    value, key, to = (records.column(name).to_pylist() for name in ("value", "key", TARGET))
+    return zip(repeat(target), value, key, to, repeat(None), repeat(None), _times_ms(records), _headers(records, source))
+
+
+def _times_ms(records: "pa.Table") -> list[int]:
+    import numpy as np
     import pyarrow as pa
 
-    # Whole numbers: a float would lose a millisecond now and then.
-    times_us = records.column("timestamp").cast(pa.int64()).to_pylist()
-    prefixes: dict[int, str] = {}
-    columns = (records.column(name).to_pylist() for name in ("value", "key", TARGET, "partition", "offset"))
-    for value, key, to, partition, offset, time_us, headers in zip(*columns, times_us, _headers(records)):
-        prefix = prefixes.get(partition) or prefixes.setdefault(partition, f"{source}:{partition}:")
-        position = (SOURCE_HEADER, f"{prefix}{offset}".encode())
-        # To librdkafka, the time 0 means now.
-        yield target, value, key, to, None, None, time_us // 1000 or 1, [*headers, position]
+    # Whole numbers: a float would lose a millisecond now and then. To librdkafka, the time 0 means now.
+    times_ms = records.column("timestamp").cast(pa.int64()).to_numpy() // 1000
+    return np.where(times_ms == 0, 1, times_ms).tolist()  # type: ignore[no-any-return]
 
 
-def _headers(records: "pa.Table") -> "Iterable[list[tuple[str, bytes | None]]]":
+def _headers(records: "pa.Table", source: str) -> "Iterable[list[tuple[str, bytes | None]]]":
+    import pyarrow as pa
+    from pyarrow import compute
+
+    places = (records.column(name).cast(pa.string()) for name in ("partition", "offset"))
+    positions = compute.binary_join_element_wise(source, *places, ":").cast(pa.binary()).to_pylist()
     column = records.column("headers")
     if column.null_count == len(column):
-        return [[]] * len(column)
-    return [[(header["key"], header["value"]) for header in headers or ()] for headers in column.to_pylist()]
+        # One at a time: so many lists at once would be scanned by the garbage collector again and again.
+        return ([(SOURCE_HEADER, position)] for position in positions)
+    own = ([(header["key"], header["value"]) for header in headers or ()] for headers in column.to_pylist())
+    return ([*headers, (SOURCE_HEADER, position)] for headers, position in zip(own, positions, strict=True))

@@ -22,8 +22,8 @@ _KEY_SHOWN_MAX: Final = 32
 _BYTES: Final = ("string", "binary")
 _HEADERS: Final = "array<struct<key:string,value:binary>>"
 
-ProduceArguments = tuple[str, bytes | None, bytes | None, int, Any, Any, int, list[tuple[str, bytes | None]] | None]
-"""Topic, value, key, partition, None, callback or None, time in ms since 1970 (0: now), headers: `Producer.produce`, in its order."""
+ProduceArguments = tuple[str, bytes | None, bytes | None, int, None, None, int, list[tuple[str, bytes | None]] | None]
+"""Topic, value, key, partition, None, None, time in ms since 1970 (0: now), headers: `Producer.produce`, in its order."""
 
 
 class RowError(Exception):

@@ -31,14 +31,13 @@ class DeliveryError(Exception):
 class RecordSender:
     """One producer, used by one task after the other. `now_s` is a monotonic clock."""
 
-    def __init__(self, settings: ProducerSettings, *, reports_all: bool = False, now_s: Clock = time.monotonic) -> None:
-        """`reports_all`: callbacks of single records (in ProduceArguments) are called for success, too."""
+    def __init__(self, settings: ProducerSettings, *, now_s: Clock = time.monotonic) -> None:
         self.settings = settings
         self.used_at_s = now_s()
         self._now_s = now_s
         self._failure: str | None = None
         self._partition_counts: dict[str, int] = {}
-        callbacks = {"on_delivery": self._delivered, "delivery.report.only.error": not reports_all}
+        callbacks = {"on_delivery": self._delivered, "delivery.report.only.error": True}
         self._producer: Any = Producer({**dict(settings.properties), **callbacks})
 
     def begin(self) -> None:

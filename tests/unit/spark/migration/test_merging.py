@@ -41,3 +41,11 @@ def test_every_record_in_order(partitions: list[list[tuple[int, int]]], size: in
 def test_nothing_of_nothing() -> None:
     assert list(merge([])) == []
     assert list(merge([pa.RecordBatch.from_pylist([], pa.schema([(name, pa.binary()) for name in CHUNKS.fieldNames()]))])) == []
+
+
+def test_times_too_far_apart_for_one_number() -> None:
+    far = 2**62
+    rows = {0: [(0, 0, 0, 0), (1, far, 0, 1)], 1: [(0, 5, 1, 0), (1, far, 1, 1)]}
+    chunks = [made for number, each in rows.items() for made in chunks_of(number, each, 2)]
+    merged = [row for table in merge(chunks) for row in zip(*(table.column(name).to_pylist() for name in CHUNK_ORDER))]
+    assert merged == sorted(row for each in rows.values() for row in each)
