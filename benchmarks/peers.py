@@ -6,7 +6,6 @@ cluster. A peer that cannot be had is left out, and the reason is printed.
 
 import argparse
 import re
-import socket
 import sys
 import tempfile
 import time
@@ -17,6 +16,7 @@ from typing import Any
 
 from ottla.testing.processes.java import ToolMissing
 from ottla.testing.processes.ottla_process import OttlaProcess
+from ottla.testing.processes.ports import free_ports
 from ottla.testing.processes.process import ServerProcess
 from ottla.testing.reference.apache_kafka import VERSION, ApacheKafka, answers
 
@@ -85,8 +85,7 @@ class Tansu(ServerPeer):
             raise PeerMissing(str(missing)) from None
 
     def command(self) -> list[str]:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        (port,) = free_ports(1)
         self.bootstrap_servers = f"127.0.0.1:{port}"
         url = f"tcp://127.0.0.1:{port}"
         listening = ["--listener-url", url, "--advertised-listener-url", url]

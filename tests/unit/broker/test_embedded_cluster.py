@@ -11,6 +11,7 @@ from ottla.core.errors import StorageError
 from ottla.core.wire.api_keys import ApiKey
 from ottla.testing.clients.raw_client import Disconnected, RawClient
 from ottla.testing.clients.topics import create_topic
+from ottla.testing.processes.ports import free_ports
 
 
 def brokers_in_metadata(address: str) -> dict[int, str]:
@@ -37,16 +38,10 @@ def test_each_broker_listens_and_names_the_others() -> None:
 
 
 def test_ids_begin_with_the_node_id_and_ports_follow_each_other() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    if port > 65_533:
-        pytest.skip(f"the free port {port} has no two that follow it")
-    try:
-        with Cluster(brokers=3, config={"node.id": "7"}, listen=f"127.0.0.1:{port}") as cluster:
-            assert cluster.brokers == (7, 8, 9)
-            assert cluster.bootstrap_servers == ",".join(f"127.0.0.1:{port + number}" for number in range(3))
-    except OSError as error:
-        pytest.skip(f"the ports that follow {port} are taken: {error}")
+    port, *_ = free_ports(3)
+    with Cluster(brokers=3, config={"node.id": "7"}, listen=f"127.0.0.1:{port}") as cluster:
+        assert cluster.brokers == (7, 8, 9)
+        assert cluster.bootstrap_servers == ",".join(f"127.0.0.1:{port + number}" for number in range(3))
 
 
 def test_a_broker_goes_and_comes_back_on_its_port() -> None:

@@ -1,10 +1,7 @@
 """The brokers on which incidents are made, Apache Kafka's and Ottla's, with the same settings, and what they leave behind."""
 
 import logging
-import os
-import socket
 from abc import ABC, abstractmethod
-from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -12,6 +9,7 @@ from typing import Final, Self
 from ottla.broker import Cluster
 from ottla.broker.coordination.event_json import event_json
 from ottla.core.model import GroupEvent
+from ottla.testing.processes.ports import free_ports
 from ottla.testing.reference.apache_kafka import QUICK_JVM_OPTIONS, VERSION, ApacheKafka
 from ottla.testing.reference.class_archives import archive_options, kafka_archive
 
@@ -28,7 +26,6 @@ KIP_848_CONFIG: Final = {
     "group.consumer.heartbeat.interval.ms": "1000",
 }
 BROKERS: Final = 3
-_PORT_GROUPS: Final = 1_000
 LOG_FORMAT: Final = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 
 
@@ -146,7 +143,7 @@ class OttlaCluster(IncidentCluster):
 
     def start(self) -> None:
         """Start it."""
-        listen = self._servers.split(",")[0] or f"127.0.0.1:{_free_base_port(BROKERS)}"
+        listen = self._servers.split(",")[0] or f"127.0.0.1:{free_ports(BROKERS)[0]}"
         self._cluster = Cluster(BROKERS, self.data_directory, config=self.config, listen=listen, on_group_event=self.events.append)
         self._cluster.start()
         self._servers = self._cluster.bootstrap_servers
@@ -168,21 +165,3 @@ class OttlaCluster(IncidentCluster):
         for group in groups:
             at = self._cluster.coordinator(group).broker_id
             self._cluster.move_coordinator(group, to=next(each for each in self._cluster.live_brokers if each != at))
-
-
-def _free_base_port(count: int) -> int:
-    """A port that is free now, as are the next ones: a cluster that starts again listens where it did.
-
-    Below the ports of outgoing connections, which could take it meanwhile; processes that look at the same time begin at different ones.
-    """
-    begin = os.getpid() % _PORT_GROUPS
-    for group in (*range(begin, _PORT_GROUPS), *range(begin)):
-        port: int = 21_000 + group * 10
-        with ExitStack() as stack:
-            try:
-                for number in range(count):
-                    stack.enter_context(socket.create_server(("127.0.0.1", port + number)))
-            except OSError:
-                continue
-            return port
-    raise OSError("no free ports")

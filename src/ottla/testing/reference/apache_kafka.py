@@ -7,7 +7,6 @@ setting that is not needed for a single node stays Kafka's own, except that grou
 import base64
 import os
 import re
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from ottla.core.wire.api_keys import ApiKey
 from ottla.testing.clients.raw_client import Disconnected, RawClient
 from ottla.testing.processes.java import QUICK_START_OPTIONS, find_java
+from ottla.testing.processes.ports import free_ports
 from ottla.testing.processes.process import BrokerProcess, ServerProcess
 from ottla.testing.reference.formatted_directory import FormattedDirectory
 from ottla.testing.reference.maven import fetch_jars, report_progress
@@ -128,10 +128,10 @@ class ApacheKafka(BrokerProcess):
             output = self._run_until_ready()
             if output is None:
                 return
-            if "Address already in use" not in output or attempt == START_ATTEMPTS_MAX:
-                raise StartFailed(f"Apache Kafka {VERSION} did not start:\n{output}")
             if kept is None:
-                (self.data_dir / "server.properties").unlink()  # another process took a port in between: choose others
+                (self.data_dir / "server.properties").unlink()  # another process may have taken a port in between: choose others
+            if "Address already in use" not in output or attempt == START_ATTEMPTS_MAX:
+                raise StartFailed(f"Apache Kafka {VERSION} did not start:\n{_summary(output)}")
             time.sleep(0.2)
 
     def java_command(self, *arguments: str) -> list[str]:
@@ -149,7 +149,7 @@ class ApacheKafka(BrokerProcess):
 
     def _prepare(self) -> None:
         """Choose free ports, write the configuration, format the log directory if it is new."""
-        self._port, free_port, *more_ports = _free_ports(2 + len(self._more_listeners))
+        self._port, free_port, *more_ports = free_ports(2 + len(self._more_listeners))
         is_new = not (self.log_dir / "meta.properties").exists()
         kept_port = self._formatted.free_controller_port() if is_new and self._formatted else None
         controller_port = kept_port or free_port
@@ -195,10 +195,11 @@ class ApacheKafka(BrokerProcess):
         return f"-Dlog4j2.configurationFile={self.data_dir.resolve() / 'log4j2.yaml'}"
 
     def _run_until_ready(self) -> str | None:
-        """Start the JVM; None once it serves clients, else what it said last."""
+        """Start the JVM; None once it serves clients, else all that it said."""
         properties = str(self.data_dir / "server.properties")
         command = self.java_command(*self._jvm_options, self._log4j_option(), "kafka.Kafka", properties)
         console = self.data_dir / "console.log"
+        sizes = {path: path.stat().st_size if path.exists() else 0 for path in (self.log_path, console)}
         process = ServerProcess(command, log_path=console)
         deadline = time.monotonic() + READY_SECONDS_MAX
         while time.monotonic() < deadline and process.is_running:
@@ -207,7 +208,7 @@ class ApacheKafka(BrokerProcess):
                 return None
             time.sleep(0.05)
         process.kill()
-        return _last_lines(self.log_path, 20) + _last_lines(console, 20)
+        return "\n".join(_text_from(path, size) for path, size in sizes.items())
 
 
 def answers(bootstrap_servers: str) -> bool:
@@ -220,17 +221,12 @@ def answers(bootstrap_servers: str) -> bool:
         return False
 
 
-def _free_ports(count: int) -> list[int]:
-    """Ports without a listener right now; another process may take one before Kafka does."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [int(opened.getsockname()[1]) for opened in sockets]
-    finally:
-        for opened in sockets:
-            opened.close()
+def _text_from(path: Path, position: int) -> str:
+    return path.read_bytes()[position:].decode(errors="replace") if path.exists() else ""
 
 
-def _last_lines(path: Path, count: int) -> str:
-    if not path.exists():
-        return ""
-    return "\n".join(path.read_text(errors="replace").splitlines()[-count:]) + "\n"
+def _summary(output: str) -> str:
+    """Its errors and its last lines: Kafka stops in order after an error, with hundreds of lines."""
+    lines = output.splitlines()
+    errors = [line for line in lines if re.search(r"\] (ERROR|FATAL) |^Caused by: |^[\w.$]+(Exception|Error): ", line)]
+    return "\n".join([*errors[:20], "...", *lines[-20:]])

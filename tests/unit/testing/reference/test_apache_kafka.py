@@ -1,5 +1,6 @@
 """Apache Kafka as a child process: skipped where it cannot be had; goes on with its data and its port; says why when it does not start."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from ottla.core.wire.api_keys import ApiKey
 from ottla.testing.clients.raw_client import RawClient
 from ottla.testing.processes.java import ToolMissing
-from ottla.testing.reference import maven
+from ottla.testing.reference import apache_kafka, maven
 from ottla.testing.reference.apache_kafka import ApacheKafka, StartFailed, answers
 
 
@@ -36,6 +37,52 @@ def test_it_goes_on_where_it_was_killed(reference: Any) -> None:
 def test_a_mistake_is_shown(reference: Any) -> None:
     with pytest.raises(StartFailed, match=r"num\.partitions"):
         reference.own({"num.partitions": "many"})
+
+
+@pytest.fixture
+def starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ApacheKafka]:
+    """Makes a node whose JVM is a shell script: it has the log's path in $LOG, the number of starts so far in $COUNT."""
+    monkeypatch.setattr(apache_kafka, "fetch_jars", lambda *_, **__: [])
+    monkeypatch.setattr(apache_kafka, "find_java", lambda: Path("java"))
+    monkeypatch.setattr(ApacheKafka, "_format", lambda *_: None)
+
+    def make(script: str) -> ApacheKafka:
+        broker = ApacheKafka(tmp_path / "data", cache_dir=tmp_path)
+        count = f'COUNT=$(cat "{tmp_path}/count" || echo 0); echo $((COUNT + 1)) > "{tmp_path}/count"; LOG={broker.log_path}; '
+        monkeypatch.setattr(broker, "java_command", lambda *_: ["sh", "-c", count + script])
+        return broker
+
+    return make
+
+
+LONG_STOP = 'for each in $(seq 100); do echo "[now] INFO Stopped part $each (Kafka)" >> $LOG; done; exit 1'
+
+
+def test_a_port_that_another_process_took_is_given_up(starts: Callable[[str], ApacheKafka], monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = starts(
+        'if [ $COUNT = 0 ]; then echo "[now] ERROR failed to bind: Address already in use." >> $LOG; ' + LONG_STOP + "; fi; sleep 60"
+    )
+    ports: list[str] = []
+
+    def answers_at_another(servers: str) -> bool:
+        if servers not in ports:
+            ports.append(servers)
+        return len(ports) == 2
+
+    monkeypatch.setattr(apache_kafka, "answers", answers_at_another)
+    broker.start()
+    assert broker.bootstrap_servers == ports[1] != ports[0]
+    broker.kill()
+
+
+def test_a_start_that_failed_says_its_error_first_and_leaves_no_ports(
+    starts: Callable[[str], ApacheKafka], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apache_kafka, "answers", lambda _: False)
+    broker = starts('echo "[now] ERROR Exiting Kafka: no space (Kafka)" >> $LOG; echo killed; ' + LONG_STOP)
+    with pytest.raises(StartFailed, match=r"did not start:\n\[now\] ERROR Exiting Kafka: no space(.|\n)*Stopped part 100"):
+        broker.start()
+    assert not (broker.data_dir / "server.properties").exists(), "the next start chooses ports again"
 
 
 def test_without_maven_it_says_so_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
