@@ -414,4 +414,4 @@ def test_the_command_migrates_and_prints_the_groups(our_servers: str, unique_nam
     assert done.stdout == f"50 records copied from {wide} to {narrow}\ngroup {group} reads 0 records again, from 0:0, 1:0, 2:0\n"
     again = CliRunner().invoke(main, [*arguments, "--json"])
     groups = {group: {"replay": 0, "offsets": {"0": 0, "1": 0, "2": 0}}}
-    assert json.loads(again.stdout) == {"source": wide, "target": narrow, "dry_run": False, "records": 0, "groups": groups}
+    assert json.loads(again.stdout) == {"source": wide, "target": narrow, "dry_run": False, "records": 0, "gone": 0, "groups": groups}

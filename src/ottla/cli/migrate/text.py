@@ -18,7 +18,8 @@ def summary(source: str, target: str, migrated: "Migrated", *, is_forecast: bool
         + ", ".join(f"{partition}:{offset}" for partition, offset in sorted(carried.offsets.items()))
         for group, carried in migrated.groups.items()
     ]
-    return "\n".join([f"{migrated.records} records {copied} from {source} to {target}", *groups])
+    gone = [f"{migrated.gone} records of {target} are from an earlier run, and {source} no longer has them"] if migrated.gone else []
+    return "\n".join([f"{migrated.records} records {copied} from {source} to {target}", *gone, *groups])
 
 
 def document(source: str, target: str, migrated: "Migrated", *, is_forecast: bool) -> dict[str, Any]:
@@ -27,7 +28,14 @@ def document(source: str, target: str, migrated: "Migrated", *, is_forecast: boo
         group: {"replay": carried.replayed, "offsets": {str(partition): offset for partition, offset in sorted(carried.offsets.items())}}
         for group, carried in migrated.groups.items()
     }
-    return {"source": source, "target": target, "dry_run": is_forecast, "records": migrated.records, "groups": groups}
+    return {
+        "source": source,
+        "target": target,
+        "dry_run": is_forecast,
+        "records": migrated.records,
+        "gone": migrated.gone,
+        "groups": groups,
+    }
 
 
 def plan(target: str, migrated: "Migrated") -> str:

@@ -6,10 +6,11 @@ records of one source partition, in the order of their offsets, as an Arrow stre
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
+from ottla.spark.migration.checksums import Checksum, checksum
 from ottla.spark.migration.reading import read, task_numbers
 from ottla.spark.migration.routing import LATEST, PHASE, TARGET, PartitionRouter, Routing
 from ottla.spark.options.source_options import ReadSettings
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = ("key", "value", "headers", "timestamp", "partition", "offset")
 """The columns that are read from the source."""
+
+OFFSET_COLUMNS: Final = ("partition", "offset")
+"""Those of records that the target has already."""
 
 BUCKET: Final = "bucket"
 CHUNKS: Final = StructType(
@@ -40,14 +44,29 @@ BYTES_MAX: Final = 512 * 1024
 CHUNK_ORDER: Final = (PHASE, LATEST, "partition", "offset")
 
 
+class Seen(NamedTuple):
+    """The records of a source partition that a read has found: those that are to be copied, or those that the target has already."""
+
+    partition: int
+    is_new: bool
+
+
+class Sum(Protocol):
+    """Adds up what the tasks have read, on the driver: an accumulator of Spark."""
+
+    def add(self, term: dict[Seen, Checksum]) -> None:
+        """Add the offsets that were read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkReader:
-    """For `mapInArrow` over numbers of `tasks`: rows of CHUNKS. Raises as `read` does."""
+    """For `mapInArrow` over numbers of `tasks`: rows of CHUNKS; `seen` gets the offsets that were read. Raises as `read` does."""
 
     settings: ReadSettings
     tasks: tuple[ReadTask, ...]
     routing: Routing
     buckets: int
+    seen: Sum
 
     def __call__(self, numbers: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         for number in task_numbers(numbers):
@@ -56,7 +75,37 @@ class ChunkReader:
                 partition = batch.column("partition")[0].as_py()
                 if partition not in routers:
                     routers[partition] = PartitionRouter(self.routing, partition)
-                yield chunk(routers[partition].route(batch), self.buckets)
+                routed = routers[partition].route(batch)
+                self.seen.add(checksums(partition, batch, routed))
+                yield chunk(routed, self.buckets)
+
+
+def checksums(partition: int, batch: "pa.RecordBatch", routed: "pa.RecordBatch") -> dict[Seen, Checksum]:
+    """What was read of a source partition: `routed` are the records of `batch` that are to be copied."""
+    import numpy as np
+
+    new = checksum(np.asarray(routed.column("offset")))
+    if routed.num_rows == batch.num_rows:
+        return {Seen(partition, True): new}
+    return {Seen(partition, True): new, Seen(partition, False): checksum(np.asarray(batch.column("offset"))).minus(new)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetReader:
+    """For `mapInArrow` over numbers of `tasks`, of records that the target has already: no rows. `seen` gets their offsets."""
+
+    settings: ReadSettings
+    tasks: tuple[ReadTask, ...]
+    seen: Sum
+
+    def __call__(self, numbers: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        import numpy as np
+
+        for number in task_numbers(numbers):
+            for batch in read(self.settings, self.tasks[number]):
+                seen = Seen(batch.column("partition")[0].as_py(), False)
+                self.seen.add({seen: checksum(np.asarray(batch.column("offset")))})
+        yield from ()
 
 
 def chunk(routed: "pa.RecordBatch", buckets: int, *, bytes_max: int = BYTES_MAX) -> "pa.RecordBatch":

@@ -14,7 +14,17 @@ from ottla.spark.migration import groups
 from ottla.spark.migration.filling import Filling
 from ottla.spark.migration.offsets import Carried, Positions
 from ottla.spark.migration.shape import Shape, extents
-from ottla.spark.migration.topics import Admins, connect, find_source, find_target, finish_target, make_target, prepare_target
+from ottla.spark.migration.topics import (
+    Admins,
+    check_source,
+    connect,
+    find_source,
+    find_target,
+    finish_target,
+    is_compacted,
+    make_target,
+    prepare_target,
+)
 from ottla.spark.migration.values import Extent, Migration, MigrationError, Progress, Report
 
 _POLL_S: Final = 0.25
@@ -22,10 +32,14 @@ _POLL_S: Final = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migrated:
-    """The result: the records that this run copied, and each group in the target."""
+    """The result: the records that this run copied, and each group in the target.
+
+    `gone`: how many records of earlier runs the source no longer had, so that they were compared with nothing.
+    """
 
     records: int
     groups: Mapping[str, Carried]
+    gone: int = 0
 
 
 class MigrationRun:
@@ -57,6 +71,7 @@ class MigrationRun:
             _refuse_members(self._migration, admins, positions)
             filling = self._begin(source, admins)
             filling.copy_up_to(extents(admins.source, source), positions)
+            check_source(source, admins)
             return self._finish(filling, admins)
 
     def follow(self, idle_s: float) -> Migrated:
@@ -68,6 +83,8 @@ class MigrationRun:
             while True:
                 positions = self._positions(admins)
                 filling.copy_up_to(left, positions)
+                filling.verify_some()
+                check_source(source, admins)
                 busy = groups.with_members(admins.source, positions)
                 before, left = left, extents(admins.source, source)
                 if _ends(left) != _ends(before):
@@ -85,24 +102,26 @@ class MigrationRun:
             found = find_target(self._migration, admins)
             target = found or Shape(self._migration.target, "", self._migration.partitions or 0)
             held = extents(admins.target, found) if found else dict.fromkeys(range(target.partitions), Extent(0, 0))
-            filling = self._filling(source, target, admins)
-            records, carried = filling.forecast(held, extents(admins.source, source), positions)
+            available = extents(admins.source, source)
+            filling = self._filling(source, target, available, admins)
+            records, carried = filling.forecast(held, available, positions)
             return Migrated(records=records, groups=carried)
 
     def _begin(self, source: Shape, admins: Admins) -> Filling:
         target = make_target(self._migration, source, admins, pause=self._pause)
-        filling = self._filling(source, target, admins)
-        filling.begin()
+        filling = self._filling(source, target, extents(admins.source, source), admins)
+        filling.begin(is_compacted=is_compacted(self._migration))
         # Not before: a topic with records of its own is refused, and stays as it is.
         prepare_target(self._migration)
         return filling
 
-    def _filling(self, source: Shape, target: Shape, admins: Admins) -> Filling:
+    def _filling(self, source: Shape, target: Shape, available: Mapping[int, Extent], admins: Admins) -> Filling:
         return Filling(
             self._spark,
             self._migration,
             source=source,
             target=target,
+            available=available,
             target_admin=admins.target,
             report=self._report,
             pause=self._pause,
@@ -114,7 +133,7 @@ class MigrationRun:
         carried = filling.verify(self._positions(admins))
         groups.commit(admins.target, self._migration.target, carried)
         finish_target(self._migration)
-        return Migrated(records=filling.written, groups=carried)
+        return Migrated(records=filling.written, groups=carried, gone=filling.gone)
 
     def _positions(self, admins: Admins) -> Positions:
         return groups.read_positions(admins.source, self._migration.source, self._migration.groups)

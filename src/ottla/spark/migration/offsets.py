@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ottla.spark.migration.copied import Summary
+from ottla.spark.migration.contents import Place
 from ottla.spark.migration.forecast import Counts
 from ottla.spark.migration.values import NOTHING, Extent
 
@@ -18,19 +18,19 @@ class Carried(NamedTuple):
     replayed: int
 
 
-def carry(groups: Sequence[str], summaries: Mapping[int, Summary], extents: Mapping[int, Extent]) -> dict[str, Carried]:
-    """Each group at the first record that it has not read, else at the end; `groups` in the order of the summaries.
+def carry(groups: Sequence[str], places: Mapping[int, Place], extents: Mapping[int, Extent]) -> dict[str, Carried]:
+    """Each group at the first record that it has not read, else at the end; `groups` in the order of the places.
 
-    A partition of the target without records has no summary.
+    A partition of the target without records has no places.
     """
     carried = {}
     for number, group in enumerate(groups):
-        unread = {partition: each.first_unread[number] for partition, each in summaries.items()}
+        unread = {partition: each.first_unread[number] for partition, each in places.items()}
         offsets = {
             partition: extent.end if unread.get(partition, NOTHING) == NOTHING else unread[partition]
             for partition, extent in extents.items()
         }
-        carried[group] = Carried(offsets, sum(each.replayed[number] for each in summaries.values()))
+        carried[group] = Carried(offsets, sum(each.replayed[number] for each in places.values()))
     return carried
 
 
@@ -45,7 +45,7 @@ def by_group(positions: Positions, partitions: int) -> tuple[tuple[int, ...], ..
 
 
 def forecast(
-    groups: Sequence[str], summaries: Mapping[int, Summary], extents: Mapping[int, Extent], counts: Mapping[int, Counts]
+    groups: Sequence[str], places: Mapping[int, Place], extents: Mapping[int, Extent], counts: Mapping[int, Counts]
 ) -> dict[str, Carried]:
     """The same for what the target will have: what it holds now, and behind it the records of `counts`.
 
@@ -55,7 +55,7 @@ def forecast(
     for number, group in enumerate(groups):
         offsets, replayed = {}, 0
         for partition, extent in extents.items():
-            added, held = counts[partition], summaries.get(partition)
+            added, held = counts[partition], places.get(partition)
             if held is not None and held.first_unread[number] != NOTHING:
                 offsets[partition] = held.first_unread[number]
                 replayed += held.replayed[number] + added.read[number]

@@ -4,15 +4,17 @@ forecasts.
 Records are rows of Spark nowhere: the tasks read and write them as Arrow.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ottla.spark.migration.chunks import BUCKET, CHUNK_ORDER, CHUNKS, ChunkReader
+from ottla.spark.migration.checksums import Checksum, add_up
+from ottla.spark.migration.chunks import BUCKET, CHUNK_ORDER, CHUNKS, ChunkReader, OffsetReader, Seen
 from ottla.spark.migration.copied import SUMMARIES, Summary, SummaryReader, summary_of
 from ottla.spark.migration.forecast import (
     COUNTS,
@@ -40,8 +42,26 @@ _CHUNKS_AT_ONCE: Final = 16
 
 def tasks_of(topic: str, topic_id: str, extents: Mapping[int, Extent], tasks_max: int) -> tuple[ReadTask, ...]:
     """At most `tasks_max` tasks that read these offsets, each whole partitions."""
-    ranges = [OffsetRange(topic, partition, start, end, topic_id) for partition, (start, end) in sorted(extents.items())]
+    return tasks_of_parts(topic, topic_id, {partition: [extent] for partition, extent in extents.items()}, tasks_max)
+
+
+def tasks_of_parts(topic: str, topic_id: str, parts: Mapping[int, Sequence[Extent]], tasks_max: int) -> tuple[ReadTask, ...]:
+    """At most `tasks_max` tasks that read these parts of partitions, each whole parts."""
+    ranges = [OffsetRange(topic, partition, start, end, topic_id) for partition, each in sorted(parts.items()) for start, end in each]
     return tuple(group_into_tasks(ranges, tasks_max))
+
+
+class SeenOffsets(AccumulatorParam[dict[Seen, Checksum]]):
+    """Adds up what tasks have read. Spark runs each task once: one that fails ends the migration."""
+
+    def zero(self, value: dict[Seen, Checksum]) -> dict[Seen, Checksum]:
+        """Nothing."""
+        return {}
+
+    def addInPlace(self, value1: dict[Seen, Checksum], value2: dict[Seen, Checksum]) -> dict[Seen, Checksum]:
+        """The first one, with the second one added."""
+        add_up(value1, value2)
+        return value1
 
 
 def copy_batch(spark: SparkSession, reader: ChunkReader, writer: MigrationWriter) -> dict[int, int]:
@@ -57,10 +77,14 @@ def order_chunks(chunks: DataFrame, buckets: int) -> DataFrame:
     return chunks.repartitionById(buckets, F.col(BUCKET)).sortWithinPartitions(*CHUNK_ORDER)
 
 
-def summarize(spark: SparkSession, reader: SummaryReader) -> dict[int, Summary]:
-    """The summaries of the target partitions that the reader's tasks read."""
-    rows = rows_of_tasks(spark, len(reader.tasks), reader, SUMMARIES).collect()
-    return {row[TARGET]: summary_of(row) for row in rows}
+def summarize(spark: SparkSession, reader: SummaryReader) -> list[Summary]:
+    """The summaries of the parts of the target that the reader's tasks read."""
+    return [summary_of(row) for row in rows_of_tasks(spark, len(reader.tasks), reader, SUMMARIES).collect()]
+
+
+def read_offsets(spark: SparkSession, reader: OffsetReader) -> None:
+    """Read the offsets of the reader's tasks; its accumulator has them afterwards."""
+    rows_of_tasks(spark, len(reader.tasks), reader, WRITTEN).collect()
 
 
 def forecast_counts(spark: SparkSession, reader: PlaceReader) -> Mapping[int, Counts]:

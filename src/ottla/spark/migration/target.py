@@ -52,6 +52,10 @@ class TopicSettings:
         entries = self._describe(topic)
         return {name: str(each.value) for name, each in entries.items() if each.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value}
 
+    def is_compacted(self, topic: str) -> bool:
+        """Whether the topic is compacted, by a setting of its own or by the broker's."""
+        return "compact" in str(self._describe(topic)["cleanup.policy"].value)
+
     def create(self, topic: str, partitions: int, replicas: int, settings: Mapping[str, str]) -> None:
         """Create the topic with these settings but for those that FILLING names; `prepare` makes them."""
         config = {name: value for name, value in settings.items() if name not in FILLING and name not in NOT_COPIED}

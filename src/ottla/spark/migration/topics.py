@@ -43,6 +43,25 @@ def find_source(migration: Migration, admins: Admins) -> Shape:
     return found
 
 
+def check_source(source: Shape, admins: Admins) -> None:
+    """Raises MigrationError where the source is another topic than when the run began, or has other partitions; ClientError."""
+    now = find(admins.source, source.name)
+    if now is None:
+        raise MigrationError(f"topic {source.name} was deleted while it was copied")
+    if now.topic_id != source.topic_id:
+        raise MigrationError(f"topic {source.name} was deleted and made again while it was copied: name another topic for the copy")
+    if now.partitions != source.partitions:
+        raise MigrationError(
+            f"topic {source.name} has {now.partitions} partitions now, and had {source.partitions} when the run began: run the same"
+            " command again, it continues with all of them"
+        )
+
+
+def is_compacted(migration: Migration) -> bool:
+    """Whether the source may lose records between others. Raises MigrationError."""
+    return TopicSettings(migration.source_cluster.client).is_compacted(migration.source)
+
+
 def find_target(migration: Migration, admins: Admins) -> Shape | None:
     """The target; None where it does not exist. Raises MigrationError for another number of partitions, or where none is given."""
     found = find(admins.target, migration.target)

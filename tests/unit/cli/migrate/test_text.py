@@ -22,6 +22,7 @@ def test_as_json() -> None:
         "target": "narrow",
         "dry_run": True,
         "records": 9,
+        "gone": 0,
         "groups": {"a\n": {"replay": 5, "offsets": {"2": 3, "10": 4}}},
     }
 
@@ -30,3 +31,8 @@ def test_as_a_plan_that_ottla_groups_reads() -> None:
     text = plan("narrow", MIGRATED)
     assert text == '"a\n",narrow,2,3\n"a\n",narrow,10,4\n'
     assert read_plan(text, ()) == {"a": {TopicPartition("narrow", 2): 3, TopicPartition("narrow", 10): 4}}
+
+
+def test_records_that_the_source_no_longer_has_are_told() -> None:
+    words = summary("wide", "narrow", Migrated(records=9, groups={}, gone=4), is_forecast=False)
+    assert words == "9 records copied from wide to narrow\n4 records of narrow are from an earlier run, and wide no longer has them"

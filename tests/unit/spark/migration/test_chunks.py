@@ -1,8 +1,10 @@
 """Chunks: each for the task that writes its target partitions; reading is tested in tests/spark/test_migrate.py."""
 
+import numpy as np
 import pyarrow as pa
 
-from ottla.spark.migration.chunks import CHUNK_ORDER, CHUNKS, COLUMNS, chunk
+from ottla.spark.migration.checksums import Checksum, checksum
+from ottla.spark.migration.chunks import CHUNK_ORDER, CHUNKS, COLUMNS, OFFSET_COLUMNS, Seen, checksums, chunk
 from ottla.spark.migration.routing import LATEST, ORDER, PHASE, TARGET
 from ottla.spark.schemas import KAFKA_WITH_HEADERS
 
@@ -43,5 +45,14 @@ def test_no_records_are_no_chunk() -> None:
 
 
 def test_the_read_columns_are_those_of_the_source() -> None:
-    assert set(COLUMNS) <= set(KAFKA_WITH_HEADERS.fieldNames())
+    assert set(OFFSET_COLUMNS) < set(COLUMNS) <= set(KAFKA_WITH_HEADERS.fieldNames())
     assert not set(COLUMNS) & set(ORDER)
+
+
+def test_the_offsets_that_were_read_by_what_is_done_with_the_records() -> None:
+    def of(*offsets: int) -> Checksum:
+        return checksum(np.array(offsets, np.int64))
+
+    batch = routed([0, 0, 0])
+    assert checksums(4, batch, batch) == {Seen(4, True): of(10, 11, 12)}
+    assert checksums(4, batch, batch.slice(2)) == {Seen(4, True): of(12), Seen(4, False): of(10, 11)}

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.columnar.decoding.record_batch_decoder import HEADER_TYPE
-from ottla.spark.migration.copied import SUMMARIES, Summary, Tally, copied_by_source, summary_of
+from ottla.spark.migration.checksums import NO_OFFSETS, Checksum, checksum
+from ottla.spark.migration.copied import SUMMARIES, Summary, Tally, summary_of
 from ottla.spark.migration.values import NOTHING, SOURCE_HEADER
 
 SOURCES = 3
@@ -20,18 +22,30 @@ def records(first: int, places: list[tuple[int, int] | None]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"offset": offsets, "headers": pa.array(headers, HEADER_TYPE)})
 
 
-def summary(batches: list[list[tuple[int, int] | None]], committed: tuple[tuple[int, ...], ...] = ()) -> Summary:
-    tally, at = Tally(SOURCES, committed), 0
+def summary(
+    batches: list[list[tuple[int, int] | None]], committed: tuple[tuple[int, ...], ...] = (), starts: tuple[int, ...] = (0,) * SOURCES
+) -> Summary:
+    tally, at = Tally(starts, committed), 0
     for batch in batches:
         tally.add("wide", records(at, batch))
         at += len(batch)
     names = SUMMARIES.fieldNames()
-    return summary_of(dict(zip(names, (7, *tally.row()), strict=True)))
+    return summary_of(dict(zip(names, (7, 0, at, *tally.row()), strict=True)))
 
 
-def test_the_highest_source_offsets() -> None:
-    found = summary([[(0, 3), (2, 1)], [(0, 9), (2, 4)]])
-    assert found == Summary(partition=7, records=4, highest=(9, NOTHING, 4))
+def of(*offsets: int) -> Checksum:
+    return checksum(np.array(offsets, np.int64))
+
+
+def test_the_source_offsets_of_each_source_partition() -> None:
+    found = summary([[(0, 3), (2, 1)], [(0, 9), (2, 4), (0, 10)]])
+    expected = {"lowest": (3, NOTHING, 1), "highest": (10, NOTHING, 4), "counts": (3, 0, 2)}
+    assert found == Summary(partition=7, start=0, end=5, records=5, checksums=(of(3, 9, 10), NO_OFFSETS, of(1, 4)), **expected)
+
+
+def test_what_the_source_no_longer_has_is_in_no_checksum() -> None:
+    found = summary([[(0, 3), (2, 1)], [(0, 9), (2, 4)]], starts=(9, 0, 5))
+    assert (found.counts, found.checksums) == ((2, 0, 2), (of(9), NO_OFFSETS, NO_OFFSETS))
 
 
 def test_a_foreign_record_is_named_and_not_counted() -> None:
@@ -57,9 +71,4 @@ def test_groups_continue_at_their_first_unread_record(batches: list[Any], commit
     for number, offsets in enumerate(committed):
         unread = [at for at, (partition, offset) in enumerate(places) if offset >= offsets[partition]]
         assert found.first_unread[number] == (unread[0] if unread else NOTHING)
-        assert found.replayed[number] == (len(places) - unread[0] - len(unread) if unread else 0)
-
-
-def test_what_was_copied_by_source_partition() -> None:
-    summaries = {1: Summary(partition=1, records=1, highest=(3, 4)), 0: Summary(partition=0, records=1, highest=(1, NOTHING))}
-    assert copied_by_source(summaries, 2) == {0: (1, 3), 1: (NOTHING, 4)}
+        assert found.read[number] == len(places) - len(unread)

@@ -2,40 +2,93 @@
 
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from ottla.client.settings import ClientSettings
-from ottla.spark.migration import filling
-from ottla.spark.migration.chunks import ChunkReader
-from ottla.spark.migration.copied import Summary
+from ottla.columnar.decoding.record_batch_decoder import HEADER_TYPE
+from ottla.spark.migration import filling, target_reading
+from ottla.spark.migration.checksums import Checksum, checksum
+from ottla.spark.migration.chunks import ChunkReader, OffsetReader, Seen
+from ottla.spark.migration.copied import SUMMARIES, Summary, SummaryReader, Tally, summary_of
 from ottla.spark.migration.filling import STILL_S, Filling
 from ottla.spark.migration.forecast import Counts, PlaceReader
 from ottla.spark.migration.offsets import Carried
 from ottla.spark.migration.shape import Shape
-from ottla.spark.migration.values import NOTHING, Cluster, Extent, Migration, MigrationError, Progress
+from ottla.spark.migration.steps import SeenOffsets
+from ottla.spark.migration.values import NOTHING, SOURCE_HEADER, Cluster, Extent, Migration, MigrationError, Progress
 from ottla.spark.sink.producer_settings import parse_producer_settings
 
 HERE = Cluster(client=ClientSettings(bootstrap_servers="h:1"), producer=parse_producer_settings({"bootstrap.servers": "h:1"}))
 
 
+class Sum:
+    """An accumulator of Spark."""
+
+    def __init__(self, value: dict[Seen, Checksum], param: SeenOffsets) -> None:
+        self.value, self._param = value, param
+
+    def add(self, term: dict[Seen, Checksum]) -> None:
+        self.value = self._param.addInPlace(self.value, term)
+
+
 class Jobs:
-    """Spark jobs: the summaries that the next read of the target gives, and the batches that were copied, each to partition 0."""
+    """Spark jobs on a source and a target in memory: source offset o goes to target partition o % 2."""
 
     defaultParallelism = 2
+    accumulator = Sum
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, admin: Any) -> None:
         self.sparkContext = self
         self.admin = admin
-        self.summaries: dict[int, Summary] = {}
+        self.held: dict[int, list[tuple[int, int]]] = {0: [], 1: []}
         self.batches: list[dict[int, tuple[int, int]]] = []
-        self.readers: list[ChunkReader] = []
-        monkeypatch.setattr(filling, "summarize", lambda *_: self.summaries)
+        self.reads: list[dict[int, tuple[int, int]]] = []
+        self.summaries: list[list[tuple[int, int, int]]] = []
+        self.lost: set[int] = set()
+        monkeypatch.setattr(target_reading, "summarize", self.summarize)
         monkeypatch.setattr(filling, "copy_batch", self.copy_batch)
+        monkeypatch.setattr(filling, "read_offsets", self.read_offsets)
+
+    def holds(self, *places: list[tuple[int, int]]) -> None:
+        self.held = dict(enumerate(places))
+        self.admin.extents["narrow"] = [Extent(0, len(each)) for each in places]
 
     def copy_batch(self, _spark: Any, reader: ChunkReader, _writer: Any) -> dict[int, int]:
-        self.readers.append(reader)
-        self.batches.append({each.partition: (each.start, each.end) for task in reader.tasks for each in task.ranges})
-        return {0: sum(end - start for start, end in self.batches[-1].values())}
+        self.batches.append(ranges_of(reader))
+        written = {0: 0, 1: 0}
+        for partition, (start, end) in self.batches[-1].items():
+            for offset in range(start, end):
+                to = offset % 2
+                is_new = offset > reader.routing.copied.get(partition, (NOTHING, NOTHING))[to]
+                reader.seen.add({Seen(partition, is_new): checksum(np.array([offset]))})
+                if is_new:
+                    written[to] += 1
+                    self.held[to] += [] if offset in self.lost else [(partition, offset)]
+        self.holds(*self.held.values())
+        return written
+
+    def read_offsets(self, _spark: Any, reader: OffsetReader) -> None:
+        self.reads.append(ranges_of(reader))
+        for partition, extent in self.reads[-1].items():
+            reader.seen.add({Seen(partition, False): checksum(np.arange(*extent))})
+
+    def summarize(self, _spark: Any, reader: SummaryReader) -> list[Summary]:
+        parts = [(each.partition, each.start, each.end) for task in reader.tasks for each in task.ranges]
+        self.summaries.append(sorted(parts))
+        return [self.summary(reader, *each) for each in parts]
+
+    def summary(self, reader: SummaryReader, partition: int, start: int, end: int) -> Summary:
+        tally = Tally(reader.starts, reader.committed)
+        headers = [[{"key": SOURCE_HEADER, "value": b"wide:%d:%d" % place}] for place in self.held[partition][start:end]]
+        columns = {"offset": pa.array(range(start, end), pa.int64()), "headers": pa.array(headers, HEADER_TYPE)}
+        tally.add("wide", pa.RecordBatch.from_pydict(columns))
+        return summary_of(dict(zip(SUMMARIES.fieldNames(), (partition, start, end, *tally.row()), strict=True)))
+
+
+def ranges_of(reader: ChunkReader | OffsetReader) -> dict[int, tuple[int, int]]:
+    return {each.partition: (each.start, each.end) for task in reader.tasks for each in task.ranges}
 
 
 @pytest.fixture
@@ -44,18 +97,23 @@ def jobs(monkeypatch: pytest.MonkeyPatch, admin: Any) -> Jobs:
     return Jobs(monkeypatch, admin)
 
 
-def target(jobs: Jobs, reports: list[Progress] | None = None, **options: Any) -> Filling:
+def made_of(jobs: Jobs, reports: list[Progress] | None = None, **options: Any) -> Filling:
     planned = Migration(source_cluster=HERE, target_cluster=HERE, source="wide", target="narrow", records_max=10)
-    made = Filling(
+    return Filling(
         jobs,  # type: ignore[arg-type]
         planned,
         source=Shape("wide", "", 2),
         target=Shape("narrow", "", 2),
         target_admin=jobs.admin,
         report=(reports if reports is not None else []).append,
-        **options,
+        **{"available": {0: Extent(0, 30), 1: Extent(0, 30)}} | options,
     )
-    made.begin()
+
+
+def target(jobs: Jobs, reports: list[Progress] | None = None, *, is_compacted: bool = False, **options: Any) -> Filling:
+    time = Time()
+    made = made_of(jobs, reports, **{"pause": time.pause, "clock": time.clock} | options)
+    made.begin(is_compacted=is_compacted)
     return made
 
 
@@ -67,12 +125,7 @@ def test_batches_up_to_the_ends_and_then_from_there(jobs: Jobs) -> None:
     assert jobs.batches == [{0: (0, 7), 1: (3, 6)}, {0: (7, 14), 1: (6, 9)}, {1: (9, 12)}]
     assert reports[-1] == Progress(23, 23)
     assert (made.written, made.done) == (23, 23)
-
-
-def still(first: int, second: int, **more: Any) -> dict[int, Summary]:
-    """Two target partitions, with these highest source offsets of partition 0 and none of partition 1."""
-    highest = {0: (first, NOTHING), 1: (second, NOTHING)}
-    return {number: Summary(partition=number, records=1, highest=each, **more) for number, each in highest.items()}
+    made.verify({})
 
 
 class Time:
@@ -89,49 +142,88 @@ class Time:
 
 
 def test_a_second_run_continues_behind_what_every_target_partition_has(jobs: Jobs) -> None:
-    jobs.admin.extents["narrow"] = [Extent(0, 1), Extent(0, 1)]
-    jobs.summaries = still(4, 6)
+    jobs.holds([(0, 0), (0, 2), (0, 4)], [(0, 1), (0, 3), (0, 5), (0, 7)])
     time = Time()
     made = target(jobs, pause=time.pause, clock=time.clock)
     assert time.now_s >= STILL_S
-    made.copy_up_to({0: Extent(0, 30)}, {})
-    # The same batches as in the first run, but for those that were copied.
-    assert jobs.batches == [{0: (0, 10)}, {0: (10, 20)}, {0: (20, 30)}]
-    assert jobs.readers[0].routing.copied == {0: (4, 6)}
+    made.copy_up_to({0: Extent(0, 20)}, {})
+    # The same batches as in the first run.
+    assert jobs.batches == [{0: (0, 10)}, {0: (10, 20)}]
+    assert (made.written, made.done, made.gone) == (13, 20, 0)
+    made.verify({})
     jobs.batches.clear()
-    jobs.summaries = still(14, 26)
-    made = target(jobs, pause=time.pause, clock=time.clock)
+    made = target(jobs)
     made.copy_up_to({0: Extent(0, 30)}, {})
-    assert jobs.batches == [{0: (10, 20)}, {0: (20, 30)}]
-    assert (made.written, made.done) == (20, 30)
+    # What was copied as a whole is read for its offsets only.
+    assert (jobs.reads, jobs.batches) == ([{0: (0, 10)}], [{0: (10, 20)}, {0: (20, 30)}])
+    assert (made.written, made.done) == (10, 30)
+    made.verify({})
+
+
+def test_what_the_source_has_deleted_since_a_run_before_is_counted(jobs: Jobs) -> None:
+    jobs.holds([(0, 0), (0, 2), (0, 4)], [(0, 1), (0, 3), (0, 5)])
+    made = target(jobs, available={0: Extent(3, 9), 1: Extent(0, 0)})
+    made.copy_up_to({0: Extent(4, 9)}, {})
+    made.verify({})
+    assert (made.written, made.gone) == (3, 4)
+
+
+def test_a_record_that_a_run_before_has_lost_is_found_missing(jobs: Jobs) -> None:
+    jobs.holds([(0, 0), (0, 2), (0, 4)], [(0, 1), (0, 5)])
+    made = target(jobs)
+    made.copy_up_to({0: Extent(0, 9)}, {})
+    with pytest.raises(MigrationError, match="narrow held 5 records of wide-0, and they are not the 6 that it has up to there"):
+        made.verify({})
+
+
+def test_a_record_that_was_lost_and_one_in_its_place_are_found(jobs: Jobs) -> None:
+    made = target(jobs)
+    jobs.lost = {4}
+    made.copy_up_to({0: Extent(0, 9)}, {})
+    with pytest.raises(MigrationError, match="narrow-0 has 4 records, and 5 were copied there"):
+        made.verify({})
+    jobs.holds([*jobs.held[0], (0, 10)], jobs.held[1])
+    with pytest.raises(
+        MigrationError, match="narrow got 9 records of wide-0 since this run began, and they are not the 9 that it read there"
+    ):
+        made.verify({})
+
+
+def test_what_was_verified_is_not_read_again(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filling, "VERIFIED_AT", 8)
+    made = target(jobs)
+    made.copy_up_to({0: Extent(0, 6)}, {})
+    made.verify_some()
+    assert jobs.summaries == []
+    made.copy_up_to({0: Extent(0, 8)}, {})
+    made.verify_some()
+    made.copy_up_to({0: Extent(0, 10)}, {})
+    made.verify({"g": {0: 20}})
+    assert jobs.summaries == [[(0, 0, 4), (1, 0, 4)], [(0, 4, 5), (1, 4, 5)]]
+    # A group in the middle of a part that was read before.
+    assert made.verify({"g": {0: 4}}) == {"g": Carried({0: 2, 1: 2}, 0)}
+    assert jobs.summaries[2:] == [[(0, 0, 5), (1, 0, 5)]]
 
 
 def test_a_target_that_still_grows_is_waited_for(jobs: Jobs) -> None:
-    jobs.admin.extents["narrow"] = [Extent(0, 1), Extent(0, 1)]
-    jobs.summaries = still(4, 6)
+    jobs.holds([(0, 0)], [(0, 1)])
     time, grown = Time(), iter(range(2, 7))
 
     def grow(seconds: float) -> None:
         time.pause(seconds)
-        jobs.admin.extents["narrow"][0] = Extent(0, next(grown, 6))
+        jobs.holds([(0, 2 * each) for each in range(next(grown, 6))], [(0, 1)])
 
     target(jobs, pause=grow, clock=time.clock)
     assert time.now_s >= STILL_S + 5 * 0.25
 
 
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        ({"foreign": 5}, "narrow-0 has a record at offset 5 that is not of this migration"),
-        ({"disordered": 6}, "narrow-0 has a record at offset 6 that was copied before, or is out of order"),
-    ],
-)
-def test_other_records_in_the_target_are_refused(jobs: Jobs, found: dict[str, int], words: str) -> None:
-    jobs.admin.extents["narrow"] = [Extent(0, 1), Extent(0, 1)]
-    jobs.summaries = still(4, 6, **found)
-    time = Time()
-    with pytest.raises(MigrationError, match=words):
-        target(jobs, pause=time.pause, clock=time.clock)
+def test_other_records_in_the_target_are_refused(jobs: Jobs) -> None:
+    jobs.holds([(0, 2), (0, 0)], [])
+    with pytest.raises(MigrationError, match="narrow-0 has a record at offset 1 that was copied before, or is out of order"):
+        target(jobs)
+    jobs.holds([], [(2, 0)])
+    with pytest.raises(MigrationError, match="narrow-1 has a record at offset 0 that is not of this migration"):
+        target(jobs)
 
 
 def test_a_forecast_copies_nothing(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +235,7 @@ def test_a_forecast_copies_nothing(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(filling, "forecast_counts", count)
     ends = {0: Extent(0, 6), 1: Extent(0, 8)}
-    found = target(jobs).forecast({0: Extent(0, 0), 1: Extent(0, 0)}, ends, {"g": {0: 6, 1: 8}})
+    found = made_of(jobs).forecast({0: Extent(0, 0), 1: Extent(0, 0)}, ends, {"g": {0: 6, 1: 8}})
     assert found == (9, {"g": Carried({0: 3, 1: 4}, 1)})
     ranges = [[(number, (each.partition, each.start, each.end)) for number, task in tasks for each in task.ranges] for tasks in read]
     assert ranges == [[(0, (0, 0, 4)), (1, (0, 4, 6))], [(0, (1, 0, 5)), (1, (1, 5, 8))]]
@@ -153,12 +245,10 @@ def test_a_forecast_copies_nothing(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) 
 def test_the_end_is_verified_and_gives_the_groups_places(jobs: Jobs) -> None:
     made = target(jobs)
     made.copy_up_to({0: Extent(0, 3), 1: Extent(0, 0)}, {"g": {0: 2}})
-    jobs.admin.extents["narrow"] = [Extent(0, 3), Extent(0, 0)]
-    jobs.summaries = {0: Summary(partition=0, records=3, highest=(2, NOTHING), first_unread=(2,), replayed=(0,))}
-    assert made.verify({"g": {0: 2}}) == {"g": Carried({0: 2, 1: 0}, 0)}
-    jobs.admin.extents["narrow"] = [Extent(0, 4), Extent(0, 0)]
-    with pytest.raises(MigrationError, match=r"narrow-0 has 4 records, and 3 were copied there: another program writes there\. Stop it"):
+    assert made.verify({"g": {0: 2}}) == {"g": Carried({0: 1, 1: 1}, 0)}
+    jobs.admin.extents["narrow"] = [Extent(0, 2), Extent(1, 1)]
+    with pytest.raises(MigrationError, match="narrow-1 has 0 records, and 1 were copied there"):
         made.verify({"g": {0: 2}})
-    jobs.admin.extents["narrow"] = [Extent(0, 3), Extent(0, 1)]
-    with pytest.raises(MigrationError, match="narrow-1 has 1 records, and 0 were copied there"):
+    jobs.holds([(0, 0), (0, 2), (1, 4)], [(0, 1)])
+    with pytest.raises(MigrationError, match=r"narrow-0 has 3 records, and 2 were copied there: another program writes there\. Stop it"):
         made.verify({"g": {0: 2}})

@@ -26,14 +26,17 @@ class ScriptedFilling:
 
     def __init__(self, *_arguments: Any, **_options: Any) -> None:
         self.calls: list[Any] = made
-        self.done = self.written = 0
+        self.done = self.written = self.gone = 0
 
-    def begin(self) -> None:
+    def begin(self, *, is_compacted: bool) -> None:
         self.calls.append("begin")
 
     def copy_up_to(self, ends: dict[int, Extent], positions: Any) -> None:
         self.calls.append((ends[0].end, dict(positions)))
         self.done = self.written = ends[0].end
+
+    def verify_some(self) -> None:
+        self.verified = self.written
 
     def verify(self, positions: Any) -> dict[str, Carried]:
         self.calls.append("verify")
@@ -55,6 +58,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, admin: Any) -> list[Any]:
     monkeypatch.setattr(job, "connect", connected)
     monkeypatch.setattr(job, "Filling", ScriptedFilling)
     monkeypatch.setattr(job, "make_target", lambda *_arguments, **_options: Shape("narrow", "", 1))
+    monkeypatch.setattr(job, "is_compacted", lambda _migration: False)
     monkeypatch.setattr(job, "prepare_target", lambda _migration: made.append("prepare"))
     monkeypatch.setattr(job, "finish_target", lambda _migration: made.append("finish"))
     return made
@@ -125,3 +129,14 @@ def test_following_waits_for_the_members_for_as_long_as_it_takes(calls: list[Any
     events = Events(*[lambda: None] * 40, admin.states.clear)
     follow(events, 1.0)
     assert events.now_s >= 41 * 0.25
+
+
+def test_a_source_that_gets_partitions_while_it_is_followed_ends_the_run(calls: list[Any], admin: Any) -> None:
+    admin.states = {"g": "Stable"}
+
+    def add_a_partition() -> None:
+        admin.extents["wide"] = [Extent(0, 5), Extent(0, 1)]
+
+    with pytest.raises(MigrationError, match="topic wide has 2 partitions now, and had 1 when the run began: run the same command again"):
+        follow(Events(add_a_partition), 2.0)
+    assert "verify" not in calls

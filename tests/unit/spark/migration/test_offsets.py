@@ -1,17 +1,14 @@
 """Offsets of groups in the target."""
 
-from ottla.spark.migration.copied import Summary
+from ottla.spark.migration.contents import Place
 from ottla.spark.migration.forecast import Counts
 from ottla.spark.migration.offsets import Carried, by_group, by_partition, carry, forecast
 from ottla.spark.migration.values import NOTHING, Extent
 
 
 def test_a_group_continues_at_its_first_unread_record_or_at_the_end() -> None:
-    summaries = {
-        0: Summary(partition=0, records=9, highest=(), first_unread=(3, NOTHING), replayed=(2, 0)),
-        1: Summary(partition=1, records=5, highest=(), first_unread=(0, 4), replayed=(0, 1)),
-    }
-    carried = carry(["a", "b"], summaries, {0: Extent(0, 9), 1: Extent(0, 5), 2: Extent(6, 6)})
+    places = {0: Place(first_unread=(3, NOTHING), replayed=(2, 0)), 1: Place(first_unread=(0, 4), replayed=(0, 1))}
+    carried = carry(["a", "b"], places, {0: Extent(0, 9), 1: Extent(0, 5), 2: Extent(6, 6)})
     assert carried == {"a": Carried({0: 3, 1: 0, 2: 6}, 2), "b": Carried({0: 9, 1: 4, 2: 6}, 1)}
 
 
@@ -22,9 +19,9 @@ def test_partitions_without_a_commit_are_not_read() -> None:
 
 
 def test_a_forecast_counts_what_comes_behind_what_is_there() -> None:
-    summaries = {0: Summary(partition=0, records=9, highest=(), first_unread=(3, NOTHING), replayed=(2, 0))}
+    places = {0: Place(first_unread=(3, NOTHING), replayed=(2, 0))}
     counts = {0: Counts(10, before=(0, 4), read=(6, 7), read_before=(0, 4)), 1: Counts(1, before=(1, 0), read=(1, 0), read_before=(1, 0))}
-    assert forecast(["a", "b"], summaries, {0: Extent(0, 9), 1: Extent(5, 5)}, counts) == {
+    assert forecast(["a", "b"], places, {0: Extent(0, 9), 1: Extent(5, 5)}, counts) == {
         "a": Carried({0: 3, 1: 6}, 8),
         "b": Carried({0: 13, 1: 5}, 3),
     }

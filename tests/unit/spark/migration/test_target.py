@@ -62,6 +62,13 @@ def test_only_the_topics_own_settings_are_read(broker: Admin) -> None:
     assert settings(broker).read("t") == {"retention.ms": "5"}
 
 
+def test_a_topic_is_compacted_by_its_own_setting_or_the_brokers(broker: Admin) -> None:
+    broker.entries = {"cleanup.policy": ("compact,delete", False)}
+    assert settings(broker).is_compacted("t")
+    broker.entries = {"cleanup.policy": ("delete", True)}
+    assert not settings(broker).is_compacted("t")
+
+
 def test_a_topic_is_created_with_the_settings_that_do_not_wait(broker: Admin) -> None:
     given = {"segment.bytes": "9", "cleanup.policy": "compact", "leader.replication.throttled.replicas": "*"}
     settings(broker).create("t", 6, 2, given)

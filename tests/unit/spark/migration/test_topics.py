@@ -7,7 +7,7 @@ import pytest
 from ottla.client.settings import ClientSettings
 from ottla.spark.migration import topics
 from ottla.spark.migration.shape import Shape
-from ottla.spark.migration.topics import Admins, find_source, find_target, finish_target, make_target, prepare_target
+from ottla.spark.migration.topics import Admins, check_source, find_source, find_target, finish_target, make_target, prepare_target
 from ottla.spark.migration.values import Cluster, Extent, Migration, MigrationError
 from ottla.spark.sink.producer_settings import parse_producer_settings
 
@@ -55,6 +55,19 @@ def test_the_source_must_exist_and_be_another_topic(admin: Any) -> None:
     assert find_source(migration(), admins) == Shape("wide", "id of wide", 1)
     with pytest.raises(MigrationError, match="wide cannot be migrated into itself"):
         find_source(migration(target="wide"), admins)
+
+
+def test_a_source_that_becomes_another_topic(admin: Any) -> None:
+    admins, before = Admins(source=admin, target=admin), Shape("wide", "id of wide", 1)
+    with pytest.raises(MigrationError, match="topic wide was deleted while it was copied"):
+        check_source(before, admins)
+    admin.extents["wide"] = ONE
+    check_source(before, admins)
+    with pytest.raises(MigrationError, match="topic wide was deleted and made again while it was copied: name another"):
+        check_source(before._replace(topic_id="other"), admins)
+    admin.extents["wide"] = ONE * 2
+    with pytest.raises(MigrationError, match="topic wide has 2 partitions now, and had 1 when the run began: run the same command again"):
+        check_source(before, admins)
 
 
 def test_the_target_exists_with_as_many_partitions_or_its_number_is_given(admin: Any) -> None:
