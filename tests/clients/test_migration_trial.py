@@ -5,7 +5,7 @@
 
 from pathlib import Path
 
-from ottla.testing.migration_trials.world import PLAIN_COPY, Trial, World
+from ottla.testing.migration_trials.world import COMMAND_VICTIMS, PLAIN_COPY, Trial, World
 from ottla.testing.processes.ottla_process import OttlaProcess
 
 SMALL = Trial(
@@ -21,7 +21,8 @@ SMALL = Trial(
 
 
 def test_a_migration_that_is_killed_is_right_in_the_end(tmp_path: Path):
-    with OttlaProcess(tmp_path / "data") as broker, World(broker, SMALL, tmp_path / "trial") as world:
+    trial = SMALL._replace(victims=COMMAND_VICTIMS)
+    with OttlaProcess(tmp_path / "data") as broker, World(broker, trial, tmp_path / "trial") as world:
         world.start()
         assert "killed" in world.kill("copying")
         outcome = world.finish()

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from ottla.testing.migration_trials.world import MIGRATE, PLAIN_COPY, Trial, World
+from ottla.testing.migration_trials.world import MIGRATE, PLAIN_COPY, VICTIMS, Trial, World
 from ottla.testing.processes.ottla_process import OttlaProcess
 from ottla.testing.processes.process import BrokerProcess
 from ottla.testing.reference.apache_kafka import QUICK_JVM_OPTIONS, VERSION, ApacheKafka
@@ -33,6 +33,7 @@ def main(arguments: Sequence[str]) -> int:
             more=given.more,
             idle_s=given.idle,
             per_second=given.per_second,
+            victims=given.victims,
         )
         with tempfile.TemporaryDirectory(prefix="ottla-migration-") as directory:
             wrong += bool(run_trial(_broker(given.broker, Path(directory)), trial, given.kills, Path(directory) / "trial"))
@@ -77,9 +78,17 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--partitioner", choices=("murmur2", "crc32"), default="murmur2")
     parser.add_argument("--seeds", type=lambda text: [int(each) for each in text.split(",")], default=[1], help="1,2,3: a trial each")
     parser.add_argument("--command", choices=tuple(COMMANDS), default="ottla-migrate", help="plain-copy: without Spark, for small trials")
+    parser.add_argument("--victims", type=_victims, default=VICTIMS, help=f"what may be killed, of {','.join(VICTIMS)}")
     parser.add_argument("--more", action="append", default=[], metavar="WORD", help="a further argument of the command; may be repeated")
     given = parser.parse_args(words)
     given.partitions = (given.from_partitions, given.to_partitions)
+    return given
+
+
+def _victims(text: str) -> tuple[str, ...]:
+    given = tuple(text.split(","))
+    if not set(given) <= set(VICTIMS):
+        raise argparse.ArgumentTypeError(f"write some of {','.join(VICTIMS)}")
     return given
 
 

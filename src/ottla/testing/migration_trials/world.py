@@ -34,6 +34,11 @@ CHECK_EVERY_S: Final = 0.05
 LIVE_GROUP: Final = "trial-ahead"
 MIGRATE: Final = (sys.executable, "-m", "ottla", "migrate")
 PLAIN_COPY: Final = (sys.executable, "-m", "ottla.testing.migration_trials.plain_copy")
+COMMAND_VICTIMS: Final = ("tree", "command", "java")
+BROKER: Final = "broker"
+VICTIMS: Final = (*COMMAND_VICTIMS, BROKER)
+"""What is killed: all processes of the command, its own alone, its Java process alone; or the broker, which is started again."""
+BROKER_GONE_S: Final = (0.0, 4.0)
 MOMENTS: Final = {"copying": 3, "following": 1, "cutting over": 1}
 """When a kill happens, with its weight: while records are copied, when all were, when producer and consumer have stopped."""
 
@@ -41,7 +46,8 @@ MOMENTS: Final = {"copying": 3, "following": 1, "cutting over": 1}
 class Trial(NamedTuple):
     """What is moved and how.
 
-    `command` is `ottla migrate` or stands for it, `more` are further arguments of it; `per_second` is the rate of producer and consumer.
+    `command` is `ottla migrate` or stands for it, `more` are further arguments of it; `per_second` is the rate of producer and consumer;
+    `victims` are some of VICTIMS.
     """
 
     seed: int
@@ -54,6 +60,7 @@ class Trial(NamedTuple):
     more: Sequence[str] = ()
     idle_s: float = 5
     per_second: int = 1_000
+    victims: Sequence[str] = VICTIMS
 
 
 class Outcome(NamedTuple):
@@ -75,7 +82,9 @@ class World:
         self._left: list[psutil.Process] = []
         self._stated: dict[str, int] = {}
         self._wrong: list[str] = []
+        self._failures = 0
         self._is_live = False
+        self._may_fail = False
         self._began = 0.0
         self._makers = [
             RecordMaker(trial.seed, partitions=trial.source_partitions, keys=keys, partitioner=trial.partitioner, prefix=prefix)
@@ -152,7 +161,6 @@ class World:
         if self._has_ended():
             return f"{moment}: it had ended before the kill"
         copied, words = self._copied(), self._kill_one()
-        self._start()
         return f"{moment}, {copied} records copied: {words}"
 
     def finish(self) -> Outcome:
@@ -162,7 +170,8 @@ class World:
         stated = self._finished()
         took_s = time.monotonic() - self._began
         outcome = self._check(stated)
-        return Outcome(outcome.wrong, f"{outcome.figures}; {took_s:.0f} s with all restarts")
+        ended = f", {self._failures} of them after a failure" if self._failures else ""
+        return Outcome(outcome.wrong, f"{outcome.figures}; {took_s:.0f} s with all restarts{ended}")
 
     # --- the migration
 
@@ -183,19 +192,41 @@ class World:
         self._migration = ServerProcess([*into, *command], log_path=self.log)
 
     def _kill_one(self) -> str:
-        """Kill all processes, the command's alone, or its Java process alone."""
+        """Kill one of the victims, and start it again."""
         assert self._migration is not None
         tree = process_tree(self._migration.pid)
-        self._left += tree
         java = [process for process in tree if command_line(process).partition(" ")[0].endswith("/java")]
-        victim = self._random.choice(("tree", "command", "java") if java else ("tree", "command"))
+        victim = self._random.choice([each for each in self._trial.victims if java or each != "java"])
+        if victim == BROKER:
+            return self._restart_broker()
+        self._left += tree
+        words = {"tree": "all its processes were killed", "command": "the command was killed alone"}.get(victim, "")
         if victim == "java":
             java[0].kill()
-            return f"its Java process was killed, {self._ended_by_itself()}"
+            words = f"its Java process was killed, {self._ended_by_itself()}"
         if victim == "tree":
             kill_tree(self._migration.pid)
         self._migration.kill()
-        return "all its processes were killed" if victim == "tree" else "the command was killed alone"
+        self._start()
+        return words
+
+    def _restart_broker(self) -> str:
+        """The command may go on, or end and say why; then it is started again."""
+        self._may_fail = True
+        self._broker.kill()
+        gone_s = self._random.uniform(*BROKER_GONE_S)
+        time.sleep(gone_s)
+        self._broker.start()
+        return f"the broker was killed, and gone for {gone_s:.1f} s"
+
+    def _starts_again(self) -> bool:
+        """Whether the command ended with a failure after a kill of the broker, and was started again: once for each kill."""
+        if not self._may_fail or self._migration is None or self._migration.status != 1:
+            return False
+        self._may_fail = False
+        self._failures += 1
+        self._start()
+        return True
 
     def _ended_by_itself(self) -> str:
         """A command whose Java process is gone has to end, and to say that it failed."""
@@ -244,7 +275,7 @@ class World:
     def _wait_until(self, condition: Callable[[], bool]) -> None:
         """Raises AssertionError with the end of the log when the migration does not get on."""
         copied, deadline = self._copied(), time.monotonic() + PROGRESS_S_MAX
-        while not condition():
+        while self._starts_again() or not condition():
             now_copied = self._copied()
             if now_copied > copied:
                 copied, deadline = now_copied, time.monotonic() + PROGRESS_S_MAX

@@ -48,7 +48,12 @@ class ServerProcess:
     @property
     def is_running(self) -> bool:
         """Whether the server has not ended yet."""
-        return self._shell.poll() is None
+        return self.status is None
+
+    @property
+    def status(self) -> int | None:
+        """The exit status (128 + signal for a signal); None while the server is running."""
+        return self._shell.poll()
 
     def send_signal(self, name: str) -> None:
         """Send a signal by its name without SIG ("STOP"); nothing happens when the server has ended."""

@@ -57,7 +57,9 @@ def no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_trial_that_is_wrong_is_the_exit_status(capsys: pytest.CaptureFixture[str]):
-    assert program.main(["--records", "10", "--kills", "1", "--follow", "--seeds", "1,2", "--more=--cores=1"]) == 1
+    assert (
+        program.main(["--records", "10", "--kills", "1", "--follow", "--seeds", "1,2", "--more=--cores=1", "--victims", "broker,java"]) == 1
+    )
     assert capsys.readouterr().out.splitlines() == [
         "24 to 6 on ottla, seed 1: 10 records are in the source",
         "24 to 6 on ottla, seed 1: copying, 0 records copied: all its processes were killed",
@@ -68,6 +70,13 @@ def test_a_trial_that_is_wrong_is_the_exit_status(capsys: pytest.CaptureFixture[
     ]
     assert World.trials[0].command == MIGRATE
     assert World.trials[0].more == ["--cores=1"]
+    assert World.trials[0].victims == ("broker", "java")
+
+
+def test_what_cannot_be_killed_is_refused(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        program.main(["--victims", "broker,cat"])
+    assert "write some of tree,command,java,broker" in capsys.readouterr().err
 
 
 def test_without_follow_the_replay_is_stated_beforehand(capsys: pytest.CaptureFixture[str]):
