@@ -1,8 +1,11 @@
 """The daemon loads what its workers need, then runs Spark's own; it loads nothing that starts threads."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
+import pyspark
 import pytest
 
 from ottla.spark import daemon
@@ -16,9 +19,35 @@ def test_everything_is_loaded_before_workers_are_forked_and_not_garbage_to_them(
     monkeypatch.setattr(sys, "argv", ["daemon.py", *arguments])
     monkeypatch.setattr(daemon, "load", order.append)
     monkeypatch.setattr(daemon.gc, "freeze", lambda: order.append("freeze"))
-    monkeypatch.setattr(daemon.daemon, "manager", lambda: order.append("manager"))
+    monkeypatch.setattr("pyspark.daemon.manager", lambda: order.append("manager"))
+    monkeypatch.setattr(daemon, "without_archives", lambda path: order.append("path") or path)
     daemon.main()
-    assert order == [workers, "freeze", "manager"]
+    assert order == ["path", workers, "freeze", "manager"]
+
+
+def test_archives_of_the_installed_pyspark_are_left_out(tmp_path: Path):
+    installed, lib, elsewhere = tmp_path / "site-packages", tmp_path / "site-packages/pyspark/python/lib", tmp_path / "spark/python/lib"
+    for package in ("pyspark", "py4j"):
+        (installed / package).mkdir(parents=True)
+        (installed / package / "__init__.py").touch()
+    own = [str(lib / "pyspark.zip"), str(lib / "py4j-0.10-src.zip")]
+    others = [str(elsewhere / "pyspark.zip"), "/jobs/mine.zip", "/job"]
+    assert daemon.without_archives([*own, *others, str(installed)]) == [*others, str(installed)]
+    for without in ([*own, *others], [*own, str(tmp_path / "empty")]):
+        assert daemon.without_archives(without) == without, "no PySpark is installed: they are needed"
+    (installed / "py4j" / "__init__.py").unlink()
+    (installed / "py4j").rmdir()
+    assert daemon.without_archives([*own, str(installed)]) == [*own, str(installed)]
+
+
+def test_the_archives_of_this_machine_are_left_out():
+    """With the path that Spark gives to its Python processes."""
+    lib = Path(pyspark.__file__).parent / "python" / "lib"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, lib.glob("*.zip")), os.environ.get("PYTHONPATH", "")])}
+    prefer = "import sys; from ottla.spark import daemon; sys.path[:] = daemon.without_archives(sys.path)"
+    script = f"{prefer}; import py4j, pyspark.daemon; print(py4j.__file__, pyspark.daemon.__file__)"
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert ".zip" not in done.stdout
 
 
 DECODE = """

@@ -1,6 +1,8 @@
 """The admin client: requests about groups, offsets and topics, for Ottla and Apache Kafka alike.
 
-Each call has a timeout. The client keeps connections only: every call asks the brokers again.
+Each call has a timeout. The client keeps connections only: every call asks the brokers again. Calls about groups import their module when
+they are made: its messages are a third of what a client needs, and the process that plans a streaming query, one for each start, asks for
+topics alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +10,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from ottla.client.addresses import BrokerEndpoint
-from ottla.client.admin import groups, offsets, topics
+from ottla.client.admin import topics
 from ottla.client.admin.values import CommittedOffset, DescribedCluster, DescribedGroup, DescribedTopic, Failure, ListedGroup, ListedOffset
 from ottla.client.brokers import Brokers, Connect
 from ottla.client.network.connector import connect
@@ -53,32 +55,46 @@ class AdminClient:
 
     def list_groups(self, *, states: Sequence[str] = (), kinds: Sequence[str] = ()) -> list[ListedGroup]:
         """Consumer groups on all brokers, sorted; `states` and `kinds` (lower case) filter them, none means all."""
+        from ottla.client.admin import groups
+
         return groups.list_consumer_groups(self._brokers, states=states, kinds=kinds)
 
     def describe_groups(self, group_ids: Iterable[str]) -> dict[str, DescribedGroup | Failure]:
         """Each group with its members, or the failure."""
+        from ottla.client.admin import groups
+
         return groups.describe_groups(self._brokers, group_ids)
 
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Failure | None]:
         """Delete groups; None for each deleted one."""
+        from ottla.client.admin import groups
+
         return groups.delete_groups(self._brokers, group_ids)
 
     def remove_member(self, group_id: str, member_id: str, reason: str) -> Failure | None:
         """Let a member of a classic group leave it; None when it has."""
+        from ottla.client.admin import groups
+
         return groups.remove_member(self._brokers, group_id, member_id, reason)
 
     def committed(self, group_ids: Iterable[str]) -> dict[str, Mapping[TopicPartition, CommittedOffset] | Failure]:
         """All committed offsets of each group, or the failure."""
+        from ottla.client.admin import offsets
+
         return offsets.committed_offsets(self._brokers, group_ids)
 
     def commit(
         self, group_id: str, new_offsets: Mapping[TopicPartition, int | CommittedOffset]
     ) -> Mapping[TopicPartition, Failure | None] | Failure:
         """Commit offsets from outside the group (generation -1); a CommittedOffset has a leader epoch and metadata, too."""
+        from ottla.client.admin import offsets
+
         return offsets.commit_offsets(self._brokers, group_id, new_offsets)
 
     def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Failure | None] | Failure:
         """Delete a group's offsets."""
+        from ottla.client.admin import offsets
+
         return offsets.delete_offsets(self._brokers, group_id, partitions)
 
     def describe_topics(self, names: Iterable[str]) -> dict[str, DescribedTopic | Failure]:
