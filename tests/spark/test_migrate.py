@@ -366,8 +366,15 @@ def test_records_of_aborted_transactions_stay_behind(spark: Any, reference: Any,
     source = read(servers, wide, WIDE)
     ends = ends_of(source)
     group = commit(servers, unique_name("group"), wide, ends)
-    migrated = MigrationRun(spark, migration(servers, wide, narrow, groups=(group,))).copy()
-    assert migrated.records == len(source) == 60
+    planned = migration(servers, wide, narrow, groups=(group,))
+    producer.begin_transaction()
+    producer.produce(wide, b"open", partition=2)
+    producer.flush(20)
+    with pytest.raises(MigrationError, match=f"^{wide}-2 has an open transaction, and what is behind its start was not copied"):
+        MigrationRun(spark, planned).copy()
+    producer.abort_transaction(20)
+    migrated = MigrationRun(spark, planned, pause=lambda _s: None, clock=Clock()).copy()
+    assert (migrated.records, migrated.gone, len(source)) == (0, 0, 60)
     target = read(servers, narrow, NARROW)
     check_copy(source, target)
     check_groups(target, {group: ends}, migrated)

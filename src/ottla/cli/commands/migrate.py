@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     "idle_s",
     type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
-    help="With --follow: end when SOURCE has had no new records for so long and the groups have no members. [default: 30]",
+    help="With --follow: end when SOURCE has had no new records, and the groups no members, for so long. [default: 30]",
 )
 @click.option("--command-config", metavar="FILE", help="Settings of the clients as a properties file (`ottla docs clients`).")
 @click.option("--to-command-config", metavar="FILE", help="The same for the cluster of --to-bootstrap-server.")

@@ -1,6 +1,6 @@
 """Runs a migration in Spark, which is started for it, with a progress bar on the standard error."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
+
+from ottla.core.text import printable
 
 if TYPE_CHECKING:
     from ottla.spark.migration.job import MigrationRun
@@ -71,8 +73,17 @@ def progress_bar(what: str) -> "Iterator[Report]":
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
 
+        printed: Mapping[str, int] | None = None
+
         def report(progress: "Progress") -> None:
+            nonlocal printed
             waits = f", waits for {progress.waits_for}" if progress.waits_for else ""
             bar.update(task, description=f"{what}{waits}", completed=progress.done, total=progress.total or None)
+            if progress.replay and progress.replay != printed:
+                printed = progress.replay
+                again = ", ".join(f"{printable(group)} {count}" for group, count in printed.items())
+                click.echo(
+                    f"all is copied{waits}; if groups continued in the new topic now, they would read records again: {again}", err=True
+                )
 
         yield report

@@ -137,6 +137,12 @@ class Filling:
         if self._reads.unread(held) >= VERIFIED_AT:
             self._reads.read(held)
 
+    def replay(self, positions: Positions) -> dict[str, int]:
+        """How many records each group would read again if nothing more were copied. It reads some of the target."""
+        held = extents(self._target_admin, self._target)
+        carried = carry(tuple(positions), self._reads.place(held, positions), held)
+        return {group: each.replayed for group, each in carried.items()}
+
     def verify(self, positions: Positions) -> dict[str, Carried]:
         """Read the rest of the target, check that it has each record of the source once and in order, and return each group's place."""
         held = extents(self._target_admin, self._target)

@@ -4,7 +4,7 @@ The target is the only state: what it holds is read at the start of each run, so
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,11 +23,13 @@ from ottla.spark.migration.topics import (
     finish_target,
     is_compacted,
     make_target,
+    open_transactions,
     prepare_target,
 )
 from ottla.spark.migration.values import Extent, Migration, MigrationError, Progress, Report
 
 _POLL_S: Final = 0.25
+_REPLAY_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,35 +66,40 @@ class MigrationRun:
         self._clock = clock
 
     def copy(self) -> Migrated:
-        """Copy what the source has now, and carry the groups' offsets over. The groups must have no members."""
+        """Copy what the source has now, and carry the groups' offsets over. Producers and the groups' members must have stopped."""
         with connect(self._migration) as admins:
             source = find_source(self._migration, admins)
-            positions = self._positions(admins)
-            _refuse_members(self._migration, admins, positions)
+            _refuse_members(self._migration, admins, self._positions(admins))
             filling = self._begin(source, admins)
-            filling.copy_up_to(extents(admins.source, source), positions)
+            ends = extents(admins.source, source)
+            filling.copy_up_to(ends, self._positions(admins))
             check_source(source, admins)
+            _refuse_growth(source, ends, extents(admins.source, source))
+            _refuse_transactions(source, open_transactions(source, ends, admins))
             return self._finish(filling, admins)
 
     def follow(self, idle_s: float) -> Migrated:
-        """Copy until the source has stood still for `idle_s` and the groups have no members; then carry their offsets over."""
+        """Copy until the source has stood still and the groups have had no members for `idle_s`; then carry their offsets over."""
         with connect(self._migration) as admins:
             source = find_source(self._migration, admins)
             filling = self._begin(source, admins)
+            replay = Replay(filling, clock=self._clock)
             left, still_since = extents(admins.source, source), self._clock()
             while True:
                 positions = self._positions(admins)
                 filling.copy_up_to(left, positions)
                 filling.verify_some()
                 check_source(source, admins)
-                busy = groups.with_members(admins.source, positions)
                 before, left = left, extents(admins.source, source)
-                if _ends(left) != _ends(before):
+                obstacle = _obstacle(source, left, positions, admins)
+                is_still = _ends(left) == _ends(before)
+                if obstacle or not is_still:
                     still_since = self._clock()
-                elif not busy and self._clock() - still_since >= idle_s:
+                elif self._clock() - still_since >= idle_s:
                     return self._finish(filling, admins)
-                else:
-                    self._report(Progress(filling.done, filling.done, _waits_for(busy)))
+                replayed = replay.now(positions, is_over=is_still and not obstacle)
+                self._report(Progress(filling.done, filling.done, obstacle or "the source to stand still", replayed))
+                if is_still:
                     self._pause(_POLL_S)
 
     def forecast(self) -> Migrated:
@@ -130,7 +137,10 @@ class MigrationRun:
 
     def _finish(self, filling: Filling, admins: Admins) -> Migrated:
         """Verify, then commit the groups' offsets as they are now, then set the target like the source."""
-        carried = filling.verify(self._positions(admins))
+        positions = self._positions(admins)
+        carried = filling.verify(positions)
+        # Those of another cluster than the target's would not keep the coordinator from committing.
+        _refuse_members(self._migration, admins, positions)
         groups.commit(admins.target, self._migration.target, carried)
         finish_target(self._migration)
         return Migrated(records=filling.written, groups=carried, gone=filling.gone)
@@ -151,5 +161,49 @@ def _ends(of: Mapping[int, Extent]) -> dict[int, int]:
     return {partition: each.end for partition, each in of.items()}
 
 
-def _waits_for(busy: Mapping[str, str]) -> str:
-    return f"the members of {', '.join(busy)} to stop" if busy else "the source to stand still"
+def _refuse_growth(source: Shape, before: Mapping[int, Extent], now: Mapping[int, Extent]) -> None:
+    grown = [number for number, each in now.items() if each.end > before[number].end]
+    if grown:
+        raise MigrationError(
+            f"{_places(source, grown)} got records while {source.name} was copied: stop its producers and run the same command again, or"
+            " copy while they run, with --follow"
+        )
+
+
+def _refuse_transactions(source: Shape, partitions: Sequence[int]) -> None:
+    if partitions:
+        raise MigrationError(
+            f"{_places(source, partitions)} has an open transaction, and what is behind its start was not copied: wait until it has ended,"
+            " or abort it (kafka-transactions.sh finds hanging ones), and run the same command again"
+        )
+
+
+def _obstacle(source: Shape, ends: Mapping[int, Extent], positions: Positions, admins: Admins) -> str:
+    """What keeps a live topic from being cut over, if anything does."""
+    busy = groups.with_members(admins.source, positions)
+    if busy:
+        return f"the members of {', '.join(busy)} to stop"
+    transactions = open_transactions(source, ends, admins)
+    return f"the open transaction in {_places(source, transactions)} to end" if transactions else ""
+
+
+def _places(source: Shape, partitions: Sequence[int]) -> str:
+    return ", ".join(f"{source.name}-{number}" for number in partitions)
+
+
+class Replay:
+    """How many records each group would read again, found out now and then: it takes a read of the target."""
+
+    def __init__(self, filling: Filling, *, clock: Callable[[], float]) -> None:
+        self._filling = filling
+        self._clock = clock
+        self._known: tuple[Positions, int] | None = None
+        self._found: Mapping[str, int] = {}
+        self._at_s = -_REPLAY_S
+
+    def now(self, positions: Positions, *, is_over: bool) -> Mapping[str, int]:
+        """By group; not older than the groups' offsets where producers and groups have stopped (`is_over`), else than a minute."""
+        state, now_s = (positions, self._filling.written), self._clock()
+        if state != self._known and (is_over or now_s - self._at_s >= _REPLAY_S):
+            self._found, self._known, self._at_s = self._filling.replay(positions), state, now_s
+        return self._found

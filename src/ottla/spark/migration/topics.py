@@ -8,9 +8,9 @@ from typing import Final
 
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import DescribedTopic
-from ottla.spark.migration.shape import Shape, find
+from ottla.spark.migration.shape import Shape, extents, find
 from ottla.spark.migration.target import TopicSettings
-from ottla.spark.migration.values import Migration, MigrationError
+from ottla.spark.migration.values import Extent, Migration, MigrationError
 
 _POLL_S: Final = 0.1
 _LEADERS_S: Final = 30.0
@@ -18,9 +18,10 @@ _LEADERS_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admins:
-    """The admin clients of the source's and the target's cluster; that of the source sees committed records only."""
+    """The admin clients of the source's and the target's cluster; `source` sees committed records only, `source_log` all."""
 
     source: AdminClient
+    source_log: AdminClient
     target: AdminClient
 
 
@@ -28,8 +29,9 @@ class Admins:
 def connect(migration: Migration) -> Iterator[Admins]:
     """Admin clients of both clusters. Raises ValueError for malformed addresses."""
     committed = replace(migration.source_cluster.client, is_read_committed=True)
-    with AdminClient(committed) as source, AdminClient(migration.target_cluster.client) as target:
-        yield Admins(source=source, target=target)
+    clients = (AdminClient(each) for each in (committed, migration.source_cluster.client, migration.target_cluster.client))
+    with next(clients) as source, next(clients) as source_log, next(clients) as target:
+        yield Admins(source=source, source_log=source_log, target=target)
 
 
 def find_source(migration: Migration, admins: Admins) -> Shape:
@@ -55,6 +57,11 @@ def check_source(source: Shape, admins: Admins) -> None:
             f"topic {source.name} has {now.partitions} partitions now, and had {source.partitions} when the run began: run the same"
             " command again, it continues with all of them"
         )
+
+
+def open_transactions(source: Shape, ends: Mapping[int, Extent], admins: Admins) -> list[int]:
+    """The partitions that have records behind these ends, which `admins.source` has given: an open transaction hides them. ClientError."""
+    return [number for number, each in extents(admins.source_log, source).items() if each.end > ends[number].end]
 
 
 def is_compacted(migration: Migration) -> bool:

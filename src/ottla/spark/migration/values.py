@@ -1,6 +1,6 @@
 """Values of a migration that all its parts share, on the driver and in the workers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -38,11 +38,16 @@ class Extent(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a migration is: offsets of the source that were read, all that are to be read, and what it waits for ("": nothing)."""
+    """How far a migration is: offsets of the source that were read, all that are to be read, and what it waits for ("": nothing).
+
+    `replay`: where a live topic is followed, how many records each group would read again if its offsets were carried over now; None where
+    that is not known.
+    """
 
     done: int
     total: int
     waits_for: str = ""
+    replay: Mapping[str, int] | None = None
 
 
 Report = Callable[[Progress], None]

@@ -39,7 +39,8 @@ class Ends:
         if not wanted:
             return {}
         try:
-            return {place.partition: asked.result(30).offset for place, asked in self._admin.list_offsets(wanted).items()}
+            found = retried(lambda: [(place, asked.result(30)) for place, asked in self._admin.list_offsets(wanted).items()])
+            return {place.partition: each.offset for place, each in found}
         except KafkaException as error:
             # A topic that is being made is not everywhere at once.
             coming = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
@@ -106,10 +107,12 @@ def commit(servers: str, group: str, topic: str, offsets: Mapping[int, int]) -> 
 
 
 def retried(call: Callable[[], Any]) -> Any:
-    """What the call returns; repeated for some seconds, since a broker that has just started may not have its coordinator yet."""
+    """What the call returns; repeated for some seconds, since a broker that has just started may not have all its state yet."""
     from confluent_kafka import KafkaError, KafkaException
 
-    coming = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+    coordinator = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+    # Of its partitions it may know an earlier epoch than a client that saw it before.
+    coming = (*coordinator, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH, KafkaError.OFFSET_NOT_AVAILABLE)
     deadline = time.monotonic() + 30
     while True:
         try:

@@ -79,3 +79,12 @@ def test_the_bar_shows_progress_and_what_it_waits_for(capsys: pytest.CaptureFixt
         report(Progress(0, 0))
         report(Progress(50, 100, "the source to stand still"))
     assert "migrating wide, waits for the source to stand still" in capsys.readouterr().err
+
+
+def test_what_groups_read_again_is_printed_when_it_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar("migrating wide") as report:
+        for replay in (None, {}, {"a": 0, "b\n": 7}, {"a": 0, "b\n": 7}, {"a": 1}):
+            report(Progress(5, 5, "the members of a to stop", replay))
+    first, second = capsys.readouterr().err.strip().splitlines()
+    words = "all is copied, waits for the members of a to stop; if groups continued in the new topic now, they would read records again:"
+    assert (first, second) == (f"{words} a 0, b\\n 7", f"{words} a 1")

@@ -34,6 +34,12 @@ class ScriptedFilling:
     def copy_up_to(self, ends: dict[int, Extent], positions: Any) -> None:
         self.calls.append((ends[0].end, dict(positions)))
         self.done = self.written = ends[0].end
+        while during_copy:
+            during_copy.pop()()
+
+    def replay(self, positions: Any) -> dict[str, int]:
+        self.calls.append("replay")
+        return {group: self.written - offsets[0] for group, offsets in positions.items()}
 
     def verify_some(self) -> None:
         self.verified = self.written
@@ -44,16 +50,26 @@ class ScriptedFilling:
 
 
 made: list[Any] = []
+during_copy: list[Any] = []
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch, admin: Any) -> list[Any]:
+def log(admin: Any) -> Any:
+    """The source with all records; by default it has the same ones."""
+    seen = type(admin)()
+    seen.extents = admin.extents
+    return seen
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch, admin: Any, log: Any) -> list[Any]:
     @contextmanager
     def connected(_migration: Migration) -> Any:
-        yield Admins(source=admin, target=admin)
+        yield Admins(source=admin, source_log=log, target=admin)
 
     made.clear()
-    admin.extents = {"wide": [Extent(0, 5)], "narrow": [Extent(0, 0)]}
+    admin.extents |= {"wide": [Extent(0, 5)], "narrow": [Extent(0, 0)]}
+    during_copy.clear()
     admin.commits = {"g": {SOURCE_0: CommittedOffset(4)}}
     monkeypatch.setattr(job, "connect", connected)
     monkeypatch.setattr(job, "Filling", ScriptedFilling)
@@ -117,8 +133,9 @@ def test_following_ends_when_the_source_stands_still_without_members(calls: list
     events = Events(produce, delete_old_records, lambda: None, stop)
     assert follow(events, 2.0) == Migrated(records=9, groups={"g": Carried({0: 7}, 1)})
     assert calls[:3] == ["begin", "prepare", (5, {"g": {0: 4}})]
-    assert calls[-3:] == [(9, {"g": {0: 7}}), "verify", "finish"]
-    assert 2.25 <= events.now_s <= 2.75
+    assert [each for each in calls if each != "replay"][-3:] == [(9, {"g": {0: 7}}), "verify", "finish"]
+    # Two seconds after the last member has stopped.
+    assert 2.75 <= events.now_s <= 3.25
     waits = [each.waits_for for each in events.reports]
     assert waits[0] == "the members of g to stop"
     assert waits[-1] == "the source to stand still"
@@ -140,3 +157,53 @@ def test_a_source_that_gets_partitions_while_it_is_followed_ends_the_run(calls: 
     with pytest.raises(MigrationError, match="topic wide has 2 partitions now, and had 1 when the run began: run the same command again"):
         follow(Events(add_a_partition), 2.0)
     assert "verify" not in calls
+
+
+def test_a_topic_that_got_records_while_it_was_copied_is_not_cut_over(calls: list[Any], admin: Any) -> None:
+    during_copy.append(lambda: admin.extents.update(wide=[Extent(0, 7)]))
+    with pytest.raises(MigrationError, match="wide-0 got records while wide was copied: stop its producers and run the same command again"):
+        run().copy()
+    assert "verify" not in calls
+
+
+def test_what_an_open_transaction_hides_is_not_left_behind(calls: list[Any], admin: Any, log: Any) -> None:
+    log.extents = admin.extents | {"wide": [Extent(0, 6)]}
+    with pytest.raises(MigrationError, match="wide-0 has an open transaction, and what is behind its start was not copied: wait until"):
+        run().copy()
+    assert "verify" not in calls
+    events = Events(*[lambda: None] * 20, lambda: log.extents.update(wide=[Extent(0, 5)]))
+    follow(events, 1.0)
+    assert events.now_s >= 21 * 0.25
+    assert events.reports[0].waits_for == "the open transaction in wide-0 to end"
+    assert calls[-2:] == ["verify", "finish"]
+
+
+def test_members_that_come_while_it_is_copied_are_refused_before_offsets_are_committed(calls: list[Any], admin: Any) -> None:
+    during_copy.append(lambda: admin.states.update(g="Stable"))
+    with pytest.raises(MigrationError, match=r"group g has members \(it is Stable\), which go on with wide"):
+        run().copy()
+    assert TARGET_0 not in admin.commits["g"]
+
+
+def test_what_groups_read_again_is_known_before_offsets_are_committed(calls: list[Any], admin: Any) -> None:
+    admin.states = {"g": "Stable"}
+
+    def read(offset: int) -> Any:
+        return lambda: admin.commits.update(g={SOURCE_0: CommittedOffset(offset)})
+
+    def stop() -> None:
+        read(5)()
+        admin.states.clear()
+
+    events = Events(read(1), read(2), read(3), stop)
+    follow(events, 1.0)
+    # At once, then no more often than every minute while the group reads, and again when it has stopped.
+    assert [each for each in calls if each == "replay"] == ["replay"] * 2
+    assert [each.replay for each in events.reports][:1] == [{"g": 1}]
+    assert [each.replay for each in events.reports][-1:] == [{"g": 0}]
+    events = Events(*[read(each) for each in range(4) for _ in range(80)])
+    admin.states = {"g": "Stable"}
+    events.events.append(admin.states.clear)
+    calls.clear()
+    follow(events, 1.0)
+    assert calls.count("replay") == 3

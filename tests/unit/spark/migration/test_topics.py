@@ -48,7 +48,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 
 def test_the_source_must_exist_and_be_another_topic(admin: Any) -> None:
-    admins = Admins(source=admin, target=admin)
+    admins = Admins(source=admin, source_log=admin, target=admin)
     with pytest.raises(MigrationError, match="topic wide does not exist"):
         find_source(migration(), admins)
     admin.extents["wide"] = ONE
@@ -58,7 +58,7 @@ def test_the_source_must_exist_and_be_another_topic(admin: Any) -> None:
 
 
 def test_a_source_that_becomes_another_topic(admin: Any) -> None:
-    admins, before = Admins(source=admin, target=admin), Shape("wide", "id of wide", 1)
+    admins, before = Admins(source=admin, source_log=admin, target=admin), Shape("wide", "id of wide", 1)
     with pytest.raises(MigrationError, match="topic wide was deleted while it was copied"):
         check_source(before, admins)
     admin.extents["wide"] = ONE
@@ -71,7 +71,7 @@ def test_a_source_that_becomes_another_topic(admin: Any) -> None:
 
 
 def test_the_target_exists_with_as_many_partitions_or_its_number_is_given(admin: Any) -> None:
-    admins = Admins(source=admin, target=admin)
+    admins = Admins(source=admin, source_log=admin, target=admin)
     assert find_target(migration(), admins) is None
     with pytest.raises(MigrationError, match="narrow does not exist: say with --partitions"):
         find_target(migration(partitions=None), admins)
@@ -83,7 +83,7 @@ def test_the_target_exists_with_as_many_partitions_or_its_number_is_given(admin:
 
 def test_a_target_that_exists_stays_as_it_is(admin: Any, done: list[Any]) -> None:
     admin.extents["narrow"] = ONE * 2
-    made = make_target(migration(), Shape("wide", "", 1), Admins(source=admin, target=admin), pause=pytest.fail)
+    made = make_target(migration(), Shape("wide", "", 1), Admins(source=admin, source_log=admin, target=admin), pause=pytest.fail)
     assert (made.partitions, done) == (2, [])
 
 
@@ -91,7 +91,7 @@ def test_a_new_target_has_the_sources_settings_and_is_waited_for(admin: Any, don
     def appear(_seconds: float) -> None:
         admin.extents["narrow"] = ONE * 2
 
-    made = make_target(migration(), Shape("wide", "", 1), Admins(source=admin, target=admin), pause=appear)
+    made = make_target(migration(), Shape("wide", "", 1), Admins(source=admin, source_log=admin, target=admin), pause=appear)
     assert made == Shape("narrow", "id of narrow", 2)
     # Three replicas in the source, two brokers.
     assert done == [("create", "narrow", 2, 2, {"settings": "of wide"})]
@@ -100,7 +100,13 @@ def test_a_new_target_has_the_sources_settings_and_is_waited_for(admin: Any, don
 def test_a_new_target_that_gets_no_leaders(admin: Any, done: list[Any]) -> None:
     times = iter([0.0, 10.0, 40.0])
     with pytest.raises(MigrationError, match="narrow was created, but has no leaders: run the same command again"):
-        make_target(migration(), Shape("wide", "", 1), Admins(source=admin, target=admin), pause=lambda _s: None, clock=lambda: next(times))
+        make_target(
+            migration(),
+            Shape("wide", "", 1),
+            Admins(source=admin, source_log=admin, target=admin),
+            pause=lambda _s: None,
+            clock=lambda: next(times),
+        )
 
 
 def test_the_target_is_prepared_and_in_the_end_set_like_the_source(done: list[Any]) -> None:
@@ -112,4 +118,5 @@ def test_the_target_is_prepared_and_in_the_end_set_like_the_source(done: list[An
 def test_each_cluster_has_its_client_and_the_source_is_read_committed() -> None:
     with topics.connect(migration()) as admins:
         assert admins.source._brokers.settings.is_read_committed
+        assert not admins.source_log._brokers.settings.is_read_committed
         assert not admins.target._brokers.settings.is_read_committed
