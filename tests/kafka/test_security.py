@@ -374,7 +374,9 @@ def test_a_topic_is_migrated_over_tls_with_a_password(guarded: Guarded, tmp_path
     command = [sys.executable, "-m", "ottla", "migrate", TOPIC, target, "--bootstrap-server", servers, *options]
     try:
         options_of_java = " ".join((*QUICK_START_OPTIONS, *archive_options(spark_archive(CHECKOUT / ".cache"))))
-        environment = {**os.environ, "JAVA_HOME": str(find_java_home()), "SPARK_SUBMIT_OPTS": options_of_java}
+        path_of_workers = os.pathsep.join([str(CHECKOUT / "tests" / "spark" / "quick_workers"), os.environ.get("PYTHONPATH", "")])
+        java = {"JAVA_HOME": str(find_java_home()), "SPARK_SUBMIT_OPTS": options_of_java}
+        environment = {**os.environ, **java, "PYTHONPATH": path_of_workers}
     except ToolMissing as missing:
         pytest.skip(f"Spark {missing}")
     writing = Producer({"bootstrap.servers": guarded.kafka.bootstrap_servers})

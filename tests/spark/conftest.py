@@ -19,6 +19,14 @@ HERE = Path(__file__).parent
 QUICK_WORKERS = str(HERE / "quick_workers")
 """On the path of Python workers: see the module in there."""
 CHECKOUT = HERE.parent.parent
+CLASSES_OF_COLUMNS = (
+    "functions",
+    "PythonUtils",
+    "PythonSQLUtils",
+    "org.apache.spark.sql.functions",
+    "org.apache.spark.sql.classic.SparkSession",
+)
+"""PySpark asks its JVM for these classes at each function of a column, and the JVM looks through some hundred jars for most answers."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -62,19 +70,21 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector, report
     except ToolMissing as missing:
         pytest.skip(f"Spark {missing}")
     import ottla.spark
-    from ottla.spark.sessions import SMALL
+    from ottla.spark.sessions import OWN_QUERIES, SMALL
 
     archive = archive_options(spark_archive(CHECKOUT / ".cache"))
     if not archive:
         report("Spark has no archive of its classes and needs twice the CPU: python -m ottla.testing.reference.class_archives makes it.")
     settings = {
         **SMALL,
+        **OWN_QUERIES,
         # Nothing of a test run stays in the checkout.
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         # The tests' tables are tiny; the rest of the machine belongs to brokers and other tests.
         "spark.driver.memory": "1g",
         # Half the work of Spark's own start, and of every query's: nothing here runs long enough for the better compiler.
-        "spark.driver.extraJavaOptions": " ".join((*QUICK_START_OPTIONS, *archive)),
+        # Queries leave much garbage, which is collected less often where it has room.
+        "spark.driver.extraJavaOptions": " ".join((*QUICK_START_OPTIONS, "-Xms1g", "-Xmn400m", *archive)),
         # Queries over a few rows, each of them another: to generate and compile code for them was a quarter of the JVM's work.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -88,6 +98,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector, report
         environment.setenv("PYTHONPATH", QUICK_WORKERS, prepend=os.pathsep)
         # One attempt a task: what fails here is meant to.
         session = ottla.spark.session("ottla-tests", master="local[2,1]", settings=settings)
+    jvm: Any = session.sparkContext._jvm
+    for name in CLASSES_OF_COLUMNS:
+        vars(jvm)[name] = getattr(jvm, name)
     yield session
     session.stop()
 

@@ -105,7 +105,7 @@ def wait_for(process: ServerProcess, pattern: str) -> str:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+def cluster(quick_workers: None, tmp_path: Path) -> Iterator[Cluster]:
     try:
         java_home = find_java_home()
     except ToolMissing as missing:

@@ -29,6 +29,7 @@ run(Path(sys.argv[1]), console=Console(width=100), timing=timing, flights_max=in
 """
 
 
+@pytest.mark.usefixtures("quick_workers")
 def test_every_incident_leaves_its_rebalance_and_no_flight_is_lost(tmp_path: Path) -> None:
     try:
         find_java()

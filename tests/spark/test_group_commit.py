@@ -19,7 +19,7 @@ from ottla.client.settings import ClientSettings
 from ottla.core.model import TopicPartition
 from ottla.spark.group.committer import GroupCommitter
 from ottla.spark.group.listener import GroupCommitListener
-from ottla.testing.kit.waiting import wait_until
+from ottla.testing.kit.waiting import rest, wait_until
 
 PARTITIONS = 3
 WAIT_S_MAX = 60
@@ -90,13 +90,13 @@ def _lag_while_it_stands(frame: Any, shop: Shop, checkpoint: Path) -> None:
     """The group's lag is true before a batch, in it, and after it, while nothing new comes."""
     blocker = BatchBlocker()
     writer = frame.writeStream.foreachBatch(blocker.pass_batch).option("checkpointLocation", str(checkpoint))
-    query = writer.trigger(processingTime="50 milliseconds").start()
+    query = writer.trigger(processingTime="200 milliseconds").start()
     try:
         shop.sell(4)
         assert blocker.has_begun.wait(WAIT_S_MAX)
         assert sum(shop.lag().values()) == 4, "read is not processed"
         blocker.may_end.set()
-        wait_until(lambda: shop.lag() == {0: 0, 1: 0, 2: 0}, "an idle query has no lag", seconds=WAIT_S_MAX)
+        wait_until(lambda: shop.lag() == {0: 0, 1: 0, 2: 0}, "an idle query has no lag", rest, seconds=WAIT_S_MAX)
     finally:
         blocker.may_end.set()
         query.stop()
@@ -129,7 +129,7 @@ def test_lag_tools_see_a_query_of_the_jvm_connector_by_the_listener(spark: Any, 
         shop.sell(10)
         jvm = _stream(spark, jvm_format, shop)
         assert _rows(_run_available(jvm, tmp_path / "checkpoint")) == 10
-        wait_until(lambda: shop.lag() == {0: 0, 1: 0, 2: 0}, "the listener commits the last batch too", seconds=WAIT_S_MAX)
+        wait_until(lambda: shop.lag() == {0: 0, 1: 0, 2: 0}, "the listener commits the last batch too", rest, seconds=WAIT_S_MAX)
         _lag_while_it_stands(jvm, shop, tmp_path / "checkpoint")
         assert [(each["group"], each["failures"]) for each in listener.metrics()] == [(shop.group, 0)] * 2
     finally:

@@ -12,7 +12,7 @@ import ottla
 from ottla.client.admin.client import AdminClient
 from ottla.spark.group.member_listener import GroupMemberListener, member_progress
 from ottla.testing.clients.topics import create_topic
-from ottla.testing.kit.waiting import wait_until
+from ottla.testing.kit.waiting import rest, wait_until
 
 PARTITIONS = 4
 WAIT_S_MAX = 90
@@ -76,7 +76,7 @@ class Table:
 
 def start(frame: Any, table: Table, checkpoint: Path, **trigger: Any) -> Any:
     writer = frame.writeStream.foreachBatch(table.add).option("checkpointLocation", str(checkpoint))
-    return writer.trigger(**(trigger or {"processingTime": "100 milliseconds"})).start()
+    return writer.trigger(**(trigger or {"processingTime": "250 milliseconds"})).start()
 
 
 def owned(query: Any, topic: str) -> list[int]:
@@ -101,7 +101,7 @@ def test_two_queries_share_the_partitions_and_take_over(spark: Any, flights: Fli
     queries = [start(frames[0], tables[0], tmp_path / "0")]
     try:
         flights.write(5)
-        wait_until(lambda: tables[0].rows.keys() == flights.places(), "one query has all", seconds=WAIT_S_MAX)
+        wait_until(lambda: tables[0].rows.keys() == flights.places(), "one query has all", rest, seconds=WAIT_S_MAX)
         queries.append(start(frames[1], tables[1], tmp_path / "1"))
 
         def is_shared() -> bool:
@@ -109,15 +109,19 @@ def test_two_queries_share_the_partitions_and_take_over(spark: Any, flights: Fli
             shares = [owned(query, flights.topic) for query in queries]
             return [len(share) for share in shares] == [2, 2] and not set(shares[0]) & set(shares[1])
 
-        wait_until(is_shared, "each query has a half", seconds=WAIT_S_MAX)
+        wait_until(is_shared, "each query has a half", rest, seconds=WAIT_S_MAX)
         queries[0].stop()
         flights.write(2)
         wait_until(
-            lambda: (tables[0].rows + tables[1].rows).keys() == flights.places(), "the other query continues with all", seconds=WAIT_S_MAX
+            lambda: tables[0].rows.keys() | tables[1].rows.keys() == flights.places(),
+            "the other query continues with all",
+            rest,
+            seconds=WAIT_S_MAX,
         )
-        wait_until(lambda: flights.committed() == dict.fromkeys(range(PARTITIONS), flights.written), "all is committed", seconds=WAIT_S_MAX)
+        ends = dict.fromkeys(range(PARTITIONS), flights.written)
+        wait_until(lambda: flights.committed() == ends, "all is committed", rest, seconds=WAIT_S_MAX)
         wait_until(
-            lambda: last_owned(listener, queries[1]) == list(range(PARTITIONS)), "the listener has the last batch", seconds=WAIT_S_MAX
+            lambda: last_owned(listener, queries[1]) == list(range(PARTITIONS)), "the listener has the last batch", rest, seconds=WAIT_S_MAX
         )
     finally:
         for query in queries:

@@ -18,7 +18,7 @@ from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import DescribedGroup
 from ottla.core.wire.consumer_protocol import parse_assignment
 from ottla.testing.clients.topics import create_topic
-from ottla.testing.kit.waiting import wait_until
+from ottla.testing.kit.waiting import rest, wait_until
 from ottla.testing.processes.process_tree import command_line, kill_tree, process_tree
 from ottla.testing.streaming_kills.keyed_table import KeyedTable
 from ottla.testing.streaming_kills.oracle import invented, wrong_rows
@@ -64,7 +64,7 @@ class Share:
         reader = self._spark.readStream.format("ottla").schema("topic string, partition int, offset bigint, value binary")
         rows = reader.options(**{**every, **options}).load().selectExpr("topic", "partition", "offset", "cast(value as string)")
         writer = rows.writeStream.foreachBatch(lambda batch, _: table.write(batch.collect()))
-        writer = writer.option("checkpointLocation", str(directory / "checkpoint")).trigger(processingTime="100 milliseconds")
+        writer = writer.option("checkpointLocation", str(directory / "checkpoint")).trigger(processingTime="250 milliseconds")
         self._queries.append(writer.start())
         return self._queries[-1]
 
@@ -77,17 +77,24 @@ class Share:
 
     def wait_for_shares(self, *shares: int) -> None:
         """Wait until the group is stable, with members that own so many partitions each."""
-        wait_until(lambda: sorted(len(each) for each in self._owned().values()) == sorted(shares), self._described, seconds=WAIT_S_MAX)
+        wait_until(
+            lambda: sorted(len(each) for each in self._owned().values()) == sorted(shares), self._described, rest, seconds=WAIT_S_MAX
+        )
 
     def wait_until_processed(self) -> None:
         """Wait until the group has committed everything that is written by now."""
         ends = self.producer.ends()
-        wait_until(lambda: all(self._committed().get(each, 0) >= end for each, end in ends.items()), self._described, seconds=WAIT_S_MAX)
+
+        def is_processed() -> bool:
+            committed = self._committed()
+            return all(committed.get(each, 0) >= end for each, end in ends.items())
+
+        wait_until(is_processed, self._described, rest, seconds=WAIT_S_MAX)
 
     def wait_for_generation(self, query: Any) -> int:
         """The generation in which the query plans its next batches."""
         known = _last_batch(query)
-        wait_until(lambda: _last_batch(query) > known + 1 and _generation(query), self._described, seconds=WAIT_S_MAX)
+        wait_until(lambda: _last_batch(query) > known + 1 and _generation(query), self._described, rest, seconds=WAIT_S_MAX)
         return _generation(query)
 
     def wrong(self) -> list[str]:
@@ -163,7 +170,7 @@ def test_two_queries_share_the_partitions_and_one_takes_over_from_the_other(spar
             kill_tree(planner.pid)  # with what would leave the group for it
             share.wait_for_shares(12)
             assert share.wrong() == []
-            wait_until(lambda: not first.isActive, "a query whose planner was killed has ended", seconds=WAIT_S_MAX)
+            wait_until(lambda: not first.isActive, "a query whose planner was killed has ended", rest, seconds=WAIT_S_MAX)
             assert min(len(KeyedTable(tmp_path / name).writes()) for name in ("first", "second")) > 0
         finally:
             share.close()

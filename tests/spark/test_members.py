@@ -1,7 +1,11 @@
-"""The pipeline `members`: random histories of classic groups against a plain walk over their records, and a KIP-848 group written out."""
+"""The pipeline `members`: random histories of classic groups against a plain walk over their records, and a KIP-848 group written out.
+
+The groups of all tests are in one input, whose tables are computed once: Spark's plans cost more than their rows.
+"""
 
 import json
 import random
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,10 +30,12 @@ def ms_of(time: datetime | None) -> int | None:
     return None if time is None else (time - START.replace(tzinfo=None)) // timedelta(milliseconds=1)
 
 
-@pytest.fixture(autouse=True)
-def in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def in_utc() -> Iterator[None]:
     """In the zone of the process."""
-    monkeypatch.setenv("TZ", "UTC")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TZ", "UTC")
+        yield
 
 
 def classic(offset: int, ms: int, group: str, generation: int | None, members: list[tuple[Any, ...]] | None) -> tuple[Any, ...]:
@@ -105,33 +111,18 @@ def walk(records: list[tuple[int, int, Any]]) -> tuple[dict[str, tuple[Any, ...]
     return {name: tuple(each) for name, each in members.items()}, intervals
 
 
-def test_equal_to_a_walk_over_the_records_of_a_hundred_groups(spark: Any) -> None:
+def histories() -> dict[str, list[tuple[int, int, Any]]]:
     rng = random.Random(20260104)
-    histories = {f"g{number}": history(rng, f"g{number}") for number in range(100)}
+    return {f"g{number}": history(rng, f"g{number}") for number in range(100)}
+
+
+def records_of(histories: dict[str, list[tuple[int, int, Any]]]) -> list[tuple[Any, ...]]:
     in_order = sorted((record[0], group, record) for group, records in histories.items() for record in records)
-    found = frames(spark, [classic(offset, ms, group, record[1], record[2]) for offset, (ms, group, record) in enumerate(in_order)])
-    members = {
-        row["member_id"]: (
-            *(row["first_generation"], row["last_generation"]),
-            *(ms_of(row[name]) for name in ("joined_at", "last_seen_at", "left_at")),
-        )
-        for row in found["members"].collect()
-    }
-    intervals: dict[str, set[tuple[Any, ...]]] = {group: set() for group in histories}
-    for row in found["ownership"].collect():
-        assert (row["topic"], row["topic_id"], row["group_type"]) == ("t", None, "classic")
-        interval = (row["partition"], row["member_id"], ms_of(row["from_at"]), ms_of(row["to_at"]), row["first_generation"])
-        assert interval not in intervals[row["group"]]
-        intervals[row["group"]].add(interval)
-    expected: dict[str, tuple[Any, ...]] = {}
-    for group, records in histories.items():
-        of_group, owned = walk(records)
-        expected |= of_group
-        assert intervals[group] == owned, (sorted(intervals[group] - owned), sorted(owned - intervals[group]), records)
-    assert members == expected
+    return [classic(offset, ms, group, record[1], record[2]) for offset, (ms, group, record) in enumerate(in_order)]
 
 
-def test_a_kip_848_group(spark: Any) -> None:
+def kip_848_records() -> list[tuple[Any, ...]]:
+    """Records of the group k."""
     metadata = {
         "instanceId": None,
         "clientId": "c",
@@ -148,7 +139,7 @@ def test_a_kip_848_group(spark: Any) -> None:
 
         return {"memberEpoch": epoch, "assignedPartitions": entry(partitions), "partitionsPendingRevocation": entry(pending)}
 
-    records = [
+    return [
         consumer(0, 0, 5, "a", metadata),
         consumer(1, 0, 8, "a", owns(2, 0, 1)),
         consumer(2, 10, 5, "b", {**metadata, "instanceId": "i"}),
@@ -159,16 +150,79 @@ def test_a_kip_848_group(spark: Any) -> None:
         consumer(7, 60, 8, "a", None),
         consumer(8, 60, 5, "a", None),
     ]
-    found = frames(spark, records, [("k", "t", "id-of-t", 0, 5, at(1))])
+
+
+def flapping_records() -> list[tuple[Any, ...]]:
+    """Records of the group f."""
+
+    def member(name: str, client: str = "flapping") -> tuple[Any, ...]:
+        return (name, None, client, {"t": [0]} if client == "flapping" else {})
+
+    calm = member("calm-1", "calm")
+    return [
+        classic(0, 0, "f", 1, [calm, member("f-1")]),
+        classic(1, 5 * MINUTE, "f", 2, [calm]),
+        classic(2, 6 * MINUTE, "f", 3, [calm, member("f-2")]),
+        classic(3, 20 * MINUTE, "f", 4, [calm, member("f-3")]),  # out and in again within one rebalance
+        classic(4, 40 * MINUTE, "f", 5, [calm]),
+        classic(5, 50 * MINUTE, "f", 6, [calm, member("f-4")]),  # back too late to be the same story
+        classic(6, 70 * MINUTE, "f", 7, [calm]),
+    ]
+
+
+@pytest.fixture(scope="module")
+def found(spark: Any) -> dict[str, list[Any]]:
+    """The rows of each table, of the groups of all tests."""
+    seen = [classic(0, 0, "o", 1, [("m", "i", "c", {"t": [0]})]), classic(1, 5, "o", None, None)]
+    records = [*records_of(histories()), *kip_848_records(), *flapping_records(), *seen]
+    # f-1 commits each second until it leaves; f-2 does, too, and then not for its session timeout of 10 s.
+    commits = [("f", "t", None, 0, n, at(n * 1_000)) for n in (*range(299), *range(361, 1_190))]
+    return {name: frame.collect() for name, frame in frames(spark, records, [*commits, ("k", "t", "id-of-t", 0, 5, at(1))]).items()}
+
+
+def of_group(rows: list[Any], group: str, *order: str) -> list[Any]:
+    return sorted((row for row in rows if row["group"] == group), key=lambda row: [row[name] for name in order])
+
+
+def test_equal_to_a_walk_over_the_records_of_a_hundred_groups(found: dict[str, list[Any]]) -> None:
+    walked = histories()
+    members = {
+        row["member_id"]: (
+            *(row["first_generation"], row["last_generation"]),
+            *(ms_of(row[name]) for name in ("joined_at", "last_seen_at", "left_at")),
+        )
+        for row in found["members"]
+        if row["group"] in walked
+    }
+    intervals: dict[str, set[tuple[Any, ...]]] = {group: set() for group in walked}
+    for row in found["ownership"]:
+        if row["group"] not in walked:
+            continue
+        assert (row["topic"], row["topic_id"], row["group_type"]) == ("t", None, "classic")
+        interval = (row["partition"], row["member_id"], ms_of(row["from_at"]), ms_of(row["to_at"]), row["first_generation"])
+        assert interval not in intervals[row["group"]]
+        intervals[row["group"]].add(interval)
+    expected: dict[str, tuple[Any, ...]] = {}
+    for group, records in walked.items():
+        known, owned = walk(records)
+        expected |= known
+        assert intervals[group] == owned, (sorted(intervals[group] - owned), sorted(owned - intervals[group]), records)
+    assert members == expected
+    assert {row["group"] for row in found["members"]} == {*walked, "k", "f", "o"} - {
+        group for group in walked if not walk(walked[group])[0]
+    }
+
+
+def test_a_kip_848_group(found: dict[str, list[Any]]) -> None:
     names = ("member_id", "group_instance_id", "client_id", "assignor", "session_timeout", "first_generation", "last_generation")
     members = [
         (*(row[name] for name in names), ms_of(row["joined_at"]), ms_of(row["left_at"]))
-        for row in found["members"].orderBy("member_id").collect()
+        for row in of_group(found["members"], "k", "member_id")
     ]
     assert members == [("a", None, "c", "uniform", None, 2, 3, 0, 60), ("b", "i", "c", "uniform", None, 3, 3, 10, 50)]
     owned = [
         (row["topic"], row["topic_id"], row["partition"], row["member_id"], ms_of(row["from_at"]), ms_of(row["to_at"]))
-        for row in found["ownership"].orderBy("partition", "from_at").collect()
+        for row in of_group(found["ownership"], "k", "partition", "from_at")
     ]
     assert owned == [
         ("t", "id-of-t", 0, "a", 0, 60),
@@ -177,24 +231,8 @@ def test_a_kip_848_group(spark: Any) -> None:
     ]
 
 
-def test_a_client_that_comes_and_goes(spark: Any) -> None:
-    def member(name: str, client: str = "flapping") -> tuple[Any, ...]:
-        return (name, None, client, {"t": [0]} if client == "flapping" else {})
-
-    calm = member("calm-1", "calm")
-    records = [
-        classic(0, 0, "g", 1, [calm, member("f-1")]),
-        classic(1, 5 * MINUTE, "g", 2, [calm]),
-        classic(2, 6 * MINUTE, "g", 3, [calm, member("f-2")]),
-        classic(3, 20 * MINUTE, "g", 4, [calm, member("f-3")]),  # out and in again within one rebalance
-        classic(4, 40 * MINUTE, "g", 5, [calm]),
-        classic(5, 50 * MINUTE, "g", 6, [calm, member("f-4")]),  # back too late to be the same story
-        classic(6, 70 * MINUTE, "g", 7, [calm]),
-    ]
-    # f-1 commits each second until it leaves; f-2 does, too, and then not for its session timeout of 10 s.
-    commits = [("g", "t", None, 0, n, at(n * 1_000)) for n in (*range(299), *range(361, 1_190))]
-    found = frames(spark, records, commits)["member_churn"]
-    rows = {(row["client_id"], row["hour"].hour): row.asDict() for row in found.collect()}
+def test_a_client_that_comes_and_goes(found: dict[str, list[Any]]) -> None:
+    rows = {(row["client_id"], row["hour"].hour): row.asDict() for row in of_group(found["member_churn"], "f")}
     flapping = rows["flapping", 0]
     assert [flapping[name] for name in ("joins", "leaves", "returns", "expiries", "flapping_score")] == [4, 3, 2, 1, 33]
     assert (flapping["shortest_stay_ms"], flapping["shortest_absence_ms"]) == (5 * MINUTE, 0)
@@ -202,8 +240,8 @@ def test_a_client_that_comes_and_goes(spark: Any) -> None:
     assert [rows["calm", 0][name] for name in ("joins", "leaves", "returns", "flapping_score")] == [1, 0, 0, 0]
 
 
-def test_no_records_and_the_overview(spark: Any) -> None:
+def test_no_records_and_the_overview(spark: Any, found: dict[str, list[Any]]) -> None:
     assert [frame.collect() for frame in frames(spark, []).values()] == [[], [], []]
-    found = frames(spark, [classic(0, 0, "g", 1, [("m", "i", "c", {"t": [0]})]), classic(1, 5, "g", None, None)])
-    lines = table_text(PIPELINE.overview(found["members"]), width=80).splitlines()
-    assert lines[2].split() == ["g", "i", "/c", "01-01", "00:00:00", "01-01", "00:00:00", "1-1", "range"]
+    members = spark.createDataFrame(of_group(found["members"], "o"), PIPELINE.outputs["members"])
+    lines = table_text(PIPELINE.overview(members), width=80).splitlines()
+    assert lines[2].split() == ["o", "i", "/c", "01-01", "00:00:00", "01-01", "00:00:00", "1-1", "range"]

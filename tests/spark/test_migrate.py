@@ -29,7 +29,7 @@ from ottla.core.model import TopicPartition as Partition
 from ottla.spark.migration.job import Migrated, MigrationRun
 from ottla.spark.migration.values import SOURCE_HEADER, Cluster, Migration, MigrationError, Progress
 from ottla.spark.sink.producer_settings import parse_producer_settings
-from ottla.testing.kit.waiting import wait_until
+from ottla.testing.kit.waiting import rest, wait_until
 from ottla.testing.processes.java import QUICK_START_OPTIONS, find_java_home
 from ottla.testing.reference.class_archives import archive_options, spark_archive
 
@@ -319,7 +319,9 @@ def test_a_killed_command_continues(spark: Any, unique_name: Callable[[str], str
         options_of_java = " ".join((*QUICK_START_OPTIONS, *archive_options(spark_archive(CHECKOUT / ".cache"))))
         environment = {**os.environ, "JAVA_HOME": str(find_java_home()), "SPARK_SUBMIT_OPTS": options_of_java}
         with subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.DEVNULL) as process:
-            wait_until(lambda: records_in(servers, narrow) or process.poll() is not None, "the first records in the target", seconds=240)
+            wait_until(
+                lambda: records_in(servers, narrow) or process.poll() is not None, "the first records in the target", rest, seconds=240
+            )
             os.killpg(process.pid, signal.SIGKILL)
         assert records_in(servers, narrow) < 8_000
         MigrationRun(spark, migration(servers, wide, narrow, groups=())).copy()

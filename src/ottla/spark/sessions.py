@@ -55,6 +55,12 @@ SMALL: Final[Mapping[str, str]] = {
 }
 """For tables of up to some hundred thousand rows, such as group events."""
 
+OWN_QUERIES: Final[Mapping[str, str]] = {
+    # For each function of a column PySpark asks its JVM some ten times, so that an error can name the line that called it.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+"""For commands, whose user has not written the queries."""
+
 SOCKET_FOLDER_BYTES_MAX: Final = 60
 """Longest path of a folder for Unix sockets: with Spark's name for a socket, 43 bytes, as much as every system takes (103)."""
 

@@ -84,11 +84,12 @@ def _start_spark(log: Path) -> Any:
     with warnings.catch_warnings():
         # PySpark warns of pandas 3 when it is imported; nothing here uses pandas.
         warnings.simplefilter("ignore", FutureWarning)
-        from ottla.spark.sessions import SMALL, SessionError, session
+        from ottla.spark.sessions import OWN_QUERIES, SMALL, SessionError, session
     try:
         with _stderr_into(log):
             # Its JVM lives for seconds: the better compiler would take more time than it saves.
-            return session("ottla demo", settings={**SMALL, "spark.driver.extraJavaOptions": " ".join(QUICK_START_OPTIONS)})
+            settings = {**SMALL, **OWN_QUERIES, "spark.driver.extraJavaOptions": " ".join(QUICK_START_OPTIONS)}
+            return session("ottla demo", settings=settings)
     except SessionError as error:
         raise DemoFailedError(f"{error} (Spark's output is in {log})") from error
 

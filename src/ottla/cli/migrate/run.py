@@ -38,11 +38,11 @@ def execute(order: Order, work: "Callable[[MigrationRun], T]") -> T:
     from ottla.client.errors import ClientError
     from ottla.spark.migration.job import MigrationRun
     from ottla.spark.migration.values import MigrationError
-    from ottla.spark.sessions import SessionError, session
+    from ottla.spark.sessions import OWN_QUERIES, SessionError, session
 
     try:
         with progress_bar(order.what) as report:
-            spark = session("ottla-migrate", master=f"local[{order.cores},1]")
+            spark = session("ottla-migrate", master=f"local[{order.cores},1]", settings=OWN_QUERIES)
             try:
                 return work(MigrationRun(spark, order.migration, report=report))
             finally:

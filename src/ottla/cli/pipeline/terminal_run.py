@@ -84,13 +84,13 @@ def execute(order: Order) -> None:
     with _sentences():
         from ottla.spark.runner.inputs import ClusterInputs, check_brokers
         from ottla.spark.runner.pipeline_run import PipelineRun
-        from ottla.spark.sessions import session
+        from ottla.spark.sessions import OWN_QUERIES, session
 
         # Before Spark starts, which takes its time.
         check_brokers(order.bootstrap_servers, order.properties)
         console = Console(stderr=True)
         with Bar(console, "Spark starts") as bar:
-            spark = session(f"ottla pipeline {order.name}", master=f"local[{order.cores}]")
+            spark = session(f"ottla pipeline {order.name}", master=f"local[{order.cores}]", settings=OWN_QUERIES)
             inputs = ClusterInputs(spark=spark, bootstrap_servers=order.bootstrap_servers, properties=order.properties, topics=order.topics)
             try:
                 run = PipelineRun(pipeline=order.pipeline, inputs=inputs, tables=_tables(spark, order), groups=order.groups)

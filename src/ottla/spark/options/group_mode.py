@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ottla.client.consumer.properties import parse_properties
 from ottla.spark.options.java_regex import compile_pattern
 from ottla.spark.options.kafka_settings import CLIENT_ID, PREFIX
 from ottla.spark.options.positions import GROUP, RESETS
@@ -48,8 +49,6 @@ def parse_member_options(options: Mapping[str, str], group_id: str | None, subsc
     given = {name.removeprefix(PREFIX): text for name, text in options.items() if name.startswith(PREFIX)}
     given.pop("group.id", None)
     properties = {**own, **given}
-    from ottla.client.consumer.properties import parse_properties
-
     try:
         parse_properties(properties)
     except ValueError as error:

@@ -5,12 +5,18 @@ import threading
 
 import pytest
 
-from ottla.testing.kit.waiting import wait_until, wait_until_async, wait_until_in_threads
+from ottla.testing.kit.waiting import rest, wait_until, wait_until_async, wait_until_in_threads
 
 
 def test_the_value_of_the_condition_is_returned() -> None:
     polled: list[int] = []
     assert wait_until(lambda: len(polled) if len(polled) > 2 else 0, "three polls", lambda: polled.append(1)) == 3
+
+
+def test_a_rest_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    assert wait_until(lambda: slept, "a rest", rest) == [0.1]
 
 
 def test_it_fails_with_what_was_waited_for() -> None:
