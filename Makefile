@@ -85,7 +85,7 @@ soak: setup java ## minutes of chaos with real clients; SEEDS=1,2,3
 	$(BIN)/python -m ottla.testing.chaos.kafka_run --seconds 600 --seeds $(or $(SEEDS),1)
 	OTTLA_HOSTILE_SECONDS=300 OTTLA_HOSTILE_SCALE=1 $(BIN)/python -m pytest -s tests/clients/test_hostile_neighbours.py
 	OTTLA_GROUP_SCRIPTS=300 $(PYTEST) tests/kafka/test_group_scripts.py
-	OTTLA_CRASH_SEEDS=5000 $(PYTEST) tests/simulation/test_storage_crashes.py
+	OTTLA_GROUP_SEEDS=5000 OTTLA_CRASH_SEEDS=5000 OTTLA_POWER_SEEDS=500 $(PYTEST) tests/simulation/test_groups.py tests/simulation/test_storage_crashes.py tests/simulation/test_broker_crashes.py
 	OTTLA_CONSUMER_SEEDS=2000 $(PYTEST) tests/simulation/test_consumer_membership.py
 	$(PYTEST) --hypothesis-profile=soak tests/properties
 

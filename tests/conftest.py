@@ -11,7 +11,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -36,15 +36,17 @@ GROUPS = (
     "tests/spark/(?!test_(demo|kill|cluster))",
     "tests/clients/test_java_client",
     "tests/console/",
-    # Those that read the recorded incidents once for all of their tests.
-    "tests/unit/testing/incidents/test_measure",
-    "tests/properties/test_whatif_of_incidents",
+    # Those that read the recorded incidents, once for all of them.
+    "tests/(unit/testing/incidents/test_(measure|corpus)|properties/test_whatif_of_incidents)",
     "tests/kafka/test_admin_tools",
     "tests/kafka/test_assignors",
     # Those that have an Apache Kafka of their own: one of these at a time.
     "tests/kafka/test_(cleaner|data_directory|dump_log|group_scripts|groups_command|offsets_topic_source|security)",
-    r"tests/clients/test_(retention|cleaner|offset_expiry|offsets_topic)\.py.*\[apache-kafka",
+    r"tests/clients/test_(retention|cleaner|offset_expiry|offsets_topic|kill|durability)\.py.*\[apache-kafka",
 )
+# For a node that runs to the end, and most of the time for nothing. Without anything to do it would append a record to its metadata every
+# 500 ms. And it is never killed, so it may say that it lives as seldom as with Kafka's own settings: its idle CPU falls by a third again.
+QUIET = {"metadata.max.idle.interval.ms": "0", "broker.heartbeat.interval.ms": "2000", "broker.session.timeout.ms": "9000"}
 BOTH = ["ottla", pytest.param("apache-kafka", marks=pytest.mark.kafka)]
 
 
@@ -156,9 +158,7 @@ class Reference:
     def shared(self) -> ApacheKafka:
         """The one that many tests share, running."""
         if self._shared is None:
-            # A node without anything to do would append a record to its metadata every 500 ms: a third of its CPU while it is idle.
-            self._shared = self._make({**KEEP_OLD_RECORDS, "metadata.max.idle.interval.ms": "0"})
-        if not self._shared.is_running:
+            self._shared = self._make(KEEP_OLD_RECORDS | QUIET)
             self._shared.start()
         return self._shared
 
@@ -188,6 +188,14 @@ class Reference:
         self.end_own()
         if self._shared is not None:
             self._shared.kill()
+
+
+@pytest.fixture(scope="session")
+def recorded_incidents() -> Sequence[Any]:
+    """All recorded incidents (`RecordedIncident`), run after run: they take seconds to read, and tests of three files look at them."""
+    from ottla.testing.incidents.corpus import CORPUS, read_corpus
+
+    return tuple(read_corpus(CHECKOUT / CORPUS))
 
 
 @pytest.fixture(scope="session")
@@ -254,9 +262,12 @@ def new_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
 
 @pytest.fixture(params=BOTH)
 def killable_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    """A running broker process that may be killed and started again, with its data on disk. Apache Kafka's is shared: use `unique_name`."""
+    """A running broker process of the test's own that may be killed and started again, with its data on disk."""
     if request.param == "apache-kafka":
-        yield request.getfixturevalue("reference").shared()
+        reference = request.getfixturevalue("reference")
+        # Fewer partitions to recover: one that many tests had filled took 9 s of CPU to start again.
+        yield reference.own({"offsets.topic.num.partitions": "3"})
+        reference.end_own()
         return
     with OttlaProcess(tmp_path / "data") as broker:
         yield broker

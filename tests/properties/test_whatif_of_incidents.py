@@ -1,6 +1,6 @@
 """What-if on the recorded incidents with real clients: a replay with the recorded settings has the recorded rebalances."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -10,15 +10,15 @@ from ottla.core.whatif.comparison import outcome_with
 from ottla.core.whatif.prediction import evidence_of_group
 from ottla.core.whatif.reconstruction import reconstruct
 from ottla.core.whatif.settings import Settings
-from ottla.testing.incidents.corpus import CORPUS, RecordedIncident, read_corpus
+from ottla.testing.incidents.corpus import RecordedIncident
 
 LOGS = frozenset({Source.BROKER_LOG, Source.CLIENT_LOG})
 
 
 @pytest.fixture(scope="module")
-def incidents() -> list[RecordedIncident]:
+def incidents(recorded_incidents: Sequence[RecordedIncident]) -> list[RecordedIncident]:
     """Groups of the classic protocol, from their first member to the end of the incident."""
-    return [each for each in read_corpus(CORPUS) if each.incident.protocol == "classic" and each.incident.action != "migrate"]
+    return [each for each in recorded_incidents if each.incident.protocol == "classic" and each.incident.action != "migrate"]
 
 
 def replayed(incidents: Iterable[RecordedIncident], sources: frozenset[Source]) -> list[Agreement]:

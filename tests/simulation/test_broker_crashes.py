@@ -5,6 +5,7 @@ synced, shortened at their start, checkpointed, looked at for old segments, and 
 """
 
 import asyncio
+import os
 from dataclasses import dataclass, field
 from random import Random
 
@@ -22,7 +23,7 @@ from ottla.testing.kit.held_executor import HeldExecutor
 
 NOW_MS = 1_700_000_000_000
 STEPS = 60
-SEEDS = 150
+SEEDS = int(os.environ.get("OTTLA_POWER_SEEDS", "60"))
 NAMES = ("a", "b")
 
 

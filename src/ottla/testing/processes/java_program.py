@@ -26,7 +26,8 @@ def compile_java(source: Path, class_path: str, directory: Path) -> str:
     compiler = find_java().resolve().with_name("javac")
     if not compiler.is_file():
         raise ToolMissing(f"needs a Java compiler, found no {compiler}: install a JDK (Debian: default-jdk-headless)")
-    command = [str(compiler), "-cp", class_path, "-d", str(directory), str(source)]
+    options = [f"-J{option}" for option in QUICK_START_OPTIONS]
+    command = [str(compiler), *options, "-cp", class_path, "-d", str(directory), str(source)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_SECONDS_MAX, check=False)
     if ran.returncode:
         raise CompileFailed(ran.stdout + ran.stderr)

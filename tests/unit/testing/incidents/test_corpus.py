@@ -1,19 +1,22 @@
 """A recorded run is read with Ottla's readers: each source gives evidence of each group."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from ottla.core.diagnosis.evidence.model import Source
-from ottla.testing.incidents.corpus import CORPUS, RecordedIncident, read_run
+from ottla.testing.incidents.corpus import CORPUS, RecordedIncident
 
 ROOT = Path(__file__).parents[4]
 RUNS = sorted((ROOT / CORPUS).glob("*/"))
 
 
 @pytest.fixture(scope="module", params=RUNS, ids=lambda path: path.name)
-def run(request: pytest.FixtureRequest) -> list[RecordedIncident]:
-    return read_run(request.param)
+def run(request: pytest.FixtureRequest, recorded_incidents: Sequence[RecordedIncident]) -> list[RecordedIncident]:
+    found = [each for each in recorded_incidents if each.incident.run == request.param.name]
+    assert found
+    return found
 
 
 def test_each_source_knows_the_groups(run: list[RecordedIncident]) -> None:

@@ -1,5 +1,6 @@
 """The diagnosis is as often right on the measuring half of the corpus as docs/diagnosis-accuracy.md says, and as often as it must be."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from ottla.core.diagnosis.evidence.model import Source
 from ottla.testing.incidents import measure as measure_module
 from ottla.testing.incidents.accuracy_page import accuracy_page
 from ottla.testing.incidents.aims import reached
-from ottla.testing.incidents.corpus import CORPUS, RecordedIncident, read_corpus
+from ottla.testing.incidents.corpus import CORPUS, RecordedIncident
 from ottla.testing.incidents.labels import MAKING, MEASURING
 from ottla.testing.incidents.measure import PAGE, SETS, Measured, in_half, main, measure, verdicts_of, wrong_lines
 
@@ -29,8 +30,8 @@ FLOORS = {
 
 
 @pytest.fixture(scope="module")
-def corpus() -> list[RecordedIncident]:
-    return list(read_corpus(ROOT / CORPUS))
+def corpus(recorded_incidents: Sequence[RecordedIncident]) -> list[RecordedIncident]:
+    return list(recorded_incidents)
 
 
 @pytest.fixture(scope="module")
