@@ -118,6 +118,7 @@ class ProducerScript:
         self.refuses: KafkaError | None = None
         self.fails: KafkaError | None = None
         self.is_silent = False
+        self.disconnects = False
         self.now_s = 1_000.0
         self.made: list[ScriptedProducer] = []
 
@@ -152,7 +153,12 @@ class ScriptedProducer:
     def poll(self, timeout: float) -> int:
         self.polls += 1
         self.script.now_s += timeout
+        if self.script.disconnects:
+            self.settings["logger"].log(30, "%s [%s] %s", "FAIL", "client", "h:1/1: Disconnected (after 3ms in state UP)")
         return 0
+
+    def __len__(self) -> int:
+        return len(self._reports)
 
     def flush(self, timeout: float) -> int:
         if self.script.is_silent:

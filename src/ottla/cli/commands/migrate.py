@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from ottla.spark.migration.values import Migration
 
 
+def _check_cores(_context: click.Context, _option: click.Parameter, given: str) -> str:
+    if given != "*" and not (given.isdecimal() and int(given)):
+        raise click.BadParameter(f"{given} is not a number of cores: write for example 2, or * for all")
+    return given
+
+
 @click.command("migrate", short_help="Copy a topic into one with more or fewer partitions.")
 @click.argument("source")
 @click.argument("target")
@@ -47,7 +53,9 @@ if TYPE_CHECKING:
 )
 @click.option("--command-config", metavar="FILE", help="Settings of the clients as a properties file (`ottla docs clients`).")
 @click.option("--to-command-config", metavar="FILE", help="The same for the cluster of --to-bootstrap-server.")
-@click.option("--cores", default="*", show_default=True, metavar="N", help="Cores of this machine to use.")
+@click.option(
+    "--cores", default="*", show_default=True, metavar="N", callback=_check_cores, help="Cores of this machine to use, or * for all."
+)
 @click.option(
     "--max-records-per-batch",
     "records_max",
@@ -84,6 +92,8 @@ def command(
         raise click.UsageError("--dry-run shows what a copy would do now: leave out --follow")
     if idle_s is not None and not follow:
         raise click.UsageError("--idle belongs to --follow")
+    if plan_file is not None and not plan_file.absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no directory {plan_file.absolute().parent}", param_hint="--plan")
     from ottla.core.extras import require
 
     require("spark")
@@ -93,11 +103,18 @@ def command(
     order = Order(migration=_migration(source, target, **options), cores=cores, what=f"migrating {source} to {target}")
     migrated = execute(order, _work(dry_run=dry_run, follow=follow, idle_s=idle_s or IDLE_S))
     if plan_file is not None:
-        plan_file.write_text(plan(target, migrated))
+        _write(plan_file, plan(target, migrated))
     if as_json:
         click.echo(json.dumps(document(source, target, migrated, is_forecast=dry_run), indent=2))
     else:
         click.echo(summary(source, target, migrated, is_forecast=dry_run))
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be written ({error.strerror}); the rest is done. Run the same command again") from error
 
 
 def _work(*, dry_run: bool, follow: bool, idle_s: float) -> "Callable[[MigrationRun], Migrated]":

@@ -1,5 +1,7 @@
 """Runs a migration in Spark, which is started for it, with a progress bar on the standard error."""
 
+import logging
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 JAVA_ENDED = "Spark's Java process has ended: run the same command again, it continues"
+INTERRUPTED = "interrupted: run the same command again, it continues"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +46,15 @@ def execute(order: Order, work: "Callable[[MigrationRun], T]") -> T:
     try:
         with progress_bar(order.what) as report:
             spark = session("ottla-migrate", master=f"local[{order.cores},1]", settings=OWN_QUERIES)
-            try:
-                return work(MigrationRun(spark, order.migration, report=report))
-            finally:
-                spark.stop()
+            # Java would print what is raised here, too, and each task that it gives up.
+            spark.sparkContext.setLogLevel("OFF")
+            with _quiet_interrupts():
+                try:
+                    return work(MigrationRun(spark, order.migration, report=report))
+                finally:
+                    spark.stop()
+    except KeyboardInterrupt as error:
+        raise click.ClickException(INTERRUPTED) from error
     except (ClientError, MigrationError, SessionError) as error:
         raise click.ClickException(str(error)) from error
     except Exception as error:
@@ -55,6 +63,22 @@ def execute(order: Order, work: "Callable[[MigrationRun], T]") -> T:
         if sentence is None:
             raise
         raise click.ClickException(sentence) from error
+
+
+@contextmanager
+def _quiet_interrupts() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, and Py4J does not print where. PySpark's own handler calls Java in the middle of another call."""
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        logging.disable(logging.CRITICAL)  # Py4J prints it as an error
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        logging.disable(logging.NOTSET)
 
 
 class RateColumn(ProgressColumn):

@@ -197,7 +197,8 @@ class Filling:
         migration, routing = self._migration, self._routing(positions, batch)
         buckets = min(self._tasks_max, self._target.partitions)
         reader = ChunkReader(settings=self._read_settings(COLUMNS), tasks=self._tasks(batch), routing=routing, buckets=buckets, seen=seen)
-        writer = MigrationWriter(producer=migration.target_cluster.producer, source=migration.source, target=migration.target)
+        names = {"source": migration.source, "target": migration.target}
+        writer = MigrationWriter(producer=migration.target_cluster.producer, began_ms=time.time_ns() // 1_000_000, **names)
         written = copy_batch(self._spark, reader, writer)
         self._records.update(written)
         self._written += sum(written.values())

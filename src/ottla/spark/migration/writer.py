@@ -1,6 +1,7 @@
 """The writing side of a batch, in the workers: writes records in their order, each with its source position in a header.
 
-It writes with the sink's RecordSender, whose producer is idempotent: retries after a late response duplicate no record. Behind a record
+It writes with the sink's RecordSender, whose producer is idempotent: retries after a late response duplicate no record, and old records,
+of which that is not so on Apache Kafka, are not sent again after a lost connection. Behind a record
 that was not written no other one is: a later run takes the highest source offset of a partition for the end of what is there.
 """
 
@@ -26,13 +27,24 @@ WRITTEN: Final = StructType([StructField(TARGET, IntegerType()), StructField("re
 """How many records a task wrote to a target partition."""
 
 
+FORGOTTEN_MS: Final = 3_600_000
+"""Records that are older need the connection: Apache Kafka forgets a producer by the timestamps of its records, not by when they came.
+
+A broker that starts again drops the producers whose last record is older than producer.id.expiration.ms (a day), and one that runs does so
+every ten minutes. Then it takes a record that is sent again for a new one. Source: Apache Kafka's ProducerStateManager.isProducerExpired.
+"""
+_WARNINGS: Final = 4
+_RECONNECT: Final = {"reconnect.backoff.ms": 10_000, "reconnect.backoff.max.ms": 10_000, "log_level": _WARNINGS}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationWriter:
-    """For `mapInArrow`: rows of CHUNKS in, sorted by CHUNK_ORDER, rows of WRITTEN out. Raises MigrationError."""
+    """For `mapInArrow`: rows of CHUNKS in, sorted by CHUNK_ORDER, rows of WRITTEN out. `began_ms`: about now. Raises MigrationError."""
 
     producer: ProducerSettings
     source: str
     target: str
+    began_ms: int
 
     def __call__(self, chunks: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
@@ -48,13 +60,15 @@ class MigrationWriter:
         try:
             sender.check_topics([self.target])
             for records in merge(chunks):
+                if _oldest_ms(records) < self.began_ms - FORGOTTEN_MS:
+                    sender.need_connection()
                 sender.send_all(produce_arguments(records, self.source, self.target))
                 written.update({each["values"]: each["counts"] for each in records.column(TARGET).value_counts().to_pylist()})
             sender.finish()
         except BaseException as error:
             sender.discard()
             if isinstance(error, DeliveryError):
-                raise MigrationError(f"cannot write to {self.target}: {error}") from error
+                raise MigrationError(f"cannot write to {self.target}: {error}. Run the same command again, it continues") from error
             raise
         WORKER_SENDERS.release(sender)
         columns = [pa.array(list(written), pa.int32()), pa.array(list(written.values()), pa.int64())]
@@ -65,9 +79,10 @@ def without_gaps(producer: ProducerSettings) -> ProducerSettings:
     """The settings of a producer that writes no record behind one that was not written.
 
     librdkafka drops a record whose time is over, or that the broker refuses, and goes on with the next one. Here none has a time limit of
-    its own, since RecordSender keeps to delivery.timeout.ms, and a refusal ends the producer. Source: librdkafka's CONFIGURATION.md.
+    its own, since RecordSender keeps to delivery.timeout.ms, and a refusal ends the producer. After a lost connection it waits before it
+    connects a second time, so that `need_connection` is in time. Source: librdkafka's CONFIGURATION.md.
     """
-    changed = {"delivery.timeout.ms": 0, "enable.gapless.guarantee": True}
+    changed = {"delivery.timeout.ms": 0, "enable.gapless.guarantee": True, **_RECONNECT}
     return replace(producer, properties=tuple({**dict(producer.properties), **changed}.items()))
 
 
@@ -75,6 +90,13 @@ def produce_arguments(records: "pa.Table", source: str, target: str) -> "Iterato
     """The records as arguments of a producer, with SOURCE_HEADER behind their own headers."""
     value, key, to = (records.column(name).to_pylist() for name in ("value", "key", TARGET))
     return zip(repeat(target), value, key, to, repeat(None), repeat(None), _times_ms(records), _headers(records, source))
+
+
+def _oldest_ms(records: "pa.Table") -> int:
+    import pyarrow as pa
+    from pyarrow import compute
+
+    return int(compute.min(records.column("timestamp").cast(pa.int64())).as_py()) // 1000
 
 
 def _times_ms(records: "pa.Table") -> list[int]:

@@ -21,6 +21,9 @@ IDLE_MAX: Final = 8
 UNKNOWN_TOPIC_MS_MAX: Final = 10_000
 """How long to wait for an unknown topic, which may be just being created, where max.block.ms allows more."""
 
+_CONNECTED: Final = "in state UP"
+"""In librdkafka's words for a connection that has failed: records may have been on their way."""
+
 Clock = Callable[[], float]
 
 
@@ -37,12 +40,19 @@ class RecordSender:
         self._now_s = now_s
         self._failure: str | None = None
         self._partition_counts: dict[str, int] = {}
-        callbacks = {"on_delivery": self._delivered, "delivery.report.only.error": True}
+        self._needs_connection = False
+        callbacks = {"on_delivery": self._delivered, "delivery.report.only.error": True, "logger": self}
         self._producer: Any = Producer({**dict(settings.properties), **callbacks})
 
     def begin(self) -> None:
-        """Begin a task: forget the topics, since partitions may have been added."""
+        """Begin a task: forget the topics, since partitions may have been added, and what happened to connections meanwhile."""
         self._partition_counts.clear()
+        self._needs_connection = False
+        self._serve(self._producer.poll, 0)
+
+    def need_connection(self) -> None:
+        """Fail, in this task, where a connection is lost while records are on their way, instead of sending them again."""
+        self._needs_connection = True
 
     def check_topics(self, topics: Iterable[str]) -> None:
         """Check that topics exist and read their partition counts, once per task. Raises DeliveryError."""
@@ -67,10 +77,13 @@ class RecordSender:
         return count
 
     def finish(self) -> None:
-        """Wait until every record is acknowledged. Raises DeliveryError."""
-        until_s = self._deadline_s()
+        """Wait until every record is acknowledged. Raises DeliveryError where for so long none is: a quota may make it slow."""
+        until_s, before = self._deadline_s(), 0
         while left := self._serve(self._producer.flush, _FLUSH_S):
             self._raise_failure()
+            if left < before:
+                until_s = self._deadline_s()
+            before = left
             if self._now_s() >= until_s:
                 raise DeliveryError(f"{left} records were not acknowledged within {self.settings.delivery_timeout_ms / 1000:g} s")
         self._raise_failure()
@@ -92,6 +105,12 @@ class RecordSender:
         if error is not None:
             size = len(message.value() or b"")
             self.fail(self._reason(error, message.topic(), message.partition(), message.key(), size, is_from_broker=True))
+
+    def log(self, _level: int, _pattern: str, facility: str, _client: str, words: str) -> None:
+        """A line of librdkafka's log, which comes with a poll. Only those on connections count; what fails is raised."""
+        is_lost = facility == "FAIL" and _CONNECTED in words
+        if self._needs_connection and is_lost and len(self._producer):
+            self.fail("a connection was lost while records were on their way, some of which may have been written")
 
     def _serve(self, call: Callable[[float], int], seconds: float) -> int:
         """Call poll or flush. Raises DeliveryError for an error after which the producer sends nothing any more."""

@@ -102,6 +102,16 @@ def test_a_dry_run_with_a_plan(executed: Executed, tmp_path: Path) -> None:
     assert executed.asked == ["forecast"]
 
 
+def test_a_plan_that_cannot_be_written_is_a_sentence(executed: Executed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_path: Path, _text: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    done = CliRunner().invoke(main, [*ARGUMENTS, "--plan", str(tmp_path / "plan.csv")])
+    assert done.exit_code == 1
+    assert "plan.csv cannot be written (No space left on device); the rest is done. Run the same command again" in done.output
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -109,6 +119,9 @@ def test_a_dry_run_with_a_plan(executed: Executed, tmp_path: Path) -> None:
         (["--to-command-config", "f"], "--to-command-config belongs to --to-bootstrap-server"),
         (["--dry-run", "--follow"], "leave out --follow"),
         (["--idle", "3"], "--idle belongs to --follow"),
+        (["--cores", "all"], "all is not a number of cores: write for example 2"),
+        (["--cores", "0"], "0 is not a number of cores"),
+        (["--plan", "/no/such/plan.csv"], "there is no directory /no/such"),
     ],
 )
 def test_options_that_contradict_each_other(executed: Executed, options: list[str], words: str) -> None:

@@ -1,5 +1,7 @@
 """A migration in a Spark session that is none: what is printed when it fails, and that the session is stopped."""
 
+import logging
+import signal
 from typing import Any
 
 import click
@@ -17,6 +19,14 @@ class Session:
     """A Spark session that only counts how often it was stopped."""
 
     stopped = 0
+    log_level = ""
+
+    @property
+    def sparkContext(self) -> "Session":
+        return self
+
+    def setLogLevel(self, level: str) -> None:
+        self.log_level = level
 
     def stop(self) -> None:
         self.stopped += 1
@@ -40,7 +50,7 @@ class SparkError(Exception):
     """As Spark reports what a worker raised."""
 
 
-def fail(error: Exception) -> Any:
+def fail(error: BaseException) -> Any:
     def work(_run: Any) -> None:
         raise error
 
@@ -52,11 +62,12 @@ def fail(error: Exception) -> Any:
     [
         (MigrationError("topic wide does not exist"), "topic wide does not exist"),
         (ClientError("no broker answers"), "no broker answers"),
+        (KeyboardInterrupt(), "interrupted: run the same command again, it continues"),
         (Py4JNetworkError("Answer from Java side is empty"), "Spark's Java process has ended: run the same command again, it continues"),
         (SparkError("Job aborted\nottla.spark.migration.values.MigrationError: cannot write\n at x"), "cannot write"),
     ],
 )
-def test_a_failure_is_one_sentence(order: Order, spark: Session, error: Exception, words: str) -> None:
+def test_a_failure_is_one_sentence(order: Order, spark: Session, error: BaseException, words: str) -> None:
     with pytest.raises(click.ClickException) as raised:
         execute(order, fail(error))
     assert (raised.value.message, spark.stopped) == (words, 1)
@@ -88,3 +99,20 @@ def test_what_groups_read_again_is_printed_when_it_changes(capsys: pytest.Captur
     first, second = capsys.readouterr().err.strip().splitlines()
     words = "all is copied, waits for the members of a to stop; if groups continued in the new topic now, they would read records again:"
     assert (first, second) == (f"{words} a 0, b\\n 7", f"{words} a 1")
+
+
+def test_ctrl_c_is_one_sentence_and_nothing_logs_it(order: Order, spark: Session, caplog: pytest.LogCaptureFixture) -> None:
+    before = signal.getsignal(signal.SIGINT)
+
+    def work(_run: Any) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            logging.getLogger().exception("as Py4J does")
+            raise
+
+    with pytest.raises(click.ClickException, match="interrupted: run the same command again"):
+        execute(order, work)
+    assert (spark.log_level, spark.stopped, caplog.records) == ("OFF", 1, [])
+    assert signal.getsignal(signal.SIGINT) is before
+    assert logging.getLogger().isEnabledFor(logging.ERROR)

@@ -1,6 +1,7 @@
 """The writing task with a scripted producer."""
 
 import datetime
+from contextlib import nullcontext
 from typing import Any
 
 import pyarrow as pa
@@ -12,12 +13,13 @@ from ottla.spark.migration import writer
 from ottla.spark.migration.chunks import chunk
 from ottla.spark.migration.routing import LATEST, PHASE, TARGET
 from ottla.spark.migration.values import SOURCE_HEADER, MigrationError
-from ottla.spark.migration.writer import MigrationWriter
+from ottla.spark.migration.writer import FORGOTTEN_MS, MigrationWriter
 from ottla.spark.sink.producer_settings import parse_producer_settings
 from ottla.spark.sink.senders import SenderPool
 from ottla.testing import Broker
 
 TIME = datetime.datetime(2026, 1, 2, 3, 4, 5, 678_000, datetime.UTC)
+NOW_MS = int(TIME.timestamp() * 1000)
 ROW: dict[str, Any] = {"key": b"k", "value": None, "headers": [{"key": "h", "value": b"v"}], "timestamp": TIME, "offset": 40, TARGET: 1}
 SCHEMA = pa.schema(
     [
@@ -42,7 +44,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> None:
 def write(*rows: dict[str, Any], producer: dict[str, str] | None = None) -> list[dict[str, Any]]:
     records = pa.RecordBatch.from_pylist([{"partition": 4, PHASE: 0, LATEST: 0, **row} for row in rows], SCHEMA)
     settings = parse_producer_settings(producer or {"bootstrap.servers": "h:1"})
-    task = MigrationWriter(producer=settings, source="wide", target="t")
+    task = MigrationWriter(producer=settings, source="wide", target="t", began_ms=NOW_MS)
     return [row for made in task(iter([chunk(records, 1)])) for row in made.to_pylist()]
 
 
@@ -112,6 +114,16 @@ def test_nothing_is_written_behind_a_record_that_was_not(ottla_broker: Broker) -
     *copied, last = ottla_broker.consume("t", 6)
     assert last.value == b"last"
     assert [dict(each.headers)[SOURCE_HEADER] for each in copied] == [b"wide:4:%d" % offset for offset in range(40, 45)]
+
+
+@pytest.mark.parametrize(("age_ms", "ends"), [(FORGOTTEN_MS + 1_000, True), (1_000, False)])
+def test_old_records_are_not_sent_again_after_a_lost_connection(producers: Any, age_ms: int, ends: bool) -> None:
+    """Apache Kafka may not know any more that it has them."""
+
+    producers.disconnects = True
+    time = TIME - datetime.timedelta(milliseconds=age_ms)
+    with pytest.raises(MigrationError, match=r"a connection was lost .* Run the same command again") if ends else nullcontext():
+        write({**ROW, "timestamp": TIME}, {**ROW, "timestamp": time, "offset": 41})
 
 
 def test_the_time_limit_is_the_senders(producers: Any) -> None:

@@ -182,6 +182,41 @@ def test_an_error_that_ends_the_producer_ends_the_task(producers: Any, monkeypat
         sender.finish()
 
 
+def test_only_connections_that_are_lost_with_records_count(producers: Any) -> None:
+    sender = sender_of(producers)
+    sender.begin()
+    lost = "h:1/1: Disconnected (after 3ms in state UP)"
+
+    def log(facility: str, words: str) -> None:
+        producers.made[0].settings["logger"].log(30, "%s [%s] %s", facility, "client", words)
+
+    sender.send_all([row()])
+    log("FAIL", lost)
+    sender.need_connection()
+    log("FAIL", "h:1/1: Connect to h:1 failed: Connection refused (after 3ms in state CONNECT)")
+    log("CONFWARN", lost)
+    sender.finish()
+    log("FAIL", lost)
+    sender.finish()
+    sender.send_all([row()])
+    log("FAIL", lost)
+    with pytest.raises(DeliveryError, match="a connection was lost"):
+        sender.finish()
+
+
+def test_the_last_acknowledgements_may_be_slow(producers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sender = sender_of(producers, **{"delivery.timeout.ms": "40000"})
+    left = [*range(5, 0, -1), 0]
+
+    def flush(seconds: float) -> int:
+        producers.now_s += 30
+        return left.pop(0)
+
+    monkeypatch.setattr(producers.made[0], "flush", flush)
+    sender.finish()
+    assert left == []
+
+
 def test_other_errors_of_the_system_are_not_taken_for_the_producers(producers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sender = sender_of(producers)
     sender.send_all([row()])
