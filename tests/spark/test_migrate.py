@@ -27,6 +27,9 @@ from ottla.client.admin.values import LATEST, Failure
 from ottla.client.settings import ClientSettings
 from ottla.core.model import TopicPartition as Partition
 from ottla.spark.migration.job import Migrated, MigrationRun
+from ottla.spark.migration.offsets import Carried
+from ottla.spark.migration.shape import extents
+from ottla.spark.migration.topics import connect, find_source, open_transactions
 from ottla.spark.migration.values import SOURCE_HEADER, Cluster, Migration, MigrationError, Progress
 from ottla.spark.sink.producer_settings import parse_producer_settings
 from ottla.testing.kit.waiting import rest, wait_until
@@ -350,6 +353,30 @@ def test_a_compacted_topic_of_log_append_time(spark: Any, kafka_broker: Any, uni
     assert {name: settings_of(servers, narrow)[name] for name in config} == config
 
 
+def test_an_empty_topic_and_one_that_is_migrated_twice(spark: Any, our_servers: str) -> None:
+    servers, first, second, third = our_servers, make(our_servers, "a.topic_1", 1), "a_topic.2", "3"
+    empty = migration(servers, first, second, partitions=1, groups=(commit(servers, "g", first, {0: 0}),))
+    assert (
+        MigrationRun(spark, empty).forecast() == MigrationRun(spark, empty).copy() == Migrated(records=0, groups={"g": Carried({0: 0}, 0)})
+    )
+    producer = Producer({"bootstrap.servers": servers})
+    for each in range(3):
+        headers = [(SOURCE_HEADER, f"{topic}:0:{each + 7}".encode()) for topic in ("other", first)]
+        producer.produce(first, b"%d" % each if each else None, None, headers=headers)
+    assert producer.flush(20) == 0
+    for source, target in ((first, second), (second, third)):
+        assert MigrationRun(spark, migration(servers, source, target, partitions=1, groups=())).copy().records == 3
+        check_copy(read(servers, source, 1), read(servers, target, 1))
+    assert [len(message.headers()) for message in read(servers, third, 1)] == [4] * 3
+
+
+def wait_for_markers(planned: Migration) -> None:
+    """A transaction has ended for its producer before its markers are in the log."""
+    with connect(planned) as admins:
+        source = find_source(planned, admins)
+        wait_until(lambda: not open_transactions(source, extents(admins.source, source), admins), "the markers of the last transaction")
+
+
 @pytest.mark.kafka
 def test_records_of_aborted_transactions_stay_behind(spark: Any, reference: Any, unique_name: Callable[[str], str]) -> None:
     servers, wide, narrow = reference.shared().bootstrap_servers, unique_name("wide"), unique_name("narrow")
@@ -369,12 +396,14 @@ def test_records_of_aborted_transactions_stay_behind(spark: Any, reference: Any,
     ends = ends_of(source)
     group = commit(servers, unique_name("group"), wide, ends)
     planned = migration(servers, wide, narrow, groups=(group,))
+    wait_for_markers(planned)
     producer.begin_transaction()
     producer.produce(wide, b"open", partition=2)
     producer.flush(20)
     with pytest.raises(MigrationError, match=f"^{wide}-2 has an open transaction, and what is behind its start was not copied"):
         MigrationRun(spark, planned).copy()
     producer.abort_transaction(20)
+    wait_for_markers(planned)
     migrated = MigrationRun(spark, planned, pause=lambda _s: None, clock=Clock()).copy()
     assert (migrated.records, migrated.gone, len(source)) == (0, 0, 60)
     target = read(servers, narrow, NARROW)

@@ -4,7 +4,7 @@ The target is the only state: what it holds is read at the start of each run, so
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -91,8 +91,11 @@ class MigrationRun:
                 filling.verify_some()
                 check_source(source, admins)
                 before, left = left, extents(admins.source, source)
-                obstacle = _obstacle(source, left, positions, admins)
                 is_still = _ends(left) == _ends(before)
+                busy = groups.with_members(admins.source, positions)
+                # While producers go on, there is always something behind the ends.
+                hidden = open_transactions(source, left, admins) if is_still else []
+                obstacle = _obstacle(source, busy, hidden)
                 if obstacle or not is_still:
                     still_since = self._clock()
                 elif self._clock() - still_since >= idle_s:
@@ -178,12 +181,10 @@ def _refuse_transactions(source: Shape, partitions: Sequence[int]) -> None:
         )
 
 
-def _obstacle(source: Shape, ends: Mapping[int, Extent], positions: Positions, admins: Admins) -> str:
-    """What keeps a live topic from being cut over, if anything does."""
-    busy = groups.with_members(admins.source, positions)
+def _obstacle(source: Shape, busy: Collection[str], transactions: Sequence[int]) -> str:
+    """What keeps a live topic from being cut over, if anything does: groups with members, partitions with open transactions."""
     if busy:
         return f"the members of {', '.join(busy)} to stop"
-    transactions = open_transactions(source, ends, admins)
     return f"the open transaction in {_places(source, transactions)} to end" if transactions else ""
 
 
