@@ -38,7 +38,7 @@ GROUPS = (
     "tests/console/",
     # Those that read the recorded incidents, once for all of them.
     "tests/(unit/testing/incidents/test_(measure|corpus)|properties/test_whatif_of_incidents)",
-    "tests/kafka/test_admin_tools",
+    "tests/kafka/test_(admin_tools|log_tools|tools)",
     "tests/kafka/test_assignors",
     # Those that have an Apache Kafka of their own: one of these at a time.
     "tests/kafka/test_(cleaner|data_directory|dump_log|group_scripts|groups_command|offsets_topic_source|security)",

@@ -12,9 +12,13 @@ import java.util.Base64;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.kafka.common.utils.Exit;
 
 public class KafkaTools {
+    private static final int SECONDS_MAX = 120;
+
     public static void main(String[] none) throws Exception {
         PrintStream answers = System.out;
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -58,6 +62,11 @@ public class KafkaTools {
         });
         runner.setDaemon(true);
         runner.start();
-        return status.get();
+        try {
+            return status.get(SECONDS_MAX, TimeUnit.SECONDS);
+        } catch (TimeoutException late) {
+            System.err.println("No end of it after " + SECONDS_MAX + " s.");
+            return 1;
+        }
     }
 }

@@ -9,6 +9,7 @@ import datetime
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +22,9 @@ from ottla.testing.clients.topics import create_topic
 from ottla.testing.group_scripts.script_comparison import differences
 from ottla.testing.kit.waiting import wait_until
 from ottla.testing.reference.apache_kafka import KEEP_OLD_RECORDS
+from ottla.testing.reference.kafka_tools import LOG4J_YAML, KafkaTools
 
+TOOLS_PROGRAM = Path(__file__).parent.parent / "java" / "KafkaTools.java"
 CLIENT_ID = "differential"
 NOT_YET = {14, 15, 16}
 LEFT_OUT = {"throttle_time", "port", "cluster_id", "finalized_features", "finalized_features_epoch", "supported_features", "api_keys"}
@@ -125,6 +128,29 @@ class Talk:
         if isinstance(value, datetime.datetime) and value.year > 2000:
             return "<now>"
         return int(value) if isinstance(value, int) else value
+
+
+@pytest.fixture(scope="session")
+def kafka_tools(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaTools]:
+    """Apache Kafka's command-line tools, in one JVM: to start one for a command line takes a second of CPU."""
+    log4j = tmp_path_factory.mktemp("tools") / "log4j2.yaml"
+    log4j.write_text(LOG4J_YAML)
+    options = ("-Dfile.encoding=UTF-8", f"-Dlog4j2.configurationFile={log4j}")
+    running = KafkaTools(reference.java_command(*options, str(TOOLS_PROGRAM)))
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="session")
+def run_tool(kafka_tools: KafkaTools) -> Callable[..., str]:
+    """`run_tool("org.apache...", ...)` runs a class of Apache Kafka, which must succeed, and gives what it printed."""
+
+    def run(tool: str, *arguments: str) -> str:
+        printed = kafka_tools.run(tool, *arguments)
+        assert printed.status == 0, printed.out + printed.err
+        return printed.out
+
+    return run
 
 
 @pytest.fixture(scope="session")

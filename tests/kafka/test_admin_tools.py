@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from ottla.broker import Cluster
-from ottla.testing.reference.kafka_tools import LOG4J_YAML, KafkaTools, Printed
+from ottla.testing.reference.kafka_tools import KafkaTools, Printed
 
 pytestmark = pytest.mark.kafka
 
-JAVA_PROGRAM = Path(__file__).parent.parent / "java" / "KafkaTools.java"
 TOOLS = {
     "topics": "org.apache.kafka.tools.TopicCommand",
     "configs": "kafka.admin.ConfigCommand",
@@ -80,23 +79,14 @@ MASKS = (
 )
 
 
-@pytest.fixture(scope="module")
-def tools(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaTools]:
-    log4j = tmp_path_factory.mktemp("tools") / "log4j2.yaml"
-    log4j.write_text(LOG4J_YAML)
-    running = KafkaTools(reference.java_command(f"-Dlog4j2.configurationFile={log4j}", str(JAVA_PROGRAM)))
-    yield running
-    running.close()
-
-
 @pytest.fixture
-def run(tools: KafkaTools, tmp_path: Path) -> Callable[[str, str, str], Printed]:
+def run(kafka_tools: KafkaTools, tmp_path: Path) -> Callable[[str, str, str], Printed]:
     """`run(bootstrap_servers, topic, line)` runs a tool and gives what is compared of its output: no ports, ids, times, places in code."""
 
     def run_line(bootstrap_servers: str, topic: str, line: str) -> Printed:
         name, *words = [word.replace("PLANS", str(tmp_path)) for word in line.split()]
         arguments = [re.sub(r"^T(?=$|-nowhere|\.)", topic, word) for word in words]
-        printed = tools.run(TOOLS[name], "--bootstrap-server", bootstrap_servers, *arguments)
+        printed = kafka_tools.run(TOOLS[name], "--bootstrap-server", bootstrap_servers, *arguments)
         return Printed(printed.status, comparable(printed.out), comparable(printed.err))
 
     return run_line

@@ -6,7 +6,6 @@ of groups.
 
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -246,19 +245,6 @@ def producer_ids(directory: Path) -> set[int]:
     """Those of every batch in the directory."""
     logs = [path.read_bytes() for path in directory.glob("*-[0-9]*/*.log")]
     return {header.producer_id for data in logs for _, header in split_batches(data)}
-
-
-@pytest.fixture
-def run_tool(reference: Any) -> Callable[..., str]:
-    """`run_tool("org.apache...", ...)` runs a class of Apache Kafka and gives what it printed."""
-
-    def run(*arguments: str) -> str:
-        command = reference.java_command("-Xmx256m", *arguments)
-        ran = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False)
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        return ran.stdout
-
-    return run
 
 
 def dump(run_tool: Callable[..., str], directory: Path, *options: str, topics: tuple[str, ...] = ("codecs", "paid")) -> str:

@@ -1,10 +1,8 @@
 """Apache Kafka's tools about logs against our broker: its consumer reads in a session, records are deleted, directories described."""
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -32,18 +30,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
             producer.produce("t", b"%d " % number + b"x" * 1000, partition=number % 30 if number % 30 < PARTITIONS else 0)
         assert producer.flush(60) == 0
         yield broker
-
-
-@pytest.fixture
-def run_tool(reference: Any) -> Callable[..., str]:
-    """`run_tool("org.apache...", ...)` runs a class of Apache Kafka and gives what it printed."""
-
-    def run(*arguments: str) -> str:
-        ran = subprocess.run(reference.java_command("-Xmx256m", *arguments), capture_output=True, text=True, timeout=60, check=False)
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        return ran.stdout
-
-    return run
 
 
 @pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])

@@ -3,10 +3,8 @@
 import json
 import os
 import re
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -41,19 +39,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OttlaProcess]:
         consumer.commit(offsets=[TopicPartition("flights", 0, 250, "read so far")], asynchronous=False)
         yield broker
         consumer.close()
-
-
-@pytest.fixture
-def run_tool(reference: Any) -> Callable[..., str]:
-    """`run_tool("org.apache...", ...)` runs a class of Apache Kafka and gives what it printed."""
-
-    def run(*arguments: str) -> str:
-        command = reference.java_command("-Xmx256m", *arguments)
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        return ran.stdout
-
-    return run
 
 
 def segments(broker: OttlaProcess, partition: str) -> list[Path]:
