@@ -213,10 +213,11 @@ class World:
     def _restart_broker(self) -> str:
         """The command may go on, or end and say why; then it is started again."""
         self._may_fail = True
-        self._broker.kill()
         gone_s = self._random.uniform(*BROKER_GONE_S)
-        time.sleep(gone_s)
-        self._broker.start()
+        with self._producing.paused():
+            self._broker.kill()
+            time.sleep(gone_s)
+            self._broker.start()
         return f"the broker was killed, and gone for {gone_s:.1f} s"
 
     def _starts_again(self) -> bool:

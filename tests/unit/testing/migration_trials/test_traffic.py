@@ -18,6 +18,10 @@ def test_what_is_written_is_acknowledged_and_read_by_a_member(ottla_broker: Brok
     member.start()
     wait_until(lambda: member.read > 350, "a member that reads what is still written")
     assert has_members(servers, ["other", "g"])
+    with live.paused():
+        there = sum(maker.written.values())
+        assert len(list(read_topic(servers, "flights"))) == there
+    wait_until(lambda: sum(maker.written.values()) > there, "a producer that goes on")
     live.close()
     member.close()
     assert not has_members(servers, ["other", "g"])
