@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Asked for each command (not `:=`): `make java` may install one.
 export JAVA_HOME = $(shell $(PYTHON) src/ottla/testing/processes/java.py)
-# Four workers: much of the suite's time is waiting for clients, and the smallest machine we care for has two cores.
-PYTEST := $(BIN)/python -m pytest -n 4
+# Five workers: some of the suite's time is waiting for clients, and the smallest machine we care for has two cores.
+PYTEST := $(BIN)/python -m pytest -n 5
 
 # Compiled before the tests start, these and the tests themselves: in a new checkout, each of the workers would compile all of it, at the same time.
 KERNELS := preloading cleaning.backend group_loading.reducer record_checks.checks
@@ -35,8 +35,8 @@ demo: setup java ## the main job on real input
 # Without a Java, the tests that need one are skipped, each with its reason.
 test: setup ## the whole suite; ARGS="tests/unit -k batch" for a part of it
 	@sh scripts/ensure-java.sh || echo 'Tests that need Java are skipped.' >&2
-	@$(BIN)/python -m ottla.testing.reference.class_archives || echo 'Without class archives, the JVMs of tests start slowly.' >&2
-	@$(BIN)/python -m pytest -n 0 --collect-only -qq $(ARGS) > /dev/null & \
+	@{ $(BIN)/python -m ottla.testing.reference.class_archives || echo 'Without class archives, the JVMs of tests start slowly.' >&2; } & \
+	$(BIN)/python -m pytest -n 0 --collect-only -qq $(ARGS) > /dev/null & \
 	for module in $(KERNELS); do $(BIN)/python -c "from ottla.columnar.$$module import load_kernels; load_kernels()" & done; wait
 	$(PYTEST) $(ARGS)
 

@@ -29,6 +29,8 @@ BACKOFF_S_MAX: Final = 60.0
 POLL_S: Final = 0.5
 WARN_AT: Final = 0.8
 """The part of max.poll.interval.ms after which a batch is about to outlast it."""
+WARN_OF_WAITING_S: Final = 30.0
+"""How long a query may be without a decision of its group before it says so."""
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +65,8 @@ class GroupMember:
         self._batch_began_s: float | None = None
         self._stopped_s: float | None = None
         self._stopped_total_s = 0.0
+        self._waits_since_s: float | None = None
+        self._is_waiting_reported = False
         self._retry_at_s = 0.0
         self._failures_in_row = 0
         self._failure: Exception | None = None
@@ -99,7 +103,9 @@ class GroupMember:
             self._condition.wait_for(lambda: self._failure is not None or bool(self.progress.owned()), patience_s)
             self._raise_failure()
             if not self._is_settled:
+                self._warn_of_waiting()
                 return None
+            self._waits_since_s, self._is_waiting_reported = None, False
             self._batch_began_s, self._is_warned = self._clock(), False
             return self.progress.owned()
 
@@ -164,6 +170,21 @@ class GroupMember:
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise GroupMemberError(f"the query is no member of the group {self.group} any more: {_text(self._failure)}") from self._failure
+
+    def _warn_of_waiting(self) -> None:
+        if self._waits_since_s is None:
+            self._waits_since_s = self._clock()
+        waited_s = self._clock() - self._waits_since_s
+        if waited_s < WARN_OF_WAITING_S or self._is_waiting_reported:
+            return
+        self._is_waiting_reported = True
+        log.warning(
+            "the query has had no partitions for %.0f s: the coordinator of the group %s does not answer, or a rebalance waits for another"
+            " member. `ottla groups --describe --group %s --members` shows which ones there are, and `--state` what the group waits for",
+            waited_s,
+            self.group,
+            self.group,
+        )
 
     def _end_batch(self) -> None:
         self._batch_began_s = None

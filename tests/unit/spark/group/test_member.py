@@ -145,6 +145,26 @@ def test_before_the_group_has_decided_there_is_no_batch(member: GroupMember, con
     assert member.begin_batch(S) == {}
 
 
+def test_a_group_that_does_not_decide_is_reported_once(
+    member: GroupMember, consumer: ScriptedConsumer, now: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        assert member.begin_batch(0) is None
+        now[0] += 14.5
+    assert not caplog.messages
+    now[0] += 1
+    for _ in range(3):
+        assert member.begin_batch(0) is None
+    (message,) = caplog.messages
+    assert message.startswith("the query has had no partitions for 44 s: the coordinator of the group g does not answer")
+    own(member, consumer, ZERO)
+    assert consumer.call("on_lost", ZERO).wait(S)
+    caplog.clear()
+    member.batch_done()
+    assert member.begin_batch(0) is None
+    assert not caplog.messages, "the time begins again"
+
+
 def test_a_first_partition_is_waited_for(member: GroupMember, consumer: ScriptedConsumer) -> None:
     assert consumer.call("on_assign").wait(S)
     threading.Timer(0.05, consumer.call, ("on_assign", ZERO)).start()
