@@ -28,7 +28,7 @@ from ottla.spark.migration.topics import (
 )
 from ottla.spark.migration.values import Extent, Migration, MigrationError, Progress, Report
 
-_POLL_S: Final = 0.25
+_POLL_S: Final = 1.0
 _REPLAY_S: Final = 60.0
 
 
@@ -84,7 +84,8 @@ class MigrationRun:
             source = find_source(self._migration, admins)
             filling = self._begin(source, admins)
             replay = Replay(filling, clock=self._clock)
-            left, still_since = extents(admins.source, source), self._clock()
+            left = extents(admins.source, source)
+            still_since: float | None = None
             while True:
                 positions = self._positions(admins)
                 filling.copy_up_to(left, positions)
@@ -97,6 +98,8 @@ class MigrationRun:
                 hidden = open_transactions(source, left, admins) if is_still else []
                 obstacle = _obstacle(source, busy, hidden)
                 if obstacle or not is_still:
+                    still_since = None
+                elif still_since is None:
                     still_since = self._clock()
                 elif self._clock() - still_since >= idle_s:
                     return self._finish(filling, admins)
