@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Asked for each command (not `:=`): `make java` may install one.
 export JAVA_HOME = $(shell $(PYTHON) src/ottla/testing/processes/java.py)
-# Five workers: some of the suite's time is waiting for clients, and the smallest machine we care for has two cores.
-PYTEST := $(BIN)/python -m pytest -n 5
+# Four workers: some of the suite's time is waiting for clients, and the smallest machine we care for has two cores.
+PYTEST := $(BIN)/python -m pytest -n 4
 
 # Compiled before the tests start, these and the tests themselves: in a new checkout, each of the workers would compile all of it, at the same time.
 KERNELS := preloading cleaning.backend group_loading.reducer record_checks.checks

@@ -4,6 +4,7 @@ The JVM connector on Apache Kafka is the reference: what a case states holds for
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,15 +91,22 @@ class Place:
         finally:
             consumer.close()
 
-    def set_broker(self, name: str, value: str) -> None:
-        """Change a setting of the running broker."""
-        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
-        self.admin.incremental_alter_configs([resource])[resource].result(WAIT_S_MAX)
+    @contextmanager
+    def broker_setting(self, name: str, value: str) -> Iterator[None]:
+        """A setting of the running broker, for a block: other tests share it, and some list what was changed."""
+        self._alter_broker(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET))
+        try:
+            yield
+        finally:
+            self._alter_broker(ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE))
 
     def wait_until(self, is_so: Callable[[], bool]) -> None:
         """Wait until the condition holds."""
         wait_until(is_so, "what the test expects", seconds=WAIT_S_MAX)
+
+    def _alter_broker(self, entry: ConfigEntry) -> None:
+        resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+        self.admin.incremental_alter_configs([resource])[resource].result(WAIT_S_MAX)
 
     def _wait_for_partitions(self, topic: str, partitions: int) -> None:
         def has_leaders() -> bool:
