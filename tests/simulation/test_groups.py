@@ -1,4 +1,4 @@
-"""Simulated runs of a group, 600 of them and thousands with `make soak`, and for each invariant a broken coordinator that violates it."""
+"""2,000 simulated runs of a group, more with `make soak`, and for each invariant a broken coordinator that violates it."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ from ottla.core.groups.log.records import GroupRecord, OffsetRecord
 from ottla.core.groups.request_checks import CoordinatorStatus
 from ottla.testing.simulation.simulator import SimulationFailed, main, simulate
 
-SEEDS = int(os.environ.get("OTTLA_GROUP_SEEDS", "600"))
+SEEDS = int(os.environ.get("OTTLA_GROUP_SEEDS", "2000"))
 CHUNK = 50
 SEEDS_UNTIL_FOUND_MAX = 60
 

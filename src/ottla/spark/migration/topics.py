@@ -29,8 +29,11 @@ class Admins:
 def connect(migration: Migration) -> Iterator[Admins]:
     """Admin clients of both clusters. Raises ValueError for malformed addresses."""
     committed = replace(migration.source_cluster.client, is_read_committed=True)
-    clients = (AdminClient(each) for each in (committed, migration.source_cluster.client, migration.target_cluster.client))
-    with next(clients) as source, next(clients) as source_log, next(clients) as target:
+    with (
+        AdminClient(committed) as source,
+        AdminClient(migration.source_cluster.client) as source_log,
+        AdminClient(migration.target_cluster.client) as target,
+    ):
         yield Admins(source=source, source_log=source_log, target=target)
 
 
