@@ -3,14 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Asked for each command (not `:=`): `make java` may install one.
-export JAVA_HOME = $(shell $(PYTHON) src/ottla/testing/processes/java.py)
+export JAVA_HOME = $(shell $(PYTHON) src/ottla/cli/processes.py)
 # Four workers: some of the suite's time is waiting for clients, and the smallest machine we care for has two cores.
 PYTEST := $(BIN)/python -m pytest -n 4
+TRIAL := $(BIN)/python -m trials
 
 # Compiled before the tests start, these and the tests themselves: in a new checkout, each of the workers would compile all of it, at the same time.
-KERNELS := preloading cleaning.backend group_loading.reducer record_checks.checks
+KERNELS := columnar.preloading log.cleaner.compiled_backend groups.log.compiled_loading.reducer log.compiled_checks
 
-.PHONY: all help setup java demo test install-test check format bench sim soak fuzz kill-tests sharing whatif-trials scenarios incidents accuracy docs changelog
+.PHONY: all help setup java demo test install-test check format bench sim soak fuzz kill-tests sharing whatif-trials migration-trials scenarios incidents accuracy docs changelog
 
 # The suite holds the linters, the types and the import contracts too, so `make` runs each check once.
 all: test
@@ -21,23 +22,23 @@ help: ## this list
 setup: $(VENV)/.made
 
 $(VENV)/.made: pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo 'Ottla needs Python 3.11 or later: make PYTHON=/path/to/python3.11 ...' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 2))' || { echo 'Ottla needs Python 3.11.2 or later: make PYTHON=/path/to/python3.11 ...' >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo 'No virtual environment could be made: on Debian, install python3-venv.' >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,demo,bench]'
 	@touch $@
 
 java:
-	@sh scripts/ensure-java.sh
+	@sh scripts/ensure-packages.sh java
 
 demo: setup java ## the main job on real input
 	$(BIN)/ottla demo
 
-# Without a Java, the tests that need one are skipped, each with its reason.
+# Without a Java or a Chromium, the tests that need one are skipped, each with its reason.
 test: setup ## the whole suite; ARGS="tests/unit -k batch" for a part of it
-	@sh scripts/ensure-java.sh || echo 'Tests that need Java are skipped.' >&2
-	@{ $(BIN)/python -m ottla.testing.reference.class_archives || echo 'Without class archives, the JVMs of tests start slowly.' >&2; } & \
+	@sh scripts/ensure-packages.sh java chromium || echo 'Tests that need what is missing are skipped.' >&2
+	@{ $(BIN)/python -m tests.support.reference.class_archives || echo 'Without class archives, the JVMs of tests start slowly.' >&2; } & \
 	$(BIN)/python -m pytest -n 0 --collect-only -qq $(ARGS) > /dev/null & \
-	for module in $(KERNELS); do $(BIN)/python -c "from ottla.columnar.$$module import load_kernels; load_kernels()" & done; wait
+	for module in $(KERNELS); do $(BIN)/python -c "from ottla.$$module import load_kernels; load_kernels()" & done; wait
 	$(PYTEST) $(ARGS)
 
 # The wheel in fresh virtual environments, a row each; ROW="3.12 spark" for some of them.
@@ -82,44 +83,44 @@ bench: setup java ## every benchmark, beside Apache Kafka
 # Ten minutes of chaos with real clients on Ottla and ten on Apache Kafka, SEEDS=1,2,3 for more; five minutes with hostile neighbours; then more of what tests do in seconds.
 soak: setup java ## minutes of chaos with real clients; SEEDS=1,2,3
 	OTTLA_CHAOS_SECONDS=600 OTTLA_CHAOS_SEEDS=$(or $(SEEDS),1) $(BIN)/python -m pytest -s tests/clients/test_chaos.py
-	$(BIN)/python -m ottla.testing.chaos.kafka_run --seconds 600 --seeds $(or $(SEEDS),1)
+	$(TRIAL) chaos --broker apache-kafka --seconds 600 --seed $(or $(SEEDS),1)
 	OTTLA_HOSTILE_SECONDS=300 OTTLA_HOSTILE_SCALE=1 $(BIN)/python -m pytest -s tests/clients/test_hostile_neighbours.py
 	OTTLA_GROUP_SCRIPTS=300 $(PYTEST) tests/kafka/test_group_scripts.py
 	OTTLA_GROUP_SEEDS=5000 OTTLA_CRASH_SEEDS=5000 OTTLA_POWER_SEEDS=500 $(PYTEST) tests/simulation/test_groups.py tests/simulation/test_storage_crashes.py tests/simulation/test_broker_crashes.py
 	OTTLA_CONSUMER_SEEDS=2000 $(PYTEST) tests/simulation/test_consumer_membership.py
 	$(PYTEST) --hypothesis-profile=soak tests/properties
 
-# A night of hostile bytes against a broker process that is killed and started again; SECONDS=600 SEED=1 for another time.
+# A night of hostile bytes against a broker process that is killed and started again; SECONDS=600 for another time, SEED=1 for one seed.
 fuzz: setup ## hostile bytes for a night; SECONDS=600 SEED=1
-	$(BIN)/python -m ottla.testing.fuzz.fuzz_run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+	$(TRIAL) fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
-# Sixty times something of a streaming query is killed: driver, worker or broker. RUNS=20, SEEDS=1,2,3, MODE=member, BROKER=apache-kafka.
-kill-tests: setup java ## streaming queries that are killed; RUNS=20 MODE=member BROKER=apache-kafka
-	$(BIN)/python -m ottla.testing.streaming_kills.runs --runs $(or $(RUNS),60) --mode $(or $(MODE),commit) --broker $(or $(BROKER),ottla) $(if $(SEEDS),--seeds $(SEEDS))
+# Three worlds, and in each something of a streaming query is killed twenty times: driver, worker or broker. SEEDS=1-5, RUNS=5 in each.
+kill-tests: setup java ## streaming queries that are killed; SEEDS=1-5 MODE=member BROKER=apache-kafka
+	$(TRIAL) kills --runs $(or $(RUNS),20) --seed $(or $(SEEDS),1-3) --mode $(or $(MODE),commit) --broker $(or $(BROKER),ottla)
 
 # Takeovers, visits of a plain consumer, and rolling restarts, five of each; ROUNDS=20, BROKER=apache-kafka.
 sharing: setup java ## streaming queries that share a group; ROUNDS=20 BROKER=apache-kafka
-	$(BIN)/python -m ottla.testing.streaming_kills.sharing --rounds $(or $(ROUNDS),5) --broker $(or $(BROKER),ottla)
+	$(TRIAL) sharing --rounds $(or $(ROUNDS),5) --broker $(or $(BROKER),ottla)
 
 # `ottla migrate` of five million records, from 24 to 6 partitions and from 6 to 24, killed twice while a producer writes. RECORDS=200000, SEEDS=1,2,3, BROKER=apache-kafka.
 migration-trials: setup java ## migrations that are killed; RECORDS=200000 BROKER=apache-kafka
-	for shape in '--from 24 --to 6' '--from 6 --to 24'; do $(BIN)/python -m ottla.testing.migration_trials.runs $$shape --records $(or $(RECORDS),5000000) --kills 2 --follow --broker $(or $(BROKER),ottla) $(if $(SEEDS),--seeds $(SEEDS)) || exit 1; done
+	for shape in '--from 24 --to 6' '--from 6 --to 24'; do $(TRIAL) migration $$shape --records $(or $(RECORDS),5000000) --kills 2 --follow --broker $(or $(BROKER),ottla) --seed $(or $(SEEDS),1) || exit 1; done
 
-# The table in docs/whatif.md; TRIALS="freeze-java slow-java" for some of them, without the table.
-whatif-trials: setup java ## what-if checked by experiment; TRIALS="freeze-java"
-	$(BIN)/python -m ottla.testing.whatif_trials.experiment $(TRIALS)
+# The table in docs/whatif.md; CASES="freeze-java slow-java" for some of them, without the table.
+whatif-trials: setup java ## what-if checked by experiment; CASES="freeze-java"
+	$(TRIAL) whatif $(CASES)
 
 # Without SEED: the first hundred seeds. MEMBERS=consumer: the membership of ottla.Consumer instead of scripted members.
 sim: setup ## simulated groups; SEED=123 for one, with its trace; MEMBERS=consumer
-	$(BIN)/python -m ottla.testing.simulation.simulator $(if $(MEMBERS),--members $(MEMBERS)) $(SEED)
+	$(TRIAL) simulation $(if $(MEMBERS),--members $(MEMBERS)) $(if $(SEED),--seed $(SEED))
 
 # Real clients on real brokers, about twenty minutes. An incident whose group does not become stable is left out and printed.
 incidents: setup java ## record the incidents that the diagnosis is measured with
-	$(BIN)/python -m ottla.testing.incidents.record apache-kafka
-	$(BIN)/python -m ottla.testing.incidents.record ottla
+	$(TRIAL) incidents --broker apache-kafka
+	$(TRIAL) incidents --broker ottla
 
 accuracy: setup ## measure the diagnosis on the recorded incidents
-	$(BIN)/python -m ottla.testing.incidents.measure --write
+	$(TRIAL) accuracy --write
 
 # Read the diff before you commit it.
 scenarios: setup ## write the expected effects of all scenarios again

@@ -15,12 +15,11 @@ from random import Random
 from peers import APACHE_KAFKA, CACHE, HERE, OTTLA, arguments
 from report import Metric, Report, at_most
 
-from ottla.core.assignors import Assignor, Subscriber, assignors
-from ottla.testing.processes.java import ToolMissing, find_java
-from ottla.testing.processes.java_program import compile_java
-from ottla.testing.processes.line_program import LineProgram
-from ottla.testing.reference.apache_kafka import ARTIFACTS, VERSION
-from ottla.testing.reference.maven import fetch_jars, report_progress
+from ottla.cli.processes import ToolMissing, find_java
+from ottla.groups.assignors import Assignor, Subscriber, assignors
+from tests.support.processes import LineProgram, compile_java
+from tests.support.reference.apache_kafka import ARTIFACTS, VERSION
+from tests.support.reference.maven import fetch_jars, report_progress
 
 MEMBERS, TOPICS, PARTITIONS = 1_000, 20, 1_000
 MEMBERS_SMALL, PARTITIONS_SMALL = 10, 20

@@ -10,9 +10,9 @@ from typing import Any
 from peers import APACHE_KAFKA, OTTLA, arguments, make_topic, peers_in_turn
 from report import Metric, Report, at_most
 
-from ottla.testing.attacks.canary import Canary
-from ottla.testing.attacks.catalog import ATTACKS, Outcome, run_attack
-from ottla.testing.attacks.target import Target
+from trials.attacks.canary import Canary
+from trials.attacks.catalog import ATTACKS, Damage, run_attack
+from trials.attacks.target import Target
 
 WAIT_MS_MAX = 250
 GROWN_MB_MAX = 150
@@ -25,7 +25,7 @@ def metrics(name: str) -> tuple[Metric, Metric]:
     return wait, Metric(f"{name}: memory beyond what was sent", "MB", f"<= {GROWN_MB_MAX} MB", at_most(GROWN_MB_MAX))
 
 
-def measure(report: Report, peer: Any, name: str, wait_and_memory: tuple[Metric, Metric], scale: float) -> Outcome:
+def measure(report: Report, peer: Any, name: str, wait_and_memory: tuple[Metric, Metric], scale: float) -> Damage:
     make_topic(peer, "canary", 1)
     with Canary(peer.bootstrap_servers, "canary") as canary:
         outcome = run_attack(name, Target(peer.bootstrap_servers, scale=scale), canary, peer.pid)

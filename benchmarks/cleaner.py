@@ -24,20 +24,19 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from peers import APACHE_KAFKA, CACHE, OTTLA, QUIET, arguments
 from report import Metric, Report
 
-from ottla.columnar.cleaning.backend import CompiledBackend, load_kernels
-from ottla.core.cleaning.backend import CleaningBackend
-from ottla.core.cleaning.offset_map import SLOT_BYTES
-from ottla.core.cleaning.reference import ReferenceBackend
-from ottla.core.groups.log.records import OffsetRecord, OffsetValue, encode_key, encode_value
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.records.compression import Codec
-from ottla.storage.files import OsFiles
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
-from ottla.testing.kit.cleaning import clean_now
-from ottla.testing.processes.java import ToolMissing
-from ottla.testing.reference.apache_kafka import ApacheKafka
+from ottla.cli.processes import ToolMissing
+from ottla.groups.log.records import OffsetRecord, encode_key, encode_value
+from ottla.log.cleaner.backend import SLOT_BYTES, CleaningBackend, ReferenceBackend
+from ottla.log.cleaner.compiled_backend import CompiledBackend, load_kernels
+from ottla.log.files import OsFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.protocol.coordinator_records import OffsetValue
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.records.compression import Codec
+from tests.support.kit.cleaning import clean_now
+from tests.support.reference.apache_kafka import ApacheKafka
 
 TARGET: tuple[str, Callable[[float, float | None], bool]] = (">= 200 MB/s", lambda ours, _: ours >= 200)
 PLAIN = "ottla, reference backend"

@@ -17,10 +17,11 @@ from peers import OTTLA, arguments
 from report import Metric, Report, at_least
 
 from ottla.columnar import COLUMNS, GROUP_RECORD_TYPES, GroupRecordDecoder, RecordBatchDecoder
-from ottla.core.groups.log.records import OffsetRecord, OffsetValue, encode_key, encode_value
-from ottla.core.model import Record
-from ottla.core.records.batch import HEADER_BYTES, encode_batch, seal
-from ottla.core.records.compression import Codec
+from ottla.groups.log.records import OffsetRecord, encode_key, encode_value
+from ottla.protocol.coordinator_records import OffsetValue
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import HEADER_BYTES, encode_batch, seal
+from ottla.protocol.records.compression import Codec
 
 AIOKAFKA = "aiokafka"
 BUFFER_BYTES, BUFFER_BYTES_SMALL = 8 << 20, 1 << 18

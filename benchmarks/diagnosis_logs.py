@@ -18,7 +18,7 @@ from typing import Final
 from peers import OTTLA, arguments
 from report import Metric, Report, at_least
 
-from ottla.cli.diagnose.log_files import LogFiles
+from ottla.history.sources.log_files import LogFiles
 
 GREP: Final = "grep -c"
 TWO: Final = f"{OTTLA}, 2 processes"

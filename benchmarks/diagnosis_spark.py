@@ -24,20 +24,19 @@ from pyarrow.parquet import ParquetWriter
 from pyspark.sql.pandas.types import to_arrow_schema
 from report import Metric, Report, at_least, at_most
 
+from ottla.cli.processes import OttlaProcess
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import LATEST
-from ottla.core.model import TopicPartition
+from ottla.protocol.model import TopicPartition
 from ottla.spark import session
 from ottla.spark.group_records import COMMIT_RECORDS
 from ottla.spark.options.source_options import Query, parse_options
 from ottla.spark.pipelines import offset_commits, verdicts
-from ottla.spark.runner.pipeline_run import run
+from ottla.spark.runner.pipeline_run import run, write_in_workers
 from ottla.spark.runner.tables import Tables
-from ottla.spark.runner.worker_files import write_in_workers
 from ottla.spark.schemas import KAFKA, OFFSET_COMMITS, VERDICT_COMMITS, VERDICT_RECORDS, VERDICTS
 from ottla.spark.source.batch_reader import BatchReader
-from ottla.testing.processes.ottla_process import OttlaProcess
-from ottla.testing.processes.process_tree import cpu_seconds
+from tests.support.processes import cpu_seconds
 
 CACHE = HERE.parent / ".cache"
 COUNTS, COUNTS_SMALL = (1_000_000, 5_000_000, 20_000_000, 50_000_000), (100_000,)

@@ -25,10 +25,10 @@ from kio.serial import entity_reader
 from peers import arguments, make_topic, peers_in_turn
 from report import Metric, Report, at_least_kafkas, at_most, at_most_kafkas
 
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.group_driver import HEARTBEAT_MS, GroupDriver, Spent
-from ottla.testing.clients.group_frames import OFFSET_COMMIT_VERSION, commit_frame, heartbeat_frame
-from ottla.testing.processes.process_tree import cpu_seconds, resident_bytes
+from ottla.protocol.wire.api_keys import ApiKey
+from tests.support.clients.group_driver import HEARTBEAT_MS, GroupDriver, Spent
+from tests.support.clients.group_frames import OFFSET_COMMIT_VERSION, commit_frame, heartbeat_frame
+from tests.support.processes import cpu_seconds, resident_bytes
 
 CONNECTIONS, IN_FLIGHT = 8, 5
 DIFFERENT_COMMITS = 64

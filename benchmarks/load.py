@@ -23,11 +23,11 @@ from typing import Any
 from peers import APACHE_KAFKA, OTTLA, arguments, make_topic, peers_in_turn
 from report import Metric, Report, at_most
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.placement import coordinator_partition
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.group_frames import commit_frame
-from ottla.testing.clients.raw_client import RawClient
+from ottla.coordinator.placement import coordinator_partition
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from tests.support.clients.group_frames import commit_frame
 
 OFFSET_FETCH_VERSION = 7
 OFFSETS_PARTITIONS = 50
@@ -40,21 +40,22 @@ READY_SECONDS_MAX = 120
 
 LOAD_HERE = """
 import sys, time
-from ottla.broker.coordination.group_loading import GC_PAUSE, load_groups
-from ottla.storage.files import OsFiles
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
+from ottla.broker.coordination.coordinators import GC_PAUSE
+from ottla.coordinator.loading import load
+from ottla.log.files import OsFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
 files = OsFiles(sys.argv[1])
 logs = [PartitionLog(files, name, LogSettings()) for name in files.list("") if name.startswith("__consumer_offsets-")]
 for log in logs:
     log.open(0)
 begin = time.perf_counter()
 if sys.argv[2] == "reference":
-    from ottla.core.groups.log.reducer import ReferenceReducer as Reducer
+    from ottla.groups.log.reducer import ReferenceReducer as Reducer
 else:
-    from ottla.columnar.group_loading import CompiledReducer as Reducer
-with GC_PAUSE.taken():
-    loaded = [load_groups(log, Reducer) for log in logs]
+    from ottla.groups.log.compiled_loading.reducer import CompiledReducer as Reducer
+with GC_PAUSE.held():
+    loaded = [load(log, Reducer) for log in logs]
 print(time.perf_counter() - begin)
 print(sum(len(found) for each in loaded for topics in each.replayed.offsets.values() for found in topics.values()))
 """
@@ -154,7 +155,7 @@ def measure(report: Report, peer: Any, shape: Shape, codec: str) -> None:
 def main() -> None:
     wanted = arguments(__doc__, only=True)
     shapes = (Shape(50, 1), Shape(5, 10)) if wanted.small else (Shape(5_000, 1), Shape(50, 100))
-    subprocess.run([sys.executable, "-c", "from ottla.columnar.group_loading.reducer import load_kernels; load_kernels()"], check=True)
+    subprocess.run([sys.executable, "-c", "from ottla.groups.log.compiled_loading.reducer import load_kernels; load_kernels()"], check=True)
     report = Report("Load")
     for shape in shapes:
         for codec, number in CODECS.items():

@@ -4,12 +4,14 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
-from ottla.core.diagnosis.story.bursts import DeploymentSpan
-from ottla.core.diagnosis.story.lag import LagHistory
-from ottla.core.diagnosis.story.rebalance import MemberName, StoryRebalance
-from ottla.core.diagnosis.verdicts.verdict import SettingAdvice
-from ottla.core.model import EventMember, TopicPartition
+from ottla.groups.events import EventMember
+from ottla.history.rounds.identity import Identity
+from ottla.history.sources.model import Evidence, Kind, Source
+from ottla.history.story.lag import LagHistory
+from ottla.history.story.rebalances import StoryRebalance
+from ottla.history.story.summary import DeploymentSpan
+from ottla.history.verdicts.verdict import SettingAdvice
+from ottla.protocol.model import TopicPartition
 
 TOPICS = (("orders", 0.40), ("payments", 0.22), ("clicks", 0.20), ("refunds", 0.13), ("audit", 0.05))
 BEGIN_MS = 1_795_125_600_000
@@ -90,9 +92,9 @@ class Group:
             assignment=assignment,
         )
 
-    def name(self, row: int) -> MemberName:
+    def name(self, row: int) -> Identity:
         """A member with the id of its present start."""
-        return MemberName(f"w-{row:03}-{self.starts[row]:08x}", None, f"w-{row:03}", f"/10.0.{row // 250}.{row % 250}")
+        return Identity(f"w-{row:03}-{self.starts[row]:08x}", None, f"w-{row:03}", f"/10.0.{row // 250}.{row % 250}")
 
 
 def partition_names(count: int) -> list[TopicPartition]:
@@ -199,7 +201,7 @@ class _Days:
         self,
         cause: str,
         trigger: str,
-        name: MemberName,
+        name: Identity,
         planned: bool | None,
         before: int,
         *,
@@ -253,7 +255,7 @@ class _Days:
         *,
         members: tuple[EventMember, ...] | None = None,
         trigger: str | None = None,
-        name: MemberName | None = None,
+        name: Identity | None = None,
         figures: dict[str, int] | None = None,
         is_eager: bool = True,
     ) -> None:

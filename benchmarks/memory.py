@@ -14,9 +14,9 @@ from confluent_kafka import Producer
 from peers import QUIET, arguments, make_topic, peers_in_turn
 from report import Metric, Report, at_most
 
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient, build_request
-from ottla.testing.processes.process_tree import resident_bytes
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient, build_request
+from tests.support.processes import resident_bytes
 
 FETCH_VERSION = 11
 READERS = 20

@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 from confluent_kafka import Producer
 from peers import APACHE_KAFKA, OTTLA, QUIET, arguments, make_topic, running_peers
 from report import Metric, Report, at_least_times
+from spark import CACHE, PRODUCED_AT_ONCE
 from throughput import values_of
 
-from ottla.cli.migrate.clusters import cluster
+from ottla.cli.migrate import cluster
+from ottla.cli.processes import ToolMissing
 from ottla.spark import session
 from ottla.spark.migration.job import MigrationRun
 from ottla.spark.migration.values import Migration
-from ottla.testing.migration_trials.reading import Ends
-from ottla.testing.processes.java import ToolMissing
-from ottla.testing.processes.process_tree import cpu_seconds
-from ottla.testing.reference.spark_connector import fetch_connector
-from spark import CACHE, PRODUCED_AT_ONCE
+from tests.support.processes import cpu_seconds
+from tests.support.reference.maven import fetch_connector
+from trials.migration.records import Ends
 
 PLAIN, PLAIN_JVM = "read-and-write", "read-and-write-jvm"
 FORMATS = {PLAIN: "ottla", PLAIN_JVM: "kafka"}

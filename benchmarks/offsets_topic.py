@@ -10,11 +10,12 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from ottla.core.groups.log.records import OffsetRecord, OffsetValue, encode_key, encode_value
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.records.compression import Codec
-from ottla.testing.processes.ottla_process import OttlaProcess
+from ottla.cli.processes import OttlaProcess
+from ottla.groups.log.records import OffsetRecord, encode_key, encode_value
+from ottla.protocol.coordinator_records import OffsetValue
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.records.compression import Codec
 
 TOPIC, PARTITIONS = "offsets", 50
 START_MS = 1_760_000_000_000

@@ -14,11 +14,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ottla.testing.processes.java import ToolMissing
-from ottla.testing.processes.ottla_process import OttlaProcess
-from ottla.testing.processes.ports import free_ports
-from ottla.testing.processes.process import ServerProcess
-from ottla.testing.reference.apache_kafka import VERSION, ApacheKafka, answers
+from ottla.cli.processes import OttlaProcess, ServerProcess, ToolMissing
+from tests.support.processes import free_ports
+from tests.support.reference.apache_kafka import VERSION, ApacheKafka, answers
 
 HERE = Path(__file__).parent
 CACHE = HERE.parent / ".cache" / f"apache-kafka-{VERSION}"

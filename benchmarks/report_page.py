@@ -23,7 +23,7 @@ import psutil
 from made_up_story import made_up_day
 
 from ottla.console.report.page import report_page
-from ottla.core.diagnosis.story.story import StoryExtras, story
+from ottla.history.story.story import StoryExtras, story
 
 ARGUMENTS = ["--no-sandbox", "--headless", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 ARGUMENTS += ["--disable-sync", "--no-first-run"]

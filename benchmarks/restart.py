@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 from peers import QUIET, arguments, make_topic, peers_in_turn
 from report import Metric, Report, at_most
 
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
 
 LIST_OFFSETS_VERSION = 5
 STEP_MS = 2_000

@@ -10,12 +10,12 @@ from typing import Any
 
 from peers import APACHE_KAFKA, OTTLA, arguments, make_topic, running_peers
 from report import Metric, Report
-
-from ottla.spark import session
-from ottla.testing.processes.java import ToolMissing
-from ottla.testing.processes.process_tree import cpu_seconds
-from ottla.testing.reference.spark_connector import fetch_connector
 from spark import CACHE, FORMATS, JVM, OURS
+
+from ottla.cli.processes import ToolMissing
+from ottla.spark import session
+from tests.support.processes import cpu_seconds
+from tests.support.reference.maven import fetch_connector
 
 PARTITIONS = 4
 SIZES, SIZES_SMALL = ((100, 2_000_000), (1_000, 300_000)), ((100, 4_000), (1_000, 2_000))

@@ -22,10 +22,10 @@ from peers import APACHE_KAFKA, HERE, OTTLA, QUIET, arguments, make_topic, runni
 from report import Metric, Report, at_least, at_least_times, at_most_kafkas
 from throughput import values_of
 
+from ottla.cli.processes import ToolMissing
 from ottla.spark import session
-from ottla.testing.processes.java import ToolMissing
-from ottla.testing.processes.process_tree import cpu_seconds
-from ottla.testing.reference.spark_connector import fetch_connector
+from tests.support.processes import cpu_seconds
+from tests.support.reference.maven import fetch_connector
 
 OURS, JVM = OTTLA, "jvm-connector"
 FORMATS = {OURS: "ottla", JVM: "kafka"}

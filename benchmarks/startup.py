@@ -14,7 +14,7 @@ from pathlib import Path
 from peers import APACHE_KAFKA, MOCK, OTTLA, PeerMissing, arguments, make_peer
 from report import Metric, Report, at_most
 
-from ottla.testing.processes.process_tree import resident_bytes
+from tests.support.processes import resident_bytes
 
 IMPORT = Metric("import", "ms")
 IN_PROCESS = Metric("start in process, after the import", "ms", "<= 50 ms", at_most(50))
@@ -46,7 +46,7 @@ started = time.perf_counter()
 """,
 }
 CHECK = """
-from ottla.testing.reference.apache_kafka import answers
+from tests.support.reference.apache_kafka import answers
 assert answers(address)
 print((imported - begin) * 1000, (started - imported) * 1000)
 """

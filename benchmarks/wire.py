@@ -16,10 +16,10 @@ from report import Metric, Report, at_least_kafkas
 from restart import ends
 from throughput import CODECS, PARTITIONS, delete_topic, values_of
 
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.records.compression import Codec
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.records.compression import Codec
+from ottla.protocol.wire.api_keys import ApiKey
 
 BATCH_BYTES = 100_000
 MEGABYTES, MEGABYTES_SMALL = 300, 5

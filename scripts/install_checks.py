@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ottla.testing.processes.java import ToolMissing, find_java_home
+from ottla.cli.processes import ToolMissing, find_java_home
 
 COMMAND_S_MAX = 300
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -43,9 +43,9 @@ def test_it(ottla_broker):
 """
 DECODE = """
 from ottla.columnar import RecordBatchDecoder
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.records.compression import Codec
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.records.compression import Codec
 for codec in Codec:
     records = [Record(number, 1_700_000_000_000, b"key", b"value", ()) for number in range(1_000)]
     buffer = encode_batch(records, base_offset=0, codec=codec)

@@ -2,8 +2,9 @@
 
 python scripts/install_test.py [--row TEXT] [--json] [--list]
 
-A row is a Python version, an extra, and the oldest or the newest versions of the direct dependencies that the wheel's metadata allows. The
-exit status is 1 when a check fails. A Python or a Java that is missing on this machine is a reason to skip, and printed.
+A row is a Python version, an extra, and the oldest or the newest versions of the direct dependencies that the wheel's metadata allows; one
+more for the oldest patch release of each Python, for what its standard library got later. The exit status is 1 when a check fails. A Python
+or a Java that is missing on this machine is a reason to skip, and printed.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 PYTHONS = ("3.11", "3.12", "3.13")
+OLDEST_PATCHES = ("3.11.2", "3.12.0", "3.13.0")
 EXTRAS = ("bare", "arrow", "spark")
 OLDEST, NEWEST = "oldest", "newest"
 INSTALL_S_MAX = 1_200
@@ -60,6 +62,7 @@ class Result:
 
 
 ROWS = [Row(python, extra, versions) for extra in EXTRAS for versions in (OLDEST, NEWEST) for python in PYTHONS]
+ROWS += [Row(python, "spark", NEWEST) for python in OLDEST_PATCHES]
 
 
 def oldest_versions(requirements: Iterable[str], *, python: str, extra: str) -> list[str]:
@@ -84,15 +87,15 @@ def requirements_of(wheel: Path) -> list[str]:
 
 
 def find_python(version: str) -> Path | None:
-    """An interpreter of this version: the one that runs this, one on the PATH, or one that pyenv keeps."""
+    """An interpreter of this version, "3.12" or "3.12.0": the one that runs this, one on the PATH, or one that pyenv keeps."""
+    name = "python" + ".".join(version.split(".")[:2])
+    on_path = [path for folder in os.get_exec_path() if (path := Path(folder) / name).is_file()]
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    on_path = shutil.which(f"python{version}")
-    candidates = [sys.executable, *([on_path] if on_path else []), *map(str, sorted(pyenv.glob(f"{version}.*/bin/python")))]
-    ask = "import sys, ensurepip, venv; print('%d.%d' % sys.version_info[:2])"
-    for candidate in candidates:
+    ask = "import sys, ensurepip, venv; print('%d.%d.%d.' % sys.version_info[:3])"
+    for candidate in (Path(sys.executable), *on_path, *sorted(pyenv.glob(f"{version}*/bin/python"))):
         done = subprocess.run([candidate, "-c", ask], capture_output=True, text=True, check=False)
-        if done.stdout.strip() == version:
-            return Path(candidate)
+        if done.stdout.startswith(f"{version}."):
+            return candidate
     return None
 
 
@@ -177,10 +180,10 @@ def say(line: str) -> None:
 def table(results: Sequence[Result]) -> Iterator[str]:
     """A line for each row, at most 80 characters wide: each check's outcome; reasons follow below."""
     names = list(dict.fromkeys(name for result in results for name in result.checks))
-    yield f"{'row':<18}" + "".join(f"{name:>8}" for name in names) + f"{'s':>5}"
+    yield f"{'row':<19}" + "".join(f"{name:>8}" for name in names) + f"{'s':>5}"
     for result in results:
         cells = "".join(f"{result.checks.get(name, '-').partition(':')[0]:>8}" for name in names)
-        yield f"{result.row!s:<18}{cells}{result.seconds:5.0f}"
+        yield f"{result.row!s:<19}{cells}{result.seconds:5.0f}"
     reasons = {f"{result.row}: {name} {text}" for result in results for name, text in result.checks.items() if text.startswith("FAILED")}
     reasons |= {text for result in results for text in result.checks.values() if text.startswith("skipped")}
     for reason in sorted(reasons):

@@ -14,19 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import click
-
 import conformance
+
 from ottla.broker.api_registry import APIS
+from ottla.broker.network.request import Api
 from ottla.cli.main import main as cli
-from ottla.core.config import BROKER_SETTINGS, FIXED_VALUES, TOPIC_SETTINGS, Setting
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.verdicts.arrival_rules import ARRIVAL_RULES
-from ottla.core.diagnosis.verdicts.avoided import AVOIDED_RULES
-from ottla.core.diagnosis.verdicts.change_rules import CHANGE_RULES
-from ottla.core.diagnosis.verdicts.departure_rules import DEPARTURE_RULES
-from ottla.core.diagnosis.verdicts.policy import POLICIES
-from ottla.core.diagnosis.verdicts.rule import Rule
-from ottla.core.groups.classic.states import ANSWERS, TRANSITIONS, GroupState, StateAnswers
+from ottla.config import BROKER_SETTINGS, FIXED_VALUES, TOPIC_SETTINGS, Setting
+from ottla.groups.classic.states import ANSWERS, TRANSITIONS, GroupState, StateAnswers
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.verdicts.arrival_rules import ARRIVAL_RULES
+from ottla.history.verdicts.avoided import AVOIDED_RULES
+from ottla.history.verdicts.change_rules import CHANGE_RULES
+from ottla.history.verdicts.departure_rules import DEPARTURE_RULES
+from ottla.history.verdicts.policy import POLICIES
+from ottla.history.verdicts.rule import Rule
 
 MADE = "<!-- Generated from the code by `make docs`. -->\n"
 
@@ -55,15 +56,30 @@ def apis_page() -> str:
         MADE,
         "# The APIs that the broker serves\n\n",
         "What is missing, and why: [skipped.md](skipped.md).\n\n",
-        "| key | API | versions | notes |\n|---|---|---|---|\n",
+        "The column *rights* has what a client needs: operation, type of resource, and where a request names it. There are no ACLs yet: "
+        "everything is allowed.\n\n",
+        "| key | API | versions | rights | notes |\n|---|---|---|---|---|\n",
     ]
     for api in sorted(APIS.values(), key=lambda api: api.key):
         module = importlib.import_module(api.handle.__module__)
         title = "".join(part.capitalize() for part in module.__name__.rsplit(".", 1)[1].split("_"))
         doc = " ".join((inspect.getdoc(module) or "").split())
         note = doc.split(": ", 1)[1] if ": " in doc else doc
-        parts.append(f"| {api.key} | {title} | {api.versions.start}-{api.versions.stop - 1} | {note} |\n")
+        parts.append(f"| {api.key} | {title} | {api.versions.start}-{api.versions.stop - 1} | {rights(api)} | {note} |\n")
     return "".join(parts)
+
+
+def rights(api: Api) -> str:
+    """The rights that an API needs, in words."""
+    texts = []
+    for access in api.access:
+        text = f"{access.operation.name} {access.resource.name}"
+        if access.at:
+            text += f" `{access.at}`"
+        if access.or_cluster is not None:
+            text += f" or {access.or_cluster.name} CLUSTER"
+        texts.append(text)
+    return "; ".join(texts) or "none"
 
 
 def settings_page() -> str:
@@ -107,7 +123,7 @@ def states_page() -> str:
     parts = [
         MADE,
         "# The states of a classic group\n\n",
-        "The coordinator, the tests and this page use the same table (`core/groups/classic/states.py`); see also [groups.md](groups.md).\n",
+        "The coordinator, the tests and this page use the same table (`groups/classic/states.py`); see also [groups.md](groups.md).\n",
         "\n```mermaid\nstateDiagram-v2\n",
     ]
     for state, exits in TRANSITIONS.items():

@@ -22,13 +22,11 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from xdist.scheduler import LoadScopeScheduling
 
-from ottla.core.wire.schema import Entity, is_array, is_nullable, nested_entity
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.processes.java import ToolMissing
-from ottla.testing.processes.ottla_process import OttlaProcess
-from ottla.testing.reference.apache_kafka import KEEP_OLD_RECORDS, QUICK_JVM_OPTIONS, VERSION, ApacheKafka
-from ottla.testing.reference.class_archives import archive_options, kafka_archive
-from ottla.testing.reference.formatted_directory import FormattedDirectory
+from ottla.cli.processes import OttlaProcess, ToolMissing
+from ottla.protocol.wire.bounds import Entity, is_array, is_nullable, nested_entity
+from ottla.testing.raw_client import RawClient
+from tests.support.reference.apache_kafka import KEEP_OLD_RECORDS, QUICK_JVM_OPTIONS, VERSION, ApacheKafka, FormattedDirectory
+from tests.support.reference.class_archives import archive_options, kafka_archive
 
 CHECKOUT = Path(__file__).parent.parent
 GROUPS = (
@@ -37,7 +35,7 @@ GROUPS = (
     "tests/clients/test_java_client",
     "tests/console/",
     # Those that read the recorded incidents, once for all of them.
-    "tests/(unit/testing/incidents/test_(measure|corpus)|properties/test_whatif_of_incidents)",
+    "tests/(trials/test_accuracy|properties/test_whatif_of_incidents)",
     "tests/kafka/test_(admin_tools|log_tools|tools)",
     "tests/kafka/test_assignors",
     # Those that have an Apache Kafka of their own: one of these at a time.
@@ -193,7 +191,7 @@ class Reference:
 @pytest.fixture(scope="session")
 def recorded_incidents() -> Sequence[Any]:
     """All recorded incidents (`RecordedIncident`), run after run: they take seconds to read, and tests of three files look at them."""
-    from ottla.testing.incidents.corpus import CORPUS, read_corpus
+    from trials.incidents.corpus import CORPUS, read_corpus
 
     return tuple(read_corpus(CHECKOUT / CORPUS))
 

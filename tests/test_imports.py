@@ -21,7 +21,7 @@ def test_the_import_contracts_hold() -> None:
         ("ottla", ["kio", "numpy", "numba", "pyarrow", "pyspark", "click"]),
         ("ottla.broker", ["hypothesis", "numpy", "numba", "pyarrow", "pyspark", "rich", "prometheus_client"]),
         ("ottla.client.admin.client", ["hypothesis", "numpy", "pyspark"]),
-        ("ottla.testing.clients.raw_client", ["hypothesis", "numpy"]),
+        ("ottla.testing.raw_client", ["hypothesis", "numpy"]),
         ("ottla.columnar", ["numba"]),
         ("ottla.cli.main", ["kio", "numba", "pyarrow", "pyspark"]),
         ("ottla.spark", ["kio", "numpy", "numba", "pyarrow", "pyspark"]),

@@ -91,7 +91,7 @@ def test_the_table_fits_a_terminal_and_names_what_failed(install_test: ModuleTyp
     ]
     lines = list(install_test.table(results))
     assert max(map(len, lines)) <= 80
-    assert len(results) == 18
+    assert len(results) == 21
     assert sum(line == "skipped: no Java" for line in lines) == 1
     assert sum(line.startswith("3.13 spark newest: help FAILED: word word") for line in lines) == 1
     assert all(result.has_failed for result in results)
@@ -101,6 +101,28 @@ def test_rows_are_chosen_by_words(install_test: ModuleType, capsys: pytest.Captu
     assert install_test.main(["--list", "--row", "3.12 spark"]) == 0
     assert capsys.readouterr().out.splitlines() == ["3.12 spark oldest", "3.12 spark newest"]
     assert install_test.main(["--row", "3.10"]) == 2
+
+
+def test_the_oldest_patch_release_of_each_python_has_a_row(install_test: ModuleType) -> None:
+    patches = [row.python for row in install_test.ROWS if row.python.count(".") == 2]
+    assert [patch.rpartition(".")[0] for patch in patches] == list(install_test.PYTHONS)
+    assert PROJECT["requires-python"] == f">={patches[0]}"
+
+
+def test_a_python_is_found_by_its_patch_release_or_by_any(
+    install_test: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, version in (("first", "3.12.10"), ("second", "3.12.1")):
+        program = tmp_path / folder / "python3.12"
+        program.parent.mkdir()
+        program.write_text(f"#!/bin/sh\necho {version}.\n")
+        program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    monkeypatch.setenv("PATH", f"{tmp_path}/first:{tmp_path}/second")
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "none"))
+    assert install_test.find_python("3.12") == tmp_path / "first" / "python3.12"
+    assert install_test.find_python("3.12.1") == tmp_path / "second" / "python3.12"
+    assert install_test.find_python("3.12.0") is None
 
 
 def test_the_same_name_of_a_package_in_constraints_and_metadata_has_versions_that_go_together(metadata: Message) -> None:

@@ -4,6 +4,4 @@ Spark does that in every session of a Python that has ottla installed. So this m
 the wire protocol are loaded when a query uses it.
 """
 
-from ottla.spark.data_source import OttlaDataSource as DefaultSource
-
-__all__ = ["DefaultSource"]
+from ottla.spark.data_source import OttlaDataSource as DefaultSource  # noqa: F401

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import ConfigResource, OffsetSpec
 
-from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from ottla.testing import Broker
 
 DECLARED = {"orders": (3, {"retention.ms": "86400000"}), "prices": (1, {"cleanup.policy": "compact"})}

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_member import RawMember
-from ottla.testing.kit.waiting import wait_until
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.waiting import wait_until
+from tests.support.clients.raw_member import RawMember
 
 POLL_SECONDS = 0.05
 
@@ -178,12 +178,11 @@ class KafkaPythonMember:
         self._thread.start()
 
     def _connect(self, bootstrap_servers: str, group: str, assignor: str, timing: Timing) -> Any:
+        from kafka import KafkaConsumer
         from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
         from kafka.coordinator.assignors.range import RangePartitionAssignor
         from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
         from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-
-        from kafka import KafkaConsumer
 
         known = (RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitionAssignor, CooperativeStickyAssignor)
         consumer = KafkaConsumer(

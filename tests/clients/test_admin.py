@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.kit.waiting import wait_until
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from ottla.testing.waiting import wait_until
 
 # Every topic setting of Apache Kafka 4.3 with its default.
 TOPIC_SETTINGS = {

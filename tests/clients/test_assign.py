@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer
 
 from ottla.cli.main import main
-from ottla.testing.kit.waiting import wait_until
+from ottla.testing.waiting import wait_until
 
 
 def test_the_assignment_of_a_group_and_what_other_assignors_would_give(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla.core.model import TopicPartition
+from ottla.protocol.model import TopicPartition
 
 SETTINGS = {"auto_offset_reset": "earliest", "session_timeout_ms": 6_000, "heartbeat_interval_ms": 200}
 

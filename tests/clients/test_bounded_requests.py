@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
 
 
 def new(name: str, partitions: int) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ottla.broker import Cluster
-from ottla.core.model import GroupEvent
-from ottla.testing.chaos.driver import PARTITIONS, SETTINGS, TOPIC, Chaos
-from ottla.testing.chaos.oracle import lost, owned_twice, without_cause
-from ottla.testing.clients.topics import create_topic
+from ottla.groups.events import GroupEvent
+from ottla.testing.topics import create_topic
+from trials.chaos.chaos import PARTITIONS, SETTINGS, TOPIC, ClusterChaos
+from trials.harness.oracle import lost, owned_twice, without_cause
 
 SECONDS = float(os.environ.get("OTTLA_CHAOS_SECONDS", "60"))
 SEEDS = [int(seed) for seed in os.environ.get("OTTLA_CHAOS_SEEDS", "1").split(",")]
@@ -23,7 +23,7 @@ def test_no_record_is_lost_no_partition_has_two_owners_and_every_rebalance_has_a
     events: list[GroupEvent] = []
     with Cluster(brokers=3, config=SETTINGS, on_group_event=events.append) as cluster:
         create_topic(cluster.address(1), TOPIC, PARTITIONS, replicas=3)
-        chaos = Chaos(cluster, seed, tmp_path)
+        chaos = ClusterChaos(cluster, seed, tmp_path)
         try:
             chaos.run(SECONDS)
             chaos.drain()
@@ -31,11 +31,12 @@ def test_no_record_is_lost_no_partition_has_two_owners_and_every_rebalance_has_a
             chaos.members.close()
     journals = chaos.members.journals()
     rounds = [event for event in events if event.kind == "sync_completed"]
-    print(f"seed {seed}: {dict(chaos.acts)}, {len(rounds)} rebalances, {len(chaos.ledger.produced)} records, {len(journals)} consumers")
+    records = len(chaos.ledger.acknowledged)
+    print(f"seed {seed}: {chaos.actions}, {len(rounds)} rebalances, {records} records, {len(journals)} consumers")
     assert len(rounds) > SECONDS / 20, "a chaos with hardly a rebalance shows nothing"
     processing = {consumer.library for consumer, read in zip(chaos.members.started, journals, strict=True) if read.processed}
     assert processing >= {"confluent", "aiokafka", "ottla"}
-    assert lost(chaos.ledger.produced, journals) == []
+    assert lost(chaos.ledger.acknowledged, chaos.members.processed()) == []
     assert [read.misplaced for read in journals if read.misplaced] == []
     assert owned_twice(events) == []
     assert without_cause(events) == []

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.cli.doctor import inspect_directory
-from ottla.testing.kit.waiting import wait_until
-from ottla.testing.processes.ottla_process import OttlaProcess
+from ottla.cli.processes import OttlaProcess
+from ottla.testing.waiting import wait_until
 
 SEGMENT_BYTES = 1 << 20  # the smallest that Kafka allows
 QUICK_CLEANER = {

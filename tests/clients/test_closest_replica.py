@@ -16,15 +16,15 @@ import pytest
 
 import ottla
 from ottla import TopicPartition
+from ottla.client.fetch.fetch_values import FetchRange
 from ottla.client.fetch.fetcher import Fetcher
 from ottla.client.settings import ClientSettings
-from ottla.core import model
-from ottla.core.client.fetch_values import FetchRange
-from ottla.core.errors import ErrorCode
-from ottla.core.records.batch import encode_batch
-from ottla.core.wire.api_keys import ApiKey
-from ottla.core.wire.messages import request_decoder, response_encoder
-from ottla.testing.kit.waiting import wait_until
+from ottla.protocol import model
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.protocol.wire.messages import request_decoder, response_encoder
+from ottla.testing.waiting import wait_until
 
 LEADER, FOLLOWER = 1, 2
 VERSIONS = {ApiKey.FETCH: (4, 12), ApiKey.METADATA: (0, 9), ApiKey.FIND_COORDINATOR: (0, 4)}

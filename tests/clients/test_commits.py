@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.testing.kit.waiting import wait_until
+from ottla.testing.waiting import wait_until
 
 RECORDS = 20
 BY_HAND = {"enable.auto.commit": False}

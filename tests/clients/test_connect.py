@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient, build_request
-from ottla.testing.clients.topics import create_topic
-from ottla.testing.kit.consumer_protocol import encode_subscription
-from ottla.testing.kit.waiting import wait_until
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient, build_request
+from ottla.testing.topics import create_topic
+from ottla.testing.waiting import wait_until
+from tests.support.kit.consumer_protocol import encode_subscription
 
 NOT_YET = {14, 15, 16}
 

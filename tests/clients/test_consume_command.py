@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from ottla.cli.main import main
 from ottla.client.admin.client import AdminClient
 from ottla.client.settings import ClientSettings
-from ottla.core.model import TopicPartition
-from ottla.testing.kit.waiting import wait_until
+from ottla.protocol.model import TopicPartition
+from ottla.testing.waiting import wait_until
 
 OTTLA = [sys.executable, "-m", "ottla"]
 SECONDS_MAX = 60

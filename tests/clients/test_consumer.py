@@ -10,8 +10,8 @@ import pytest
 
 import ottla
 from ottla import KafkaError, KafkaException, TopicPartition
-from ottla.testing.clients.topics import create_topic
-from ottla.testing.kit.waiting import wait_until
+from ottla.testing.topics import create_topic
+from ottla.testing.waiting import wait_until
 
 Make = Callable[..., ottla.Consumer]
 SESSION = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 200}

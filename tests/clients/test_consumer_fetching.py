@@ -12,14 +12,14 @@ from ottla import KafkaError, TopicPartition
 from ottla.broker import Broker
 from ottla.client.addresses import Address
 from ottla.client.consumer import requests
+from ottla.client.fetch.fetch_values import FetchPolicy, SessionFields
 from ottla.client.fetch.requests import BY_ID, decode_fetch, encode_fetch
 from ottla.client.network.connector import connect
 from ottla.client.settings import ClientSettings
-from ottla.core.client.fetch_values import FetchPolicy, SessionFields
-from ottla.core.errors import ErrorCode
-from ottla.core.records.batch import split_batches
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.kit.waiting import wait_until
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.batch import split_batches
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.waiting import wait_until
 
 Make = Callable[..., ottla.Consumer]
 

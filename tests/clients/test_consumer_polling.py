@@ -10,7 +10,7 @@ from confluent_kafka.serialization import IntegerDeserializer, StringDeserialize
 
 import ottla
 from ottla import KafkaError, TopicPartition, ValueDeserializationError, WakeupException
-from ottla.testing.kit.waiting import wait_until
+from ottla.testing.waiting import wait_until
 
 SESSION = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 200}
 COUNT = 1_200

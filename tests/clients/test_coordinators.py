@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ottla.broker import Cluster
-from ottla.core.groups.placement import coordinator_partition
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.kit.waiting import wait_until
+from ottla.coordinator.placement import coordinator_partition
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from ottla.testing.waiting import wait_until
 
 GROUPS = [f"pilots-{number}" for number in range(9)]
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch, split_batches
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.clients.topics import create_topic
-from ottla.testing.kit.waiting import wait_until
-from ottla.testing.processes.ottla_process import OttlaProcess, StartFailed
+from ottla.cli.processes import OttlaProcess, StartFailed
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch, split_batches
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from ottla.testing.topics import create_topic
+from ottla.testing.waiting import wait_until
 
 METADATA_LOG = f"__cluster_metadata-0/{0:020d}.log"
 FLIGHTS_LOG = f"flights-0/{0:020d}.log"

@@ -7,8 +7,8 @@ from typing import Any
 from click.testing import CliRunner
 
 from ottla.cli.commands.diagnose import COMMAND
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.testing.kit.waiting import wait_until
+from ottla.history.sources.cause_codes import Cause
+from ottla.testing.waiting import wait_until
 
 
 def test_a_group_that_starts_grows_and_shrinks(

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.kit.waiting import wait_until
-from ottla.testing.processes.ottla_process import OttlaProcess
+from ottla.cli.processes import OttlaProcess
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from ottla.testing.waiting import wait_until
 
 NOT_YET = {3, 6}
 """UNKNOWN_TOPIC_OR_PARTITION and NOT_LEADER_OR_FOLLOWER: Apache Kafka's brokers hear of a topic a little later than the client."""

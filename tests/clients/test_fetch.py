@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.broker import Broker
-from ottla.testing.kit.waiting import wait_until
+from ottla.testing.waiting import wait_until
 
 PARTITIONS = 12
 ROUNDS = 25

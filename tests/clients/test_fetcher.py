@@ -12,16 +12,16 @@ from confluent_kafka.admin import AdminClient as ConfluentAdmin
 from confluent_kafka.admin import NewTopic
 
 from ottla.broker import Cluster
+from ottla.cli.processes import OttlaProcess
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import EARLIEST, LATEST, DescribedTopic
 from ottla.client.errors import OffsetOutOfRangeError, TopicRecreatedError
+from ottla.client.fetch.fetch_values import FetchedRecords, FetchRange
 from ottla.client.fetch.fetcher import Fetcher
 from ottla.client.settings import ClientSettings
 from ottla.columnar import RecordBatchDecoder
-from ottla.core.client.fetch_values import FetchedRecords, FetchRange
-from ottla.core.model import TopicPartition
-from ottla.testing.kit.waiting import wait_until
-from ottla.testing.processes.ottla_process import OttlaProcess
+from ottla.protocol.model import TopicPartition
+from ottla.testing.waiting import wait_until
 
 Read = dict[TopicPartition, list[tuple[int, bytes]]]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient, build_request
-from ottla.testing.kit.waiting import wait_until
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient, build_request
+from ottla.testing.waiting import wait_until
 
 NOT_YET = {14, 15, 16}
 METADATA = struct.pack(">hi", 0, 1) + struct.pack(">h", 3) + b"foo" + struct.pack(">i", -1)

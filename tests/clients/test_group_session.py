@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from ottla.testing.kit.waiting import wait_until
+from ottla.testing.waiting import wait_until
 
 PARTITIONS = 4
 EVERY_PARTITION = set(range(PARTITIONS))

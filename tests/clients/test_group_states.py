@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.clients.raw_member import RawMember
-from ottla.testing.kit.waiting import wait_until
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from ottla.testing.waiting import wait_until
+from tests.support.clients.raw_member import RawMember
 
 
 def test_a_group_passes_through_five_states(
@@ -95,9 +95,8 @@ def test_a_session_timeout_at_the_bounds_is_accepted(
 
 
 def test_a_client_gets_the_error_of_its_bad_session_timeout(kafka_broker: Any, unique_name: Callable[[str], str]) -> None:
-    from kafka.errors import InvalidSessionTimeoutError
-
     from kafka import KafkaConsumer
+    from kafka.errors import InvalidSessionTimeoutError
 
     consumer = KafkaConsumer(
         unique_name("topic"),

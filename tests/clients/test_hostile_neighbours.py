@@ -9,16 +9,15 @@ import sys
 import time
 from pathlib import Path
 
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.attacks.catalog import ATTACKS
-from ottla.testing.chaos.oracle import read_journal
-from ottla.testing.chaos.worker import LIBRARIES
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.clients.topics import create_topic
-from ottla.testing.kit.waiting import wait_until
-from ottla.testing.processes.ottla_process import OttlaProcess
-from ottla.testing.processes.process import ServerProcess
-from ottla.testing.processes.process_tree import resident_bytes
+from ottla.cli.processes import OttlaProcess, ServerProcess
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from ottla.testing.topics import create_topic
+from ottla.testing.waiting import wait_until
+from tests.support.processes import resident_bytes
+from trials.attacks.catalog import ATTACKS
+from trials.chaos.members import read_journal
+from trials.chaos.worker import LIBRARIES
 
 SECONDS = float(os.environ.get("OTTLA_HOSTILE_SECONDS", "20"))
 SCALE = float(os.environ.get("OTTLA_HOSTILE_SCALE", "0.2"))
@@ -54,7 +53,7 @@ def test_honest_consumers_keep_their_sessions(tmp_path: Path) -> None:
         try:
             for library, journal in journals.items():
                 job = (library, broker.bootstrap_servers, GROUP, TOPIC, "range", str(journal))
-                command = [sys.executable, "-m", "ottla.testing.chaos.worker", *job]
+                command = [sys.executable, "-m", "trials.chaos.worker", *job]
                 consumers.append(ServerProcess(command, log_path=tmp_path / f"{library}.log"))
             wait_until(
                 lambda: described(broker)[0] == "Stable" and len(described(broker)[1]) == len(LIBRARIES),
@@ -68,7 +67,7 @@ def test_honest_consumers_keep_their_sessions(tmp_path: Path) -> None:
             values = {b"after-%d" % number for number in range(60)}
             produce(broker, sorted(values))
             wait_until(
-                lambda: values <= {value.encode() for each in journals.values() for _, value in read_journal(each).processed},
+                lambda: values <= {value.encode() for each in journals.values() for *_, value in read_journal(each).processed},
                 "all read",
                 seconds=WAIT_SECONDS_MAX,
             )
@@ -83,7 +82,7 @@ def test_honest_consumers_keep_their_sessions(tmp_path: Path) -> None:
 
 def under_attack(broker: OttlaProcess, log_path: Path) -> list[str]:
     """Has the attacker work for so long while honest records are produced; the attacks that are over."""
-    command = [sys.executable, "-m", "ottla.testing.attacks.neighbours", broker.bootstrap_servers, "1", str(SCALE)]
+    command = [sys.executable, "-m", "trials.attacks.neighbours", broker.bootstrap_servers, "1", str(SCALE)]
     with (
         log_path.open("w") as output,
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT) as attacker,

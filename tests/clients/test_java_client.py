@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.diagnose.offsets_topic import OffsetsTopic
+from ottla.cli.processes import ToolMissing
 from ottla.client.admin.client import AdminClient
 from ottla.client.settings import ClientSettings
-from ottla.core.diagnosis.evidence.model import Kind
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.kit.waiting import wait_until
-from ottla.testing.processes.java import ToolMissing
-from ottla.testing.processes.java_program import JavaProgram, compile_java
+from ottla.history.sources.model import Kind
+from ottla.history.sources.offsets_topic import OffsetsTopic
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.waiting import wait_until
+from tests.support.processes import JavaProgram, compile_java
 
 SOURCE = Path(__file__).parent.parent / "java" / "Consumers.java"
 ASSIGNORS = {

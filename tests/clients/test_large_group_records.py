@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.clients.raw_member import RawMember
-from ottla.testing.clients.topics import create_topic
-from ottla.testing.kit.consumer_protocol import encode_subscription
-from ottla.testing.kit.waiting import wait_until
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from ottla.testing.topics import create_topic
+from ottla.testing.waiting import wait_until
+from tests.support.clients.raw_member import RawMember
+from tests.support.kit.consumer_protocol import encode_subscription
 
 TOPIC, SET = 2, 0
 WAIT_S = 60

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.testing.clients.raw_member import RawMember
-from ottla.testing.kit.waiting import wait_until
+from ottla.protocol.errors import ErrorCode
+from ottla.testing.waiting import wait_until
+from tests.support.clients.raw_member import RawMember
 
 PREFIX = "[GroupCoordinator id=1 topic=__consumer_offsets partition=P] "
 PREPARING = "Preparing to rebalance group G in state PreparingRebalance with old generation"

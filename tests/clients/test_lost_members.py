@@ -14,13 +14,13 @@ from typing import Any, Self
 import pytest
 
 from ottla.broker import Broker
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.group_events import evidence_of_event
-from ottla.core.diagnosis.verdicts.judging import judge
-from ottla.core.diagnosis.verdicts.rule import Confidence
-from ottla.core.model import GroupEvent
-from ottla.core.reason_evidence import MemberCause, evidence_in
-from ottla.testing.processes.line_program import LineProgram
+from ottla.groups.events import GroupEvent
+from ottla.groups.reason_evidence import MemberCause, evidence_in
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.group_events import evidence_of_event
+from ottla.history.verdicts.judging import judge
+from ottla.history.verdicts.rule import Confidence
+from tests.support.processes import LineProgram
 
 PROGRAM = Path(__file__).with_name("stalling_consumer.py")
 STALL_SECONDS = 1.6

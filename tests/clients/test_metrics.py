@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.broker import Cluster
-from ottla.testing.kit.waiting import wait_until
+from ottla.testing.waiting import wait_until
 
 
 def scraped(url: str) -> dict[str, list[tuple[dict[str, str], float]]]:

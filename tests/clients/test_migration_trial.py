@@ -5,8 +5,8 @@
 
 from pathlib import Path
 
-from ottla.testing.migration_trials.world import COMMAND_VICTIMS, PLAIN_COPY, Trial, World
-from ottla.testing.processes.ottla_process import OttlaProcess
+from ottla.cli.processes import OttlaProcess
+from trials.migration.world import COMMAND_VICTIMS, PLAIN_COPY, Trial, World
 
 SMALL = Trial(
     seed=1,

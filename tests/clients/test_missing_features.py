@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ottla.broker import Broker
-from ottla.testing.processes.java import ToolMissing
-from ottla.testing.processes.java_program import JavaProgram, compile_java
+from ottla.cli.processes import ToolMissing
+from tests.support.processes import JavaProgram, compile_java
 
 TIME_LIMIT_S = 60
 AT_ONCE_S = 10

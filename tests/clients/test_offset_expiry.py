@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.log.records import GroupMetadataRecord, OffsetRecord, decode
-from ottla.core.records.batch import decode_batch, split_batches
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.clients.topics import create_topic
-from ottla.testing.kit.waiting import wait_until
+from ottla.groups.log.records import GroupMetadataRecord, OffsetRecord, decode
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.batch import decode_batch, split_batches
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from ottla.testing.topics import create_topic
+from ottla.testing.waiting import wait_until
 
 CONFIG = {"offsets.retention.check.interval.ms": "100", "offsets.topic.num.partitions": "1"}
 SUBSCRIPTION = struct.pack(">hi", 0, 1) + struct.pack(">h", 7) + b"flights" + struct.pack(">i", -1)

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.topics import create_topic
-from ottla.testing.kit.waiting import wait_until
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.topics import create_topic
+from ottla.testing.waiting import wait_until
 
 GROUP_KEY = 2
 
@@ -105,7 +105,8 @@ def test_commits_are_records_that_a_client_can_read(
 def test_the_coordinators_own_decoder_reads_the_topic(
     unique_name: Callable[[str], str], group_commit: Callable[..., int], read_offsets_topic: Callable[..., list[Any]]
 ) -> None:
-    from ottla.core.groups.log.records import OffsetRecord, OffsetValue, decode
+    from ottla.groups.log.records import OffsetRecord, decode
+    from ottla.protocol.coordinator_records import OffsetValue
 
     group, topic = unique_name("group"), unique_name("topic")
     group_commit(group, topic, 1, 99, "ours and theirs")
@@ -160,7 +161,7 @@ def partitions_of(client: Any, topic: str) -> int:
 
 
 def test_the_topic_is_made_when_the_first_consumer_needs_it(new_broker: Callable[..., Any]) -> None:
-    from ottla.testing.clients.raw_client import RawClient
+    from ottla.testing.raw_client import RawClient
 
     broker = new_broker()
     with RawClient(broker.bootstrap_servers) as client:
@@ -181,7 +182,7 @@ def test_the_topic_is_made_when_the_first_consumer_needs_it(new_broker: Callable
 def test_a_topic_made_by_hand_with_another_count_is_followed_from_the_next_start_on(
     new_broker: Callable[..., Any], library_on: Callable[[Any], Any]
 ) -> None:
-    from ottla.testing.clients.raw_client import RawClient
+    from ottla.testing.raw_client import RawClient
 
     broker = new_broker()
     create_topic(broker.bootstrap_servers, "__consumer_offsets", 7)

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.broker import Broker
-from ottla.core.diagnosis.causes import EXPLAINED_BY_NEW_PARTITIONS
-from ottla.core.diagnosis.rebalances import Rebalance, rebalances
-from ottla.core.model import GroupEvent
-from ottla.testing.kit.waiting import wait_until
+from ottla.groups.events import GroupEvent
+from ottla.history.group_history import Rebalance, histories_of_events
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.verdicts.rule import Confidence
+from ottla.testing.waiting import wait_until
 
 CONSUMER = """
 import sys
@@ -29,7 +30,8 @@ def test_scaling_out_and_in_and_more_partitions_are_planned_and_a_killed_member_
     events: list[GroupEvent] = []
 
     def found() -> list[Rebalance]:
-        return [each for each in rebalances(list(events)) if each.outcome in ("completed", "emptied")]
+        history = histories_of_events(list(events)).get("g")
+        return [] if history is None else [each for each in history.generations() if each.outcome in ("completed", "emptied")]
 
     with Broker(config=CONFIG, on_group_event=events.append) as broker:
         library = library_on(broker)
@@ -60,11 +62,16 @@ def test_scaling_out_and_in_and_more_partitions_are_planned_and_a_killed_member_
         member.close()
         wait_until(lambda: found()[seen:], "an empty group")
         (closed,) = found()[seen:]
-    assert [(each.planned, each.confidence) for each in (started, scaled_out, grown)] == [(True, "high")] * 3
-    assert (killed.planned, killed.confidence, killed.trigger) == (False, "high", "EXPIRE_HEARTBEAT")
-    assert (closed.planned, closed.confidence, closed.trigger) == (True, "medium", "LEAVE")
+    assert [each.verdict.planned for each in (started, scaled_out, grown, killed, closed)] == [True, True, True, False, True]
+    assert (killed.verdict.cause, killed.verdict.confidence, killed.trigger) == (
+        Cause.EXPIRE_HEARTBEAT,
+        Confidence.HIGH,
+        "EXPIRE_HEARTBEAT",
+    )
+    assert (closed.verdict.cause, closed.verdict.confidence, closed.trigger) == (Cause.LEAVE_CLOSE, Confidence.MEDIUM, "LEAVE")
     assert started.trigger == scaled_out.trigger == "JOIN_NEW"
-    assert grown.trigger in EXPLAINED_BY_NEW_PARTITIONS
+    assert grown.trigger in ("LEADER_REJOIN", "METADATA_UPDATE")
+    assert grown.verdict.cause is Cause.TOPIC_CHANGE
 
 
 def test_a_consumer_that_polls_too_late_returns_on_its_connection_and_a_restarted_one_does_not(library_on: Callable[..., Any]) -> None:

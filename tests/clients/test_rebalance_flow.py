@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.testing.clients.raw_member import RawMember
-from ottla.testing.kit.consumer_protocol import encode_subscription
-from ottla.testing.kit.waiting import wait_until
+from ottla.protocol.errors import ErrorCode
+from ottla.testing.waiting import wait_until
+from tests.support.clients.raw_member import RawMember
+from tests.support.kit.consumer_protocol import encode_subscription
 
 
 def test_from_notice_to_work(

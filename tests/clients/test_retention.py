@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ottla.testing.kit.waiting import wait_until
-from ottla.testing.processes.ottla_process import OttlaProcess
+from ottla.cli.processes import OttlaProcess
+from ottla.testing.waiting import wait_until
 
 HOUR_MS = 3_600_000
 LARGE = bytes(700_000)

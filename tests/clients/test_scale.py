@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.group_driver import GroupDriver
-from ottla.testing.clients.group_frames import heartbeat_frame
-from ottla.testing.clients.raw_client import RawClient
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from tests.support.clients.group_driver import GroupDriver
+from tests.support.clients.group_frames import heartbeat_frame
 
 IS_LARGE = "OTTLA_LARGE" in os.environ
 MEMBERS = 5_000 if IS_LARGE else 500

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from ottla.broker import Broker
 from ottla.cli.main import main
-from ottla.core.config import ConfigError
+from ottla.config import ConfigError
 
 MISTAKES = {
     "a letter is missing": (
@@ -44,9 +44,13 @@ MISTAKES = {
         "group.min.session.timeout.ms (60000000) > group.max.session.timeout.ms (1800000): no member of a group could join; raise the "
         "second or lower the first",
     ),
-    "listeners, as in server.properties": (
-        "listeners=PLAINTEXT://:9092",
-        "listeners is not a setting here: the address is given with --listen HOST:PORT, in Python with Broker(listen=...)",
+    "a listener with TLS": (
+        "listener.security.protocol.map=PLAINTEXT:SSL",
+        "the listener PLAINTEXT has the protocol SSL: Ottla has only PLAINTEXT listeners yet",
+    ),
+    "port, as in an old server.properties": (
+        "port=9092",
+        "port is not a setting here: the address is given with listeners, or with --listen HOST:PORT, in Python with Broker(listen=...)",
     ),
     "log.dirs, as in server.properties": (
         "log.dirs=/var/lib/kafka",
@@ -75,6 +79,10 @@ def test_a_setting(given: str, message: str) -> None:
     [
         (["--config", "num.partitions"], "'num.partitions': write a setting as NAME=VALUE, for example num.partitions=3"),
         (["--listen", "9092"], "cannot listen on '9092': write HOST:PORT, for example 127.0.0.1:9092 (port 0 takes any free one)"),
+        (
+            ["--listen", "127.0.0.1:0", "--config", "listeners=PLAINTEXT://:9092"],
+            "the address is given twice: as '127.0.0.1:0' (--listen, Broker(listen=...)), and with listeners",
+        ),
         (["--listen", "PLAINTEXT://:9092"], "cannot listen on 'PLAINTEXT://:9092': write HOST:PORT, for example 127.0.0.1:9092"),
     ],
 )

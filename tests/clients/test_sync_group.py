@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_member import RawMember
-from ottla.testing.kit.consumer_protocol import encode_subscription
-from ottla.testing.kit.waiting import wait_until
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.waiting import wait_until
+from tests.support.clients.raw_member import RawMember
+from tests.support.kit.consumer_protocol import encode_subscription
 
 
 def test_the_order_of_the_checks(new_member: Callable[..., RawMember], unique_name: Callable[[str], str]) -> None:

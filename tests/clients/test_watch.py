@@ -12,23 +12,20 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.diagnose.offsets_topic import OffsetsTopic, fetched_batches
 from ottla.client.admin.client import AdminClient
-from ottla.client.fetch.fetcher import Fetcher
-from ottla.client.fetch.topic_ranges import topic_ranges
+from ottla.client.fetch.fetcher import Fetcher, topic_ranges
 from ottla.client.settings import ClientSettings
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
-from ottla.core.diagnosis.evidence.snapshot_lines import SnapshotReader
-from ottla.core.metadata.topics import CONSUMER_OFFSETS
-from ottla.core.records.batch import decode_batch
-from ottla.core.records.merged_batches import Batch
-from ottla.storage.archive.layout import SNAPSHOTS_FOLDER
-from ottla.storage.archive.line_files import LineProblems, read_lines
-from ottla.storage.archive.partition_folders import FolderProblems, find_partitions, read_batches
-from ottla.storage.files import OsFiles
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.clients.topics import create_topic
-from ottla.testing.kit.waiting import wait_until
+from ottla.history.sources.admin import SnapshotReader
+from ottla.history.sources.archive import SNAPSHOTS_FOLDER, FolderProblems, LineProblems, find_partitions, read_batches, read_lines
+from ottla.history.sources.model import Evidence, Kind, Source
+from ottla.history.sources.offsets_topic import OffsetsTopic, fetched_batches
+from ottla.log.files import OsFiles
+from ottla.metadata.topics import CONSUMER_OFFSETS
+from ottla.protocol.records.batch import decode_batch
+from ottla.protocol.records.merged_batches import Batch
+from ottla.testing.raw_client import RawClient
+from ottla.testing.topics import create_topic
+from ottla.testing.waiting import wait_until
 
 PARTITIONS = 4
 

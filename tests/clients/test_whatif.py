@@ -13,15 +13,14 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.cli.main import main
-from ottla.core.whatif.settings import Settings
-from ottla.testing.incidents.clusters import OttlaCluster
-from ottla.testing.incidents.handles import ProgramMember, start_python_member
-from ottla.testing.incidents.members.settings import MemberSettings
-from ottla.testing.incidents.plan import CONFLUENT
-from ottla.testing.whatif_trials import run
-from ottla.testing.whatif_trials.experiment import Experiment
-from ottla.testing.whatif_trials.results import Result
-from ottla.testing.whatif_trials.trial import Do, MemberTimes, Step, Trial
+from ottla.history.whatif.settings import Settings
+from trials.incidents.handles import ProgramMember, start_python_member
+from trials.incidents.members.program import MemberSettings
+from trials.incidents.plan import CONFLUENT
+from trials.incidents.world import OttlaCluster
+from trials.whatif import experiment as experiments
+from trials.whatif.cases import Do, MemberTimes, Step, Trial
+from trials.whatif.experiment import Experiment, Result
 
 TIMES = MemberTimes(session_ms=2_000, heartbeat_ms=300)
 FREEZE = Trial(
@@ -70,7 +69,7 @@ def experiment(tmp_path: Path) -> Iterator[Experiment]:
 
 
 def test_predictions_come_true(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "SETTLED_S", 0.5)
+    monkeypatch.setattr(experiments, "SETTLED_S", 0.5)
     with ThreadPoolExecutor(2) as pool:
         results: list[Result] = list(pool.map(experiment.check, (FREEZE, RESTART)))
     assert [result.failure for result in results] == [None, None]

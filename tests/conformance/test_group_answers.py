@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.commands import FinishLoading
-from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.settings import GroupSettings
-from ottla.testing.kit.coordinator_shell import CoordinatorShell
-from ottla.testing.scenarios.commands import parse_command
+from ottla.coordinator.coordinator import FinishLoading
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.settings import GroupSettings
+from ottla.protocol.errors import ErrorCode
+from tests.support.kit.coordinator_shell import CoordinatorShell
+from trials.scenarios.commands import parse_command
 
 TWO_MEMBERS = ("join g - new=s1 instance=leader", "join g - new=s2 instance=follower")
 
@@ -18,7 +18,7 @@ class Asked:
     """A coordinator that is asked by the lines of scenario files; `answers` has what request n was answered."""
 
     def __init__(self) -> None:
-        self.shell = CoordinatorShell(lambda: Coordinator(GroupSettings()))
+        self.shell = CoordinatorShell(lambda: GroupCoordinator(GroupSettings()))
         self.shell.run(FinishLoading(), 0)
         self.answers: dict[int, Any] = {}
         self.count = 0

@@ -2,23 +2,15 @@
 
 import pytest
 
-from ottla.broker.coordination.group_loading import load_groups
-from ottla.core.groups.log.records import (
-    GroupMetadataRecord,
-    GroupMetadataValue,
-    GroupRecord,
-    MemberValue,
-    OffsetRecord,
-    OffsetValue,
-    encode_key,
-    encode_value,
-)
-from ottla.core.groups.log.reducer import LoadedGroups, ReferenceReducer
-from ottla.core.model import Record
-from ottla.core.records.batch import empty_batch, encode_batch, read_header
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.memory_files import MemoryFiles
+from ottla.coordinator.loading import load
+from ottla.groups.log.records import GroupMetadataRecord, GroupRecord, OffsetRecord, encode_key, encode_value
+from ottla.groups.log.reducer import LoadedGroups, ReferenceReducer
+from ottla.log.file_system import MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.protocol.coordinator_records import GroupMetadataValue, MemberValue, OffsetValue
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import empty_batch, encode_batch, read_header
 
 COMMIT, ABORT = b"\0\0\0\1", b"\0\0\0\0"
 MARKER_VALUE = bytes(6)
@@ -76,7 +68,7 @@ class Log:
         return self
 
     def load(self) -> LoadedGroups:
-        return load_groups(self.log, ReferenceReducer)
+        return load(self.log, ReferenceReducer)
 
     def offsets(self) -> dict[tuple[str, int], int]:
         by_topic = self.load().replayed.offsets.get("g", {})

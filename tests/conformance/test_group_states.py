@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.core.groups.classic.group import ClassicGroup
-from ottla.core.groups.classic.states import GroupState, can_rebalance
+from ottla.groups.classic.group import ClassicGroup
+from ottla.groups.classic.states import GroupState, can_rebalance
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = (
     GroupState.EMPTY,

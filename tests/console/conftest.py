@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from ottla.console.report.report import Report
-from ottla.core.diagnosis.story.lag import LagHistory
-from ottla.core.model import EventMember, GroupEvent, TopicPartition
+from ottla.groups.events import EventMember, GroupEvent
+from ottla.history.story.lag import LagHistory
+from ottla.protocol.model import TopicPartition
 
 ARGUMENTS = [
     "--no-sandbox",

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ottla.console.report.report import Report
-from ottla.core.diagnosis.story.rebalance import StoryRebalance
-from ottla.core.diagnosis.story.story import story
+from ottla.history.story.rebalances import StoryRebalance
+from ottla.history.story.story import story
 
 Open = Callable[..., Any]
 BEGIN_MS = 1_795_125_600_000

@@ -1,8 +1,8 @@
 """The recipe for kafka-python, and its admin client."""
 
+from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from kafka import KafkaConsumer, KafkaProducer
 from ottla.testing import Broker
 
 

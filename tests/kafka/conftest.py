@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.records.batch import split_batches
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import Disconnected, RawClient
-from ottla.testing.clients.topics import create_topic
-from ottla.testing.group_scripts.script_comparison import differences
-from ottla.testing.kit.waiting import wait_until
-from ottla.testing.reference.apache_kafka import KEEP_OLD_RECORDS
-from ottla.testing.reference.kafka_tools import LOG4J_YAML, KafkaTools
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.batch import split_batches
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import Disconnected, RawClient
+from ottla.testing.topics import create_topic
+from ottla.testing.waiting import wait_until
+from tests.support.reference.apache_kafka import KEEP_OLD_RECORDS, KafkaTools
+from tests.support.reference.apache_kafka import TOOLS_LOG4J_YAML as LOG4J_YAML
+from trials.group_scripts.comparison import differences
 
 TOOLS_PROGRAM = Path(__file__).parent.parent / "java" / "KafkaTools.java"
 CLIENT_ID = "differential"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ottla.broker import Cluster
-from ottla.testing.reference.kafka_tools import KafkaTools, Printed
+from tests.support.reference.apache_kafka import KafkaTools, Printed
 
 pytestmark = pytest.mark.kafka
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from ottla.core.assignors import Assignment, Subscriber, assignors
-from ottla.core.assignors._claims import claimed_partitions
-from ottla.core.assignors._user_data import decode_generation, decode_sticky, encode_sticky
-from ottla.core.model import TopicPartition
-from ottla.core.wire.consumer_protocol import Partitions, parse_subscription
-from ottla.testing.processes.java import ToolMissing
-from ottla.testing.processes.java_program import JavaProgram, compile_java
+from ottla.cli.processes import ToolMissing
+from ottla.groups.assignors import Assignment, Subscriber, assignors
+from ottla.groups.assignors._claims import claimed_partitions
+from ottla.groups.assignors._user_data import decode_generation, decode_sticky, encode_sticky
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.consumer_protocol import Partitions, parse_subscription
+from tests.support.processes import JavaProgram, compile_java
 
 pytestmark = pytest.mark.kafka
 

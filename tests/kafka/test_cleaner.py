@@ -13,21 +13,20 @@ from typing import Any
 
 import pytest
 
-from ottla.columnar.cleaning.backend import CompiledBackend
-from ottla.core.cleaning.backend import CleaningBackend
-from ottla.core.cleaning.reference import ReferenceBackend
-from ottla.core.errors import ErrorCode
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import BatchHeader, decode_batch, encode_batch, split_batches
-from ottla.core.records.compression import Codec
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.checkpoints import CLEANER_FILE, decode_offsets
-from ottla.storage.files import OsFiles
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.kit.cleaning import clean_now
-from ottla.testing.kit.waiting import wait_until
+from ottla.log.checkpoints import CLEANER_FILE, decode_offsets
+from ottla.log.cleaner.backend import CleaningBackend, ReferenceBackend
+from ottla.log.cleaner.compiled_backend import CompiledBackend
+from ottla.log.files import OsFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import BatchHeader, decode_batch, encode_batch, split_batches
+from ottla.protocol.records.compression import Codec
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from ottla.testing.waiting import wait_until
+from tests.support.kit.cleaning import clean_now
 
 pytestmark = pytest.mark.kafka
 

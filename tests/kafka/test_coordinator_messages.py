@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.core.diagnosis.evidence.broker_log.parser import BrokerLogParser
-from ottla.testing.reference.apache_kafka import VERSION
+from ottla.history.sources.broker_log import BrokerLogParser
+from tests.support.reference.apache_kafka import VERSION
 
 JAR = Path(__file__).parents[2] / ".cache" / f"apache-kafka-{VERSION}" / f"kafka-group-coordinator-{VERSION}.jar"
 CLASSES = (

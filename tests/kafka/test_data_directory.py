@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.records.batch import split_batches
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.clients.topics import create_topic
-from ottla.testing.kit.waiting import wait_until
-from ottla.testing.processes.ottla_process import OttlaProcess
+from ottla.cli.processes import OttlaProcess
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.batch import split_batches
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from ottla.testing.topics import create_topic
+from ottla.testing.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from ottla.broker import Broker
-from ottla.core.config import BROKER_SETTINGS, FIXED_VALUES
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.kit.waiting import wait_until
-from ottla.testing.reference.apache_kafka import ApacheKafka
+from ottla.config import BROKER_SETTINGS, FIXED_VALUES
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from ottla.testing.waiting import wait_until
+from tests.support.reference.apache_kafka import ApacheKafka
 
 pytestmark = pytest.mark.kafka
 

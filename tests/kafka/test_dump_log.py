@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ottla.cli.main import main
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.records.compression import Codec
-from ottla.testing.processes.ottla_process import OttlaProcess
+from ottla.cli.processes import OttlaProcess
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.records.compression import Codec
 
 pytestmark = pytest.mark.kafka
 
@@ -73,7 +73,6 @@ def run_classic_groups(bootstrap_servers: str) -> None:
     """Three groups, one a library: each reads a record, commits and leaves."""
     from aiokafka import AIOKafkaConsumer
     from confluent_kafka import Consumer
-
     from kafka import KafkaConsumer
 
     servers = {"bootstrap.servers": bootstrap_servers}

@@ -1,9 +1,9 @@
 """The same seeded scripts for groups on Ottla and on Apache Kafka: every field of every answer, the group after every step, every record.
 
-Often several requests of a group are under way at once: then the order of their answers, too (see script_comparison).
+Often several requests of a group are under way at once: then the order of their answers, too (see trials.group_scripts.comparison).
 
 150 scripts a run, 300 with `make soak`; `OTTLA_GROUP_SCRIPTS=5000` runs more. KNOWN_DIFFERENCES in
-ottla.testing.group_scripts.known_differences lists every accepted difference; each that does not depend on chance occurs here.
+trials.group_scripts.known_differences lists every accepted difference; each that does not depend on chance occurs here.
 """
 
 import os
@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.testing.group_scripts.comparison_run import ComparisonRun
-from ottla.testing.group_scripts.known_differences import ARBITRARY_LEADER, KNOWN_DIFFERENCES
-from ottla.testing.group_scripts.player import CONFIG, KAFKA_CONFIG
-from ottla.testing.processes.ottla_process import RUN_IN_ORDER_COMMAND, OttlaProcess
+from ottla.cli.processes import OttlaProcess
+from ottla.protocol.errors import ErrorCode
+from trials.group_scripts.comparison import ComparisonRun
+from trials.group_scripts.known_differences import ARBITRARY_LEADER, KNOWN_DIFFERENCES
+from trials.group_scripts.player import CONFIG, KAFKA_CONFIG, RUN_IN_ORDER_COMMAND
 
 pytestmark = pytest.mark.kafka
 

@@ -20,12 +20,13 @@ from ottla.broker import Broker
 from ottla.cli.main import main
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import DescribedGroup
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.kit.waiting import wait_until
-from ottla.testing.reference.kafka_tools import LOG4J_YAML, KafkaTools, Printed
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from ottla.testing.waiting import wait_until
+from tests.support.reference.apache_kafka import TOOLS_LOG4J_YAML as LOG4J_YAML
+from tests.support.reference.apache_kafka import KafkaTools, Printed
 
 pytestmark = pytest.mark.kafka
 

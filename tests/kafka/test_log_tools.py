@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ottla.broker import Broker
-from ottla.broker.fetch.fetch_sessions import FetchSessions
-from ottla.broker.protocol.fetch_partition import NO_SESSION
+from ottla.broker.fetch.messages import NO_SESSION
+from ottla.broker.fetch.sessions import FetchSessions
 
 pytestmark = pytest.mark.kafka
 

@@ -10,12 +10,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, NewTopic, ResourcePatternType, ResourceType
 from confluent_kafka.admin import AdminClient as ConfluentAdmin
 
-from ottla.cli.diagnose.offsets_topic import OffsetsTopic
 from ottla.cli.watch.run import WatchOptions, run
 from ottla.client.settings import ClientSettings, parse_client_settings
-from ottla.core.diagnosis.evidence.model import Kind, Source
-from ottla.core.metadata.topics import CONSUMER_OFFSETS
-from ottla.testing.kit.waiting import wait_until
+from ottla.history.sources.model import Kind, Source
+from ottla.history.sources.offsets_topic import OffsetsTopic
+from ottla.metadata.topics import CONSUMER_OFFSETS
+from ottla.testing.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 

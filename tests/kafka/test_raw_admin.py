@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.wire.api_keys import ApiKey
 
 TOPIC, BROKER = 2, 4
 DEFAULT_SOURCE = 5

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.wire.api_keys import ApiKey
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 UNKNOWN_ID = uuid.UUID(int=12345)

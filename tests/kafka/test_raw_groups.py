@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.kit.consumer_protocol import encode_subscription
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from tests.support.kit.consumer_protocol import encode_subscription
 
 UNKNOWN_ID = uuid.UUID(int=12345)
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.records.compression import GZIP, LZ4, SNAPPY, ZSTD
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import Disconnected, RawClient
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import Disconnected, RawClient
 
 UNKNOWN_ID = uuid.UUID(int=12345)
 EARLIEST, LATEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -2, -1, -3, -4, -5

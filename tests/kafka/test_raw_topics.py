@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.wire.api_keys import ApiKey
-from ottla.core.wire.messages import versions_of
-from ottla.testing.clients.raw_client import RawClient
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.protocol.wire.messages import versions_of
+from ottla.testing.raw_client import RawClient
 
 TOPIC, BROKER = 2, 4
 UNKNOWN_ID = uuid.UUID(int=12345)

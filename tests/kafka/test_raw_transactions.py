@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from ottla.broker import Broker
-from ottla.core.records.batch import split_batches
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.clients.topics import create_topic
-from ottla.testing.kit.waiting import wait_until
+from ottla.protocol.records.batch import split_batches
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from ottla.testing.topics import create_topic
+from ottla.testing.waiting import wait_until
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 COMMITTED_RECORDS = 2 + 2 + 1 + 2

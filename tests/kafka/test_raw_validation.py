@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import BatchHeader, decode_batch, encode_batch, join_batch, seal, split_batches
-from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress
-from ottla.core.records.record import encode_records
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import BatchHeader, decode_batch, encode_batch, join_batch, seal, split_batches
+from ottla.protocol.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress
+from ottla.protocol.records.record import encode_records
+from ottla.protocol.wire.api_keys import ApiKey
 
 NOW_MS = int(time.time() * 1000)
 HOUR_MS = 3_600_000

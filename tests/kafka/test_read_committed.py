@@ -9,11 +9,11 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ottla.client.fetch.fetch_values import FetchRange
 from ottla.client.fetch.fetcher import Fetcher
 from ottla.client.settings import ClientSettings
 from ottla.columnar import RecordBatchDecoder
-from ottla.core.client.fetch_values import FetchRange
-from ottla.core.model import TopicPartition
+from ottla.protocol.model import TopicPartition
 
 pytestmark = pytest.mark.kafka
 

@@ -9,21 +9,22 @@ import subprocess
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from struct import pack
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from ottla.cli.main import main
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.records.compression import Codec
-from ottla.core.wire.writer import Writer
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.records.compression import Codec
+from ottla.protocol.wire.writer import Writer
 
 pytestmark = pytest.mark.kafka
 
 RECORDS_OF_A_VERSION = 12
-TOPICS = {"group": "--offsets-decoder", "transaction": "--transaction-log-decoder"}
+TOPICS = {"group": "--offsets-decoder", "transaction": "--transaction-log-decoder", "metadata": "--cluster-metadata-decoder"}
 
 
 def versions(text: str | None) -> range:
@@ -93,6 +94,10 @@ class RandomRecords:
             data = self._rng.randbytes(self._rng.randrange(9))
             self._length(out, -1 if is_null else len(data), version)
             out.raw(b"" if is_null else data)
+        elif kind == "bool":
+            out.boolean(self._rng.random() < 0.5)
+        elif kind == "float64":
+            out.raw(pack(">d", self._rng.randrange(1000) / 8))
         elif kind in ("int8", "int16", "uint16", "int32", "int64", "uuid"):
             out.raw(self._rng.randbytes(16 if kind == "uuid" else int(kind.rpartition("int")[2]) // 8))
         elif not is_null:
@@ -113,17 +118,40 @@ def schemas(jars: Path, topic: str) -> Iterator[tuple[dict[str, Any], dict[str, 
     with zipfile.ZipFile(jar) as archive:
         for name in archive.namelist():
             if name.endswith(".json"):
-                lines = archive.read(name).decode().splitlines()
-                schema = json.loads("\n".join(line for line in lines if not line.strip().startswith("//")))
+                schema = json_schema(archive, name)
                 found.setdefault(schema["type"], {})[schema["apiKey"]] = schema
     for number in sorted(found["coordinator-key"]):
         yield found["coordinator-key"][number], found["coordinator-value"][number]
 
 
-def random_records(jars: Path, topic: str) -> list[tuple[bytes, bytes | None]]:
-    """Keys and values of every type and version, and a tombstone a type."""
+def metadata_schemas(jars: Path) -> Iterator[dict[str, Any]]:
+    """The schema of every record type of the metadata log."""
+    (jar,) = jars.glob("kafka-metadata-[0-9]*.jar")
+    with zipfile.ZipFile(jar) as archive:
+        for name in sorted(archive.namelist()):
+            schema = json_schema(archive, name) if name.endswith(".json") else {}
+            if schema.get("type") == "metadata":
+                yield schema
+
+
+def json_schema(archive: zipfile.ZipFile, name: str) -> dict[str, Any]:
+    """A schema without its comments."""
+    lines = archive.read(name).decode().splitlines()
+    schema: dict[str, Any] = json.loads("\n".join(line for line in lines if not line.strip().startswith("//")))
+    return schema
+
+
+def random_records(jars: Path, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    """Keys and values of every type and version, and a tombstone a type; records of the metadata log have no keys."""
     rng = random.Random(topic)
-    records: list[tuple[bytes, bytes | None]] = []
+    records: list[tuple[bytes | None, bytes | None]] = []
+    if topic == "metadata":
+        for schema in metadata_schemas(jars):
+            for version in versions(schema["validVersions"]):
+                for _ in range(RECORDS_OF_A_VERSION):
+                    head = Writer().uvarint(1).uvarint(schema["apiKey"]).uvarint(version)
+                    records.append((None, RandomRecords(schema, rng).write(head, version)))
+        return records
     for key_schema, value_schema in schemas(jars, topic):
         key = b""
         for version in versions(value_schema["validVersions"]):

@@ -17,22 +17,22 @@ from confluent_kafka.admin import AdminClient as ConfluentAdmin
 from confluent_kafka.admin import NewTopic, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 import ottla
-from ottla.cli.groups.client_config import client_settings
+from ottla.cli.clusters import client_settings
+from ottla.cli.processes import QUICK_START_OPTIONS, ToolMissing, find_java_home
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import LATEST
 from ottla.client.async_consumer.errors import AuthenticationFailedError
 from ottla.client.deadlines import DeadlineExceededError
 from ottla.client.errors import AuthenticationError, BrokerUnavailableError
+from ottla.client.fetch.fetch_values import FetchRange
 from ottla.client.fetch.fetcher import Fetcher
 from ottla.client.security.properties import to_librdkafka
 from ottla.client.security.tokens import UnsecuredTokens
 from ottla.client.settings import ClientSettings, parse_client_settings
 from ottla.columnar import RecordBatchDecoder
-from ottla.core.client.fetch_values import FetchRange
-from ottla.core.model import TopicPartition
-from ottla.testing.kit.waiting import wait_until
-from ottla.testing.processes.java import QUICK_START_OPTIONS, ToolMissing, find_java_home
-from ottla.testing.reference.class_archives import archive_options, spark_archive
+from ottla.protocol.model import TopicPartition
+from ottla.testing.waiting import wait_until
+from tests.support.reference.class_archives import archive_options, spark_archive
 
 pytestmark = [pytest.mark.kafka]
 

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig, ConfigError, ConfigType, Setting
-from ottla.core.metadata.config_changes import new_topic_problem
-from ottla.core.metadata.resource_configs import ResourceConfigs
-from ottla.testing.processes.java import ToolMissing
-from ottla.testing.processes.java_program import JavaProgram, compile_java
+from ottla.cli.processes import ToolMissing
+from ottla.config import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig, ConfigError, ConfigType, Setting
+from ottla.metadata.config_changes import new_topic_problem
+from ottla.metadata.resource_configs import ResourceConfigs
+from tests.support.processes import JavaProgram, compile_java
 
 pytestmark = pytest.mark.kafka
 

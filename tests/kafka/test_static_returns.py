@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_member import RawMember
-from ottla.testing.kit.waiting import wait_until
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.waiting import wait_until
+from tests.support.clients.raw_member import RawMember
 
 pytestmark = pytest.mark.kafka
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.testing.processes.ottla_process import OttlaProcess
+from ottla.cli.processes import OttlaProcess
 
 pytestmark = pytest.mark.kafka
 

@@ -4,15 +4,25 @@ import struct
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.model import Record
-from ottla.core.records.batch import BatchHeader, encode_batch, join_batch, seal
-from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress
-from ottla.core.records.record import encode_records
-from ottla.core.records.record_checks import FAULTS_MAX
-from ottla.storage.log.client_batch import UnreadBatch, accept
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.log.validation import LogRefusal
+from ottla.log.append import Accepted, LogRefusal, UnreadBatch, accept, assign, needs_recompression, own_batches, recompress
+from ottla.log.settings import LogSettings
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records import record_checks
+from ottla.protocol.records.batch import (
+    DECOMPRESSED_BYTES_MAX,
+    HEADER_BYTES,
+    BatchHeader,
+    crc_is_valid,
+    decode_batch,
+    encode_batch,
+    join_batch,
+    read_header,
+    seal,
+)
+from ottla.protocol.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress, inflate
+from ottla.protocol.records.record import encode_records
+from ottla.protocol.records.record_checks import FAULTS_MAX, Checks, Findings
 
 NOW_MS = 1_700_000_000_000
 RECORDS = [Record(number, NOW_MS, b"k", b"v") for number in range(3)]
@@ -284,3 +294,223 @@ def test_a_refusal_says_whether_the_log_was_asked(name: str, data: bytes, before
     refused = judge(data)
     assert refused is not None
     assert refused.before_log is before_log
+
+
+def accepted(outcome: object) -> Accepted:
+    assert type(outcome) is tuple, outcome
+    return outcome
+
+
+def unread(batch: bytes | bytearray, settings: LogSettings) -> UnreadBatch:
+    outcome = accept(memoryview(bytearray(batch)), settings, NOW_MS)
+    assert isinstance(outcome, UnreadBatch), outcome
+    return outcome
+
+
+def test_a_sound_batch_is_stored_where_it_lies_without_what_follows() -> None:
+    batch = encode_batch(RECORDS)
+    sent = bytearray(batch + batch[:-1])
+    header, view = accepted(accept(memoryview(sent), LogSettings(), NOW_MS))
+    assert header.size_bytes == len(view) == len(batch)
+    assert view.obj is sent
+
+
+def test_a_batch_whose_records_were_read_is_stored_where_it_lies() -> None:
+    found = unread(encode_batch(RECORDS, codec=GZIP), COMPACTED)
+    header, view = accepted(found.read())
+    assert (header, view.obj) == (found.header, found.batch.obj)
+
+
+def test_the_topics_codec() -> None:
+    header, view = accepted(unread(encode_batch(RECORDS), LogSettings(compression_type="gzip")).read())
+    assert header.codec is GZIP
+    assert decode_batch(view) == RECORDS
+
+
+def test_a_copy_has_bytes_of_its_own() -> None:
+    sent = bytearray(encode_batch(RECORDS))
+    found = accept(memoryview(sent), COMPACTED, NOW_MS)
+    assert isinstance(found, UnreadBatch)
+    copy = found.copy()
+    sent[:] = bytes(len(sent))
+    assert decode_batch(accepted(copy.read())[1]) == RECORDS
+
+
+@pytest.mark.parametrize("codec", [GZIP, ZSTD])
+def test_records_that_take_more_than_is_allowed_here_are_not_read(codec) -> None:
+    found = unread(encode_batch([Record(0, NOW_MS, b"k", bytes(100_000))], codec=codec), COMPACTED)
+    assert found.decompress(bytes_max=1000) is None
+    section = found.decompress(bytes_max=200_000)
+    assert isinstance(section, bytearray)
+    assert len(section) > 100_000
+    assert accepted(found.read(section))[0] == found.header
+
+
+def test_no_batch_is_decompressed_beyond_the_limit() -> None:
+    batch = join_batch(read_header(encode_batch(RECORDS, codec=ZSTD)), compress(ZSTD, bytes(DECOMPRESSED_BYTES_MAX + 1)))
+    refused = unread(batch, COMPACTED).read()
+    assert isinstance(refused, LogRefusal)
+    assert (refused.error, refused.message) == (
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        f"the batch's zstd data holds more than {DECOMPRESSED_BYTES_MAX} bytes",
+    )
+
+
+def test_records_are_checked_by_what_is_given_and_only_where_the_topic_asks() -> None:
+    asked: list[Checks] = []
+
+    def check(section: bytearray, header: BatchHeader, checks: Checks) -> Findings:
+        asked.append(checks)
+        return record_checks.check_records(section, header, checks)
+
+    accepted(unread(encode_batch(RECORDS), COMPACTED).read(check=check))
+    assert asked == [Checks(needs_key=True, checks_time=True, earliest_ms=NOW_MS - (1 << 63) + 1, latest_ms=NOW_MS + 3_600_000)]
+    accepted(unread(encode_batch(RECORDS), LogSettings(compression_type="lz4")).read(check=check))
+    assert len(asked) == 1
+
+
+def test_refused_at_each_step() -> None:
+    def error(batch: bytes | bytearray, **settings: object) -> ErrorCode:
+        outcome = accept(memoryview(bytearray(batch)), LogSettings(**settings), NOW_MS)  # type: ignore[arg-type]
+        refused = outcome.read() if isinstance(outcome, UnreadBatch) else outcome
+        assert isinstance(refused, LogRefusal)
+        return refused.error
+
+    assert error(b"") is ErrorCode.INVALID_RECORD
+    assert error(encode_batch(RECORDS), max_message_bytes=20) is ErrorCode.MESSAGE_TOO_LARGE
+    assert error(encode_batch(RECORDS), segment_bytes=20) is ErrorCode.RECORD_LIST_TOO_LARGE
+    assert error(encode_batch(RECORDS), segment_bytes=20, cleanup_policy="compact") is ErrorCode.RECORD_LIST_TOO_LARGE
+    assert error(encode_batch([Record(0, NOW_MS, None, b"v")]), cleanup_policy="compact") is ErrorCode.INVALID_RECORD
+    large = encode_batch([Record(0, NOW_MS, b"k", bytes(1000))], codec=GZIP)
+    assert error(large, max_message_bytes=500, compression_type="uncompressed") is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def two_batches() -> bytearray:
+    return encode_batch([Record(0, 5, None, b"a"), Record(1, 6, None, b"b")]) + encode_batch([Record(0, 7, None, b"c")])
+
+
+def test_batches_are_numbered_one_behind_the_other() -> None:
+    data = two_batches()
+    headers = own_batches(memoryview(data))
+    assert not isinstance(headers, LogRefusal)
+    stored = assign(memoryview(data), headers, offset=40, leader_epoch=3, settings=LogSettings(), now_ms=99)
+    assert [(header.base_offset, header.leader_epoch) for header in stored] == [(40, 3), (42, 3)]
+    assert read_header(data, 0) == stored[0]
+    assert [record.offset for record in decode_batch(data, stored[0].size_bytes)] == [42]
+
+
+def test_log_append_time_is_sealed_again() -> None:
+    data = two_batches()
+    headers = own_batches(memoryview(data))
+    assert not isinstance(headers, LogRefusal)
+    settings = LogSettings(message_timestamp_type="LogAppendTime")
+    stored = assign(memoryview(data), headers, offset=0, leader_epoch=0, settings=settings, now_ms=99)
+    assert all(header.is_log_append_time and header.max_timestamp_ms == 99 for header in stored)
+    assert crc_is_valid(data, 0, stored[0].size_bytes)
+    assert [record.timestamp_ms for record in decode_batch(data)] == [99, 99]
+
+
+def test_what_is_not_whole_and_sound_is_refused() -> None:
+    data = two_batches()
+    for wrong in (b"", data[:-1], data[:30]):
+        refused = own_batches(memoryview(wrong))
+        assert isinstance(refused, LogRefusal)
+        assert refused.error is ErrorCode.CORRUPT_MESSAGE
+    data[-1] ^= 1
+    assert isinstance(own_batches(memoryview(data)), LogRefusal)
+
+
+NAMES = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+REPEATED = [Record(number, NOW_MS + number, b"k%d" % number, b"v" * 50, (Header("h", None),)) for number in range(3)]
+
+
+def brought(batch: bytearray, settings: LogSettings) -> tuple[BatchHeader, memoryview] | LogRefusal:
+    """The batch in the topic's codec; as it is where that is its own."""
+    found = accept(memoryview(batch), settings, NOW_MS)
+    assert isinstance(found, UnreadBatch) == needs_recompression(read_header(batch), settings), found
+    return found.read() if isinstance(found, UnreadBatch) else found
+
+
+def inflated(batch: bytearray) -> bytearray:
+    section = inflate(read_header(batch).codec, batch[HEADER_BYTES:], output_bytes_max=1 << 20)
+    assert section is not None
+    return section
+
+
+def stored(batch: bytearray, settings: LogSettings) -> tuple[BatchHeader, memoryview]:
+    found = brought(batch, settings)
+    assert not isinstance(found, LogRefusal), found
+    return found
+
+
+@pytest.mark.parametrize("sent", list(Codec))
+@pytest.mark.parametrize(("name", "codec"), NAMES.items())
+def test_every_codec_becomes_the_topics(sent: Codec, name: str, codec: Codec) -> None:
+    batch = encode_batch(REPEATED, codec=sent, producer_id=77, producer_epoch=2, base_sequence=9)
+    before = read_header(batch)
+    header, data = stored(batch, LogSettings(compression_type=name))
+    assert header == read_header(data)
+    assert header.codec is codec
+    assert (data.obj is batch) == (sent is codec)
+    assert crc_is_valid(data, 0, len(data))
+    assert decode_batch(data) == REPEATED
+    assert header._replace(batch_length=0, crc=0, attributes=0) == before._replace(batch_length=0, crc=0, attributes=0)
+
+
+def test_producer_keeps_what_came() -> None:
+    batch = encode_batch(REPEATED, codec=LZ4)
+    assert stored(batch, LogSettings())[1].obj is batch
+
+
+def test_the_kind_of_timestamp_stays_and_meaningless_bits_go() -> None:
+    batch = encode_batch(REPEATED, codec=LZ4, is_log_append_time=True, is_transactional=True)
+    header = read_header(batch)
+    odd = join_batch(header._replace(attributes=header.attributes | 0x40 | 0x80 | 0x4000), bytes(batch[61:]))
+    sound = recompress(read_header(odd), inflated(odd), LogSettings(compression_type="zstd"))
+    assert not isinstance(sound, LogRefusal)
+    found, data = sound
+    assert found.attributes == 0x10 | 0x08 | ZSTD
+    assert [record.timestamp_ms for record in decode_batch(data)] == [NOW_MS + 2] * 3
+
+
+def test_levels() -> None:
+    text = b"".join(b"%d squared is %d; " % (number, number * number) for number in range(20_000))
+    batch = encode_batch([Record(0, NOW_MS, b"k", text)])
+    sizes = {}
+    for codec, levels in (("gzip", (-1, 1, 6, 9)), ("lz4", (1, 9, 12, 17)), ("zstd", (-5, 1, 3, 19))):
+        for level in levels:
+            settings = LogSettings(compression_type=codec, **{f"compression_{codec}_level": level})  # type: ignore[arg-type]
+            header, data = stored(batch, settings)
+            sizes[codec, level] = len(data)
+            assert decode_batch(data)[0].value == text
+            assert header.codec is NAMES[codec]
+    assert sizes["gzip", 6] == sizes["gzip", -1]
+    assert len({sizes["gzip", level] for level in (1, 6, 9)}) == 3
+    assert sizes["zstd", -5] > sizes["zstd", 1] > sizes["zstd", 19]
+    # Kafka's default for lz4, 9, is its fast compressor, which has no level.
+    assert sizes["lz4", 9] > sizes["lz4", 12] == sizes["lz4", 17]
+
+
+def test_a_batch_that_grows_too_large_is_refused() -> None:
+    batch = encode_batch([Record(0, NOW_MS, b"k", bytes(6000))], codec=GZIP)
+    limit = LogSettings(compression_type="uncompressed", max_message_bytes=5000)
+    refused = brought(batch, limit)
+    assert isinstance(refused, LogRefusal)
+    assert refused.error is ErrorCode.MESSAGE_TOO_LARGE
+    small_segments = LogSettings(compression_type="uncompressed", segment_bytes=5000)
+    refused = brought(batch, small_segments)
+    assert isinstance(refused, LogRefusal)
+    assert refused.error is ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+def test_what_cannot_be_inflated_or_holds_too_few_bytes_is_refused() -> None:
+    settings = LogSettings(compression_type="uncompressed")
+    header = read_header(encode_batch(REPEATED, codec=GZIP))
+    torn = join_batch(header, bytes(encode_batch(REPEATED, codec=GZIP)[61:-10]))
+    refused = brought(torn, settings)
+    assert isinstance(refused, LogRefusal)
+    assert refused.error is ErrorCode.UNKNOWN_SERVER_ERROR
+    lying = join_batch(header._replace(record_count=1000, last_offset_delta=999), bytes(encode_batch(REPEATED, codec=GZIP)[61:]))
+    refused = brought(lying, settings)
+    assert isinstance(refused, LogRefusal)
+    assert refused.error is ErrorCode.INVALID_RECORD

@@ -1,28 +1,32 @@
 """The cleaner on one log: what is left, in which files, in how many passes, and what stops it."""
 
+from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from struct import pack
+from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ottla.core.cleaning.candidates import assess
-from ottla.core.cleaning.offset_map import SLOT_BYTES, OffsetMap
-from ottla.core.cleaning.reference import ReferenceBackend
-from ottla.core.errors import StorageError
-from ottla.core.groups.log.records import OffsetRecord, OffsetValue, encode_key, encode_value
-from ottla.core.model import Record
-from ottla.core.records.batch import BatchHeader, encode_batch, split_batches
-from ottla.core.records.compression import Codec
-from ottla.storage.cleaner.cleaning import Cleaned, clean, first_timestamp_ms
-from ottla.storage.file_system import Files
-from ottla.storage.log.log_snapshot import LogSnapshot
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.kit.cleaning import append_from_client, clean_now, records
-from ottla.testing.kit.faulty_files import overwrite
+from ottla.groups.log.records import OffsetRecord, encode_key, encode_value
+from ottla.log.cleaner.backend import SLOT_BYTES, BatchRetention, OffsetMap, ReferenceBackend, ReferenceChunk
+from ottla.log.cleaner.candidates import assess
+from ottla.log.cleaner.cleaning import BatchRetentions, Cleaned, Transactions, clean, first_timestamp_ms, group_segments, skipped
+from ottla.log.file_system import Files, MemoryFiles
+from ottla.log.log_reading import LogSnapshot
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.protocol.coordinator_records import OffsetValue
+from ottla.protocol.errors import PeerError, StorageError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import BatchHeader, empty_batch, encode_batch, read_header, split_batches
+from ottla.protocol.records.compression import Codec
+from ottla.protocol.records.control import ControlType
+from tests.support.kit.cleaning import append_from_client, clean_now, records
+from tests.support.kit.faulty_files import overwrite
 
 NOW_MS = 1_000_000
 
@@ -442,3 +446,194 @@ def test_a_swap_that_was_never_made_leaves_nothing_that_a_restart_would_take_for
         case.clean_with(fails, case.log.snapshot(), checkpoint=0)
     assert not case.names(".swap")
     assert not case.names(".cleaned")
+
+
+RETENTION_NOW_MS = 5000
+
+
+class Abort(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+
+
+class End(NamedTuple):
+    epoch: int
+    last_offset: int
+
+
+def data(offset: int, producer_id: int, *, is_transactional: bool = True, last_offset: int | None = None) -> bytes:
+    records = [Record(offset, 1000, b"k", b"v")]
+    batch = encode_batch(
+        records, base_offset=offset, last_offset=last_offset, producer_id=producer_id, base_sequence=0, is_transactional=is_transactional
+    )
+    return bytes(batch)
+
+
+def marker(offset: int, producer_id: int, control_type: int, *, epoch: int = 0, horizon_ms: int | None = None) -> bytes:
+    record = Record(offset, 1000, pack(">hh", 0, control_type), bytes(6))
+    return bytes(
+        encode_batch(
+            [record],
+            base_offset=offset,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            is_transactional=True,
+            is_control=True,
+            delete_horizon_ms=horizon_ms,
+        )
+    )
+
+
+def empty(batch: bytes) -> bytes:
+    return bytes(empty_batch(read_header(batch)))
+
+
+def retentions(
+    batches: list[bytes], *aborted: Abort, producers: dict[int, End] | None = None, end_offset: int = 999
+) -> tuple[list[BatchRetention | None], list[Abort]]:
+    """The retention of each batch (None: an ordinary one), and the aborted transactions that stay in the index."""
+    transactions = Transactions(aborted)
+    batch_retentions = BatchRetentions(transactions, producers or {}, end_offset=end_offset, now_ms=RETENTION_NOW_MS)
+    buffer = b"".join(batches)
+    found = batch_retentions.of(ReferenceChunk(buffer, batch_retentions.marked_offsets), buffer)
+    starts = [sum(map(len, batches[:number])) for number in range(len(batches))]
+    return [found.get(start) for start in starts], transactions.take_kept()
+
+
+def test_aborted_data_goes_and_its_marker_stays_and_so_does_its_index_entry() -> None:
+    batches = [data(0, 7), data(1, 8), data(2, 7), marker(3, 7, ControlType.ABORT), marker(4, 8, ControlType.COMMIT)]
+    abort = Abort(7, 0, 3)
+    drop, keep = BatchRetention.DROP, BatchRetention.KEEP
+    assert retentions(batches, abort) == ([drop, BatchRetention.FILTER, drop, keep, keep], [abort])
+
+
+def test_markers_get_a_horizon_when_their_data_is_gone_and_go_at_the_horizon() -> None:
+    for kind in (ControlType.ABORT, ControlType.COMMIT):
+        assert retentions([marker(3, 7, kind)]) == ([BatchRetention.KEEP_UNTIL_HORIZON], [])
+        assert retentions([marker(3, 7, kind, horizon_ms=RETENTION_NOW_MS + 1)]) == ([BatchRetention.KEEP], [])
+        assert retentions([marker(3, 7, kind, horizon_ms=RETENTION_NOW_MS)]) == ([BatchRetention.DROP], [])
+
+
+def test_a_marker_whose_data_is_gone_leaves_the_index() -> None:
+    assert retentions([marker(3, 7, ControlType.ABORT)], Abort(7, 0, 3)) == ([BatchRetention.KEEP_UNTIL_HORIZON], [])
+
+
+def test_the_next_transaction_of_a_producer_is_another_one() -> None:
+    batches = [
+        data(0, 7),
+        marker(1, 7, ControlType.ABORT),
+        data(2, 7),
+        marker(3, 7, ControlType.COMMIT),
+        data(4, 7),
+        marker(5, 7, ControlType.ABORT),
+        marker(6, 7, ControlType.COMMIT),
+    ]
+    aborted = [Abort(7, 4, 5), Abort(7, 0, 1)]
+    drop, keep = BatchRetention.DROP, BatchRetention.KEEP
+    expected = [drop, keep, BatchRetention.FILTER, keep, drop, keep, BatchRetention.KEEP_UNTIL_HORIZON]
+    assert retentions(batches, *aborted) == (expected, [aborted[1], aborted[0]])
+
+
+def test_data_before_the_aborted_transaction_is_not_of_it() -> None:
+    assert retentions([data(0, 7), data(1, 7)], Abort(7, 1, 9))[0] == [BatchRetention.FILTER, BatchRetention.DROP]
+
+
+def test_ordinary_batches_amid_a_transaction_need_no_decision() -> None:
+    assert retentions([data(0, 7, is_transactional=False), data(1, -1, is_transactional=False)], Abort(7, 0, 9))[0] == [None, None]
+
+
+def test_the_last_batch_of_a_live_producer_stays_if_need_be_empty() -> None:
+    batches = [data(0, 7), data(1, 7, is_transactional=False), data(2, 7)]
+    producers = {7: End(0, 1)}
+    assert retentions(batches, producers=producers)[0] == [BatchRetention.FILTER, BatchRetention.FILTER_KEEP, BatchRetention.FILTER]
+    assert retentions([data(1, 8, is_transactional=False)], producers=producers)[0] == [BatchRetention.FILTER]
+    assert retentions([data(0, 7), data(1, 7)], Abort(7, 0, 2), producers=producers)[0] == [BatchRetention.DROP, BatchRetention.EMPTY]
+
+
+def test_a_batch_without_a_producer_is_no_producers_last() -> None:
+    assert retentions([data(0, -1, is_transactional=False)], producers={-1: End(0, 0)})[0] == [BatchRetention.FILTER]
+
+
+def test_a_producer_known_by_its_marker_alone_keeps_that() -> None:
+    batches = [marker(1, 7, ControlType.COMMIT, epoch=3, horizon_ms=1), marker(2, 7, ControlType.COMMIT, epoch=4, horizon_ms=1)]
+    assert retentions(batches, producers={7: End(4, -1)})[0] == [BatchRetention.DROP, BatchRetention.EMPTY]
+    assert retentions([data(3, 7)], producers={7: End(0, -1)})[0] == [BatchRetention.FILTER]
+
+
+def test_the_last_batch_of_the_range_stays() -> None:
+    assert retentions([data(0, -1, is_transactional=False, last_offset=4)], end_offset=5)[0] == [BatchRetention.FILTER_KEEP]
+    assert retentions([data(0, 7, last_offset=4)], Abort(7, 0, 9), end_offset=5)[0] == [BatchRetention.EMPTY]
+    assert retentions([marker(4, 7, ControlType.COMMIT, horizon_ms=1)], end_offset=5)[0] == [BatchRetention.EMPTY]
+    assert retentions([marker(4, 7, ControlType.COMMIT)], end_offset=5)[0] == [BatchRetention.KEEP_UNTIL_HORIZON]
+
+
+def test_an_emptied_marker_goes_when_nothing_needs_it() -> None:
+    gone = empty(marker(4, 7, ControlType.COMMIT))
+    assert retentions([gone])[0] == [BatchRetention.DROP]
+    assert retentions([gone], end_offset=5)[0] == [BatchRetention.EMPTY]
+
+
+def test_an_emptied_batch_of_data_still_holds_its_marker() -> None:
+    assert retentions([empty(data(0, 7)), marker(1, 7, ControlType.COMMIT)])[0] == [BatchRetention.FILTER, BatchRetention.KEEP]
+
+
+def test_other_control_records_stay() -> None:
+    assert retentions([marker(0, -1, 2), marker(1, -1, 99)])[0] == [BatchRetention.KEEP, BatchRetention.KEEP]
+
+
+def test_the_index_pass_skips_control_batches_and_aborted_data() -> None:
+    batches = [data(0, 7), data(1, 8), marker(2, 7, ControlType.ABORT), data(3, 7), data(4, 9, is_transactional=False)]
+    buffer = b"".join(batches)
+    positions = skipped(Transactions([Abort(7, 0, 2)]), ReferenceChunk(buffer, array("q", [4])), buffer)
+    assert positions == {0, len(batches[0]) + len(batches[1])}
+
+
+def test_a_control_batch_that_is_none_is_refused() -> None:
+    bad = encode_batch([Record(0, 0, b"\x00", b"")], is_control=True)
+    with pytest.raises(PeerError, match="names no type"):
+        retentions([bytes(bad)])
+
+
+class Sizes(NamedTuple):
+    base_offset: int
+    next_base_offset: int
+    size_bytes: int
+    offset_index_bytes: int = 0
+    time_index_bytes: int = 0
+
+
+def bases(segments: list[Sizes], segment_bytes: int = 100, segment_index_bytes: int = 100) -> list[list[int]]:
+    found = group_segments(segments, segment_bytes=segment_bytes, segment_index_bytes=segment_index_bytes)
+    return [[segment.base_offset for segment in group] for group in found]
+
+
+def test_neighbours_join_up_to_the_size_of_a_segment() -> None:
+    assert bases([Sizes(0, 10, 40), Sizes(10, 20, 60), Sizes(20, 30, 1), Sizes(30, 40, 100)]) == [[0, 10], [20], [30]]
+    assert bases([]) == []
+
+
+def test_a_segment_that_is_too_large_stands_alone() -> None:
+    assert bases([Sizes(0, 10, 400), Sizes(10, 20, 0), Sizes(20, 30, 5)]) == [[0], [10, 20]]
+
+
+@pytest.mark.parametrize("index", ["offset_index_bytes", "time_index_bytes"])
+def test_the_indexes_need_room_too(index: str) -> None:
+    segments = [Sizes(0, 10, 1, **{index: 60}), Sizes(10, 20, 1, **{index: 40}), Sizes(20, 30, 1, **{index: 1})]
+    assert bases(segments) == [[0, 10], [20]]
+
+
+def test_offsets_of_a_group_fit_31_bits() -> None:
+    assert bases([Sizes(5, 10, 1), Sizes(10, 2**31 + 5, 1)]) == [[5, 10]]
+    assert bases([Sizes(5, 10, 1), Sizes(10, 2**31 + 6, 1)]) == [[5], [10]]
+    assert bases([Sizes(5, 10, 1), Sizes(10, 2**31 + 6, 0)]) == [[5, 10]]
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60))))
+def test_nothing_is_lost_and_no_group_is_too_large(sizes: list[tuple[int, int, int]]) -> None:
+    segments = [Sizes(10 * number, 10 * number + 10, *each) for number, each in enumerate(sizes)]
+    found = group_segments(segments, segment_bytes=100, segment_index_bytes=80)
+    assert [segment for group in found for segment in group] == segments
+    for group in found:
+        totals = [sum(segment[column] for segment in group) for column in (2, 3, 4)]
+        assert len(group) == 1 or (totals[0] <= 100 and max(totals[1:]) <= 80)

@@ -4,15 +4,14 @@ from random import Random
 
 import pytest
 
-from ottla.core.errors import StorageError, TooManyOpenFiles
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.storage.file_system import Buffer
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.log.validation import Appended
-from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.kit.faulty_files import FaultyFiles
+from ottla.log.append import Appended
+from ottla.log.file_system import Buffer, MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.protocol.errors import StorageError, TooManyOpenFiles
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from tests.support.kit.faulty_files import FaultyFiles
 
 NOW_MS = 1_000_000
 

@@ -3,13 +3,24 @@
 import errno
 import os
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.storage.file_system import Files
-from ottla.storage.files import OsFiles, pipe
-from ottla.storage.memory_files import MemoryFiles
+from ottla.log.checkpoints import (
+    EpochStart,
+    decode_leader_epochs,
+    decode_offsets,
+    decode_partition_metadata,
+    encode_leader_epochs,
+    encode_offsets,
+    encode_partition_metadata,
+)
+from ottla.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, file_name, offset_of, offsets_of
+from ottla.log.file_system import Files, MemoryFiles, storage_error
+from ottla.log.files import OsFiles, pipe
+from ottla.protocol.errors import ErrorCode, StorageError, TooManyOpenFiles
+from ottla.protocol.model import TopicPartition
 
 CHUNK = 256 * 1024
 
@@ -284,3 +295,105 @@ def test_a_pipe_whose_writer_cannot_be_opened_leaves_no_descriptor() -> None:
     with pytest.raises(OSError, match="too many"):
         pipe(refuse)
     assert set(os.listdir("/dev/fd")) == before
+
+
+def test_every_refusal_has_a_sentence() -> None:
+    assert "read-only" in str(storage_error("open", "a", OSError(errno.EROFS, "")))
+    assert str(storage_error("open", "a", OSError(errno.ELOOP, "too many links"))) == "cannot open a: too many links"
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_too_many_open_files_are_an_error_of_their_own(number: int) -> None:
+    assert isinstance(storage_error("open", "a", OSError(number, "")), TooManyOpenFiles)
+    assert not isinstance(storage_error("open", "a", OSError(errno.EIO, "")), TooManyOpenFiles)
+
+
+CHUNK_BYTES = 256 * 1024
+
+
+def test_a_file_in_chunks_reads_as_one() -> None:
+    files = MemoryFiles()
+    file = files.open("f")
+    whole = b""
+    for size in (CHUNK_BYTES - 1, 3, CHUNK_BYTES, 2 * CHUNK_BYTES + 7, 0, 1):
+        part = bytes(number % 251 for number in range(size))
+        assert file.append(part[: size // 2], part[size // 2 :]) == len(whole)
+        whole += part
+    assert (file.size, file.read(0, 10**9)) == (len(whole), whole)
+    for position in (0, CHUNK_BYTES - 1, CHUNK_BYTES, 2 * CHUNK_BYTES + 1, len(whole)):
+        assert file.read(position, CHUNK_BYTES + 5) == whole[position : position + CHUNK_BYTES + 5]
+    file.truncate(CHUNK_BYTES + 1)
+    assert files.read_all("f") == whole[: CHUNK_BYTES + 1]
+
+
+def test_a_directory_gets_another_name_with_all_that_is_in_it() -> None:
+    files = MemoryFiles()
+    files.make_directory("t-0")
+    files.open("t-0/a").append(b"x")
+    files.rename_directory("t-0", "t-0.gone-delete")
+    assert (files.list(""), files.read_all("t-0.gone-delete/a")) == (["t-0.gone-delete"], b"x")
+    with pytest.raises(StorageError, match="not there any more"):
+        files.rename_directory("t-0", "u-0")
+
+
+def test_what_is_not_there_is_reported_with_advice() -> None:
+    with pytest.raises(StorageError, match="cannot read t-0/a"):
+        MemoryFiles().read_all("t-0/a")
+
+
+def test_a_name_and_its_offset() -> None:
+    assert file_name(7, LOG_SUFFIX) == "00000000000000000007.log"
+    assert offset_of("00000000000000000007.log.swap") == 7
+    for name in ("7.log", "0000000000000000000x.log", "0000000000000000000٧.log", ""):
+        assert offset_of(name) is None
+
+
+def test_the_offsets_of_one_kind_of_files() -> None:
+    names = [file_name(5, LOG_SUFFIX), file_name(3, LOG_SUFFIX), file_name(9, INDEX_SUFFIX), file_name(4, ".log.deleted"), "x.log"]
+    assert offsets_of([*names, "00000000000000000001x.log"], LOG_SUFFIX) == [3, 5]
+
+
+# As found in a directory of Apache Kafka 4.3.0.
+KAFKAS_EPOCHS = b"0\n2\n0 0\n2 41446\n"
+KAFKAS_METADATA = b"version: 0\ntopic_id: 417SNXpqRBypTcREB5yO8w"
+
+
+def test_leader_epochs_are_kafkas_bytes() -> None:
+    epochs = [EpochStart(0, 0), EpochStart(2, 41446)]
+    assert encode_leader_epochs(epochs) == KAFKAS_EPOCHS
+    assert decode_leader_epochs(KAFKAS_EPOCHS) == epochs
+    assert decode_leader_epochs(encode_leader_epochs([])) == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\0\0\0", b"0", b"0\n1\n", b"1\n0\n", b"0\n1\n0 0\n1 5\n", b"0\n1\n0\n", b"0\n1\n0 0 0\n", b"0\n1\nx 0\n", b"\xff\n0\n",
+     b"0\n2\n1 0\n0 5\n", b"0\n2\n0 9\n1 5\n"],
+)  # fmt: skip
+def test_a_damaged_checkpoint_is_none(data: bytes) -> None:
+    assert decode_leader_epochs(data) is None
+
+
+def test_partition_metadata_is_kafkas_bytes() -> None:
+    topic_id = UUID("e35ed235-7a6a-441c-a94d-c444079c8ef3")
+    assert encode_partition_metadata(topic_id) == KAFKAS_METADATA
+    assert decode_partition_metadata(KAFKAS_METADATA) == decode_partition_metadata(KAFKAS_METADATA + b"\n") == topic_id
+    for damaged in (b"", KAFKAS_METADATA[:-1], KAFKAS_METADATA[1:], KAFKAS_METADATA + b"x", KAFKAS_METADATA[:-1] + b"\xff"):
+        assert decode_partition_metadata(damaged) is None
+
+
+def test_the_offsets_of_a_directory_survive_the_way_to_text_and_back() -> None:
+    offsets = {TopicPartition("flights", 0): 7, TopicPartition("a.b-c_d", 12): 2**62}
+    text = encode_offsets(offsets)
+    assert text == b"0\n2\nflights 0 7\na.b-c_d 12 4611686018427387904\n"
+    assert decode_offsets(text) == offsets
+    assert encode_offsets({}) == b"0\n0\n"
+    assert decode_offsets(b"0\n0\n") == {}
+    assert decode_offsets(b"") == {}, "as Kafka makes the file"
+
+
+@pytest.mark.parametrize(
+    "text", [b"\n", b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\na 0\n", b"0\n1\na 0 -1\n", b"0\n2\na 0 1\na 0 1\n", b"0\n1\na x 1\n", b"\xff"]
+)
+def test_a_damaged_directory_checkpoint_is_not_believed(text: bytes) -> None:
+    assert decode_offsets(text) is None

@@ -1,6 +1,7 @@
 """A partition's log from its first append on: offsets, duplicates, rolling, reading, times, durability, failures."""
 
 import base64
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,18 +10,19 @@ from uuid import UUID
 
 import pytest
 
-from ottla.core.errors import BatchTooLarge, ErrorCode, StorageError
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import decode_batch, encode_batch, read_header, seal, split_batches
-from ottla.core.records.compression import GZIP, NONE
-from ottla.core.records.record import encode_records
-from ottla.storage.file_system import Files
-from ottla.storage.files import OsFiles
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.log.validation import Appended, LogRefusal
-from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.kit.faulty_files import FaultyFiles
+from ottla.log.append import Appended, LogRefusal
+from ottla.log.checkpoints import EpochStart
+from ottla.log.file_system import Files, MemoryFiles
+from ottla.log.files import OsFiles
+from ottla.log.leader_epochs import EpochEnd, LeaderEpochs, make_directory
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.protocol.errors import BatchTooLarge, ErrorCode, StorageError
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import decode_batch, encode_batch, read_header, seal, split_batches
+from ottla.protocol.records.compression import GZIP, NONE
+from ottla.protocol.records.record import encode_records
+from tests.support.kit.faulty_files import FaultyFiles
 
 NOW_MS = 1_000_000
 LOG = "t-0/00000000000000000000.log"
@@ -146,9 +148,6 @@ def test_own_batches_may_be_several_and_control_records(files: Files) -> None:
     assert log.log_end_offset == 3
 
 
-# --- producers
-
-
 def test_a_repeated_batch_is_answered_and_not_appended(files: Files) -> None:
     log = open_log(files)
     for sequence in (0, 3, 6):
@@ -178,9 +177,6 @@ def test_producers_are_forgotten_after_a_day(files: Files) -> None:
     assert log.expire_producers(NOW_MS + 86_400_001) == 0
     assert log.expire_producers(NOW_MS + 86_400_002) == 1
     assert appended(log, batch_of(producer_id=9, producer_epoch=0, base_sequence=77)).base_offset == 3
-
-
-# --- rolling
 
 
 def base_offsets(files: Files) -> list[int]:
@@ -235,9 +231,6 @@ def test_a_segment_ends_when_offsets_leave_32_bits(files: Files) -> None:
     assert base_offsets(files) == [0]
     appended(log, batch_of(1))
     assert base_offsets(files) == [0, 2**31]
-
-
-# --- reading
 
 
 @pytest.fixture
@@ -315,9 +308,6 @@ def test_a_batch_of_junk_is_reported_and_not_thrown(files: Files) -> None:
         log.timestamps().first_at(NOW_MS)
 
 
-# --- epochs, deletion
-
-
 def test_each_epoch_is_noted_with_its_first_offset(files: Files) -> None:
     log = open_log(files)
     appended(log, batch_of())
@@ -339,9 +329,6 @@ def test_moved_away_it_leaves_nothing_and_begins_again(files: Files, long_log: P
     assert (long_log.log_end_offset, long_log.size_bytes) == (0, 0)
     assert appended(long_log, batch_of()).base_offset == 0
     assert base_offsets(files) == [0]
-
-
-# --- durability and failures
 
 
 def test_a_clean_close_leaves_a_snapshot_that_says_so(files: Files) -> None:
@@ -489,3 +476,81 @@ def test_records_that_are_framed_already_and_more_than_a_batch_may_hold_are_not_
     log.append_framed(section, 1, now_ms=5, codec=GZIP, bytes_max=200)
     log.append_framed(section, 1, now_ms=5, codec=NONE, bytes_max=size)
     assert log.log_end_offset == 2
+
+
+def test_defaults() -> None:
+    settings = LogSettings()
+    assert (settings.segment_bytes, settings.segment_ms, settings.segment_index_bytes) == (1 << 30, 7 * 86_400_000, 10 << 20)
+    assert (settings.index_interval_bytes, settings.max_message_bytes) == (4096, 1_048_588)
+    assert (settings.is_compacted, settings.is_log_append_time) == (False, False)
+
+
+def test_policies_and_timestamp_types() -> None:
+    assert LogSettings(cleanup_policy="compact,delete").is_compacted
+    assert LogSettings(message_timestamp_type="LogAppendTime").is_log_append_time
+
+
+EPOCHS = LeaderEpochs([EpochStart(2, 10), EpochStart(4, 25), EpochStart(5, 30)])
+
+
+@pytest.mark.parametrize(
+    ("epoch", "end"), [(-1, (-1, -1)), (0, (0, 10)), (2, (2, 25)), (3, (2, 25)), (4, (4, 30)), (5, (5, 40)), (6, (-1, -1))]
+)
+def test_an_epoch_ends_where_the_next_began(epoch: int, end: tuple[int, int]) -> None:
+    assert EPOCHS.end_offset_for(epoch, 40) == EpochEnd(*end)
+
+
+def test_the_current_epoch_counts_before_its_first_batch() -> None:
+    assert LeaderEpochs().end_offset_for(0, 0) == EpochEnd(0, 0)
+    later = LeaderEpochs(EPOCHS.starts, current=7)
+    assert later.end_offset_for(5, 40) == EpochEnd(5, 40)
+    assert later.end_offset_for(6, 40) == EpochEnd(5, 40)
+    assert later.end_offset_for(7, 40) == EpochEnd(7, 40)
+
+
+def test_the_current_epoch_is_at_least_that_of_the_last_batch() -> None:
+    assert LeaderEpochs([EpochStart(3, 0)], current=1).current == 3
+
+
+@pytest.mark.parametrize(
+    ("log_start_offset", "left"),
+    [
+        (0, [(2, 10), (4, 25), (5, 30)]),
+        (10, [(2, 10), (4, 25), (5, 30)]),
+        (24, [(2, 24), (4, 25), (5, 30)]),
+        (25, [(4, 25), (5, 30)]),
+        (99, [(5, 99)]),
+    ],
+)
+def test_the_epoch_that_holds_the_start_stays(log_start_offset: int, left: list[tuple[int, int]]) -> None:
+    assert EPOCHS.after_start(log_start_offset) == [EpochStart(*start) for start in left]
+
+
+ID = UUID(int=7)
+
+
+def test_the_topics_id_is_written_once() -> None:
+    files = MemoryFiles()
+    make_directory(files, "t-0", ID)
+    written = files.read_all("t-0/partition.metadata")
+    assert written.startswith(b"version: 0\ntopic_id: ")
+    make_directory(files, "t-0", UUID(int=8))
+    assert files.read_all("t-0/partition.metadata") == written
+
+
+def test_without_an_id_only_the_directory_is_made() -> None:
+    files = MemoryFiles()
+    make_directory(files, "t-0", None)
+    assert files.list("") == ["t-0"]
+    assert files.list("t-0") == []
+
+
+def test_a_full_segment_does_not_bring_a_deleted_directory_back(tmp_path: Path) -> None:
+    log = PartitionLog(OsFiles(tmp_path), "t-0", LogSettings(segment_bytes=100))
+    log.open(0)
+    log.append_records([Record(0, 5, None, b"x")], now_ms=5)
+    shutil.rmtree(tmp_path / "t-0")
+    with pytest.raises(StorageError):
+        log.append_records([Record(0, 5, None, bytes(100))], now_ms=5)
+    assert log.failure is not None
+    assert not (tmp_path / "t-0").exists()

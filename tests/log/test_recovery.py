@@ -7,17 +7,33 @@ from random import Random
 
 import pytest
 
-from ottla.core.errors import StorageError
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.storage.files import OsFiles
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.producer_state import ProducerStates
-from ottla.storage.log.recovery import Recovered, recover
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.log.validation import Appended
-from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.kit.faulty_files import overwrite
+from ottla.log.append import Appended
+from ottla.log.checkpoints import EpochStart
+from ottla.log.file_system import MemoryFiles
+from ottla.log.files import OsFiles
+from ottla.log.index import AbortedTransaction, decode_transactions, encode_transactions
+from ottla.log.partition_log import PartitionLog
+from ottla.log.producer_state import ProducerStates
+from ottla.log.recovery import (
+    Loss,
+    ProducerRecovery,
+    Recovered,
+    all_below_start,
+    gaps,
+    opening_refused,
+    recover,
+    shorter_than_durable,
+    start_unknown_to,
+    whole_batch_behind,
+)
+from ottla.log.segment import Segment
+from ottla.log.settings import LogSettings
+from ottla.protocol.errors import StorageError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch, read_header
+from ottla.protocol.records.control import ControlType, EndMarker
+from tests.support.kit.end_markers import encode_end_marker
+from tests.support.kit.faulty_files import overwrite
 
 NOW_MS = 1_000_000
 SETTINGS = LogSettings(segment_bytes=2000, index_interval_bytes=300)
@@ -75,7 +91,7 @@ def test_nothing_there_is_an_empty_log() -> None:
 def test_after_an_end_in_order_only_the_tail_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     files = written(clean=True)
     before = contents(files)
-    monkeypatch.setattr("ottla.storage.log.batch_walk.crc_is_valid", lambda *_: pytest.fail("a checksum was computed"))
+    monkeypatch.setattr("ottla.log.segment.crc_is_valid", lambda *_: pytest.fail("a checksum was computed"))
     found = open_it(files)
     assert (found.clean, found.end_offset, found.bytes_cut, len(found.producers)) == (True, 120, 0, 1)
     assert [segment.base_offset for segment in found.segments] == BASES
@@ -393,3 +409,182 @@ def test_an_opening_that_fails_gives_its_files_back(tmp_path: Path) -> None:
         with pytest.raises(StorageError, match="snapshot"):
             PartitionLog(files, "t-0", SETTINGS).open(NOW_MS)
     assert not files.opened
+
+
+def batch(offset: int, value: bytes = b"v") -> bytes:
+    return bytes(encode_batch([Record(offset, 5, b"k", value)], base_offset=offset))
+
+
+def behind(data: bytes, position: int, offset: int) -> int | None:
+    header = whole_batch_behind(lambda at, length: data[at : at + length], position, len(data), offset)
+    return None if header is None else header.base_offset
+
+
+SIZE = len(batch(0))
+
+
+@pytest.mark.parametrize("at", [0, 8, 16, 17, 30, SIZE - 1])
+def test_a_whole_batch_is_found_behind_any_damage_of_the_one_before(at: int) -> None:
+    data = bytearray(batch(3) + batch(4) + batch(5))
+    data[at] ^= 0x55
+    assert behind(bytes(data), 0, 3) == 4
+
+
+@pytest.mark.parametrize("cut", [1, 20, SIZE - 1])
+def test_nothing_is_found_behind_a_write_that_was_cut_short(cut: int) -> None:
+    data = batch(3) + batch(4)[:-cut]
+    assert behind(data, SIZE, 4) is None
+    assert behind(data + bytes(cut), SIZE, 4) is None
+
+
+def test_batches_with_offsets_from_before_are_not_what_followed() -> None:
+    assert behind(bytes(10) + batch(2) + batch(3), 0, 3) is None
+
+
+def test_a_start_that_the_log_knows_is_no_loss() -> None:
+    assert start_unknown_to([EpochStart(0, 0)], "t-0", 0, 0) is None
+    assert start_unknown_to([EpochStart(0, 7)], "t-0", 0, 7) is None
+    loss = start_unknown_to([EpochStart(0, 0)], "t-0", 0, 7)
+    assert loss is not None
+    assert "log-start-offset-checkpoint lets the log start at offset 7" in loss.sentence
+    assert "offsets 0 to 6 are no longer read" in loss.sentence
+
+
+def test_what_the_checkpoints_contradict_is_logged_in_offsets() -> None:
+    assert "offsets 4 to 8 are lost" in shorter_than_durable("t-0", 4, 9).sentence
+    assert "offsets 2 to 4 were removed, and the log continues at offset 50" in all_below_start("t-0", 2, 5, 50).sentence
+    assert "nothing was changed" in str(opening_refused("t-0", Loss(True, "it is gone"))).lower()
+    assert isinstance(opening_refused("t-0", Loss(True, "it is gone")), StorageError)
+
+
+def segments(files: MemoryFiles, *bases: int, records: int = 3) -> list[Segment]:
+    """Segments of `records` batches each, with their indexes."""
+    files.make_directory("t-0")
+    made = []
+    for base in bases:
+        segment = Segment(files, "t-0", base, index_interval_bytes=SIZE, made_ms=5)
+        segment.create()
+        for offset in range(base, base + records):
+            segment.append(batch(offset))
+            segment.note(offset, 5, SIZE)
+        segment.write_indexes(final=True)
+        segment.close()
+        made.append(segment)
+    return made
+
+
+def test_segments_that_follow_each_other_have_no_gap() -> None:
+    files = MemoryFiles()
+    assert list(gaps(files, segments(files, 0, 3, 6))) == []
+
+
+def test_a_missing_segment_is_logged_with_its_offsets() -> None:
+    files = MemoryFiles()
+    (loss,) = gaps(files, segments(files, 0, 6))
+    assert loss.was_durable
+    assert loss.sentence.startswith("offsets 3 to 5 are missing between t-0/00000000000000000000.log and t-0/00000000000000000006.log")
+
+
+def test_an_emptied_segment_is_a_gap_too() -> None:
+    files = MemoryFiles()
+    segments(files, 0, 3, 6)
+    files.open("t-0/00000000000000000003.log").truncate(0)
+    files.open("t-0/00000000000000000003.index").truncate(0)
+    found = [Segment(files, "t-0", base, index_interval_bytes=SIZE, made_ms=5) for base in (0, 3, 6)]
+    (loss,) = gaps(files, found)
+    assert loss.sentence.startswith("offsets 3 to 5 are missing")
+
+
+@pytest.mark.parametrize("damage", ["missing", "zeros"])
+def test_an_index_that_leads_nowhere_says_nothing(damage: str) -> None:
+    files = MemoryFiles()
+    made = segments(files, 0, 6)
+    files.remove("t-0/00000000000000000000.index")
+    if damage == "zeros":
+        files.open("t-0/00000000000000000000.index").append(b"\xff" * 8)
+    assert list(gaps(files, made)) == []
+
+
+class Case:
+    """A segment whose producers 0 to 4 have appended one record each, and the snapshots after 2 and 4 of them."""
+
+    def __init__(self) -> None:
+        self.files = MemoryFiles()
+        self.files.make_directory("t-0")
+        self.segment = Segment(self.files, "t-0", 0, index_interval_bytes=4096, made_ms=0)
+        self.segment.create()
+        states = ProducerStates()
+        for number in range(5):
+            if number in (2, 4):
+                self.files.replace(f"t-0/{number:020d}.snapshot", states.encode())
+            batch = encode_batch([Record(number, 1, None, b"x")], base_offset=number, producer_id=number, producer_epoch=0, base_sequence=0)
+            self.append(batch, number)
+            states.note(read_header(batch))
+        self.recovery = ProducerRecovery(self.files, "t-0")
+
+    def append(self, batch: bytes | bytearray, last_offset: int) -> None:
+        self.segment.append(batch)
+        self.segment.note(last_offset, 1, len(batch))
+
+    def load(self, at_most: int | None = None) -> tuple[int, int]:
+        self.recovery.load_snapshot(self.files.list("t-0"), at_most=at_most)
+        return self.recovery.snapshot_offset, len(self.recovery.producers)
+
+    def snapshots(self) -> list[int]:
+        return sorted(int(name[:20]) for name in self.files.list("t-0") if name.endswith(".snapshot"))
+
+
+@pytest.fixture
+def case() -> Case:
+    return Case()
+
+
+def test_the_newest_whole_snapshot_counts_and_those_above_it_are_removed(case: Case) -> None:
+    assert (case.load(), case.snapshots()) == ((4, 4), [2, 4])
+    assert (case.load(at_most=3), case.snapshots()) == ((2, 2), [2])
+    case.files.replace("t-0/00000000000000000009.snapshot", b"damaged")
+    assert (case.load(), case.snapshots()) == ((2, 2), [2])
+    case.recovery.clear()
+    assert (case.recovery.snapshot_offset, len(case.recovery.producers)) == (-1, 0)
+
+
+def test_only_batches_behind_the_snapshot_are_added(case: Case) -> None:
+    case.load(at_most=2)
+    for position, header in case.segment.batches():
+        case.recovery.add(case.segment, position, header)
+    assert len(case.recovery.producers) == 5
+    assert case.recovery.producers.ends()[4].last_offset == 4
+
+
+def test_a_log_that_ends_before_its_snapshot_goes_back_to_an_older_one(case: Case) -> None:
+    case.load()
+    case.recovery.end_at([case.segment], [case.segment], 3, 0)
+    assert (case.recovery.snapshot_offset, case.snapshots()) == (2, [2])
+    assert len(case.recovery.producers) == 5, "what the segment holds is read again from there"
+
+
+def test_transaction_indexes_say_what_the_markers_say(case: Case) -> None:
+    index = "t-0/00000000000000000000.txnindex"
+    stale = AbortedTransaction(8, 0, 77, 78)
+    case.files.open(index).append(encode_transactions([stale]))
+    assert case.recovery.load_transactions(case.files.list("t-0"))
+    of_producer = {"producer_id": 9, "producer_epoch": 0, "is_transactional": True}
+    case.append(encode_batch([Record(5, 1, None, b"x")], base_offset=5, base_sequence=0, **of_producer), 5)  # type: ignore[arg-type]
+    key, value = encode_end_marker(EndMarker(ControlType.ABORT, 0))
+    case.append(encode_batch([Record(6, 1, key, value)], base_offset=6, is_control=True, **of_producer), 6)  # type: ignore[arg-type]
+    case.recovery.aborted.clear()
+    for position, header in case.segment.batches():
+        case.recovery.add(case.segment, position, header)
+    case.recovery.end_at([case.segment], [case.segment], 7, 0)
+    assert decode_transactions(case.files.read_all(index)) == [AbortedTransaction(9, 5, 6, 7)]
+    case.recovery.end_at([case.segment], [case.segment], 6, 0)
+    assert not case.files.exists(index), "its marker was cut"
+    case.files.open(index).append(b"damaged")
+    assert not case.recovery.load_transactions(case.files.list("t-0"))
+
+
+def test_snapshots_that_belong_to_no_segment_are_removed(case: Case) -> None:
+    case.files.replace("t-0/00000000000000000003.snapshot", b"")
+    case.load()
+    case.recovery.remove_stray_snapshots([0, 2])
+    assert case.snapshots() == [2, 4]

@@ -1,17 +1,150 @@
-"""A log that loses its beginning: DeleteRecords, retention by age and size, and what a restart makes of it."""
+"""Which of the oldest segments go: by the log's start, by size, by age."""
+
+from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.storage.checkpoints import EpochStart
-from ottla.storage.file_system import Buffer, Files
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.log.validation import Appended, LogRefusal
-from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.kit.cleaning import append_from_client
+from ottla.log.append import Appended, LogRefusal
+from ottla.log.checkpoints import EpochStart
+from ottla.log.durability import Durability
+from ottla.log.file_system import Buffer, Files, MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.segment import Segment
+from ottla.log.segments import AgingSegment, LogRetention, Segments, expired_segments
+from ottla.log.settings import LogSettings
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from tests.support.kit.cleaning import append_from_client
+
+SEGMENTS = [AgingSegment(10, 100, 1000), AgingSegment(20, 100, 3000), AgingSegment(30, 100, 2000), AgingSegment(40, 50, 5000)]
+NOTHING: dict[str, Any] = {
+    "log_start_offset": 0,
+    "high_watermark": 40,
+    "size_bytes": 350,
+    "by_age_and_size": True,
+    "retention_ms": -1,
+    "retention_bytes": -1,
+    "now_ms": 6000,
+}
+
+
+def expired(**given: Any) -> int:
+    return expired_segments(lambda: SEGMENTS, **(NOTHING | given))
+
+
+def test_without_limits_everything_stays() -> None:
+    assert expired() == 0
+
+
+def test_below_the_start_whole_segments_go_also_from_a_compacted_log() -> None:
+    assert expired(log_start_offset=9) == 0
+    assert expired(log_start_offset=10) == 1
+    assert expired(log_start_offset=29) == 2
+    assert expired(log_start_offset=30, by_age_and_size=False) == 3
+
+
+def test_by_size_the_log_never_falls_below_its_limit() -> None:
+    assert expired(retention_bytes=350) == 0
+    assert expired(retention_bytes=251) == 0
+    assert expired(retention_bytes=250) == 1
+    assert expired(retention_bytes=0) == 4, "an active segment goes, too, when nothing is to be kept"
+    assert expired(retention_bytes=0, by_age_and_size=False) == 0
+
+
+def test_by_age_an_old_segment_behind_a_young_one_stays() -> None:
+    assert expired(retention_ms=5000) == 0
+    assert expired(retention_ms=4999) == 1
+    assert expired(retention_ms=3500) == 1
+    assert expired(retention_ms=2000) == 3
+    assert expired(retention_ms=0) == 4
+    assert expired(retention_ms=0, by_age_and_size=False) == 0
+
+
+def test_nothing_above_the_high_watermark_goes() -> None:
+    assert expired(retention_ms=0, high_watermark=29) == 2
+
+
+def test_segments_are_looked_at_no_further_than_needed() -> None:
+    seen = []
+
+    def segments() -> Any:
+        for segment in SEGMENTS:
+            seen.append(segment)
+            yield segment
+
+    assert expired_segments(segments, **(NOTHING | {"retention_ms": 4999})) == 1
+    assert seen == [SEGMENTS[0], SEGMENTS[0], SEGMENTS[1]]
+
+
+def segment(files: Files, base_offset: int) -> Segment:
+    made = Segment(files, "t-0", base_offset, index_interval_bytes=1, made_ms=0)
+    made.create()
+    return made
+
+
+class Case:
+    """Three segments with the base offsets 0, 10 and 20; the log ends at 30, and all was read until `start`."""
+
+    def __init__(self) -> None:
+        self.files = MemoryFiles()
+        self.files.make_directory("t-0")
+        self.segments = Segments([segment(self.files, base) for base in (0, 10, 20)])
+        self.durability = Durability(self.files, "t-0", offset=30, undurable=())
+        self.rolls = 0
+
+    def take(self, start: int, *, segments_max: int | None = None, can_roll: bool = True) -> tuple[str, ...] | None:
+        def roll() -> bool:
+            self.rolls += 1
+            if can_roll:
+                self.segments.add(segment(self.files, 30))
+            return can_roll
+
+        retention = LogRetention(self.files, segments=self.segments, durability=self.durability)
+        return retention.take_expired(
+            LogSettings(cleanup_policy="compact"),
+            log_start_offset=start,
+            high_watermark=30,
+            log_end_offset=30,
+            now_ms=0,
+            segments_max=segments_max,
+            roll=roll,
+        )
+
+    @property
+    def bases(self) -> list[int]:
+        return [each.base_offset for each in self.segments.all()]
+
+
+def test_what_lies_below_the_logs_start_goes() -> None:
+    case = Case()
+    assert case.take(9) is None
+    case.files.open("t-0/00000000000000000000.snapshot")
+    names = case.take(20, segments_max=1)
+    assert names is not None
+    assert {name.rpartition("/")[2] for name in names} == {
+        f"00000000000000000000{suffix}.deleted" for suffix in (".log", ".index", ".timeindex", ".snapshot")
+    }
+    assert all(case.files.exists(name) for name in names)
+    assert (case.bases, case.rolls) == ([10, 20], 0)
+
+
+def test_when_all_expires_a_new_segment_keeps_the_logs_end() -> None:
+    case = Case()
+    assert case.take(30)
+    assert (case.bases, case.rolls) == ([30], 1)
+    full = Case()
+    assert full.take(30, can_roll=False)
+    assert full.bases == [20], "none can be made: the last one stays"
+
+
+def test_what_is_not_durable_stays() -> None:
+    case = Case()
+    case.durability.rolled(case.segments.all()[1], 20, b"")
+    assert case.take(30)
+    assert case.bases == [10, 20, 30]
+    assert case.take(30) is None
+
 
 NOW_MS = 1_000_000
 
@@ -36,7 +169,7 @@ def filled(files: Files, count: int = 6, **given: object) -> PartitionLog:
     return log
 
 
-def expired(log: PartitionLog, now_ms: int) -> tuple[str, ...]:
+def expired_log_start(log: PartitionLog, now_ms: int) -> tuple[str, ...]:
     """What goes once full segments are durable."""
     paths = log.expire_segments(now_ms)
     if log.rolled_segments:
@@ -57,10 +190,10 @@ def test_deleted_records_are_gone_at_once_and_their_segments_later() -> None:
     assert (log.log_start_offset, log.read(2, 1000), bases(files)) == (3, None, [0, 2, 4])
     assert log.timestamps().first_at(0) == (NOW_MS + 3000, 3)
     assert log.read(3, 1000)
-    deleted = expired(log, NOW_MS)
+    deleted = expired_log_start(log, NOW_MS)
     assert bases(files) == [2, 4]
     assert all(path.endswith(".deleted") and files.exists(path) for path in deleted)
-    assert expired(log, NOW_MS) == ()
+    assert expired_log_start(log, NOW_MS) == ()
     assert log.delete_records(1) == 3, "the start never goes back"
 
 
@@ -77,7 +210,7 @@ def test_everything_can_be_deleted_and_offsets_go_on() -> None:
     files = MemoryFiles()
     log = filled(files)
     assert log.delete_records(-1) == 6
-    expired(log, NOW_MS)
+    expired_log_start(log, NOW_MS)
     assert (log.read(6, 1000), log.read(5, 1000)) == (b"", None)
     append(log)
     assert log.log_end_offset == 7
@@ -89,7 +222,7 @@ def test_retention_by_size_counts_whole_segments() -> None:
     log = filled(files, segment_bytes=100)
     size = log.size_bytes // 6
     log.settings = LogSettings(segment_bytes=100, retention_ms=-1, retention_bytes=3 * size)
-    expired(log, NOW_MS)
+    expired_log_start(log, NOW_MS)
     assert (log.log_start_offset, bases(files), log.size_bytes) == (3, [3, 4, 5], 3 * size)
     assert log.leader_epochs == (EpochStart(0, 3),)
 
@@ -97,11 +230,11 @@ def test_retention_by_size_counts_whole_segments() -> None:
 def test_retention_by_age_takes_the_active_segment_too() -> None:
     files = MemoryFiles()
     log = filled(files, segment_bytes=100, retention_ms=10_000)
-    assert expired(log, NOW_MS + 12_000) != ()
+    assert expired_log_start(log, NOW_MS + 12_000) != ()
     assert log.log_start_offset == 2
-    expired(log, NOW_MS + 100_000)
+    expired_log_start(log, NOW_MS + 100_000)
     assert (log.log_start_offset, log.log_end_offset, bases(files)) == (6, 6, [6])
-    assert expired(log, NOW_MS + 200_000) == ()
+    assert expired_log_start(log, NOW_MS + 200_000) == ()
     log.close()
     again = open_log(files)
     assert (again.log_start_offset, again.log_end_offset) == (6, 6)
@@ -111,9 +244,9 @@ def test_retention_by_age_takes_the_active_segment_too() -> None:
 
 def test_a_compacted_log_loses_only_what_lies_below_its_start() -> None:
     log = filled(MemoryFiles(), segment_bytes=100, retention_ms=1, retention_bytes=1, cleanup_policy="compact")
-    assert expired(log, NOW_MS + 10**9) == ()
+    assert expired_log_start(log, NOW_MS + 10**9) == ()
     log.delete_records(2)
-    assert expired(log, NOW_MS + 10**9) != ()
+    assert expired_log_start(log, NOW_MS + 10**9) != ()
     assert log.log_start_offset == 2
 
 

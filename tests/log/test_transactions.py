@@ -1,17 +1,180 @@
-"""Sequences of idempotent producers (KIP-98), and the snapshot file against bytes that Apache Kafka 4.3 wrote."""
+"""Control batches in the log: markers, other kinds, damage."""
 
 import struct
+from pathlib import Path
 
 import pytest
 from crc32c import crc32c
 
-from ottla.core.errors import ErrorCode
-from ottla.core.records.batch import CONTROL_BIT, NO_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader
-from ottla.core.records.control import ControlType
-from ottla.core.records.end_marker import EndMarker
-from ottla.storage.log.log_snapshot import ProducerEnd
-from ottla.storage.log.producer_state import SEQUENCE_MAX, ProducerBatch, ProducerStates, SequenceRefused, last_sequence
-from ottla.storage.log.transaction_index import AbortedTransaction
+from ottla.log.append import Appended
+from ottla.log.durability import Durability
+from ottla.log.file_system import Files, MemoryFiles
+from ottla.log.index import AbortedTransaction, decode_transactions
+from ottla.log.log_reading import ProducerEnd
+from ottla.log.partition_log import PartitionLog
+from ottla.log.producer_state import SEQUENCE_MAX, ProducerBatch, ProducerStates, SequenceRefused, last_sequence
+from ottla.log.segment import Segment
+from ottla.log.settings import LogSettings
+from ottla.log.transaction_state import AbortedTransactions, TransactionState, read_end_marker
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import CONTROL_BIT, NO_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader, encode_batch, read_header
+from ottla.protocol.records.control import ControlType, EndMarker
+from tests.support.kit.end_markers import encode_end_marker
+
+
+def test_a_marker_is_read_from_its_batch() -> None:
+    marker = EndMarker(ControlType.ABORT, 4)
+    batch = encode_batch(
+        [Record(0, 1, *encode_end_marker(marker))], producer_id=9, producer_epoch=0, is_transactional=True, is_control=True
+    )
+    assert read_end_marker(batch) == marker
+
+
+def test_another_kind_is_none_and_damage_is_reported() -> None:
+    assert read_end_marker(encode_batch([Record(0, 1, b"\0\0\0\2", b"")], is_control=True)) is None
+    with pytest.raises(StorageError, match="cannot be read"):
+        read_end_marker(encode_batch([Record(0, 1, b"\0", b"")], is_control=True))
+
+
+def test_an_aborted_transaction_gets_an_index_entry_and_a_failing_disk_ends_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = MemoryFiles()
+    files.make_directory("t-0")
+    active = Segment(files, "t-0", 0, index_interval_bytes=1, made_ms=0)
+    active.create()
+    durability = Durability(files, "t-0", offset=0, undurable=())
+    manager = TransactionState(files, "t-0", producers=ProducerStates(), aborted=(), durability=durability)
+
+    def abort(at: int) -> None:
+        of_producer = {"producer_id": 9, "producer_epoch": 0, "is_transactional": True}
+        manager.producers.note(read_header(encode_batch([Record(at, 1, None, b"x")], base_offset=at, base_sequence=at // 4, **of_producer)))  # type: ignore[arg-type]
+        key, value = encode_end_marker(EndMarker(ControlType.ABORT, 4))
+        marker = encode_batch([Record(at + 1, 1, key, value)], base_offset=at + 1, is_control=True, **of_producer)  # type: ignore[arg-type]
+        manager.add_control_batch(active, read_header(marker), memoryview(marker))
+
+    abort(0)
+    assert manager.aborted.all() == (AbortedTransaction(9, 0, 1, 2),)
+    assert files.size("t-0/00000000000000000000.txnindex") == 34
+    other = encode_batch([Record(2, 1, b"\0\0\0\2", b"")], is_control=True)
+    manager.add_control_batch(active, read_header(other), memoryview(other))
+    assert durability.broken is None
+
+    def fail(_path: str) -> None:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(files, "open", fail)
+    abort(4)
+    assert durability.broken == "the log t-0 takes no more records: the disk is full"
+    assert len(manager.aborted.all()) == 2
+
+
+NOW_MS = 1_000_000
+DIRECTORY = "t-0"
+
+
+def open_log(files: Files, segment_bytes: int = 10_000) -> PartitionLog:
+    log = PartitionLog(files, DIRECTORY, LogSettings(segment_bytes=segment_bytes))
+    log.open(NOW_MS)
+    return log
+
+
+class Producer:
+    """Writes transactional batches as they come from other brokers."""
+
+    def __init__(self, log: PartitionLog, producer_id: int) -> None:
+        self.log = log
+        self.producer_id = producer_id
+        self.sequence = 0
+
+    def write(self, count: int = 2) -> None:
+        records = [Record(number, NOW_MS, b"k", b"v") for number in range(count)]
+        self._append(encode_batch(records, is_transactional=True, base_sequence=self.sequence, **self._ids))
+        self.sequence += count
+
+    def end(self, kind: ControlType) -> None:
+        record = Record(0, NOW_MS, *encode_end_marker(EndMarker(kind, 0)))
+        self._append(encode_batch([record], is_transactional=True, is_control=True, **self._ids))
+
+    @property
+    def _ids(self) -> dict[str, int]:
+        return {"producer_id": self.producer_id, "producer_epoch": 0}
+
+    def _append(self, batch: bytearray) -> None:
+        assert isinstance(self.log.append(batch, now_ms=NOW_MS, from_client=False), Appended)
+
+
+def history(log: PartitionLog) -> None:
+    """0-1 of seven, 2-3 of eight, 4 seven aborts, 5-6 of seven, 7 eight commits, 8 seven aborts, 9-10 of eight (open)."""
+    seven, eight = Producer(log, 7), Producer(log, 8)
+    seven.write()
+    eight.write()
+    seven.end(ControlType.ABORT)
+    seven.write()
+    eight.end(ControlType.COMMIT)
+    seven.end(ControlType.ABORT)
+    eight.write()
+
+
+ABORTED = [AbortedTransaction(7, 0, 4, 2), AbortedTransaction(7, 5, 8, 9)]
+
+
+@pytest.mark.parametrize("segment_bytes", [10_000, 200, 100])
+def test_history_is_the_same_after_any_restart(segment_bytes: int) -> None:
+    for how in ("running", "closed", "killed", "index lost", "index damaged"):
+        files = MemoryFiles()
+        log = open_log(files, segment_bytes)
+        history(log)
+        if how == "closed":
+            log.close()
+        if how.startswith("index"):
+            for name in [name for name in files.list(DIRECTORY) if name.endswith(".txnindex")]:
+                files.remove(f"{DIRECTORY}/{name}")
+                if how == "index damaged":
+                    files.open(f"{DIRECTORY}/{name}").append(b"\xff" * 33)
+        if how != "running":
+            log = open_log(files, segment_bytes)
+        assert (log.last_stable_offset, log.high_watermark) == (9, 11), how
+        assert log.aborted_transactions(0, 11) == ABORTED, how
+        assert log.aborted_transactions(5, 9) == ABORTED[1:], how
+        assert log.aborted_transactions(3, 5) == ABORTED[:1], how
+        assert log.aborted_transactions(9, 11) == [], how
+        assert log.snapshot().aborted == tuple(ABORTED)
+        Producer(log, 8).end(ControlType.ABORT)
+        assert log.last_stable_offset == 12
+        assert log.aborted_transactions(9, 12) == [AbortedTransaction(8, 9, 11, 12)]
+
+
+def test_the_index_is_kafkas_and_lies_with_the_marker() -> None:
+    files = MemoryFiles()
+    history(open_log(files))
+    assert decode_transactions(files.read_all(f"{DIRECTORY}/{0:020d}.txnindex")) == ABORTED
+
+
+def test_committed_reads_end_at_the_last_stable_offset() -> None:
+    log = open_log(MemoryFiles())
+    history(log)
+    everything, committed = log.read(0, 10_000), log.read(0, 10_000, end_offset=log.last_stable_offset)
+    assert everything is not None
+    assert committed is not None
+    assert 0 < len(committed) < len(everything)
+    assert log.read(9, 10_000, end_offset=log.last_stable_offset) == b""
+
+
+def test_what_lies_below_the_start_is_forgotten() -> None:
+    log = open_log(MemoryFiles(), 100)
+    history(log)
+    log.delete_records(5)
+    log.sync_rolled()
+    log.expire_segments(NOW_MS)
+    assert log.aborted_transactions(0, 11) == ABORTED[1:]
+
+
+def test_overlap_is_by_first_record_and_marker(tmp_path: Path) -> None:
+    aborted = AbortedTransactions(ABORTED)
+    assert aborted.overlapping(4, 5) == ABORTED[:1]
+    assert aborted.overlapping(4, 6) == ABORTED
+    assert aborted.overlapping(0, 0) == []
+    assert aborted.all() == tuple(ABORTED)
 
 
 def header(sequence: int, *, count: int = 3, epoch: int = 0, offset: int = 0, timestamp_ms: int = 1000, attributes: int = 0) -> BatchHeader:

@@ -9,16 +9,16 @@ from random import Random
 
 import pytest
 
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.records.control import ControlType
-from ottla.core.records.end_marker import EndMarker, encode_end_marker
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.log.validation import Appended
-from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.kit.cleaning import clean_now, records
-from ottla.testing.kit.faulty_files import FaultyFiles
+from ottla.log.append import Appended
+from ottla.log.file_system import MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.records.control import ControlType, EndMarker
+from tests.support.kit.cleaning import clean_now, records
+from tests.support.kit.end_markers import encode_end_marker
+from tests.support.kit.faulty_files import FaultyFiles
 
 NOW_MS = 1_000_000
 # Two records a segment; cleaned segments are joined, up to three of them.

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.records.compression import Codec
-from ottla.core.records.control import ControlType
-from ottla.core.records.end_marker import EndMarker, encode_end_marker
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.log.validation import Appended
-from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.kit.cleaning import clean_now, records
+from ottla.log.append import Appended
+from ottla.log.file_system import MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.records.compression import Codec
+from ottla.protocol.records.control import ControlType, EndMarker
+from tests.support.kit.cleaning import clean_now, records
+from tests.support.kit.end_markers import encode_end_marker
 
 NOW_MS = 1_000_000
 RETENTION_MS = 1000

@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.columnar.cleaning import backend as compiled
-from ottla.columnar.cleaning.backend import CompiledBackend
-from ottla.core.cleaning.backend import BatchRetention, Chunk, CleaningBackend, Indexed, Tombstones
-from ottla.core.cleaning.offset_map import SLOT_BYTES, OffsetMap
-from ottla.core.cleaning.reference import ReferenceBackend
-from ottla.core.errors import PeerError
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import (
+from ottla.log.cleaner import compiled_backend as compiled
+from ottla.log.cleaner.backend import SLOT_BYTES, BatchRetention, Chunk, CleaningBackend, Indexed, OffsetMap, ReferenceBackend, Tombstones
+from ottla.log.cleaner.compiled_backend import CompiledBackend
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import (
     CONTROL_BIT,
     TRANSACTIONAL_BIT,
     decode_batch,
@@ -24,7 +22,7 @@ from ottla.core.records.batch import (
     seal,
     split_batches,
 )
-from ottla.core.records.compression import Codec
+from ottla.protocol.records.compression import Codec
 
 NOW_MS = 1_700_000_000_000
 # A backend keeps scratch memory from call to call, so one backend for all examples is the harder test.

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from kafka.record import MemoryRecords as KafkaPythonRecords
 
 from ottla.columnar import RecordBatchDecoder
-from ottla.core.errors import PeerError
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import decode_batch, encode_batch, seal, split_batches
-from ottla.core.records.compression import Codec
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import decode_batch, encode_batch, seal, split_batches
+from ottla.protocol.records.compression import Codec
 
 NAMES = ("offset", "timestamp", "key", "value", "headers")
 SMALL_BYTES = st.none() | st.binary(max_size=200)

@@ -6,18 +6,16 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cli.dump.contents import Contents, reader_for
-from ottla.cli.dump.json_lines import JsonPrinter
-from ottla.cli.dump.text import TextPrinter
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.records.compression import Codec
-from ottla.storage.checkpoints import EpochStart, encode_leader_epochs, encode_partition_metadata
-from ottla.storage.dump.items import DumpOptions, FindingItem
-from ottla.storage.dump.report import dump_file
-from ottla.storage.log.producer_state import ProducerStates
-from ottla.storage.log.transaction_index import AbortedTransaction, encode_transactions
-from ottla.storage.memory_files import MemoryFiles
+from ottla.cli.dump import JsonPrinter, RecordContents, TextPrinter, reader_for
+from ottla.log.checkpoints import EpochStart, encode_leader_epochs, encode_partition_metadata
+from ottla.log.dump.items import DumpOptions, FindingItem
+from ottla.log.dump.report import dump_file
+from ottla.log.file_system import MemoryFiles
+from ottla.log.index import AbortedTransaction, encode_transactions
+from ottla.log.producer_state import ProducerStates
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.records.compression import Codec
 
 NAMES = [
     *("0.log", "0.index", "0.timeindex", "0.txnindex", "0.snapshot", "7-1.checkpoint", "bootstrap.checkpoint", "x.log", "x.index"),
@@ -68,7 +66,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     name=st.sampled_from(NAMES),
     data=damaged(),
     log=damaged(),
-    contents=st.sampled_from(Contents),
+    contents=st.sampled_from(RecordContents),
     options=st.builds(
         DumpOptions,
         with_records=st.booleans(),
@@ -79,7 +77,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     ),
 )
 def test_no_exception_escapes_and_every_line_can_be_printed(
-    name: str, data: bytes, log: bytes, contents: Contents, options: DumpOptions
+    name: str, data: bytes, log: bytes, contents: RecordContents, options: DumpOptions
 ) -> None:
     files = MemoryFiles()
     files.make_directory("t-0")

@@ -1,6 +1,6 @@
 """Any bytes sent to the port close that connection or are answered; the broker lives, and other connections do not notice.
 
-Frames of every API in every version, plausible and broken, are sent one by one here; `ottla.testing.fuzz.fuzz_run` sends them to a broker
+Frames of every API in every version, plausible and broken, are sent one by one here; `trials.fuzz.fuzz` sends them to a broker
 process on many connections while that is killed and started again: for OTTLA_FUZZ_SECONDS (60) here, for a night by `make fuzz`.
 """
 
@@ -14,9 +14,9 @@ import pytest
 from kio.schema.index import api_key_map
 
 from ottla.broker import Broker
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.fuzz.frames import PAIRS, broken, frame
-from ottla.testing.fuzz.fuzz_run import run_seed
+from ottla.protocol.wire.api_keys import ApiKey
+from trials.fuzz.frames import PAIRS, broken, frame
+from trials.fuzz.fuzz import run_seed
 
 SEEDS = range(8)
 FRAMES_PER_SEED = 150

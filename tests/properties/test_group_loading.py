@@ -8,22 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.broker.coordination.group_loading import load_groups
-from ottla.columnar.group_loading import reducer
-from ottla.columnar.group_loading.reducer import CompiledReducer
-from ottla.core.errors import PeerError
-from ottla.core.groups.commands import FinishLoading
-from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.log.records import OffsetRecord, OffsetValue, decode, encode_key, encode_value
-from ottla.core.groups.log.reducer import LoadedGroups, Reducer, ReferenceReducer, skipped_record
-from ottla.core.groups.settings import GroupSettings
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import decode_batch, empty_batch, encode_batch, read_header, seal, split_batches
-from ottla.core.records.compression import Codec
-from ottla.core.wire.writer import Writer
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.memory_files import MemoryFiles
+from ottla.coordinator.coordinator import FinishLoading
+from ottla.coordinator.loading import Reducer, load, skipped_record
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.log.compiled_loading import reducer
+from ottla.groups.log.compiled_loading.reducer import CompiledReducer
+from ottla.groups.log.records import OffsetRecord, decode, encode_key, encode_value
+from ottla.groups.log.reducer import LoadedGroups, ReferenceReducer
+from ottla.groups.settings import GroupSettings
+from ottla.log.file_system import MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.protocol.coordinator_records import OffsetValue
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import decode_batch, empty_batch, encode_batch, read_header, seal, split_batches
+from ottla.protocol.records.compression import Codec
+from ottla.protocol.wire.writer import Writer
 
 COMMIT, ABORT = b"\0\0\0\1", b"\0\0\0\0"
 MARKER_VALUE = bytes(6)
@@ -159,7 +160,7 @@ def encode(parts: Sequence[tuple[Any, dict[str, Any], int, bool]]) -> bytes:
 
 def replayed(records_: Sequence[Record]) -> LoadedGroups:
     """The reference: record by record."""
-    coordinator, unknown, problems = Coordinator(GroupSettings()), 0, []
+    coordinator, unknown, problems = GroupCoordinator(GroupSettings()), 0, []
     for record in records_:
         try:
             decoded = decode(record.key, record.value)
@@ -173,7 +174,7 @@ def replayed(records_: Sequence[Record]) -> LoadedGroups:
     return LoadedGroups(coordinator.state.replayed, unknown, tuple(problems))
 
 
-def folded(fold: Reducer, buffer: bytes, skipped: set[int], from_offset: int) -> LoadedGroups:
+def folded(fold: Reducer[Any], buffer: bytes, skipped: set[int], from_offset: int) -> LoadedGroups:
     piece = fold.scan(buffer)
     assert piece.size_bytes == len(buffer)
     assert piece.next_batch_bytes == 0
@@ -206,7 +207,7 @@ def test_a_coordinator_that_begins_with_it_serves_as_one_that_replayed(parts: An
     found = [record for at, _ in split_batches(buffer) for record in decode_batch(buffer, at)]
     served = []
     for durable in (replayed(found).replayed, folded(CompiledReducer(), buffer, set(), 0).replayed):
-        coordinator = Coordinator(GroupSettings())
+        coordinator = GroupCoordinator(GroupSettings())
         coordinator.restore(durable)
         effects = coordinator.handle(FinishLoading(), now_ms=1000)
         served.append((sorted(coordinator.snapshot().groups, key=lambda group: group.group_id), sorted(effects.log_lines)))
@@ -295,4 +296,4 @@ def test_only_committed_transactions_count_in_the_order_of_the_log(script: Any, 
                 counted[number] = what == "commit"
     expected = replayed([record for (_, found), counts in zip(written, counted, strict=True) if counts for record in found])
     for backend in (ReferenceReducer, CompiledReducer):
-        assert load_groups(log, backend) == expected
+        assert load(log, backend) == expected

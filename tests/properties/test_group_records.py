@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.columnar import GROUP_RECORD_TYPES, GroupRecordDecoder
-from ottla.core.errors import PeerError
-from ottla.core.groups.log.record_schemas import RECORD_TYPES, describe
-from ottla.core.groups.log.records import NO_TOPIC_ID, GroupMetadataRecord, OffsetRecord, decode
-from ottla.core.model import Record
-from ottla.core.records.batch import decode_batch, encode_batch, seal
-from ottla.core.records.compression import Codec
-from ottla.core.records.schema import DecodedRecord
-from ottla.core.wire.consumer_protocol import parse_assignment, parse_subscribed_topics, parse_subscription
-from ottla.core.wire.reader import Reader
-from ottla.core.wire.writer import Writer
+from ottla.groups.log.records import GroupMetadataRecord, OffsetRecord, decode
+from ottla.protocol.coordinator_records import OFFSETS_TOPIC_TYPES, decode_offsets_record, offsets_record_json
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Record
+from ottla.protocol.record_codec import NO_ID, DecodedRecord
+from ottla.protocol.records.batch import decode_batch, encode_batch, seal
+from ottla.protocol.records.compression import Codec
+from ottla.protocol.wire.consumer_protocol import parse_assignment, parse_subscribed_topics, parse_subscription
+from ottla.protocol.wire.reader import Reader
+from ottla.protocol.wire.writer import Writer
 
 TIME_MS_MAX = (2**63 - 1) // 1000
 NAMES = tuple(name for name in GROUP_RECORD_TYPES if name != "partition")
@@ -125,7 +125,7 @@ def _expected(record: Record) -> dict[str, Any]:
     if key is None or len(key) < 2:
         return row
     record_type = row["record_type"] = Reader(key).int16()
-    if record_type not in RECORD_TYPES:
+    if record_type not in OFFSETS_TOPIC_TYPES:
         return row
     if value is not None and len(value) >= 2:
         row["value_version"] = Reader(value).int16()
@@ -146,11 +146,8 @@ def _of_key(record_type: int, key: bytes) -> dict[str, Any]:
 
 def _of_record(record_type: int, key: bytes, value: bytes | None) -> dict[str, Any]:
     if record_type > 2:
-        found = describe(key, value)
-        if not isinstance(found, DecodedRecord):
-            return {}
-        shown = None if found.value is None else {"version": str(found.value_version), "data": found.value}
-        return {"is_known": True, "record": {"key": {"type": str(record_type), "data": found.key}, "value": shown}}
+        found = decode_offsets_record(key, value)
+        return {"is_known": True, "record": offsets_record_json(found)} if isinstance(found, DecodedRecord) else {}
     record = decode(key, value)
     if isinstance(record, OffsetRecord) and record.value is not None:
         offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id = record.value
@@ -161,7 +158,7 @@ def _of_record(record_type: int, key: bytes, value: bytes | None) -> dict[str, A
             "metadata": metadata,
             "commit_timestamp": _time_us(commit_ms),
             "expire_timestamp": None if expire_ms is None else _time_us(expire_ms),
-            "topic_id": None if topic_id == NO_TOPIC_ID else urlsafe_b64encode(topic_id).decode().rstrip("="),
+            "topic_id": None if topic_id == NO_ID else urlsafe_b64encode(topic_id).decode().rstrip("="),
         }
     return {"is_known": True} | (_generation(record) if isinstance(record, GroupMetadataRecord) else {})
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_writer
 
-from ottla.broker.protocol.requests.heartbeat import read_heartbeat
-from ottla.broker.protocol.requests.join_group import read_join_group
-from ottla.broker.protocol.requests.offset_commit import read_offset_commit
-from ottla.broker.protocol.requests.sync_group import read_sync_group
-from ottla.core.errors import PeerError
-from ottla.core.wire.messages import fitter, is_flexible, request_class, request_decoder
+from ottla.broker.apis.heartbeat import read_heartbeat
+from ottla.broker.apis.join_group import read_join_group
+from ottla.broker.apis.offset_commit import read_offset_commit
+from ottla.broker.apis.sync_group import read_sync_group
+from ottla.protocol.errors import PeerError
+from ottla.protocol.wire.messages import fitter, is_flexible, request_class, request_decoder
 
 text = st.text(max_size=8) | st.text("ü", min_size=60, max_size=70)
 nullable = st.none() | text

@@ -7,34 +7,25 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.groups.commands import Command, FinishLoading, ForgetTopics, Resign
-from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.effects import Effects
-from ottla.core.groups.log.committed_offsets import CommittedOffsets, TopicOffsets
-from ottla.core.groups.log.record_framing import frame_records
-from ottla.core.groups.log.records import (
-    GroupMetadataRecord,
-    GroupMetadataValue,
-    MemberValue,
-    OffsetRecord,
-    OffsetValue,
-    decode,
-    encode_key,
-    encode_value,
-)
-from ottla.core.groups.log.replayed_state import ReplayedState
-from ottla.core.groups.placement import coordinator_partition
-from ottla.core.groups.settings import GroupSettings
-from ottla.core.java_text import java_hash
-from ottla.core.model import Record
-from ottla.core.records.record import encode_records
-from ottla.core.wire.consumer_protocol import parse_assignment, parse_subscribed_topics, parse_subscription
-from ottla.testing.fuzz.mutation import mutate
-from ottla.testing.kit.consumer_protocol import encode_assignment, encode_subscription
-from ottla.testing.kit.coordinator_shell import CoordinatorShell
-from ottla.testing.scenarios.commands import parse_command
-from ottla.testing.simulation.oracle import Oracle
+from ottla.coordinator.coordinator import FinishLoading, Resign
+from ottla.coordinator.placement import coordinator_partition
+from ottla.groups.commands import Command, ForgetTopics, GroupEffects
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.log.committed_offsets import CommittedOffsets, TopicOffsets, frame_records
+from ottla.groups.log.records import GroupMetadataRecord, OffsetRecord, decode, encode_key, encode_value
+from ottla.groups.log.replayed_state import ReplayedState
+from ottla.groups.settings import GroupSettings
+from ottla.protocol.coordinator_records import GroupMetadataValue, MemberValue, OffsetValue
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.model import Record
+from ottla.protocol.records.record import encode_records
+from ottla.protocol.wire.consumer_protocol import parse_assignment, parse_subscribed_topics, parse_subscription
+from ottla.text import java_hash
+from tests.support.kit.consumer_protocol import encode_assignment, encode_subscription
+from tests.support.kit.coordinator_shell import CoordinatorShell
+from trials.fuzz.mutation import mutate
+from trials.scenarios.commands import parse_command
+from trials.simulation.oracle import Oracle
 
 text = st.text(max_size=12)
 int32 = st.integers(-(2**31), 2**31 - 1)
@@ -175,14 +166,14 @@ class GroupRun:
         self.requests = 0
         self.observed: list[str] = []
         self.settings = GroupSettings(group_max_size=3, group_initial_rebalance_delay_ms=500)
-        self.shell = CoordinatorShell(lambda: Coordinator(self.settings))
+        self.shell = CoordinatorShell(lambda: GroupCoordinator(self.settings))
         self.oracle = Oracle(self.shell)
         self.step(FinishLoading())
 
     def step(self, command: Command) -> None:
         self.took(self.shell.run(command, self.now_ms))
 
-    def took(self, effects: Effects) -> None:
+    def took(self, effects: GroupEffects) -> None:
         self.shell.fail_next_append = None
         self.oracle.effects_applied(effects)
         self.observed += [event.trigger or event.kind for event in effects.events]
@@ -290,14 +281,14 @@ def lines_of(asked: list[tuple[str, str, int]], known: dict[str, list[str]], pre
 def test_commands_of_one_batch_have_the_effects_of_one_by_one(
     before: list[tuple[str, str, int]], asked: list[tuple[str, str, int]], fails: bool
 ) -> None:
-    shells = [CoordinatorShell(lambda: Coordinator(GroupSettings())) for _ in range(2)]
+    shells = [CoordinatorShell(lambda: GroupCoordinator(GroupSettings())) for _ in range(2)]
     for shell in shells:
         shell.run(FinishLoading(), 0)
         for number, line in enumerate(lines_of(before, {}, "m")):
             shell.run(parse_command(line, number), 0)
     alone, shared = shells
     known = {group_id: list(group.members) for group_id, group in alone.coordinator.state.groups.items()}
-    observed: list[list[Effects]] = [[], []]
+    observed: list[list[GroupEffects]] = [[], []]
     for number, line in enumerate(lines_of(asked, known, "n"), 100):
         alone.fail_next_append = shared.fail_next_append = ErrorCode.NOT_ENOUGH_REPLICAS if fails else None
         observed[0].append(alone.run(parse_command(line, number), 5))

@@ -9,19 +9,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ottla.core.cleaning.backend import CleaningBackend
-from ottla.core.cleaning.candidates import assess
-from ottla.core.cleaning.offset_map import SLOT_BYTES, OffsetMap
-from ottla.core.cleaning.reference import ReferenceBackend
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.records.compression import Codec
-from ottla.storage.cleaner.cleaning import clean
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.log.validation import Appended
-from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.kit.cleaning import append_from_client
+from ottla.log.append import Appended
+from ottla.log.cleaner.backend import SLOT_BYTES, CleaningBackend, OffsetMap, ReferenceBackend
+from ottla.log.cleaner.candidates import assess
+from ottla.log.cleaner.cleaning import clean
+from ottla.log.file_system import MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.records.compression import Codec
+from tests.support.kit.cleaning import append_from_client
 
 START_MS = 1_000_000
 FOR_EVER_MS = 1 << 60
@@ -190,7 +188,7 @@ class ColumnarLife(Life):
     """The same with the compiled backend."""
 
     def backend(self) -> CleaningBackend:
-        from ottla.columnar.cleaning.backend import CompiledBackend
+        from ottla.log.cleaner.compiled_backend import CompiledBackend
 
         return CompiledBackend()
 

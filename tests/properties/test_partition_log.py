@@ -7,13 +7,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch, split_batches
-from ottla.core.records.compression import Codec
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.log.validation import Appended, ErrorCode, LogRefusal
-from ottla.storage.memory_files import MemoryFiles
+from ottla.log.append import Appended, ErrorCode, LogRefusal
+from ottla.log.file_system import MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch, split_batches
+from ottla.protocol.records.compression import Codec
 
 NOW_MS = 1_000_000
 

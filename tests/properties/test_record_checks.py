@@ -4,14 +4,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ottla.columnar.record_checks import checks as compiled
-from ottla.columnar.record_checks.section_window import SectionWindow
-from ottla.core.errors import PeerError
-from ottla.core.model import Header, Record
-from ottla.core.records import record_checks as reference
-from ottla.core.records.batch import HEADER_BYTES, BatchHeader, encode_batch, read_header
-from ottla.core.records.record import encode_records
-from ottla.core.records.record_checks import FAULTS_MAX, Checks
+from ottla.log import compiled_checks as compiled
+from ottla.log.section_window import SectionWindow
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records import record_checks as reference
+from ottla.protocol.records.batch import HEADER_BYTES, BatchHeader, encode_batch, read_header
+from ottla.protocol.records.record import encode_records
+from ottla.protocol.records.record_checks import FAULTS_MAX, Checks
 
 NOW_MS = 1_700_000_000_000
 INT64_MAX = (1 << 63) - 1

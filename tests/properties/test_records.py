@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.records.readers import read_batch as read_batch_by_kio
 
-from ottla.core.errors import PeerError
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import HEADER_BYTES, BatchHeader, decode_batch, encode_batch, read_header, seal, split_batches
-from ottla.core.records.compression import Codec, compress, decompress
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import HEADER_BYTES, BatchHeader, decode_batch, encode_batch, read_header, seal, split_batches
+from ottla.protocol.records.compression import Codec, compress, decompress
 
 INT64_MAX = (1 << 63) - 1
 codecs = st.sampled_from(list(Codec))

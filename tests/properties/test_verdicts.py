@@ -6,11 +6,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.model import CommitSpan, Evidence, Kind, Source
-from ottla.core.diagnosis.patterns.sentences import sentences
-from ottla.core.diagnosis.verdicts.judging import judge
-from ottla.core.model import EventMember, TopicPartition
+from ottla.groups.events import EventMember
+from ottla.history.patterns import sentences
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.model import CommitSpan, Evidence, Kind, Source
+from ottla.history.verdicts.judging import judge
+from ottla.protocol.model import TopicPartition
 
 NAMES = st.sampled_from(["a", "b", "rdkafka", "c-51b6c1d2-0000-4000-8000-0123456789ab", ""])
 CODES = st.sampled_from([*(cause.value for cause in Cause), "LEAVE", "LEADER_REJOIN", "?"])

@@ -4,13 +4,11 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from ottla.core.diagnosis.evidence.model import Source
-from ottla.core.whatif.agreement import Agreement, agreement
-from ottla.core.whatif.comparison import outcome_with
-from ottla.core.whatif.prediction import evidence_of_group
-from ottla.core.whatif.reconstruction import reconstruct
-from ottla.core.whatif.settings import Settings
-from ottla.testing.incidents.corpus import RecordedIncident
+from ottla.history.sources.model import Source
+from ottla.history.whatif.prediction import Agreement, agreement, evidence_of_group, outcome_with
+from ottla.history.whatif.reconstruction import reconstruct
+from ottla.history.whatif.settings import Settings
+from trials.incidents.corpus import RecordedIncident
 
 LOGS = frozenset({Source.BROKER_LOG, Source.CLIENT_LOG})
 

@@ -4,10 +4,10 @@ from datetime import UTC
 
 import pytest
 
-from ottla.core.diagnosis.evidence.broker_log.parser import broker_log_reader
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.verdicts.judging import judge_group
-from ottla.core.diagnosis.verdicts.verdict import AVOIDED, Verdict
+from ottla.history.sources.broker_log import broker_log_reader
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.verdicts.judging import judge_group
+from ottla.history.verdicts.verdict import AVOIDED, Verdict
 
 CLASSIC = "INFO [GroupCoordinator id=1 topic=__consumer_offsets partition=7] "
 UUID = "51b6c1d2-0000-4000-8000-0123456789ab"

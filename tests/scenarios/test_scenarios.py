@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.core.groups.classic.states import GroupState
-from ottla.testing.scenarios import scenarios
+from ottla.groups.classic.states import GroupState
+from trials.scenarios import scenarios
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.rglob("*.txt"))

@@ -12,14 +12,14 @@ from random import Random
 import pytest
 
 from ottla.broker.composition import Components
-from ottla.broker.logs.partition import Partition
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import StorageError
-from ottla.core.metadata.topics import NewTopic
-from ottla.core.model import Record
-from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.kit.faulty_files import FaultyFiles
-from ottla.testing.kit.held_executor import HeldExecutor
+from ottla.broker.partitions.partition import Partition
+from ottla.config import BrokerConfig
+from ottla.log.file_system import MemoryFiles
+from ottla.metadata.topics import NewTopic
+from ottla.protocol.errors import StorageError
+from ottla.protocol.model import Record
+from tests.support.kit.faulty_files import FaultyFiles
+from tests.support.kit.held_executor import HeldExecutor
 
 NOW_MS = 1_700_000_000_000
 STEPS = 60

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from ottla.testing.simulation.consumer_member import CONSUMERS
-from ottla.testing.simulation.simulator import simulate
+from trials.simulation.consumer_member import CONSUMERS
+from trials.simulation.simulator import simulate
 
 SEEDS = int(os.environ.get("OTTLA_CONSUMER_SEEDS", "200"))
 PARTS = 8

@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.classic.states import GroupState
-from ottla.core.groups.commands import Command, ExpireOffsets, OffsetCommit
-from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.effects import Effects, HeartbeatResult, Reply, SyncResult
-from ottla.core.groups.events import Cause
-from ottla.core.groups.log.records import GroupRecord, OffsetRecord
-from ottla.core.groups.request_checks import CoordinatorStatus
-from ottla.testing.simulation.simulator import SimulationFailed, main, simulate
+from ottla.coordinator.coordinator import CoordinatorStatus
+from ottla.coordinator.effects import Reply
+from ottla.groups.classic.states import GroupState
+from ottla.groups.commands import Command, ExpireOffsets, GroupEffects, HeartbeatResult, OffsetCommit, SyncResult
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.events import Cause
+from ottla.groups.log.records import GroupRecord, OffsetRecord
+from ottla.protocol.errors import ErrorCode
+from trials.__main__ import main
+from trials.simulation.simulator import SimulationFailed, simulate
 
 SEEDS = int(os.environ.get("OTTLA_GROUP_SEEDS", "2000"))
 CHUNK = 50
@@ -39,7 +40,7 @@ def test_the_same_seed_is_the_same_run() -> None:
 def test_the_same_seed_is_the_same_run_in_another_process() -> None:
     outputs = []
     for hash_seed in ("1", "2"):
-        command = [sys.executable, "-m", "ottla.testing.simulation.simulator", "1", "2", "3"]
+        command = [sys.executable, "-m", "trials", "simulation", "--seed", "1,2,3"]
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         outputs.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
     assert outputs[0] == outputs[1]
@@ -55,7 +56,7 @@ def test_the_runs_cover_every_cause() -> None:
     assert sum(outcome.generations for outcome in outcomes) > 300
 
 
-class LosesOffsets(Coordinator):
+class LosesOffsets(GroupCoordinator):
     """Some offsets do not take effect."""
 
     def replay_all(self, records: Sequence[GroupRecord]) -> None:
@@ -69,21 +70,21 @@ class LosesOffsets(Coordinator):
             self.state.replayed.apply(replace(record, value=None))
 
 
-class AcknowledgesWithoutStoring(Coordinator):
+class AcknowledgesWithoutStoring(GroupCoordinator):
     """Commits are acknowledged and not stored."""
 
-    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> GroupEffects:
         effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         if isinstance(command, OffsetCommit) and effects.records:
-            self._pending.remove(len(effects.records))
+            self._remove_pending(len(effects.records))
             return replace(effects, records=())
         return effects
 
 
-class StoresInTheWrongPartition(Coordinator):
+class StoresInTheWrongPartition(GroupCoordinator):
     """A commit is stored in the wrong place."""
 
-    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> GroupEffects:
         effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         if isinstance(command, OffsetCommit):
             records = [replace(record, partition=0) if isinstance(record, OffsetRecord) else record for record in effects.records]
@@ -91,10 +92,10 @@ class StoresInTheWrongPartition(Coordinator):
         return effects
 
 
-class SharesAssignments(Coordinator):
+class SharesAssignments(GroupCoordinator):
     """Every member gets the first one's assignment."""
 
-    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> GroupEffects:
         effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         results = [reply.result for reply in effects.replies if isinstance(reply.result, SyncResult)]
         good = [result for result in results if result.error is ErrorCode.NONE and result.assignment]
@@ -103,10 +104,10 @@ class SharesAssignments(Coordinator):
         return replace(effects, replies=tuple(Reply(to=reply.to, result=good[0]) for reply in effects.replies))
 
 
-class NeverEndsTheJoinPhase(Coordinator):
+class NeverEndsTheJoinPhase(GroupCoordinator):
     """The join timer never fires."""
 
-    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> GroupEffects:
         effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         for group in self.state.groups.values():
             if group.state is GroupState.PREPARING_REBALANCE:
@@ -114,18 +115,18 @@ class NeverEndsTheJoinPhase(Coordinator):
         return effects
 
 
-class PublishesNoTriggers(Coordinator):
+class PublishesNoTriggers(GroupCoordinator):
     """Triggers have no events."""
 
-    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> GroupEffects:
         effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         return replace(effects, events=tuple(event for event in effects.events if event.kind != "trigger"))
 
 
-class ReusesGenerations(Coordinator):
+class ReusesGenerations(GroupCoordinator):
     """Generations restart when a group is empty."""
 
-    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> GroupEffects:
         effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         for group in self.state.groups.values():
             if group.state is GroupState.EMPTY:
@@ -133,7 +134,7 @@ class ReusesGenerations(Coordinator):
         return effects
 
 
-class SkipsRecordsAtRestart(Coordinator):
+class SkipsRecordsAtRestart(GroupCoordinator):
     """A restart skips some records."""
 
     def replay(self, record: GroupRecord) -> None:
@@ -142,47 +143,47 @@ class SkipsRecordsAtRestart(Coordinator):
             super().replay(record)
 
 
-class DropsHeartbeatReplies(Coordinator):
+class DropsHeartbeatReplies(GroupCoordinator):
     """Heartbeats are never answered."""
 
-    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> GroupEffects:
         effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         return replace(effects, replies=tuple(reply for reply in effects.replies if not isinstance(reply.result, HeartbeatResult)))
 
 
-class RepliesTwice(Coordinator):
+class RepliesTwice(GroupCoordinator):
     """Every request is answered twice."""
 
-    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> GroupEffects:
         effects = super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
         return replace(effects, replies=effects.replies + effects.replies)
 
 
-class ExpiresTooEarly(Coordinator):
+class ExpiresTooEarly(GroupCoordinator):
     """Its clock is ahead in expiry passes."""
 
-    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> GroupEffects:
         return super().handle(command, now_ms=now_ms + (3_000 if isinstance(command, ExpireOffsets) else 0), timer_ms=timer_ms)
 
 
-class ExpiresSubscribedTopics(Coordinator):
+class ExpiresSubscribedTopics(GroupCoordinator):
     """Offsets of subscribed topics expire."""
 
-    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> GroupEffects:
         if isinstance(command, ExpireOffsets):
             for group in self.state.groups.values():
                 group.subscribed_topics = frozenset()
         return super().handle(command, now_ms=now_ms, timer_ms=timer_ms)
 
 
-class RunsTimersByTimeOfDay(Coordinator):
+class RunsTimersByTimeOfDay(GroupCoordinator):
     """Its timers run by the time of day."""
 
-    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> Effects:
+    def handle(self, command: Command, *, now_ms: int, timer_ms: int | None = None) -> GroupEffects:
         return super().handle(command, now_ms=now_ms, timer_ms=now_ms)
 
 
-BROKEN: list[tuple[Callable[..., Coordinator], str]] = [
+BROKEN: list[tuple[Callable[..., GroupCoordinator], str]] = [
     (LosesOffsets, "the coordinator's state differs from its log"),
     (AcknowledgesWithoutStoring, "is acknowledged and not in the log"),
     (StoresInTheWrongPartition, "is acknowledged and not in the log"),
@@ -199,7 +200,7 @@ BROKEN: list[tuple[Callable[..., Coordinator], str]] = [
 ]
 
 
-def first_failure(broken: Callable[..., Coordinator]) -> tuple[int, str]:
+def first_failure(broken: Callable[..., GroupCoordinator]) -> tuple[int, str]:
     """The first seed under which a broken coordinator violates an invariant, and the message."""
     for seed in range(SEEDS_UNTIL_FOUND_MAX):
         try:
@@ -210,22 +211,22 @@ def first_failure(broken: Callable[..., Coordinator]) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(("broken", "text"), BROKEN, ids=lambda value: getattr(value, "__name__", None))
-def test_each_invariant_can_fail(broken: Callable[..., Coordinator], text: str) -> None:
+def test_each_invariant_can_fail(broken: Callable[..., GroupCoordinator], text: str) -> None:
     seed, message = first_failure(broken)
     assert text in message
     assert f"make sim SEED={seed}" in message, "a failure says how to run it again"
 
 
 def test_one_seed_is_reported_step_by_step(capsys: Any) -> None:
-    assert main(["5"]) == 0
+    assert main(["simulation", "--seed", "5"]) == 0
     output = capsys.readouterr().out
     assert "JoinGroup(" in output
     assert "event  join_completed" in output
-    assert output.splitlines()[-1] == str(simulate(5))
+    assert f"seed 5: {simulate(5)}: ok" in output.splitlines()
 
 
 def test_several_seeds_are_reported_by_their_outcome(capsys: Any) -> None:
-    assert main(["5", "6"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2
-    assert main([]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 100
+    for arguments, seeds in (["--seed", "5,6"], [5, 6]), ([], range(100)):
+        assert main(["simulation", *arguments]) == 0
+        *lines, _ = capsys.readouterr().out.splitlines()
+        assert [line.partition(":")[0] for line in lines] == [f"seed {seed}" for seed in seeds]

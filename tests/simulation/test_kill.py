@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from ottla.storage.files import OsFiles
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
+from ottla.log.files import OsFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
 
 KILLS = 200
 SETTINGS = LogSettings(segment_bytes=200_000, retention_bytes=1_000_000, retention_ms=-1)
@@ -30,11 +30,11 @@ WRITERS = """
 import os, struct, sys
 from random import Random
 from threading import Thread
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.storage.files import OsFiles
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.log.files import OsFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
 
 SETTINGS = LogSettings(segment_bytes=200_000, retention_bytes=1_000_000, retention_ms=-1)
 

@@ -11,16 +11,16 @@ from random import Random
 
 import pytest
 
-from ottla.core.errors import PeerError, StorageError
-from ottla.core.model import Record
-from ottla.core.records.batch import decode_batch, encode_batch, read_header, split_batches
-from ottla.core.records.control import ControlType
-from ottla.core.records.end_marker import EndMarker, encode_end_marker
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.log.validation import Appended
-from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.kit.faulty_files import FaultyFiles, overwrite
+from ottla.log.append import Appended
+from ottla.log.file_system import MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.protocol.errors import PeerError, StorageError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import decode_batch, encode_batch, read_header, split_batches
+from ottla.protocol.records.control import ControlType, EndMarker
+from tests.support.kit.end_markers import encode_end_marker
+from tests.support.kit.faulty_files import FaultyFiles, overwrite
 
 NOW_MS = 1_000_000
 SETTINGS = LogSettings(segment_bytes=3000, index_interval_bytes=400, retention_ms=-1, retention_bytes=9000)

@@ -10,22 +10,20 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ottla.core.diagnosis.evidence.broker_log.parser import broker_log_reader
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.group_events import evidence_of_event
-from ottla.core.diagnosis.evidence.group_records import GroupRecords
-from ottla.core.diagnosis.evidence.model import Evidence, Source
-from ottla.core.diagnosis.evidence.read_counts import ReadCounts
-from ottla.core.diagnosis.verdicts.judging import judge
-from ottla.core.diagnosis.verdicts.rule import Confidence
-from ottla.core.diagnosis.verdicts.verdict import REBALANCE, Verdict
-from ottla.core.groups.commands import Command
-from ottla.core.groups.effects import Effects
-from ottla.core.groups.log.evidence_decoding import EvidenceDecoder
-from ottla.core.groups.log.records import encode_key, encode_value
-from ottla.core.model import Record
-from ottla.testing.simulation.member import GROUP_ID
-from ottla.testing.simulation.simulator import Simulation
+from ottla.groups.commands import Command, GroupEffects
+from ottla.groups.log.evidence_decoding import EvidenceDecoder
+from ottla.groups.log.records import encode_key, encode_value
+from ottla.history.sources.broker_log import broker_log_reader
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.group_events import evidence_of_event
+from ottla.history.sources.group_records import GroupRecords, ReadCounts
+from ottla.history.sources.model import Evidence, Source
+from ottla.history.verdicts.judging import judge
+from ottla.history.verdicts.rule import Confidence
+from ottla.history.verdicts.verdict import REBALANCE, Verdict
+from ottla.protocol.model import Record
+from trials.simulation.member import GROUP_ID
+from trials.simulation.simulator import Simulation
 
 SEEDS = 60
 TIME_MS = 1_795_000_000_000
@@ -44,7 +42,7 @@ class ObservedSimulation:
         self._simulation._trace.add = self._keep
         self._simulation.run()
 
-    def _keep(self, effects: Effects, command: Command | None) -> None:
+    def _keep(self, effects: GroupEffects, command: Command | None) -> None:
         now_ms = TIME_MS + self._simulation._events.now_ms
         for event in effects.events:
             found = evidence_of_event(event, clock="events")

@@ -4,15 +4,14 @@ from typing import Any
 
 import pytest
 
-from ottla.core.diagnosis.evidence.group_events import evidence_of_event
-from ottla.core.model import GroupEvent
-from ottla.core.whatif.agreement import agreement
-from ottla.core.whatif.comparison import outcome_with
-from ottla.core.whatif.reconstruction import reconstruct
-from ottla.core.whatif.settings import Settings
-from ottla.testing.simulation.member import GROUP_ID
-from ottla.testing.simulation.simulated_broker import SimulatedBroker
-from ottla.testing.simulation.simulator import simulate
+from ottla.groups.events import GroupEvent
+from ottla.history.sources.group_events import evidence_of_event
+from ottla.history.whatif.prediction import agreement, outcome_with
+from ottla.history.whatif.reconstruction import reconstruct
+from ottla.history.whatif.settings import Settings
+from trials.simulation.member import GROUP_ID
+from trials.simulation.simulated_broker import SimulatedBroker
+from trials.simulation.simulator import simulate
 
 
 def test_most_rebalances_of_chaotic_groups_are_reproduced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ottla.testing.processes.java import QUICK_START_OPTIONS, ToolMissing, find_java_home
-from ottla.testing.reference.class_archives import archive_options, spark_archive
-from ottla.testing.reference.spark_connector import fetch_connector
+from ottla.cli.processes import QUICK_START_OPTIONS, ToolMissing, find_java_home
+from tests.support.reference.class_archives import archive_options, spark_archive
+from tests.support.reference.maven import fetch_connector
 
 HERE = Path(__file__).parent
 QUICK_WORKERS = str(HERE / "quick_workers")
@@ -74,7 +74,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector, report
 
     archive = archive_options(spark_archive(CHECKOUT / ".cache"))
     if not archive:
-        report("Spark has no archive of its classes and needs twice the CPU: python -m ottla.testing.reference.class_archives makes it.")
+        report("Spark has no archive of its classes and needs twice the CPU: python -m tests.support.reference.class_archives makes it.")
     settings = {
         **SMALL,
         **OWN_QUERIES,

@@ -12,15 +12,14 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ottla.broker import Broker
 from ottla.cli.main import main
-from ottla.cli.pipeline.spark_failures import own_sentence
+from ottla.cli.pipeline import own_sentence
 from ottla.client.admin.client import AdminClient
-from ottla.core.model import TopicPartition
+from ottla.protocol.model import TopicPartition
 from ottla.spark.pipelines import Pipeline, PipelineStep, pipelines
-from ottla.spark.runner.catalog_tables import CatalogTables
 from ottla.spark.runner.pipeline_run import run_on_cluster, store
-from ottla.spark.runner.tables import PART, TableError
+from ottla.spark.runner.tables import PART, CatalogTables, TableError
 from ottla.spark.schemas import OFFSET_COMMITS
-from ottla.testing.clients.topics import create_topic
+from ottla.testing.topics import create_topic
 
 LAG = StructType([StructField("group", StringType()), StructField("lag", LongType())])
 PIPELINE = Pipeline(

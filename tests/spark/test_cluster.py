@@ -13,10 +13,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.broker import Broker
-from ottla.testing.kit.waiting import wait_until
-from ottla.testing.processes.java import QUICK_START_OPTIONS, ToolMissing, find_java_home
-from ottla.testing.processes.process import ServerProcess
-from ottla.testing.reference.class_archives import archive_options, spark_archive
+from ottla.cli.processes import QUICK_START_OPTIONS, ServerProcess, ToolMissing, find_java_home
+from ottla.testing.waiting import wait_until
+from tests.support.reference.class_archives import archive_options, spark_archive
 
 SECONDS_MAX = 60
 ROWS = 400

@@ -16,10 +16,11 @@ from confluent_kafka.admin import NewTopic
 
 from ottla.client.admin.client import AdminClient
 from ottla.client.settings import ClientSettings
-from ottla.core.model import TopicPartition
+from ottla.protocol.model import TopicPartition
 from ottla.spark.group.committer import GroupCommitter
 from ottla.spark.group.listener import GroupCommitListener
-from ottla.testing.kit.waiting import rest, wait_until
+from ottla.testing.waiting import wait_until
+from tests.support.kit.waiting import rest
 
 PARTITIONS = 3
 WAIT_S_MAX = 60

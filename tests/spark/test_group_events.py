@@ -8,8 +8,8 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.broker import Broker
-from ottla.core.diagnosis.rebalances import rebalances
-from ottla.core.model import GroupEvent
+from ottla.groups.events import GroupEvent
+from ottla.history.group_history import histories_of_events
 from ottla.spark.pipelines import pipelines
 from ottla.spark.runner.pipeline_run import run_on_cluster
 
@@ -55,5 +55,6 @@ def test_scale_out_and_in_as_a_table(spark: Any, tmp_path: Path):
         ("LEAVE", "emptied", 1, 0),
     ]
     assert [row.partitions_moved for row in rows] == [0, 3, 3, None]
-    assert [row.generation for row in rows] == [found.generation for found in rebalances(events)]
+    (history,) = histories_of_events(events).values()
+    assert [row.generation for row in rows] == [found.generation for found in history.generations()]
     assert (tmp_path / "rebalances" / "_SUCCESS").exists()

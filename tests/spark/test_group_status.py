@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 from chispa.schema_comparer import assert_schema_equality
 
-from ottla.core.diagnosis.burrow import LOG_END_INTERVAL_MS, BurrowSettings, CommitWindow, GroupStatus, Partition, Status, evaluate_group
+from ottla.history.burrow import LOG_END_INTERVAL_MS, BurrowSettings, CommitWindow, GroupStatus, Partition, Status, evaluate_group
 from ottla.spark.pipelines.group_status import END_AGE_MAX_MS, PIPELINE, configure
 from ottla.spark.runner.pipeline_run import run
 from ottla.spark.runner.text_table import table_text

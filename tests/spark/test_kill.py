@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.testing.processes.java import ToolMissing, find_java_home
-from ottla.testing.processes.ottla_process import OttlaProcess
-from ottla.testing.streaming_kills.world import World
+from ottla.cli.processes import OttlaProcess, ToolMissing, find_java_home
+from trials.kills.world import World
 
 
 @pytest.mark.usefixtures("quick_workers")

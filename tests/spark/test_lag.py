@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from chispa.schema_comparer import assert_schema_equality
 
-from ottla.core.diagnosis.time_lag import (
+from ottla.history.time_lag import (
     LogEnd,
     Position,
     RecordTime,

@@ -11,8 +11,9 @@ from confluent_kafka import Producer
 import ottla
 from ottla.client.admin.client import AdminClient
 from ottla.spark.group.member_listener import GroupMemberListener, member_progress
-from ottla.testing.clients.topics import create_topic
-from ottla.testing.kit.waiting import rest, wait_until
+from ottla.testing.topics import create_topic
+from ottla.testing.waiting import wait_until
+from tests.support.kit.waiting import rest
 
 PARTITIONS = 4
 WAIT_S_MAX = 90

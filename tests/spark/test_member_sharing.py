@@ -16,16 +16,17 @@ import pytest
 from ottla.broker import Broker
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import DescribedGroup
-from ottla.core.wire.consumer_protocol import parse_assignment
-from ottla.testing.clients.topics import create_topic
-from ottla.testing.kit.waiting import rest, wait_until
-from ottla.testing.processes.process_tree import command_line, kill_tree, process_tree
-from ottla.testing.streaming_kills.keyed_table import KeyedTable
-from ottla.testing.streaming_kills.oracle import invented, wrong_rows
-from ottla.testing.streaming_kills.plain_member import PlainJob
-from ottla.testing.streaming_kills.producer import Producer
-from ottla.testing.streaming_kills.programs import PLANNER, Program
-from ottla.testing.streaming_kills.results import KeyedResult
+from ottla.protocol.wire.consumer_protocol import parse_assignment
+from ottla.testing.topics import create_topic
+from ottla.testing.waiting import wait_until
+from tests.support.kit.waiting import rest
+from tests.support.processes import command_line, kill_tree, process_tree
+from trials.harness.ledger import Ledger
+from trials.harness.oracle import invented, wrong_rows
+from trials.harness.world import Program
+from trials.kills.plain_member import PlainJob
+from trials.kills.tables import KeyedResult, KeyedTable
+from trials.kills.world import PLANNER
 
 PARTITIONS = 12
 SESSION_MS = 300_000
@@ -44,8 +45,8 @@ class Share:
         self._programs: list[Program] = []
         self._admin = AdminClient(servers)
         create_topic(servers, topic, PARTITIONS)
-        self.producer = Producer(servers, topic, PARTITIONS)
-        self.producer.start()
+        self.ledger = Ledger(servers, topic, PARTITIONS)
+        self.ledger.start()
 
     def query(self, name: str, **options: str) -> Any:
         """A query that is a member; with the same name again, it continues."""
@@ -71,8 +72,8 @@ class Share:
     def consumer(self, name: str, assignor: str) -> Program:
         """A plain consumer that is a member, as a program; not started yet."""
         job = PlainJob(self.servers, self.topic, self.group, str(self._directory / name), assignor, str(SESSION_MS), "1000")
-        command = [sys.executable, "-m", "ottla.testing.streaming_kills.plain_member", *job]
-        self._programs.append(Program("plain", self._directory / name, command))
+        command = [sys.executable, "-m", "trials.kills.plain_member", *job]
+        self._programs.append(Program(self._directory / name, command))
         return self._programs[-1]
 
     def wait_for_shares(self, *shares: int) -> None:
@@ -83,7 +84,7 @@ class Share:
 
     def wait_until_processed(self) -> None:
         """Wait until the group has committed everything that is written by now."""
-        ends = self.producer.ends()
+        ends = self.ledger.ends()
 
         def is_processed() -> bool:
             committed = self._committed()
@@ -99,11 +100,11 @@ class Share:
 
     def wrong(self) -> list[str]:
         """End the writing, wait until everything is processed; what is wrong in the tables of all members."""
-        self.producer.close()
+        self.ledger.close()
         self.wait_until_processed()
         rows = self.result().rows()
-        acknowledged = self.producer.acknowledged
-        return self.producer.failures + wrong_rows(acknowledged, rows, self.producer.ends()) + invented(acknowledged, rows)
+        acknowledged = self.ledger.acknowledged
+        return self.ledger.failures + wrong_rows(acknowledged, rows, self.ledger.ends()) + invented(acknowledged, rows)
 
     def result(self) -> KeyedResult:
         """The tables of all members."""
@@ -111,7 +112,7 @@ class Share:
 
     def close(self) -> None:
         """End what still runs."""
-        self.producer.close()
+        self.ledger.close()
         for program in self._programs:
             program.kill()
         for query in self._queries:

@@ -22,19 +22,19 @@ from kafka.partitioner.default import murmur2
 
 from ottla.broker import Broker
 from ottla.cli.main import main
+from ottla.cli.processes import QUICK_START_OPTIONS, find_java_home
 from ottla.client.admin.client import AdminClient as OttlaAdmin
 from ottla.client.admin.values import LATEST, Failure
 from ottla.client.settings import ClientSettings
-from ottla.core.model import TopicPartition as Partition
+from ottla.protocol.model import TopicPartition as Partition
 from ottla.spark.migration.job import Migrated, MigrationRun
 from ottla.spark.migration.offsets import Carried
-from ottla.spark.migration.shape import extents
-from ottla.spark.migration.topics import connect, find_source, open_transactions
+from ottla.spark.migration.topics import connect, extents, find_source, open_transactions
 from ottla.spark.migration.values import SOURCE_HEADER, Cluster, Migration, MigrationError, Progress
 from ottla.spark.sink.producer_settings import parse_producer_settings
-from ottla.testing.kit.waiting import rest, wait_until
-from ottla.testing.processes.java import QUICK_START_OPTIONS, find_java_home
-from ottla.testing.reference.class_archives import archive_options, spark_archive
+from ottla.testing.waiting import wait_until
+from tests.support.kit.waiting import rest
+from tests.support.reference.class_archives import archive_options, spark_archive
 
 CHECKOUT = Path(__file__).parents[2]
 RECORDS, WIDE, NARROW = 600, 8, 3

@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from ottla.cli.processes import OttlaProcess
 from ottla.client.admin.client import AdminClient
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.api_keys import ApiKey
 from ottla.spark.pipelines import group_generations, offset_commits
 from ottla.spark.runner.pipeline_run import run
 from ottla.spark.schemas import OFFSETS_TOPIC
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.processes.ottla_process import OttlaProcess
+from ottla.testing.raw_client import RawClient
 
 WAIT_S = 60
 PARTITIONS = 2

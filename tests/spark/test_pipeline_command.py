@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from ottla.broker import Broker
 from ottla.cli.main import main
 from ottla.client.admin.client import AdminClient
-from ottla.core.model import TopicPartition
+from ottla.protocol.model import TopicPartition
 from ottla.spark.runner.tables import Tables
 from ottla.spark.schemas import LAG, LAG_HISTORY, OFFSET_COMMITS
 

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.errors import AnalysisException
 
 from ottla.broker import Broker
-from ottla.columnar.partitioning import murmur2_partitions
+from ottla.protocol.arrow.partitioning import murmur2_partitions
 from ottla.spark.sink.senders import DeliveryError, SenderPool
 from ottla.spark.sink.writers import parse_sink_options, send
 

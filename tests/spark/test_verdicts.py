@@ -9,20 +9,20 @@ import pyarrow as pa
 import pytest
 from chispa.schema_comparer import assert_schema_equality
 
-from ottla.columnar.group_records.decoder import GroupRecordDecoder
-from ottla.core.diagnosis.evidence.group_events import evidence_of_event
-from ottla.core.diagnosis.evidence.group_records import GroupRecords
-from ottla.core.diagnosis.evidence.read_counts import ReadCounts
-from ottla.core.diagnosis.verdicts.judging import judge
-from ottla.core.diagnosis.verdicts.verdict import Verdict
-from ottla.core.groups.log.evidence_decoding import EvidenceDecoder
-from ottla.core.model import GroupEvent, Record
-from ottla.core.records.batch import encode_batch
+from ottla.groups.events import GroupEvent
+from ottla.groups.log.arrow.decoder import GroupRecordDecoder
+from ottla.groups.log.evidence_decoding import EvidenceDecoder
+from ottla.history.sources.group_events import evidence_of_event
+from ottla.history.sources.group_records import GroupRecords, ReadCounts
+from ottla.history.verdicts.judging import judge
+from ottla.history.verdicts.verdict import Verdict
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
 from ottla.spark.pipelines.verdicts import GROUP_RECORDS, PIPELINE
 from ottla.spark.runner.pipeline_run import run
 from ottla.spark.runner.text_table import table_text
 from ottla.spark.schemas import GROUP_EVENTS_TOPIC, KAFKA, VERDICTS
-from ottla.testing.kit.offsets_topic_records import (
+from tests.support.kit.offsets_topic_records import (
     Pair,
     classic_group,
     commit,

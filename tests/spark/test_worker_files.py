@@ -7,7 +7,7 @@ import pytest
 
 from ottla.broker import Broker
 from ottla.client.admin.client import AdminClient
-from ottla.core.model import TopicPartition
+from ottla.protocol.model import TopicPartition
 from ottla.spark.pipelines import offset_commits
 from ottla.spark.runner.inputs import ClusterInputs
 from ottla.spark.runner.pipeline_run import PipelineRun, run, run_on_cluster

@@ -1,17 +1,17 @@
 """A world without brokers, in which members own their share of the partitions at once, and a label."""
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ottla.testing.incidents import group_run, trial, waves
-from ottla.testing.incidents.actions import losses, membership, static_members
-from ottla.testing.incidents.group_run import GroupRun, Plan
-from ottla.testing.incidents.labels import Incident, LabelledRebalance
-from ottla.testing.incidents.members.settings import MemberSettings
+from trials.incidents import group_run
+from trials.incidents.corpus import Incident, LabelledRebalance
+from trials.incidents.group_run import GroupRun, Plan
+from trials.incidents.members.program import MemberSettings
 
 
 class SceneMember:
@@ -163,9 +163,8 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of group runs and actions."""
     clock = Clock()
-    for module in (group_run, waves, losses, membership, static_members, trial):
-        monkeypatch.setattr(module.time, "sleep", clock.sleep)
-    monkeypatch.setattr(group_run.time, "monotonic", lambda: clock.seconds)
+    monkeypatch.setattr(time, "sleep", clock.sleep)
+    monkeypatch.setattr(time, "monotonic", lambda: clock.seconds)
     monkeypatch.setattr(group_run, "now_ms", lambda: round(clock.seconds * 1000))
     return clock
 

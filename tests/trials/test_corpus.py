@@ -2,10 +2,29 @@
 
 import gzip
 import json
+import random
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
-from ottla.testing.incidents.labels import Incident
-from ottla.testing.incidents.recording import broker_lines, lines_by_group, read_labels, unpack, write_run
+import pytest
+
+from ottla.history.sources.cause_codes import Cause
+from trials.incidents.corpus import (
+    AVOIDABLE,
+    MAKING,
+    MEASURING,
+    PLANNED,
+    Incident,
+    broker_lines,
+    from_json,
+    halved,
+    lines_by_group,
+    read_labels,
+    to_json,
+    unpack,
+    write_run,
+)
 
 COORDINATOR = "[2026-01-01 00:00:00,000] INFO [GroupCoordinator id=1 topic=__consumer_offsets partition=0] Stabilized (org.apache.x)\n"
 OTHER = "[2026-01-01 00:00:00,000] INFO Awaiting socket connections (kafka.network)\n"
@@ -56,3 +75,29 @@ def test_a_run_is_written_and_read(incident: Incident, tmp_path: Path) -> None:
     assert [path.relative_to(tmp_path / "offsets") for path in sorted(tmp_path.glob("offsets/*/*"))] == [
         Path("__consumer_offsets-3/00000000000000000000.log")
     ]
+
+
+# --- labels of incidents: written and read, and divided into two halves
+
+
+def test_what_is_written_is_read_again(incident: Incident) -> None:
+    incidents = [incident, replace(incident, id="a2", rebalances=())]
+    assert from_json(to_json(incidents)) == incidents
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_halves_are_balanced_over_causes_and_do_not_depend_on_the_order(incident: Incident, seed: int) -> None:
+    rng = random.Random(seed)
+    causes = rng.choices(["JOIN_NEW", "CAPACITY", "ADMIN"], k=rng.randrange(30))
+    incidents = [replace(incident, id=f"{seed}-{number}", cause=cause) for number, cause in enumerate(causes)]
+    found = halved(incidents)
+    assert [each.id for each in found] == [each.id for each in incidents]
+    assert sorted(halved(incidents[::-1]), key=str) == sorted(found, key=str)
+    counts = Counter((each.cause, each.half) for each in found)
+    for cause in set(causes):
+        assert 0 <= counts[cause, MAKING] - counts[cause, MEASURING] <= 1
+
+
+def test_what_can_be_avoided_was_not_planned() -> None:
+    assert set() == PLANNED & AVOIDABLE
+    assert set(Cause) > PLANNED | AVOIDABLE

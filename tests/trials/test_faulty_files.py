@@ -6,11 +6,10 @@ from random import Random
 
 import pytest
 
-from ottla.core.errors import StorageError
-from ottla.storage.file_system import Files
-from ottla.storage.files import OsFiles
-from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.kit.faulty_files import FaultyFiles, overwrite
+from ottla.log.file_system import Files, MemoryFiles
+from ottla.log.files import OsFiles
+from ottla.protocol.errors import StorageError
+from tests.support.kit.faulty_files import FaultyFiles, overwrite
 
 SEEDS = range(60)
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.group_driver import GroupDriver, UnexpectedAnswer
-from ottla.testing.clients.group_frames import heartbeat_frame
-from ottla.testing.clients.raw_client import RawClient
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from tests.support.clients.group_driver import GroupDriver, UnexpectedAnswer
+from tests.support.clients.group_frames import heartbeat_frame
 
 
 def described(broker: Any, group: str) -> Any:

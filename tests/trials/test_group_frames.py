@@ -8,11 +8,11 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
-from ottla.core.wire.messages import fitter
-from ottla.testing.clients import group_frames
-from ottla.testing.clients.raw_client import build_request
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.protocol.wire.messages import fitter
+from ottla.testing.raw_client import build_request
+from tests.support.clients import group_frames
 
 
 def read_request(frame: bytes, api_key: int, version: int) -> Any:

@@ -1,6 +1,6 @@
 """The records that tests write are those that the specification of the formats gives in hexadecimal."""
 
-from ottla.testing.kit.offsets_topic_records import consumer_member, current_of, group_epoch, records_at, target_epoch, target_of
+from tests.support.kit.offsets_topic_records import consumer_member, current_of, group_epoch, records_at, target_epoch, target_of
 
 
 def test_records_of_kip_848_are_written_as_kafka_writes_them() -> None:

@@ -1,18 +1,25 @@
 """The oracle: each of its checks, violated by hand. tests/simulation shows that broken coordinators are found."""
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.commands import ExpireOffsets, FinishLoading
-from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.effects import CommitResult, Effects, Reply
-from ottla.core.groups.settings import GroupSettings
-from ottla.testing.kit.coordinator_shell import CoordinatorShell
-from ottla.testing.scenarios.commands import parse_command
-from ottla.testing.simulation.oracle import InvariantBroken, Oracle
+from ottla.coordinator.coordinator import FinishLoading
+from ottla.coordinator.effects import Reply
+from ottla.groups.commands import CommitResult, ExpireOffsets, GroupEffects
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.settings import GroupSettings
+from ottla.protocol.errors import ErrorCode
+from tests.support.kit.coordinator_shell import CoordinatorShell
+from trials.__main__ import main
+from trials.scenarios.commands import parse_command
+from trials.simulation.consumer_member import CONSUMERS
+from trials.simulation.consumers import Consumers, Faults
+from trials.simulation.oracle import InvariantBroken, Oracle
+from trials.simulation.simulated_broker import Conditions, SimulatedBroker, Trace
+from trials.simulation.simulator import SimulationFailed, simulate
 
 LINES = ["join g - new=m1 old=yes", "join g - new=m2 old=yes"]
 
@@ -21,12 +28,12 @@ class Watched:
     """A coordinator under an oracle."""
 
     def __init__(self) -> None:
-        self.shell = CoordinatorShell(lambda: Coordinator(GroupSettings(offsets_retention_ms=1_000)))
+        self.shell = CoordinatorShell(lambda: GroupCoordinator(GroupSettings(offsets_retention_ms=1_000)))
         self.oracle = Oracle(self.shell)
         self.requests = 0
         self.oracle.effects_applied(self.shell.run(FinishLoading(), 0))
 
-    def ask(self, line: str) -> Effects:
+    def ask(self, line: str) -> GroupEffects:
         self.requests += 1
         command: Any = parse_command(line, self.requests)
         self.oracle.request_received(command)
@@ -61,7 +68,7 @@ def test_requests_without_an_answer_are_counted(watched: Watched) -> None:
 
 def test_a_response_without_a_request(watched: Watched) -> None:
     with pytest.raises(InvariantBroken, match="without a request"):
-        watched.oracle.effects_applied(Effects(replies=(Reply(to=99, result=CommitResult(errors=())),)))
+        watched.oracle.effects_applied(GroupEffects(replies=(Reply(to=99, result=CommitResult(errors=())),)))
 
 
 def test_a_commit_that_is_not_in_the_log(watched: Watched) -> None:
@@ -150,3 +157,63 @@ def test_a_group_that_expires_and_still_exists(watched: Watched) -> None:
     watched.given("commit g t/0=5")
     with pytest.raises(InvariantBroken, match="g expires with"):
         watched.oracle.offsets_expired(replace(effects, records=effects.records[1:]), 1_000)
+
+
+# --- the simulator: one seed is one run, the group recovers when faults end, and violations are reported
+
+
+class Broken(GroupCoordinator):
+    """Every timer is a mistake of ours."""
+
+    def fire_timers(self, *, now_ms: int, timer_ms: int | None = None) -> GroupEffects:
+        raise AssertionError("on purpose")
+
+
+def test_a_run_is_reported_and_summarized() -> None:
+    lines: list[str] = []
+    outcome = simulate(11, report=lines.append)
+    assert outcome.seed == 11
+    assert outcome.steps > 0
+    assert outcome.records > 0
+    assert any("fault" in line for line in lines)
+    assert outcome == simulate(11), "reporting changes nothing"
+
+
+def test_our_own_mistakes_are_failures_of_the_seed() -> None:
+    with pytest.raises(SimulationFailed, match=r"seed 3, .*on purpose.*make sim SEED=3, or python -m trials simulation --seed 3"):
+        simulate(3, make=Broken)
+    with pytest.raises(
+        SimulationFailed, match=r"make sim SEED=3 MEMBERS=consumer, or python -m trials simulation --members consumer --seed 3"
+    ):
+        simulate(3, make=Broken, kind=CONSUMERS)
+
+
+def test_the_members_of_a_seed_are_chosen_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for members, outcome in ([], simulate(4)), (["--members", "consumer"], simulate(4, kind=CONSUMERS)):
+        assert main(["simulation", *members, "--seed", "4,4"]) == 0
+        assert capsys.readouterr().out.splitlines()[:2] == [f"seed 4: {outcome}: ok"] * 2
+
+
+# --- every kind of fault is injected into a simulated group, until faults end
+
+
+def test_all_kinds_happen_and_stop_when_faults_end() -> None:
+    lines: list[str] = []
+    conditions = Conditions(Random(5))
+    trace = Trace(conditions.events, lines.append)
+    shell = CoordinatorShell(lambda: GroupCoordinator(GroupSettings(group_initial_rebalance_delay_ms=0)))
+    broker = SimulatedBroker(shell, conditions, trace, shares_appends=False)
+    consumers = Consumers(conditions, broker)
+    broker.start()
+    faults = Faults(conditions, broker, consumers, trace, clock_rng=Random(1))
+    consumers.add(1)
+    faults.inject()
+    faults.jump_clock_later()
+    conditions.events.run_until(600_000, lambda: False)
+    kinds = {line.split("fault: ")[1].split()[0] for line in lines if "fault: " in line}
+    assert kinds == {"freeze", "crash", "leave", "join", "twin", "topics", "grow", "broker", "move", "standalone"}
+    assert any("the time of day is" in line for line in lines)
+    conditions.has_faults = False
+    injected = len([line for line in lines if "fault: " in line])
+    conditions.events.run_until(660_000, lambda: False)
+    assert len([line for line in lines if "fault: " in line]) == injected

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.core.discovery import drop_ins
+from ottla.discovery import drop_ins
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.core.extras import EXTRAS, MissingExtraError, missing_packages, require
+from ottla.extras import EXTRAS, MissingExtraError, missing_packages, require
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 # Every module of the wheel is imported where no optional package can be.
 IMPORT_ALL = """
 import importlib, json, pkgutil, sys
@@ -43,7 +43,7 @@ def test_every_module_can_be_imported_without_extras_or_names_the_one_it_needs()
     done = subprocess.run([sys.executable, "-c", IMPORT_ALL, optional], capture_output=True, text=True, check=True)
     said = json.loads(done.stdout)
     unclear = {name: text for name, text in said.items() if not re.fullmatch(r'MissingExtraError: .+: pip install "ottla\[\w+\]"', text)}
-    assert unclear == {}, "a package that needs an extra calls ottla.core.extras.require in its __init__"
+    assert unclear == {}, "a package that needs an extra calls ottla.extras.require in its __init__"
     assert not [name for name in said if not name.startswith(OF_EXTRAS)]
     assert (said["ottla.columnar"], said["ottla.spark"]) == (ARROW, SPARK)
 

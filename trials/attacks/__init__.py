@@ -1,5 +1,5 @@
 """Small hostile requests, and a client that measures how long others wait meanwhile: for tests and benchmarks, on any Kafka broker."""
 
-from ottla.core.extras import require
+from ottla.extras import require
 
 require("arrow", "numpy")

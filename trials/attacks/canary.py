@@ -1,7 +1,7 @@
 """An honest client in a process of its own that measures how long it waits for small requests while others load the broker.
 
 Every few milliseconds it produces a record, fetches it and asks for metadata, on one connection. It is a process so that
-the attacker's own work does not slow the measuring: `python -m ottla.testing.attacks.canary SERVERS TOPIC` writes a line of JSON for each
+the attacker's own work does not slow the measuring: `python -m trials.attacks.canary SERVERS TOPIC` writes a line of JSON for each
 line that it reads.
 """
 
@@ -13,10 +13,10 @@ from threading import Lock, Thread
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient, build_request
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient, build_request
 
 PAUSE_SECONDS = 0.005
 ANSWER_SECONDS_MAX = 300
@@ -91,7 +91,7 @@ class Canary:
     """The canary's process, as a context manager."""
 
     def __init__(self, servers: str, topic: str) -> None:
-        command = [sys.executable, "-m", "ottla.testing.attacks.canary", servers, topic]
+        command = [sys.executable, "-m", "trials.attacks.canary", servers, topic]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def read(self) -> Waits:
@@ -122,7 +122,7 @@ def main(servers: str, topic: str) -> None:
     for _line in sys.stdin:
         if not asking.is_alive():
             sys.exit("the broker closed the canary's connection")
-        print(json.dumps(waiting.read()), flush=True)  # noqa: T201
+        print(json.dumps(waiting.read()), flush=True)
 
 
 if __name__ == "__main__":

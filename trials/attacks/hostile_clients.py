@@ -1,9 +1,20 @@
-"""Small requests that ask for much: names that are repeated, many names, many topics and partitions at once."""
+"""What hostile clients do: small requests that ask for much, small batches of many records, connections that hold memory."""
 
+import os
+import socket
+import time
+from contextlib import ExitStack, suppress
+from functools import cache
 from typing import Any
 
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.attacks.target import Target
+import numpy as np
+
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import DECOMPRESSED_BYTES_MAX, encode_batch, frame_batch
+from ottla.protocol.records.compression import Codec
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import Disconnected
+from trials.attacks.target import Target, wait_until_closed_or
 
 TOPIC_RESOURCE = 2
 PARTITIONS = 10_000
@@ -153,3 +164,141 @@ def use_of_many_partitions(target: Target) -> int:
         target.frame(ApiKey.DELETE_TOPICS, 6, topics=[{"name": topic}], timeout=60_000),
     ]
     return target.send(frames)
+
+
+# --- small batches of many records
+
+
+MAX_TIMESTAMP = -3
+_AHEAD_MS = 2 * 3_600_000
+_NULL_KEY, _EMPTY_KEY = 1, 0
+_RECORD_BYTES = 7
+"""A record's length, attributes, time, key, value and headers: all but its offset, each in one byte."""
+
+
+def minimal_records(count: int, key: int) -> bytes:
+    """`count` records without a value, with a null or an empty key, as they lie in a batch."""
+    parts = []
+    first = 0
+    for offset_bytes in range(1, 6):
+        end = min(count, 1 << (7 * offset_bytes - 1))
+        deltas = np.arange(first, end, dtype=np.uint64) << np.uint64(1)
+        rows = np.zeros((len(deltas), _RECORD_BYTES - 1 + offset_bytes), np.uint8)
+        rows[:, 0] = (_RECORD_BYTES - 2 + offset_bytes) * 2
+        for byte in range(offset_bytes):
+            more = 0x80 if byte < offset_bytes - 1 else 0
+            rows[:, 3 + byte] = (deltas >> np.uint64(7 * byte)) & np.uint64(0x7F) | np.uint64(more)
+        rows[:, 3 + offset_bytes] = key
+        rows[:, 4 + offset_bytes] = 1
+        parts.append(rows.tobytes())
+        first = end
+        if end == count:
+            break
+    return b"".join(parts)
+
+
+@cache
+def hostile_batch(count: int, key: int, ahead_ms: int) -> bytes:
+    """A batch in zstd of `count` minimal records, with timestamps so far in the future."""
+    batch, _ = frame_batch(minimal_records(count, key), count, timestamp_ms=int(time.time() * 1000) + ahead_ms, codec=Codec.ZSTD)
+    return bytes(batch)
+
+
+def produce(target: Target, topic: str, batch: bytes) -> int:
+    """Produce the batch to the topic's partition 0."""
+    topic_data = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
+    return target.send([target.frame(ApiKey.PRODUCE, 9, acks=1, timeout=60_000, topic_data=topic_data)])
+
+
+def times_ahead(target: Target) -> int:
+    """A batch of a million records whose largest time lies two hours ahead."""
+    return produce(target, target.topic("ahead", 1), hostile_batch(target.count(1_000_000), _NULL_KEY, _AHEAD_MS))
+
+
+def records_of_a_compacted_topic(target: Target) -> int:
+    """As many records as a batch may hold on a compacted topic, then ListOffsets for their largest time."""
+    topic = target.topic("compacted", 1, {"cleanup.policy": "compact", "max.message.bytes": "100000000"})
+    count = target.count(DECOMPRESSED_BYTES_MAX // (_RECORD_BYTES + 3) - 1)
+    sent = produce(target, topic, hostile_batch(count, _EMPTY_KEY, 0))
+    asked = [{"partition_index": 0, "timestamp": MAX_TIMESTAMP, "current_leader_epoch": -1}]
+    return sent + target.send([target.frame(ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=[{"name": topic, "partitions": asked}])])
+
+
+def records_without_keys(target: Target) -> int:
+    """The same without keys: each record is invalid."""
+    topic = target.topic("keyless", 1, {"cleanup.policy": "compact", "max.message.bytes": "100000000"})
+    return produce(target, topic, hostile_batch(target.count(4_000_000), _NULL_KEY, 0))
+
+
+def records_in_another_codec(target: Target) -> int:
+    """As many records as a batch may hold on a topic that stores them in gzip."""
+    topic = target.topic("gzip", 1, {"compression.type": "gzip", "max.message.bytes": "100000000"})
+    return produce(target, topic, hostile_batch(target.count(4_000_000), _NULL_KEY, 0))
+
+
+# --- memory that is held
+
+
+HOLD_SECONDS = 3
+"""So long the peers keep their connections open: long enough that the broker's memory is seen."""
+FRAME_BYTES = 100_000_000
+"""Within Kafka's default of socket.request.max.bytes."""
+BATCH_BYTES = 40_000_000
+
+
+def announced_frames(target: Target) -> int:
+    """80 connections that announce frames of 100 MB and send a few bytes."""
+    return _hold(target, target.count(80), FRAME_BYTES.to_bytes(4, "big") + b"\0\3\0\x0c")
+
+
+def half_frames(target: Target) -> int:
+    """500 connections that send 200 kB of a frame of 256 kB."""
+    return _hold(target, target.count(500), (256_000).to_bytes(4, "big") + b"\0\3\0\x0c" + bytes(200_000))
+
+
+def _hold(target: Target, connections: int, data: bytes) -> int:
+    sent = 0
+    with ExitStack() as stack:
+        clients = [stack.enter_context(target.client()) for _ in range(connections)]
+        for client in clients:
+            client.socket.settimeout(HOLD_SECONDS)  # a broker may stop reading
+            with suppress(Disconnected, TimeoutError):
+                client.send_bytes(data)
+                sent += len(data)
+        wait_until_closed_or(HOLD_SECONDS, clients)
+    return sent
+
+
+@cache
+def large_batch(size: int) -> bytes:
+    """One record that no codec makes smaller."""
+    return bytes(encode_batch([Record(0, 1, None, os.urandom(size))]))
+
+
+def slow_readers(target: Target) -> int:
+    """20 connections that fetch a batch of 40 MB, twice each, and read nothing of it."""
+    topic = target.topic("slow", 1, {"max.message.bytes": "100000000"})
+    sent = produce(target, topic, large_batch(target.count(BATCH_BYTES)))
+    wanted = [{"partition": 0, "partition_max_bytes": FRAME_BYTES, "current_leader_epoch": -1, "last_fetched_epoch": -1}]
+    fetch = {"replica_id": -1, "max_wait": 0, "min_bytes": 1, "max_bytes": FRAME_BYTES, "session_epoch": -1}
+    frame = target.frame(ApiKey.FETCH, 12, **fetch, topics=[{"topic": topic, "partitions": wanted}])
+    with ExitStack() as stack:
+        clients = [stack.enter_context(target.client()) for _ in range(target.count(20))]
+        for client in clients:
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # the rest stays with the broker
+            client.send_bytes(frame * 2)
+        wait_until_closed_or(HOLD_SECONDS, clients)
+    return sent + len(frame) * 2 * len(clients)
+
+
+def silent_connections(target: Target) -> int:
+    """2,000 connections at once that send nothing."""
+    with ExitStack() as stack:
+        clients = []
+        for _ in range(target.count(2_000)):
+            try:
+                clients.append(stack.enter_context(target.client()))
+            except OSError:
+                break
+        wait_until_closed_or(HOLD_SECONDS, clients)
+    return 0

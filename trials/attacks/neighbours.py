@@ -1,4 +1,4 @@
-"""Hostile neighbours: `python -m ottla.testing.attacks.neighbours SERVERS SEED SCALE` runs the attacks in random order.
+"""Hostile neighbours: `python -m trials.attacks.neighbours SERVERS SEED SCALE` runs the attacks in random order.
 
 The process ends with its input. It prints each attack's name when the attack is over.
 """
@@ -7,8 +7,8 @@ import random
 import sys
 from threading import Thread
 
-from ottla.testing.attacks.catalog import ATTACKS
-from ottla.testing.attacks.target import Target
+from trials.attacks.catalog import ATTACKS
+from trials.attacks.target import Target
 
 
 def attack(servers: str, seed: int, scale: float) -> None:
@@ -18,7 +18,7 @@ def attack(servers: str, seed: int, scale: float) -> None:
     while True:
         for name in rng.sample(sorted(ATTACKS), len(ATTACKS)):
             ATTACKS[name](target)
-            print(name, flush=True)  # noqa: T201
+            print(name, flush=True)
 
 
 def main(servers: str, seed: str, scale: str) -> None:

@@ -11,12 +11,12 @@ from contextlib import ExitStack, suppress
 from threading import Thread
 from typing import Any
 
-from ottla.core.errors import ErrorCode
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import Disconnected, RawClient, build_request
-from ottla.testing.clients.topics import create_topic
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import Disconnected, RawClient, build_request
+from ottla.testing.topics import create_topic
 
 ANSWER_SECONDS_MAX = 300
 PARTITIONS_AT_ONCE = 5_000

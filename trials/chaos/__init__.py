@@ -1,5 +1,5 @@
 """Groups under chaos: real consumers as processes that join, leave, freeze and die, on brokers that come, go and hand groups over."""
 
-from ottla.core.extras import require
+from ottla.extras import require
 
 require("test", "confluent_kafka", "aiokafka", "kafka")

@@ -1,7 +1,7 @@
 """One consumer of the chaos as a process: reads, processes (a line in its journal), then commits; ends in order on SIGTERM.
 
 It does what a careful user does with each library: it commits by hand after the work, and reads again after a refused commit.
-`python -m ottla.testing.chaos.worker LIBRARY SERVERS GROUP TOPIC ASSIGNOR JOURNAL`
+`python -m trials.chaos.worker LIBRARY SERVERS GROUP TOPIC ASSIGNOR JOURNAL`
 """
 
 import asyncio
@@ -180,11 +180,10 @@ def break_connections() -> None:
 
 def kafka_python(job: Job, journal: Journal, stop: Stop) -> None:
     """kafka-python."""
+    from kafka import KafkaConsumer
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from kafka.errors import KafkaError
-
-    from kafka import KafkaConsumer
 
     assignors = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
     consumer = KafkaConsumer(

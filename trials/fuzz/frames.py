@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ottla.broker.api_registry import APIS
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.wire.messages import encode, fitter, is_flexible, request_class
-from ottla.core.wire.schema import is_array, nested_entity
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.wire.bounds import is_array, nested_entity
+from ottla.protocol.wire.messages import encode, fitter, is_flexible, request_class
 
 PAIRS = [(api.key, version) for api in APIS.values() for version in api.versions if version not in api.refused]
 """Every API and version that is served."""

@@ -1,27 +1,74 @@
-"""`python -m ottla.testing.fuzz.fuzz_run`: sends hostile bytes to a broker process for a given time, and checks it meanwhile.
+"""Hostile bytes for a broker process that is killed and started again: it serves others, and keeps what it acknowledged.
 
 A seed has its own broker and directory. Meanwhile the broker is killed or stopped and started again, and an honest producer writes. What
 must hold: it answers a new client, its memory is bounded, its log holds no traceback, and what it acknowledged is there at the end.
 """
 
 import argparse
+import itertools
 import random
 import socket
-import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient, host_and_port
-from ottla.testing.fuzz.frames import PAIRS, broken, frame, sized
-from ottla.testing.fuzz.ledger import Ledger
-from ottla.testing.processes.ottla_process import OttlaProcess
-from ottla.testing.processes.process_tree import resident_bytes
+from ottla.cli.processes import OttlaProcess
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import decode_batch, encode_batch, split_batches
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import Disconnected, RawClient, host_and_port
+from ottla.testing.topics import create_topic
+from tests.support.processes import resident_bytes
+from trials.fuzz.frames import PAIRS, broken, frame, sized
+from trials.harness.actions import Recurring
+from trials.harness.runs import Outcome, Results, seeds_in
 
+TOPIC = "ledger"
+
+
+class HonestProducer:
+    """Writes records of one partition beside the hostile clients; `acknowledged` has them by their offsets."""
+
+    def __init__(self) -> None:
+        self.acknowledged: dict[int, bytes] = {}
+        self._written = 0
+
+    def create(self, servers: str) -> None:
+        """Create the topic."""
+        create_topic(servers, TOPIC)
+
+    def write(self, servers: str) -> None:
+        """Produce one record; without an acknowledgement it does not count."""
+        self._written += 1
+        value = str(self._written).encode()
+        batch = bytes(encode_batch([Record(0, int(time.time() * 1000), None, value)]))
+        topic_data = [{"name": TOPIC, "partition_data": [{"index": 0, "records": batch}]}]
+        with suppress(Disconnected), RawClient(servers) as client:
+            (part,) = client.call(ApiKey.PRODUCE, 8, acks=-1, timeout=10_000, topic_data=topic_data).responses[0].partition_responses
+            if part.error_code == ErrorCode.NONE:
+                self.acknowledged[part.base_offset] = value
+
+    def missing(self, servers: str) -> list[int]:
+        """Offsets whose acknowledged record is not there, or is another one."""
+        found: dict[int, bytes | None] = {}
+        offset = 0
+        with RawClient(servers) as client:
+            while True:
+                part = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20, "current_leader_epoch": -1}
+                values = {"replica_id": -1, "max_wait": 0, "max_bytes": 1 << 20, "session_epoch": -1}
+                answer = client.call(ApiKey.FETCH, 11, **values, topics=[{"topic": TOPIC, "partitions": [part]}])
+                data = bytes(answer.responses[0].partitions[0].records or b"")
+                records = [record for at, _ in split_batches(data) for record in decode_batch(data, at)]
+                if not records:
+                    return sorted(offset for offset, value in self.acknowledged.items() if found.get(offset) != value)
+                found.update((record.offset, record.value) for record in records)
+                offset = records[-1].offset + 1
+
+
+NAME = "fuzz"
 CONNECTIONS = 8
 RESIDENT_BYTES_MAX = 400_000_000
 CHECK_EVERY_S = 1.0
@@ -43,35 +90,32 @@ class Fuzz:
         self._rng = random.Random(seed)
         self._broker = OttlaProcess(directory / "data", config=SETTINGS)
         self._sockets: list[socket.socket | None] = [None] * CONNECTIONS
-        self._ledger = Ledger()
+        self._honest = HonestProducer()
         self.last: deque[bytes] = deque(maxlen=LAST_FRAMES)
         self.sent = self.restarts = 0
 
     @property
     def honest_records(self) -> int:
         """How many records the honest producer had acknowledged."""
-        return len(self._ledger.acknowledged)
+        return len(self._honest.acknowledged)
 
     def run(self, seconds: float) -> None:
         """Send for so long, then check what was acknowledged. Raises Wrong."""
         end = time.monotonic() + seconds
-        next_check = next_restart = 0.0
+        next_check = 0.0
+        restarts = Recurring(self._rng, RESTART_EVERY_S, self._restart, is_due_at_once=False)
         self._broker.start()
         try:
-            self._ledger.create(self._broker.bootstrap_servers)
+            self._honest.create(self._broker.bootstrap_servers)
             while (now := time.monotonic()) < end:
                 if now >= next_check:
                     self._check()
                     next_check = now + CHECK_EVERY_S
-                if not next_restart:
-                    next_restart = now + self._rng.uniform(*RESTART_EVERY_S)
-                elif now >= next_restart:
-                    self._restart()
-                    next_restart = 0.0
+                restarts.act_if_due()
                 self._send()
             self._restart()
             self._check()
-            missing = self._ledger.missing(self._broker.bootstrap_servers)
+            missing = self._honest.missing(self._broker.bootstrap_servers)
             if missing:
                 raise Wrong(f"{len(missing)} acknowledged records are gone, the first at offset {missing[0]}")
         finally:
@@ -155,7 +199,7 @@ class Fuzz:
         resident = resident_bytes(self._broker.pid)
         if resident > RESIDENT_BYTES_MAX:
             raise Wrong(f"the broker holds {resident / 1e6:.0f} MB")
-        self._ledger.write(self._broker.bootstrap_servers)
+        self._honest.write(self._broker.bootstrap_servers)
         self._check_log()
 
     def _check_log(self) -> None:
@@ -166,7 +210,7 @@ class Fuzz:
 
 
 def run_seed(seed: int, seconds: float, directory: Path) -> str:
-    """One seed; a line about it. Raises Wrong with the seed, and leaves the last frames in a file."""
+    """One seed; its figures. Raises Wrong with the seed, and leaves the last frames in a file."""
     fuzz = Fuzz(seed, directory)
     try:
         fuzz.run(seconds)
@@ -174,27 +218,21 @@ def run_seed(seed: int, seconds: float, directory: Path) -> str:
         kept = Path(tempfile.gettempdir()) / f"ottla-fuzz-{seed}.frames"
         kept.write_bytes(b"".join(fuzz.last))
         raise Wrong(f"seed {seed}, after {fuzz.sent} sends and {fuzz.restarts} restarts (the last ones: {kept}): {error!r}") from error
-    return f"seed {seed}: {fuzz.sent} sends, {fuzz.restarts} restarts, {fuzz.honest_records} honest records: all well"
+    return f"{fuzz.sent} sends, {fuzz.restarts} restarts, {fuzz.honest_records} honest records"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run seed after seed until the time is up."""
-    parser = argparse.ArgumentParser(prog="ottla.testing.fuzz.fuzz_run", description=__doc__.split("\n\n")[1])
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """How long."""
     parser.add_argument("--seconds", type=float, default=8 * 3600, help="how long in all (default: a night)")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="the first seed (default: the time)")
-    given = parser.parse_args(arguments)
-    end = time.monotonic() + given.seconds
-    seed = given.seed
-    while (left := end - time.monotonic()) > 0:
-        with tempfile.TemporaryDirectory(prefix="ottla-fuzz-") as directory:
-            try:
-                print(run_seed(seed, min(left, SECONDS_A_SEED), Path(directory)), flush=True)  # noqa: T201
-            except Wrong as wrong:
-                print(f"WRONG: {wrong}", flush=True)  # noqa: T201
-                return 1
-        seed += 1
-    return 0
+    parser.add_argument("--seed", type=seeds_in, metavar="SEEDS", help="1,2,3 or 0-99: a minute each (default: from the time on)")
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def run(options: argparse.Namespace, results: Results) -> None:
+    """Run seed after seed until the time is up, or until all that were named have run."""
+    end = time.monotonic() + options.seconds
+    seeds = options.seed or itertools.count(int(time.time()))
+
+    def run_one(seed: int, directory: Path) -> Outcome:
+        return Outcome([], run_seed(seed, min(SECONDS_A_SEED, end - time.monotonic()), directory))
+
+    results.run_seeds(itertools.takewhile(lambda _: time.monotonic() < end, seeds), run_one)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.testing.group_scripts.script_state import (
+from trials.group_scripts.script_state import (
     JOIN_GROUP,
     LEAVE_GROUP,
     NONE,

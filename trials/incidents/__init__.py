@@ -3,6 +3,6 @@
 `record` makes them and writes test data; `measure` reads that data with Ottla's readers and compares causes with labels.
 """
 
-from ottla.core.extras import require
+from ottla.extras import require
 
 require("test", "confluent_kafka", "aiokafka", "kafka")

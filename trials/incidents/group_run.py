@@ -8,16 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.testing.incidents.handles import Handle, RawHandle
-from ottla.testing.incidents.labels import AVOIDABLE, PLANNED, REBALANCE, Incident, LabelledRebalance
-from ottla.testing.incidents.members.raw_consumer import RawConsumer
-from ottla.testing.incidents.members.settings import LOG_FORMATS, MemberSettings
-from ottla.testing.incidents.world import World
+from ottla.history.sources.cause_codes import Cause
+from trials.incidents.corpus import AVOIDABLE, PLANNED, REBALANCE, Incident, LabelledRebalance
+from trials.incidents.handles import Handle, RawConsumer, RawHandle, wait_until_divided
+from trials.incidents.members.program import LOG_FORMATS, MemberSettings
+from trials.incidents.world import World
 
 STABLE_SECONDS_MAX = 45
 SETTLED_S = 1.0
-LOOK_EVERY_S = 0.1
 REJOINING = frozenset({"kafka-python", "confluent"})
 """Clients whose leader sometimes joins again right after a rebalance, with nothing changed."""
 RESTARTS = frozenset({"restart", "rolling_restart", "change_assignor_dynamic"})
@@ -113,18 +111,11 @@ class GroupRun:
 
     def wait_stable(self, *, without: Collection[int] = ()) -> None:
         """Until the members own each partition once, each at least one, and that has been so for a second. Raises NotStable."""
-        deadline = time.monotonic() + STABLE_SECONDS_MAX
-        since, seen = time.monotonic(), None
-        while time.monotonic() < deadline:
-            owned = [sorted(handle.assignment()) for at, handle in self.members.items() if at not in without]
-            if owned != seen:
-                since, seen = time.monotonic(), owned
-            everything = sorted(f"{topic}-{number}" for topic, count in self.topics.items() for number in range(count))
-            is_divided = all(owned) and sorted(name for names in owned for name in names) == everything
-            if is_divided and time.monotonic() - since >= SETTLED_S:
-                return
-            time.sleep(LOOK_EVERY_S)
-        raise NotStable(f"{self.plan}: {seen}")
+        members = [handle for position, handle in self.members.items() if position not in without]
+        try:
+            wait_until_divided(members, self.topics, settled_s=SETTLED_S, seconds_max=STABLE_SECONDS_MAX)
+        except TimeoutError as error:
+            raise NotStable(f"{self.plan}: {error}") from error
 
     def quiet(self, seconds_min: float = 1.5, seconds_max: float = 3.0) -> None:
         """Nothing happens."""

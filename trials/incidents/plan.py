@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle
 from typing import Final, NamedTuple
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.testing.incidents.group_run import Plan
+from ottla.history.sources.cause_codes import Cause
+from trials.incidents.group_run import Plan
 
 JAVA, CONFLUENT, KAFKA_PYTHON, AIOKAFKA, RAW = "java", "confluent", "kafka-python", "aiokafka", "raw"
 ALL: Final = (JAVA, CONFLUENT, KAFKA_PYTHON, AIOKAFKA)

@@ -1,33 +1,93 @@
-"""Make incidents on a real broker and write them as test data: `python -m ottla.testing.incidents.record apache-kafka|ottla`.
+"""Incidents of groups with a known cause, made on a real broker with real clients and recorded as test data.
 
 Ordinary incidents run at the same time, each with a group of its own; then come those that happen to all groups of a broker. An incident
 whose group did not become stable is left out and printed.
 """
 
 import argparse
-import shutil
 import sys
-import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.testing.incidents.actions.table import ACTIONS, OWN_JVM
-from ottla.testing.incidents.clusters import IncidentCluster, KafkaCluster, OttlaCluster
-from ottla.testing.incidents.group_run import GroupRun, NotStable, Plan
-from ottla.testing.incidents.labels import Incident, halved
-from ottla.testing.incidents.plan import BROKER_RESTART, JAVA, STORE_ERROR, plans
-from ottla.testing.incidents.recording import lines_by_group, write_run
-from ottla.testing.incidents.waves import NO_SIZE_MAX, SIZE_MAX, fail_to_store, restart_broker, start_groups, wait_until_loaded
-from ottla.testing.incidents.world import World
-from ottla.testing.reference.apache_kafka import ARTIFACTS, QUICK_JVM_OPTIONS, VERSION
-from ottla.testing.reference.class_archives import archive_options, kafka_archive
-from ottla.testing.reference.maven import fetch_jars, report_progress
+from ottla.history.sources.cause_codes import Cause
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import Disconnected, RawClient
+from trials.harness.runs import Outcome, Results, add_seed_option
+from trials.harness.world import CACHE, add_broker_option
+from trials.incidents.actions import ACTIONS, OWN_JVM, set_up
+from trials.incidents.corpus import Incident, halved, lines_by_group, write_run
+from trials.incidents.group_run import GroupRun, NotStable, Plan
+from trials.incidents.handles import coordinator_of
+from trials.incidents.plan import BROKER_RESTART, JAVA, STORE_ERROR, plans
+from trials.incidents.world import IncidentCluster, KafkaCluster, OttlaCluster, World, open_world
 
-CLUSTERS: dict[str, type[IncidentCluster]] = {"apache-kafka": KafkaCluster, "ottla": OttlaCluster}
+OFFSETS_TOPIC = "__consumer_offsets"
+SMALL_BYTES = 420
+"""Less than the record of a group with two or more members, more than a commit of one partition."""
+LARGE_BYTES = 1_048_588
+SIZE_MAX, NO_SIZE_MAX = 2, (1 << 31) - 1
+ERROR_S, AFTER_ERROR_S = 3, 5
+RECOVERY_S = 14
+LOADING_SECONDS_MAX = 60
+NOT_YET = frozenset((14, 15, 16))  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+
+
+def start_groups(runs: Sequence[GroupRun]) -> list[GroupRun]:
+    """Set up all groups, and wait until the last is stable; return those that are."""
+    with ThreadPoolExecutor(len(runs)) as pool:
+        are_stable = list(pool.map(_set_up, runs))
+    return [run for run, is_stable in zip(runs, are_stable, strict=True) if is_stable]
+
+
+def _set_up(run: GroupRun) -> bool:
+    positions = range(len(run.plan.clients))
+    try:
+        set_up(run, positions[:-1] if run.plan.cause == Cause.STORE_ERROR and len(positions) > 1 else positions)
+    except NotStable:
+        return False
+    return True
+
+
+def fail_to_store(runs: Sequence[GroupRun]) -> None:
+    """One member more joins each group while its new assignment is too large for the offsets topic; a client that gives up may leave."""
+    world = runs[0].world
+    with ExitStack() as stack:
+        for run in runs:
+            stack.enter_context(run.caused(Cause.STORE_ERROR, also={Cause.JOIN_NEW, Cause.LEAVE_CLOSE}))
+        world.set_topic_config(OFFSETS_TOPIC, "max.message.bytes", str(SMALL_BYTES))
+        for run in runs:
+            run.start(len(run.plan.clients) - 1)
+        time.sleep(ERROR_S)
+        world.set_topic_config(OFFSETS_TOPIC, "max.message.bytes", str(LARGE_BYTES))
+        time.sleep(AFTER_ERROR_S)
+
+
+def restart_broker(runs: Sequence[GroupRun], restart: Callable[[], None]) -> None:
+    """The broker restarts with group.max.size = SIZE_MAX: larger groups must shrink, the others are loaded again."""
+    with ExitStack() as stack:
+        for run in runs:
+            is_capacity = run.plan.cause == Cause.CAPACITY
+            stack.enter_context(run.caused(run.plan.cause, is_certain=is_capacity))
+        restart()
+        time.sleep(RECOVERY_S)
+
+
+def wait_until_loaded(servers: str, group: str) -> None:
+    """Return when the group's coordinator has loaded it. Raises TimeoutError."""
+    deadline = time.monotonic() + LOADING_SECONDS_MAX
+    while time.monotonic() < deadline:
+        with suppress(OSError, Disconnected), RawClient(coordinator_of(group, servers)) as client:
+            if client.call(ApiKey.DESCRIBE_GROUPS, 0, groups=[group]).groups[0].error_code not in NOT_YET:
+                return
+        time.sleep(0.1)
+    raise TimeoutError(f"the coordinator of {group} has not loaded it")
+
+
+NAME = "incidents"
 OUTPUT = Path("tests/data/diagnosis")
 AT_ONCE = 8
 
@@ -102,12 +162,12 @@ class Recorder:
             return
         with self._lock:
             self.incidents.append(incident)
-            print(f"{len(self.incidents):4d} {incident.id} {incident.cause} {incident.action}", file=sys.stderr, flush=True)  # noqa: T201
+            print(f"{len(self.incidents):4d} {incident.id} {incident.cause} {incident.action}", file=sys.stderr, flush=True)
 
     def _fail(self, what: str, error: Exception) -> None:
         with self._lock:
             self.failed.append(f"{what}: {error!r}")
-            print(f"FAILED {what}: {error!r}", file=sys.stderr, flush=True)  # noqa: T201
+            print(f"FAILED {what}: {error!r}", file=sys.stderr, flush=True)
 
 
 def record(recorder: Recorder, planned: Iterable[Plan], *, at_once: int) -> None:
@@ -140,47 +200,41 @@ def client_logs(world: World, incidents: Iterable[Incident]) -> dict[str, str]:
     return {name: text for name, text in logs.items() if text}
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Record one run; the exit status is 1 when an incident failed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cluster", choices=list(CLUSTERS))
-    parser.add_argument("--seed", type=int, default=1)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Which broker, which incidents, and where they go."""
+    add_broker_option(parser, default=KafkaCluster.kind)
+    add_seed_option(parser, "1", "a corpus each")
     parser.add_argument("--action", action="append", default=[], help="only this one; may be repeated")
     parser.add_argument("--at-once", type=int, default=AT_ONCE, help="how many groups at the same time")
     parser.add_argument("--delay-ms", type=int, default=0, help="group.initial.rebalance.delay.ms")
     parser.add_argument("--output", type=Path, default=OUTPUT)
-    parser.add_argument("--cache", type=Path, default=Path(".cache"))
-    given = parser.parse_args(arguments)
-    run = f"{given.cluster}-{given.seed}"
-    directory = Path(tempfile.mkdtemp(prefix="incidents-"))
-    try:
-        return _record_into(given, run, directory)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
-def _record_into(given: argparse.Namespace, run: str, directory: Path) -> int:
-    cache = given.cache.resolve()
-    kafka_jars = cache / f"apache-kafka-{VERSION}"
-    fetch_jars(ARTIFACTS, kafka_jars, what=f"Apache Kafka {VERSION}", report=report_progress)
-    cluster = CLUSTERS[given.cluster](directory, cache, delay_ms=given.delay_ms)
-    options = (*QUICK_JVM_OPTIONS[1:], *archive_options(kafka_archive(cache)))
-    with cluster, World(cluster.servers, directory, class_path=f"{kafka_jars}/*", jvm_options=options) as world:
-        recorder = Recorder(cluster, world, run=run)
-        record(recorder, plans(given.cluster, given.seed, actions=given.action), at_once=given.at_once)
-    incidents = halved(sorted(recorder.incidents, key=lambda each: each.id))
+def run(options: argparse.Namespace, results: Results) -> None:
+    """Record the incidents of each seed."""
+    results.run_seeds(options.seed, lambda seed, directory: record_into(options, seed, directory))
+
+
+def record_into(options: argparse.Namespace, seed: int, directory: Path) -> Outcome:
+    """Make the incidents of a seed in `directory`, and write what is kept of them; those that failed are wrong."""
+    name = f"{options.broker}-{seed}"
+    with open_world(options.broker, directory, delay_ms=options.delay_ms) as (cluster, world):
+        recorder = Recorder(cluster, world, run=name)
+        record(recorder, plans(options.broker, seed, actions=options.action), at_once=options.at_once)
+    incidents = halved(sorted(recorder.incidents, key=lambda incident: incident.id))
     write_run(
-        given.output / run,
+        options.output / name,
         incidents=incidents,
         broker_log=cluster.log_path,
         data_directory=cluster.data_directory,
         client_logs=client_logs(world, incidents),
         events=cluster.event_lines(),
-        secrets={str(directory): "/data", str(cache): "/cache", sys.prefix: "/venv", sys.base_prefix: "/python", str(Path.cwd()): "/ottla"},
+        secrets={
+            str(directory): "/data",
+            str(CACHE.resolve()): "/cache",
+            sys.prefix: "/venv",
+            sys.base_prefix: "/python",
+            str(Path.cwd()): "/ottla",
+        },
     )
-    print(f"{len(incidents)} incidents in {given.output / run}, {len(recorder.failed)} failed", file=sys.stderr)  # noqa: T201
-    return 1 if recorder.failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    return Outcome(recorder.failed, f"{len(incidents)} incidents in {options.output / name}")

@@ -6,8 +6,7 @@ from ottla.spark.data_source import OttlaDataSource
 
 if TYPE_CHECKING:
     from ottla.spark.source.member_reader import MemberStreamReader
-    from ottla.spark.source.stream_base import StreamBase
-    from ottla.spark.source.stream_reader import StreamReader
+    from ottla.spark.source.stream_reader import StreamBase, StreamReader
 
 
 class CommitsAhead(OttlaDataSource):
@@ -65,7 +64,7 @@ class SkipsBatches(OttlaDataSource):
 
 def ahead_reader(*arguments: Any, **settings: Any) -> "StreamReader":
     """A StreamReader that commits the end of what it plans."""
-    from ottla.spark.source.stream_offsets import from_json
+    from ottla.spark.source.planning import from_json
     from ottla.spark.source.stream_reader import StreamReader
 
     class AheadReader(StreamReader):

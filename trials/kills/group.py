@@ -1,14 +1,49 @@
-"""Reads a group's offsets and members periodically, beside what is processed; the group must never be ahead of that, nor go back."""
+"""The group of a kill test: who is in it, and an observer of its offsets and members."""
 
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import DescribedGroup, Failure
 from ottla.client.errors import ClientError
-from ottla.core.errors import PeerError
-from ottla.testing.streaming_kills.oracle import GroupSnapshot, Offsets, wrong_commits
+from ottla.protocol.errors import PeerError
+from trials.harness.oracle import GroupSnapshot, Offsets, wrong_commits
+
+COMMIT, MEMBER = "commit", "member"
+SPARK, PLAIN = "spark", "plain"
+
+
+class LineUp(NamedTuple):
+    """`mode`: the option `ottla.group.mode` of the queries; `members`: SPARK or PLAIN, each a process.
+
+    `assignor`: partition.assignment.strategy of all; `is_static`: the queries have a group.instance.id. `session_ms`: session.timeout.ms,
+    for so long the partitions of a killed member are read by no other; the default is the lowest that brokers allow by default.
+    """
+
+    name: str
+    mode: str
+    members: tuple[str, ...]
+    assignor: str = "range"
+    is_static: bool = False
+    session_ms: int = 6_000
+    heartbeat_ms: int = 1_000
+
+
+ALONE: Final = LineUp("a query that commits", COMMIT, (SPARK,))
+SHARING: Final = (
+    LineUp("one application", MEMBER, (SPARK,)),
+    LineUp("two applications", MEMBER, (SPARK, SPARK)),
+    LineUp("beside a consumer, range", MEMBER, (SPARK, PLAIN)),
+    LineUp("beside a consumer, cooperative-sticky", MEMBER, (SPARK, PLAIN), "cooperative-sticky"),
+    LineUp("two static applications", MEMBER, (SPARK, SPARK), "cooperative-sticky", is_static=True),
+)
+
+
+def line_up(mode: str, number: int) -> LineUp:
+    """That of the world with this number, from 1 on: in member mode each has its turn."""
+    return ALONE if mode == COMMIT else SHARING[(number - 1) % len(SHARING)]
+
 
 CHECK_EVERY_S: Final = 0.05
 ASK_MS_MAX: Final = 1_000

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ottla.testing.streaming_kills.keyed_table import KeyedTable
+from trials.kills.tables import KeyedTable
 
 RECORDS_MAX: Final = 500
 WAIT_S: Final = 0.1

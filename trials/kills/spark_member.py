@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import ottla.spark
+from ottla.cli.processes import QUICK_START_OPTIONS
 from ottla.spark.data_source import OttlaDataSource
 from ottla.spark.sessions import SMALL
-from ottla.testing.processes.java import QUICK_START_OPTIONS
-from ottla.testing.reference.class_archives import CACHE, archive_options, spark_archive
-from ottla.testing.streaming_kills.broken import CommitsAhead, GivesUpEarly, ReadsTwice, SkipsBatches
-from ottla.testing.streaming_kills.keyed_table import KeyedTable
-from ottla.testing.streaming_kills.line_ups import MEMBER
+from tests.support.reference.class_archives import CACHE, archive_options, spark_archive
+from trials.kills.broken_sources import CommitsAhead, GivesUpEarly, ReadsTwice, SkipsBatches
+from trials.kills.group import MEMBER
+from trials.kills.tables import KeyedTable
 
 TRIGGER: Final = "200 milliseconds"
 SETTINGS: Final = {

@@ -1,4 +1,4 @@
-"""A broker, a producer, the members of a group as processes, and an observer of the group; processes are killed as a seed decides.
+"""A broker, a ledger, the members of a group as programs, and an observer of the group; processes are killed as a seed decides.
 
 `kill_one` kills one of them at a random moment, starts it again, waits until the group has processed what was written by then, and returns
 what is wrong. The seed decides moments and victims; what happens at such a moment still differs from run to run.
@@ -7,20 +7,23 @@ what is wrong. The seed decides moments and victims; what happens at such a mome
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ottla.testing.clients.topics import create_topic
-from ottla.testing.processes.process import BrokerProcess
-from ottla.testing.streaming_kills.driver import Job
-from ottla.testing.streaming_kills.line_ups import ALONE, COMMIT, PLAIN, SPARK, LineUp
-from ottla.testing.streaming_kills.oracle import Offsets, invented, wrong_rows
-from ottla.testing.streaming_kills.plain_member import PlainJob
-from ottla.testing.streaming_kills.producer import RECORDS_PER_SECOND, Producer
-from ottla.testing.streaming_kills.programs import Program, kind_of
-from ottla.testing.streaming_kills.results import KeyedResult, Result, SinkResult
-from ottla.testing.streaming_kills.watcher import Watcher
+import psutil
+
+from ottla.cli.processes import BrokerProcess
+from ottla.testing.topics import create_topic
+from ottla.testing.waiting import wait_until
+from tests.support.processes import command_line
+from trials.harness.ledger import RECORDS_PER_SECOND, Ledger
+from trials.harness.oracle import Offsets, invented, wrong_rows
+from trials.harness.world import Program
+from trials.kills.group import ALONE, COMMIT, PLAIN, SPARK, LineUp, Watcher
+from trials.kills.plain_member import PlainJob
+from trials.kills.spark_member import Job
+from trials.kills.tables import KeyedResult, Result, SinkResult
 
 TOPIC: Final = "flights"
 GROUP: Final = "flights-table"
@@ -32,6 +35,32 @@ BROKER_GONE_S: Final = (0.0, 1.5)
 MEMBER_GONE_S: Final = (0.0, 9.0)
 """Of a group with others: they take over, or the member is back before that."""
 VICTIMS: Final = ("worker", "broker", "driver")
+PLANNER: Final = "python_streaming_source_runner"
+"""How the command line of the process ends that plans the batches of a query."""
+WORKERS: Final = {PLANNER: "the one that plans", "pyspark.worker": "one that reads, or their parent"}
+"""Spark's Python processes of a running query, by the end of their command lines; the others have done their work."""
+
+
+class Member(Program):
+    """A member of the group: a query of Spark, or a plain consumer."""
+
+    def __init__(self, kind: str, directory: Path, command: Sequence[str]) -> None:
+        super().__init__(directory, command)
+        self.kind = kind
+
+    def workers(self) -> list[psutil.Process]:
+        """The Python processes of its Spark: one that plans, and those that read."""
+        return [process for process in self.tree() if command_line(process).endswith(tuple(WORKERS))]
+
+    def failed_queries(self) -> int:
+        """How often it had to start its query again."""
+        return self.said().count("the query failed: ")
+
+
+def kind_of(worker: psutil.Process) -> str:
+    """What a worker does, in words; "one that has ended" where that cannot be known any more."""
+    words = command_line(worker)
+    return next((what for end, what in WORKERS.items() if words.endswith(end)), "one that has ended")
 
 
 class Kill(NamedTuple):
@@ -61,7 +90,7 @@ class World:
         self._random = random.Random(seed)
         self._who = who
         self._partitions = partitions
-        self.members: list[Program] = []
+        self.members: list[Member] = []
         self._directories = [directory / f"{number}-{kind}" for number, kind in enumerate(who.members)]
         self._source = source
         self._result: Result = (
@@ -72,19 +101,19 @@ class World:
         servers = self._broker.bootstrap_servers
         create_topic(servers, TOPIC, self._partitions)
         self.members = [
-            Program(kind, directory, self._command(kind, directory)) for kind, directory in zip(self._who.members, self._directories)
+            Member(kind, directory, self._command(kind, directory)) for kind, directory in zip(self._who.members, self._directories)
         ]
         for member in self.members:
             member.start()
-        self.producer = Producer(servers, TOPIC, self._partitions)
+        self.ledger = Ledger(servers, TOPIC, self._partitions)
         self.watcher = Watcher(servers, GROUP, self._result.processed)
-        self.producer.start()
+        self.ledger.start()
         self.watcher.start()
-        self._wait_until(lambda: len(self.producer.ends()) == self._partitions)
+        self._wait_until(lambda: len(self.ledger.ends()) == self._partitions)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.producer.close()
+        self.ledger.close()
         self.watcher.close()
         for member in self.members:
             member.kill()
@@ -125,7 +154,7 @@ class World:
         wrong = self._check()
         if victim == "visit" and again:
             wrong.append(f"records were processed {again} times again, though no process was killed")
-        return Kill(words, took_s, len(self.producer.acknowledged), self.watcher.checks - checks, wrong, again)
+        return Kill(words, took_s, len(self.ledger.acknowledged), self.watcher.checks - checks, wrong, again)
 
     def leave(self) -> list[str]:
         """Kill the query's driver at a random moment and leave it dead; return what is wrong with what it leaves behind."""
@@ -137,22 +166,22 @@ class World:
 
     def finish(self) -> list[str]:
         """Let the group process everything that was written; return what is wrong then."""
-        self.producer.close()
-        self.wait_until_processed(self.producer.ends())
-        return self._check() + invented(self.producer.acknowledged, self._result.rows())
+        self.ledger.close()
+        self.wait_until_processed(self.ledger.ends())
+        return self._check() + invented(self.ledger.acknowledged, self._result.rows())
 
     def settle(self) -> None:
         """Wait until the group has committed what is written by now, and the members that run are its members, without a rebalance."""
-        self.wait_until_processed(self.producer.ends())
+        self.wait_until_processed(self.ledger.ends())
         if self._who.mode != COMMIT:
             # Only now: before, one of the members may be one that was killed, and whose partitions no other has yet.
             self._wait_until(lambda: self.watcher.has_members(sum(member.is_running for member in self.members)))
-            self.wait_until_processed(self.producer.ends())
+            self.wait_until_processed(self.ledger.ends())
 
     def wait_for_records(self) -> None:
         """Wait until more is written: what is written from now on cannot have been processed before."""
-        written = len(self.producer.acknowledged)
-        self._wait_until(lambda: len(self.producer.acknowledged) >= written + RECORDS_PER_SECOND // 2)
+        written = len(self.ledger.acknowledged)
+        self._wait_until(lambda: len(self.ledger.acknowledged) >= written + RECORDS_PER_SECOND // 2)
 
     def wait_until_processed(self, ends: Offsets) -> None:
         """Wait until the group has committed `ends`."""
@@ -173,7 +202,7 @@ class World:
         driver.freeze()
         began = time.monotonic()
         self.wait_for_records()
-        self.wait_until_processed(self.producer.ends())  # by the others, once its session has expired
+        self.wait_until_processed(self.ledger.ends())  # by the others, once its session has expired
         frozen_s = time.monotonic() - began
         driver.thaw()
         return f"driver frozen for {frozen_s:.2f} s"
@@ -210,10 +239,10 @@ class World:
         self._broker.start()
         return f"broker killed, gone for {gone_s:.2f} s,"
 
-    def _spark(self) -> list[Program]:
+    def _spark(self) -> list[Member]:
         return [member for member in self.members if member.kind == SPARK]
 
-    def _plain(self) -> Program:
+    def _plain(self) -> Member:
         return next(member for member in self.members if member.kind == PLAIN)
 
     def _command(self, kind: str, directory: Path) -> list[str]:
@@ -221,27 +250,24 @@ class World:
         times = (str(who.session_ms), str(who.heartbeat_ms))
         if kind == PLAIN:
             plain = PlainJob(servers, TOPIC, GROUP, str(directory), who.assignor, *times)
-            return [sys.executable, "-m", "ottla.testing.streaming_kills.plain_member", *plain]
+            return [sys.executable, "-m", "trials.kills.plain_member", *plain]
         instance = directory.name if who.is_static else ""
         job = Job(servers, TOPIC, GROUP, str(directory), self._source, who.mode, who.assignor, *times, instance)
-        return [sys.executable, "-m", "ottla.testing.streaming_kills.driver", *job]
+        return [sys.executable, "-m", "trials.kills.spark_member", *job]
 
     # --- the checks
 
     def _check(self) -> list[str]:
         wrong, self.watcher.wrong = self.watcher.wrong, []
         committed = self.watcher.committed
-        return wrong + self.producer.failures + wrong_rows(dict(self.producer.acknowledged), self._result.rows(), committed)
+        return wrong + self.ledger.failures + wrong_rows(dict(self.ledger.acknowledged), self._result.rows(), committed)
 
     def _failed_queries(self) -> int:
         return sum(member.failed_queries() for member in self.members)
 
     def _wait_until(self, condition: Callable[[], bool]) -> None:
         """Raises AssertionError with the end of each member's log when that takes too long."""
-        deadline = time.monotonic() + PROGRESS_S_MAX
-        while not condition():
-            assert time.monotonic() < deadline, f"no progress in {PROGRESS_S_MAX} s:\n{self._logs()}"
-            time.sleep(0.02)
+        wait_until(condition, lambda: f"progress:\n{self._logs()}", lambda: time.sleep(0.02), seconds=PROGRESS_S_MAX)
 
     def _logs(self) -> str:
         return "\n".join(f"{member.directory.name}:\n{member.said()[-4000:]}" for member in self.members)

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from ottla.testing.migration_trials.records import Record, mark_of, source_of
+from trials.migration.records import Record, mark_of, source_of
 
 WRONG_MAX: Final = 50
 """A target with more than that is not read further."""

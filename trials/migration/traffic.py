@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from ottla.testing.kit.waiting import wait_until
-from ottla.testing.migration_trials.reading import QUIET, partitions_of, retried
-from ottla.testing.migration_trials.records import FIRST_TIME_MS, Record, RecordMaker
+from ottla.testing.waiting import wait_until
+from trials.migration.records import FIRST_TIME_MS, QUIET, Record, RecordMaker, partitions_of, retried
 
 CHUNK: Final = 10_000
 QUEUED_MAX: Final = 300_000

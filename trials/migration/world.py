@@ -16,15 +16,15 @@ from typing import Any, Final, NamedTuple
 
 import psutil
 
-from ottla.testing.clients.topics import create_topic
-from ottla.testing.kit.waiting import wait_until
-from ottla.testing.migration_trials.oracle import Carried, Expected, Source, TargetCheck, wrong_group
-from ottla.testing.migration_trials.reading import Ends, commit, committed, read_topic
-from ottla.testing.migration_trials.records import PARTITIONERS, RECORDS_A_KEY, RecordMaker
-from ottla.testing.migration_trials.traffic import LiveConsumer, LiveWriter, TransactionalWriter, Writer, fill, group_positions
-from ottla.testing.processes.process import BrokerProcess, ServerProcess
-from ottla.testing.processes.process_tree import command_line, kill_tree, process_tree
-from ottla.testing.reference.apache_kafka import ApacheKafka
+from ottla.cli.processes import BrokerProcess, ServerProcess
+from ottla.testing.topics import create_topic
+from ottla.testing.waiting import wait_until
+from tests.support.processes import command_line, kill_tree, process_tree
+from tests.support.reference.apache_kafka import ApacheKafka
+from trials.harness.runs import Outcome
+from trials.migration.oracle import Carried, Expected, Source, TargetCheck, wrong_group
+from trials.migration.records import PARTITIONERS, RECORDS_A_KEY, Ends, RecordMaker, commit, committed, read_topic
+from trials.migration.traffic import LiveConsumer, LiveWriter, TransactionalWriter, Writer, fill, group_positions
 
 SOURCE, TARGET = "flights", "flights-moved"
 PROGRESS_S_MAX: Final = 600
@@ -33,7 +33,7 @@ ENDS_S_MAX: Final = 60
 CHECK_EVERY_S: Final = 0.05
 LIVE_GROUP: Final = "trial-ahead"
 MIGRATE: Final = (sys.executable, "-m", "ottla", "migrate")
-PLAIN_COPY: Final = (sys.executable, "-m", "ottla.testing.migration_trials.plain_copy")
+PLAIN_COPY: Final = (sys.executable, "-m", "trials.migration.plain_copy")
 COMMAND_VICTIMS: Final = ("tree", "command", "java")
 BROKER: Final = "broker"
 VICTIMS: Final = (*COMMAND_VICTIMS, BROKER)
@@ -61,13 +61,6 @@ class Trial(NamedTuple):
     idle_s: float = 5
     per_second: int = 1_000
     victims: Sequence[str] = VICTIMS
-
-
-class Outcome(NamedTuple):
-    """The checks at the end: what is wrong, and figures in words."""
-
-    wrong: list[str]
-    figures: str
 
 
 class World:

@@ -18,8 +18,8 @@ A line is a verb, then words, then `key=value` options; durations may be written
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 
-from ottla.core.groups.classic.leave import ADMIN_REASON
-from ottla.core.groups.commands import (
+from ottla.groups.classic.leave import ADMIN_REASON
+from ottla.groups.commands import (
     Command,
     DeleteGroup,
     DescribeGroup,
@@ -37,7 +37,7 @@ from ottla.core.groups.commands import (
     OffsetToCommit,
     SyncGroup,
 )
-from ottla.testing.kit.consumer_protocol import encode_assignment, encode_subscription
+from tests.support.kit.consumer_protocol import encode_assignment, encode_subscription
 
 Options = Mapping[str, str]
 NO_MEMBER_ID = "-"

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.groups.effects import (
+from ottla.groups.commands import (
     CommitResult,
     DeleteResult,
     DescribeResult,
-    Effects,
+    GroupEffects,
     HeartbeatResult,
     JoinResult,
     LeaveResult,
@@ -17,9 +16,10 @@ from ottla.core.groups.effects import (
     Result,
     SyncResult,
 )
-from ottla.core.groups.log.records import GroupMetadataRecord, GroupRecord
-from ottla.core.model import GroupEvent
-from ottla.core.wire.consumer_protocol import parse_assignment, parse_subscribed_topics
+from ottla.groups.events import GroupEvent
+from ottla.groups.log.records import GroupMetadataRecord, GroupRecord
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.wire.consumer_protocol import parse_assignment, parse_subscribed_topics
 
 NONE_LINE = "(nothing)"
 API_NAMES: Mapping[type, str] = {
@@ -36,7 +36,7 @@ API_NAMES: Mapping[type, str] = {
 }
 
 
-def render_effects(effects: Effects) -> list[str]:
+def render_effects(effects: GroupEffects) -> list[str]:
     """The lines of one command's effects, in the order in which the shell carries them out."""
     lines = [f"log    {line}" for line in effects.log_lines]
     lines += [f"record {_record(record)}" for record in effects.records]

@@ -18,23 +18,27 @@ Besides the commands of `scenarios.commands` a block may contain:
     given join g m1                `given` before any line: its effects are not shown
 """
 
+import argparse
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.classic.states import GroupState
-from ottla.core.groups.commands import ExpireOffsets, FinishLoading, Request, Resign
-from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.settings import GroupSettings
-from ottla.core.groups.snapshots import GroupSummary
-from ottla.testing.kit.coordinator_shell import CoordinatorShell
-from ottla.testing.scenarios.commands import ScenarioError, duration_ms, parse_command, split_line
-from ottla.testing.scenarios.effects import NONE_LINE, render_effects
+from ottla.coordinator.coordinator import FinishLoading, Resign
+from ottla.groups.classic.states import GroupState
+from ottla.groups.commands import ExpireOffsets, Request
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.settings import GroupSettings
+from ottla.groups.snapshots import GroupSnapshot
+from ottla.protocol.errors import ErrorCode
+from tests.support.kit.coordinator_shell import CoordinatorShell
+from trials.harness.runs import Outcome, Results
+from trials.scenarios.commands import ScenarioError, duration_ms, parse_command, split_line
+from trials.scenarios.effects import NONE_LINE, render_effects
 
+NAME = "scenarios"
+FOLDER = Path("tests/scenarios")
 REWRITE_FLAG = "OTTLA_REWRITE_SCENARIOS"
 DIVIDER = "----"
 GIVEN = "given "
@@ -90,8 +94,8 @@ class Scenario:
             return [f"parked #{self._requests}", *(shown for shown in render_effects(effects) if shown != NONE_LINE)]
         return render_effects(effects)
 
-    def _make(self) -> Coordinator:
-        return Coordinator(self._settings)
+    def _make(self) -> GroupCoordinator:
+        return GroupCoordinator(self._settings)
 
     def _set(self, _: list[str], options: dict[str, str]) -> list[str]:
         known = {field.name for field in fields(GroupSettings)}
@@ -177,7 +181,7 @@ def parse(text: str) -> list[Block]:
     return blocks
 
 
-def run(text: str) -> str:
+def run_text(text: str) -> str:
     """The file with the effects of running its commands now."""
     scenario = Scenario()
     paragraphs = []
@@ -194,7 +198,7 @@ def run(text: str) -> str:
 def check(path: Path) -> None:
     """Run a file and compare its effects, or rewrite them if OTTLA_REWRITE_SCENARIOS is set. Raises AssertionError if they differ."""
     before = path.read_text()
-    after = run(before)
+    after = run_text(before)
     if os.environ.get(REWRITE_FLAG):
         if after != before:
             path.write_text(after)
@@ -202,14 +206,27 @@ def check(path: Path) -> None:
     assert after == before, f"{path.name} has other effects now; `make scenarios` rewrites it, then read the diff"
 
 
-def main(arguments: list[str]) -> int:
-    """`python -m ottla.testing.scenarios.scenarios FILE...` prints the effects."""
-    for name in arguments:
-        sys.stdout.write(run(Path(name).read_text()))
-    return 0
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Which files."""
+    parser.add_argument("files", nargs="*", type=Path, help=f"default: all in {FOLDER}")
+    parser.add_argument("--print", action="store_true", help="print the effects instead of comparing them")
 
 
-def _show_group(group: GroupSummary) -> list[str]:
+def run(options: argparse.Namespace, results: Results) -> None:
+    """Check each file, or print its effects."""
+    for path in options.files or sorted(FOLDER.rglob("*.txt")):
+        if options.print:
+            results.say(run_text(path.read_text()).rstrip("\n"))
+            continue
+        try:
+            check(path)
+        except AssertionError as difference:
+            results.verdict(str(path), Outcome([str(difference)]))
+        else:
+            results.verdict(str(path), Outcome([]))
+
+
+def _show_group(group: GroupSnapshot) -> list[str]:
     lines = [
         f"group  {group.group_id} {group.state} gen={group.generation} protocol={group.protocol or '-'} "
         f"leader={group.leader or '-'} pending=[{', '.join(group.pending_member_ids)}]"
@@ -220,7 +237,3 @@ def _show_group(group: GroupSummary) -> list[str]:
     for topic, offsets in group.offsets.items():
         lines += [f"offset {topic}/{partition} = {value.offset}" for partition, value in offsets.items()]
     return lines
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

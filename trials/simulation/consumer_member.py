@@ -7,17 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from ottla.core.assignors import Assignor
-from ottla.core.assignors import assignors as all_assignors
-from ottla.core.client.group import values
-from ottla.core.client.group.evidence import Evidence
-from ottla.core.client.group.membership import Membership
-from ottla.core.client.group.states import MemberState
-from ottla.core.errors import ErrorCode
-from ottla.core.groups import commands
-from ottla.core.groups.effects import CommitResult, HeartbeatResult, JoinResult, Result, SyncResult
-from ottla.testing.simulation.consumers import MemberKind
-from ottla.testing.simulation.member import GROUP_ID, MemberConfig, Network
+from ottla.client.membership import values
+from ottla.client.membership.evidence import Evidence
+from ottla.client.membership.membership import Membership
+from ottla.client.membership.values import MemberState
+from ottla.groups import commands
+from ottla.groups.assignors import Assignor
+from ottla.groups.assignors import assignors as all_assignors
+from ottla.groups.commands import CommitResult, HeartbeatResult, JoinResult, Result, SyncResult
+from ottla.protocol.errors import ErrorCode
+from trials.simulation.consumers import MemberKind
+from trials.simulation.member import GROUP_ID, MemberConfig, Network
 
 POLL_MS = 600
 METADATA_POLLS = 5

@@ -7,20 +7,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.commands import (
+from ottla.groups.commands import (
+    CommitResult,
     Heartbeat,
+    HeartbeatResult,
     JoinGroup,
+    JoinResult,
     LeaveGroup,
     LeavingMember,
     OffsetCommit,
     OffsetToCommit,
     Request,
+    Result,
     SyncGroup,
+    SyncResult,
 )
-from ottla.core.groups.effects import CommitResult, HeartbeatResult, JoinResult, Result, SyncResult
-from ottla.core.wire.consumer_protocol import parse_assignment, parse_subscribed_topics
-from ottla.testing.kit.consumer_protocol import assign_range, encode_assignment, encode_subscription
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.consumer_protocol import parse_assignment, parse_subscribed_topics
+from tests.support.kit.consumer_protocol import assign_range, encode_assignment, encode_subscription
 
 GROUP_ID = "g"
 RETRY_MS = 200

@@ -4,23 +4,29 @@ The oracle gets what the broker's shell gets, commands and applied effects, and 
 depend on how the coordinator decides.
 """
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.classic.group import ClassicGroup
-from ottla.core.groups.classic.states import GroupState
-from ottla.core.groups.commands import Command, DeleteGroup, OffsetCommit, OffsetFetch, Request, SyncGroup
-from ottla.core.groups.effects import (
+from ottla.coordinator.effects import Reply
+from ottla.groups.classic.group import ClassicGroup
+from ottla.groups.classic.states import GroupState
+from ottla.groups.commands import (
+    Command,
     CommitResult,
+    DeleteGroup,
     DeleteResult,
-    Effects,
+    GroupEffects,
+    OffsetCommit,
+    OffsetFetch,
     OffsetFetchResult,
-    Reply,
+    Request,
+    Result,
+    SyncGroup,
     SyncResult,
 )
-from ottla.core.groups.log.records import GroupMetadataRecord
-from ottla.core.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
-from ottla.core.model import GroupEvent
-from ottla.core.wire.consumer_protocol import parse_assignment, parse_subscribed_topics
-from ottla.testing.kit.coordinator_shell import CoordinatorShell
+from ottla.groups.events import GroupEvent
+from ottla.groups.log.records import GroupMetadataRecord
+from ottla.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.consumer_protocol import parse_assignment, parse_subscribed_topics
+from tests.support.kit.coordinator_shell import CoordinatorShell
 
 PREPARING_LINE = "Preparing to rebalance"
 REPLAY_DIFFERS = "the coordinator's state differs from its log"
@@ -54,7 +60,7 @@ class Oracle:
         self._require(command.reply_to not in self._open, f"#{command.reply_to} was used twice")
         self._open[command.reply_to] = command
 
-    def effects_applied(self, effects: Effects) -> None:
+    def effects_applied(self, effects: GroupEffects) -> None:
         """Effects were appended and replayed."""
         for record in effects.records:
             if isinstance(record, GroupMetadataRecord):
@@ -78,7 +84,7 @@ class Oracle:
                 fits = deadline_ms is None or deadline_ms - timer_ms <= longest_ms
                 self._require(fits, f"{group.group_id}: {member.member_id} may be silent until {deadline_ms} ms, at {timer_ms} ms")
 
-    def offsets_expired(self, effects: Effects, now_ms: int) -> None:
+    def offsets_expired(self, effects: GroupEffects, now_ms: int) -> None:
         """The effects of an expiry step were applied."""
         retention_ms = self._shell.coordinator.state.settings.offsets_retention_ms
         for record in effects.records:
@@ -98,7 +104,7 @@ class Oracle:
                     topics = set(parse_subscribed_topics(member.metadata(group.protocol))) & set(parse_assignment(member.assignment))
                     self._require(record.topic not in topics, f"{where} expires, and {member.member_id} consumes it")
 
-    def coordinator_resigned(self, effects: Effects) -> None:
+    def coordinator_resigned(self, effects: GroupEffects) -> None:
         """The effects of a coordinator that has resigned: only replies."""
         for reply in effects.replies:
             self._check_reply(reply)
@@ -131,7 +137,7 @@ class Oracle:
         self._require(rises, f"{record.group_id}: generation {generation} is written after {last}")
         self._generations[record.group_id] = generation
 
-    def _check_reply(self, reply: Reply) -> None:
+    def _check_reply(self, reply: Reply[Result]) -> None:
         command = self._open.pop(reply.to, None)
         self._require(command is not None, f"#{reply.to} is answered without a request")
         match command, reply.result:
@@ -170,7 +176,7 @@ class Oracle:
         stored = value is not None and value.offset == offset
         self._require(stored, f"{group_id} {topic}/{partition}: {offset} is acknowledged and not in the log")
 
-    def _check_triggers(self, effects: Effects) -> None:
+    def _check_triggers(self, effects: GroupEffects) -> None:
         started = [event for event in effects.events if event.kind == "trigger" and not event.coalesced]
         lines = [line for line in effects.log_lines if line.startswith(PREPARING_LINE)]
         self._require(len(started) == len(lines), f"{len(lines)} rebalances started, {len(started)} triggers were published")

@@ -1,14 +1,91 @@
-"""The broker of a simulation: one coordinator over one log, which is killed, loaded again, moved away and back."""
+"""The broker of a simulation: one coordinator over one log, which is killed, loaded again, moved away and back; its clock and its trace."""
 
+import random
 from collections.abc import Callable
+from hashlib import blake2b
+from heapq import heappop, heappush
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.commands import Command, ExpireOffsets, FinishLoading, Request, Resign
-from ottla.core.groups.effects import Effects, Result
-from ottla.testing.kit.coordinator_shell import CoordinatorShell
-from ottla.testing.simulation.conditions import Conditions
-from ottla.testing.simulation.oracle import Oracle
-from ottla.testing.simulation.trace import Trace
+from ottla.coordinator.coordinator import FinishLoading, Resign
+from ottla.groups.commands import Command, ExpireOffsets, GroupEffects, Request, Result
+from ottla.protocol.errors import ErrorCode
+from tests.support.kit.coordinator_shell import CoordinatorShell
+from trials.scenarios.effects import render_effects
+from trials.simulation.member import Process
+from trials.simulation.oracle import Oracle
+
+Action = Callable[[], None]
+
+
+class EventQueue:
+    """Runs actions in the order of their times; equal times in the order in which they were scheduled."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.scheduled = 0
+        """How many actions were scheduled so far."""
+        self._events: list[tuple[int, int, Action, Process | None]] = []
+
+    def later(self, delay_ms: int, act: Action, member: Process | None = None) -> None:
+        """Call `act` after `delay_ms`; if `member` is frozen then, when it continues."""
+        self.scheduled += 1
+        heappush(self._events, (self.now_ms + delay_ms, self.scheduled, act, member))
+
+    def run_until(self, end_ms: int, done: Callable[[], bool]) -> None:
+        """Run actions until `done`, until none is left, or until the next one is after `end_ms`."""
+        while self._events and self._events[0][0] <= end_ms and not done():
+            self.now_ms, _, act, member = heappop(self._events)
+            if member is None or member.frozen_until_ms <= self.now_ms:
+                act()
+            else:
+                self.later(member.frozen_until_ms - self.now_ms, act, member)
+
+
+class Conditions:
+    """Chance and time of one run. Without `has_faults` nothing fails any more, and messages are quick."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.events = EventQueue()
+        self.has_faults = True
+
+    def chance(self, probability: float) -> bool:
+        """Whether a fault of this probability happens."""
+        return self.has_faults and self.rng.random() < probability
+
+    def latency_ms(self) -> int:
+        """How long the next message takes."""
+        return self.rng.randrange(500, 9_000) if self.chance(0.03) else self.rng.randrange(1, 20)
+
+
+class Trace:
+    """What happened, as a hash, and as lines for `report` if there is one. `causes`: every published trigger cause."""
+
+    def __init__(self, events: EventQueue, report: Callable[[str], None] | None) -> None:
+        self.causes: set[str] = set()
+        self._events = events
+        self._report = report
+        self._hash = blake2b(digest_size=16)
+
+    def add(self, effects: GroupEffects, command: Command | None) -> None:
+        """Add what the coordinator decided about a command, or about a timer (None)."""
+        self.causes.update(event.trigger for event in effects.events if event.trigger is not None)
+        kinds = [(event.kind, event.trigger, event.generation) for event in effects.events]
+        answers = [(reply.to, type(reply.result).__name__) for reply in effects.replies]
+        self._hash.update(f"{self._events.now_ms}{type(command).__name__}{len(effects.records)}{answers}{kinds}".encode())
+        if self._report is not None:
+            self._report(f"{self._events.now_ms} {command if command is not None else 'timer'}")
+            for line in render_effects(effects):
+                self._report(f"    {line}")
+
+    def line(self, line: str) -> None:
+        """Report a line."""
+        if self._report is not None:
+            self._report(f"{self._events.now_ms} {line}")
+
+    def hexdigest(self) -> str:
+        """The hash of all effects so far."""
+        return self._hash.hexdigest()
+
 
 APPEND_ERRORS = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.MESSAGE_TOO_LARGE)
 EXPIRY_INTERVAL_MS = 3_000
@@ -116,7 +193,7 @@ class SimulatedBroker:
             self._apply(effects, None)
         self._set_timer()
 
-    def _apply(self, effects: Effects, command: Command | None) -> None:
+    def _apply(self, effects: GroupEffects, command: Command | None) -> None:
         self.steps += 1
         self._trace.add(effects, command)
         if isinstance(command, ExpireOffsets):

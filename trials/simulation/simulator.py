@@ -1,43 +1,39 @@
-"""A simulated group from one seed: members, an unreliable network, a failing broker, and a virtual clock.
+"""Simulated groups: members, an unreliable network, a failing broker and a virtual clock, all from a seed; one seed alone is traced.
 
-    python -m ottla.testing.simulation.simulator 123          reports every command of one seed
-    python -m ottla.testing.simulation.simulator 1 2 3        reports the outcome of each; without seeds, of the first hundred
-    python -m ottla.testing.simulation.simulator --members consumer 123        the same with the membership of ottla.Consumer
-
-Every choice comes from `random.Random(seed)`, so the same seed gives the same run, command for command (`Outcome.trace_hash`). The
+Every choice comes from `random.Random(seed)`, so the same seed gives the same run, command for command (its `trace_hash`). The
 oracle checks the invariants. Faults are injected for some time; then the group must recover: every running member owns its partitions,
 and no request is open.
 """
 
 import argparse
 import random
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
-from ottla.core.groups.classic.states import GroupState
-from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.settings import GroupSettings
-from ottla.testing.kit.coordinator_shell import CoordinatorShell
-from ottla.testing.simulation.conditions import Conditions
-from ottla.testing.simulation.consumer_member import CONSUMERS
-from ottla.testing.simulation.consumers import MEMBERS_MAX, SCRIPTED, Consumers, MemberKind
-from ottla.testing.simulation.faults import Faults
-from ottla.testing.simulation.member import GROUP_ID
-from ottla.testing.simulation.oracle import InvariantBroken
-from ottla.testing.simulation.simulated_broker import EXPIRY_INTERVAL_MS, SimulatedBroker
-from ottla.testing.simulation.trace import Trace
+from ottla.groups.classic.states import GroupState
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.settings import GroupSettings
+from tests.support.kit.coordinator_shell import CoordinatorShell
+from trials.harness.runs import Outcome, Results, add_seed_option
+from trials.simulation.consumer_member import CONSUMERS
+from trials.simulation.consumers import MEMBERS_MAX, SCRIPTED, Consumers, Faults, MemberKind
+from trials.simulation.member import GROUP_ID
+from trials.simulation.oracle import InvariantBroken
+from trials.simulation.simulated_broker import EXPIRY_INTERVAL_MS, Conditions, SimulatedBroker, Trace
 
+NAME = "simulation"
 FAULTS_MS = 120_000
 RECOVERY_MS_MAX = 600_000
 """The time to recover, longer than all timeouts of the protocol together."""
 STEPS_MAX = 100_000
 RETENTIONS_MS = (5_000, 20_000, 7 * 24 * 60 * 60 * 1000)
-MakeCoordinator = Callable[[GroupSettings], Coordinator]
+KINDS = {kind.name: kind for kind in (SCRIPTED, CONSUMERS)}
+MakeCoordinator = Callable[[GroupSettings], GroupCoordinator]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SimulationOutcome:
     """The outcome of one run; equal for equal seeds."""
 
     seed: int
@@ -63,7 +59,7 @@ class Simulation:
         self,
         seed: int,
         *,
-        make: MakeCoordinator = Coordinator,
+        make: MakeCoordinator = GroupCoordinator,
         kind: MemberKind = SCRIPTED,
         report: Callable[[str], None] | None = None,
     ) -> None:
@@ -85,16 +81,16 @@ class Simulation:
         clock_rng = random.Random(f"clock {seed}")
         self._faults = Faults(self._conditions, self._broker, self.consumers, self._trace, clock_rng=clock_rng)
 
-    def run(self) -> Outcome:
+    def run(self) -> SimulationOutcome:
         """Run it; raises SimulationFailed if an invariant is violated."""
         try:
             self._simulate()
         except (AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as error:
             more, option = ("", "") if self._kind is SCRIPTED else (f" MEMBERS={self._kind.name}", f"--members {self._kind.name} ")
-            again = f"make sim SEED={self.seed}{more}, or python -m ottla.testing.simulation.simulator {option}{self.seed}"
+            again = f"make sim SEED={self.seed}{more}, or python -m trials {NAME} {option}--seed {self.seed}"
             raise SimulationFailed(f"seed {self.seed}, at {self._events.now_ms} ms: {error!r}; run it again: {again}") from error
         groups = self._broker.shell.stored.group_metadata
-        return Outcome(
+        return SimulationOutcome(
             seed=self.seed,
             steps=self._broker.steps,
             generations=groups[GROUP_ID].generation if GROUP_ID in groups else 0,
@@ -164,34 +160,26 @@ class Simulation:
 
 
 def simulate(
-    seed: int, *, make: MakeCoordinator = Coordinator, kind: MemberKind = SCRIPTED, report: Callable[[str], None] | None = None
-) -> Outcome:
+    seed: int, *, make: MakeCoordinator = GroupCoordinator, kind: MemberKind = SCRIPTED, report: Callable[[str], None] | None = None
+) -> SimulationOutcome:
     """Run one seed; raises SimulationFailed if an invariant is violated."""
     return Simulation(seed, make=make, kind=kind, report=report).run()
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the given seeds, or the first hundred; a single seed is reported in full."""
-    kinds = {kind.name: kind for kind in (SCRIPTED, CONSUMERS)}
-    parser = argparse.ArgumentParser(prog="python -m ottla.testing.simulation.simulator")
-    parser.add_argument("--members", choices=kinds, default=SCRIPTED.name, help="what runs in the processes")
-    parser.add_argument("seeds", nargs="*", type=int, help="default: the first hundred")
-    given = parser.parse_args(arguments)
-    seeds = given.seeds or range(100)
-    report = _print if len(seeds) == 1 else None
-    for seed in seeds:
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Which seeds, and what runs in the processes of the members."""
+    parser.add_argument("--members", choices=KINDS, default=SCRIPTED.name, help=f"(default: {SCRIPTED.name})")
+    add_seed_option(parser, "0-99")
+
+
+def run(options: argparse.Namespace, results: Results) -> None:
+    """Run the seeds; a single one reports every command."""
+    report = results.say if len(options.seed) == 1 else None
+
+    def run_one(seed: int, _directory: Path) -> Outcome:
         try:
-            outcome = simulate(seed, kind=kinds[given.members], report=report)
+            return Outcome([], str(simulate(seed, kind=KINDS[options.members], report=report)))
         except SimulationFailed as failure:
-            _print(str(failure))
-            return 1
-        _print(str(outcome))
-    return 0
+            return Outcome([str(failure)])
 
-
-def _print(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    results.run_seeds(options.seed, run_one)

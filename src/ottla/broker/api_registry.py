@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla.broker import apis
-from ottla.broker.protocol.api import Api, ServedApi
-from ottla.core.discovery import drop_ins
+from ottla.broker.network.request import Api, ServedApi
+from ottla.discovery import drop_ins
 
 APIS: Final[Mapping[int, Api]] = {api.key: api for api in sorted(drop_ins(apis, "API", Api).values(), key=lambda api: api.key)}
 """By key. Found when the broker's code is loaded: later there may be no file descriptor left to find them with."""

@@ -6,59 +6,47 @@ Only the life cycle of the brokers (`running_brokers`) imports this module.
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 
 from ottla.broker.api_registry import SERVED_VERSIONS, bind_apis
 from ottla.broker.clock import monotonic_ms, monotonic_s, now_ms
-from ottla.broker.cluster.brokers import Brokers
+from ottla.broker.cluster.brokers import Brokers, Node
 from ottla.broker.cluster.leadership import Leadership
-from ottla.broker.cluster.node import Node
 from ottla.broker.cluster.partition_opening import PartitionOpening
-from ottla.broker.cluster.producer_ids import ProducerIds
-from ottla.broker.cluster.topic_deletion import TopicDeletion
-from ottla.broker.cluster.topics import Topics
-from ottla.broker.coordination.broker_coordinators import BrokerCoordinators
-from ottla.broker.coordination.cluster_coordinators import ClusterCoordinators
-from ottla.broker.coordination.event_publishing import GroupEvents
-from ottla.broker.coordination.group_router import GroupRouter
-from ottla.broker.coordination.loading_backend import LoadingBackends
-from ottla.broker.coordination.pending_replies import PendingReplies
-from ottla.broker.coordination.unserved_deletions import UnservedDeletions
-from ottla.broker.event_loop_batch import EventLoopBatch
-from ottla.broker.fetch.fetch_sessions import FetchSessions
+from ottla.broker.cluster.topics import ProducerIds, TopicDeletion, Topics
+from ottla.broker.coordination.coordinators import BrokerCoordinators, ClusterCoordinators
+from ottla.broker.coordination.groups import GroupEvents, GroupRouter, LoadingBackends
+from ottla.broker.coordination.router import PendingReplies
+from ottla.broker.fetch.sessions import FetchSessions
 from ottla.broker.fetch.timestamp_lookups import TimestampLookups
-from ottla.broker.logs.batch_reading import BatchReading
-from ottla.broker.logs.checkpoint_deletions import CheckpointDeletions
-from ottla.broker.logs.directory_watch import DirectoryWatch
-from ottla.broker.logs.log_cleaner import LogCleaner
-from ottla.broker.logs.log_manager import LogManager
-from ottla.broker.logs.offset_checkpoints import OffsetCheckpoints
-from ottla.broker.logs.partitions import Partitions
-from ottla.broker.logs.record_check_backend import RecordCheckBackend
-from ottla.broker.logs.removals import Removals
 from ottla.broker.metadata.meta_properties import identify
 from ottla.broker.metadata.metadata_log import MetadataLog
 from ottla.broker.monitoring.health_sampler import HealthSampler
-from ottla.broker.network.background import Background
-from ottla.broker.network.connection_limits import ConnectionLimits
-from ottla.broker.network.descriptors import Descriptors, descriptor_limit
-from ottla.broker.network.dispatch import Dispatcher
-from ottla.broker.network.missing_features import MissingFeatures
-from ottla.broker.network.pipelining import Pipelining
-from ottla.broker.network.request_memory import request_memory
-from ottla.broker.network.request_scheduler import RequestScheduler
-from ottla.broker.network.response_memory import ResponseMemory
+from ottla.broker.network.dispatch import Dispatcher, MissingFeatures
+from ottla.broker.network.limits import ConnectionLimits, ConnectionQuotas, Descriptors, descriptor_limit
+from ottla.broker.network.memory import ResponseMemory, request_memory
+from ottla.broker.network.scheduling import Background, EventLoopBatch, Pipelining, RequestScheduler
 from ottla.broker.network.server import Server
-from ottla.core.config import BrokerConfig
-from ottla.core.groups.settings import GroupSettings
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.model import GroupEvent
-from ottla.storage.checkpoints import CLEAN_SHUTDOWN_FILE
-from ottla.storage.file_system import Files
-from ottla.storage.files import OsFiles
+from ottla.broker.network.session import Authorizer
+from ottla.broker.partitions.batch_reading import BatchReading, RecordCheckBackend
+from ottla.broker.partitions.directory_watch import DirectoryWatch
+from ottla.broker.partitions.log_cleaner import LogCleaner
+from ottla.broker.partitions.log_manager import LogManager
+from ottla.broker.partitions.offset_checkpoints import CheckpointDeletions, OffsetCheckpoints
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.partitions.removals import Removals
+from ottla.config import BrokerConfig
+from ottla.groups.coordinator import GroupCoordinator, GroupService
+from ottla.groups.events import GroupEvent
+from ottla.groups.settings import GroupSettings
+from ottla.log.checkpoints import CLEAN_SHUTDOWN_FILE
+from ottla.log.file_system import Files
+from ottla.log.files import OsFiles
+from ottla.metadata.cluster_metadata import ClusterMetadata
 
 log = logging.getLogger(__name__)
 
@@ -78,8 +66,10 @@ class Components:
         timer_clock: Callable[[], int] = monotonic_ms,
         on_group_event: Callable[[GroupEvent], None] | None = None,
         opening_executor: Executor | None = None,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self.config = config
+        self.authorizer = authorizer
         self.clock = clock
         self.timer_clock = timer_clock
         self.files = files
@@ -128,9 +118,10 @@ class Components:
         self.loading_backends = LoadingBackends()
         # One thread: several would only take turns, and the loop would wait for each of them.
         self.loading_executor = ThreadPoolExecutor(1, thread_name_prefix="ottla-loading")
-        self.unserved_deletions = UnservedDeletions()
         self.brokers = Brokers(self.cluster_metadata)
-        self.coordinators = ClusterCoordinators(cluster_metadata=self.cluster_metadata, unserved_deletions=self.unserved_deletions)
+        self.coordinators: ClusterCoordinators[GroupCoordinator] = ClusterCoordinators(
+            GroupCoordinator.topic, cluster_metadata=self.cluster_metadata
+        )
         self.groups: dict[int, GroupRouter] = {}
         self.fetch_sessions: dict[int, FetchSessions] = {}
         self.leadership = Leadership(
@@ -150,22 +141,21 @@ class Components:
 
     def _add_node(self, node_id: int) -> Node:
         node = Node(node_id, cluster_metadata=self.cluster_metadata, partitions=self.partitions)
-        settings, replies = GroupSettings.from_config(self.config), PendingReplies()
+        replies = PendingReplies()
         coordinators = self.coordinators.by_broker[node_id] = BrokerCoordinators(
+            service=GroupService(GroupSettings.from_config(self.config), self.loading_backends.choose),
             node=node,
             topics=self.topics,
             partitions=self.partitions,
-            settings=settings,
             clock=self.clock,
             timer_clock=self.timer_clock,
             publish=self.events.publish,
             replies=replies,
             event_loop_batch=self.event_loop_batch,
             loading_executor=self.loading_executor,
-            loading_backends=self.loading_backends,
-            unserved_deletions=self.unserved_deletions,
+            undelivered=self.coordinators.undelivered,
         )
-        self.groups[node_id] = GroupRouter(topics=self.topics, settings=settings, coordinators=coordinators, replies=replies)
+        self.groups[node_id] = GroupRouter(topics=self.topics, coordinators=coordinators, replies=replies)
         sessions_max = self.config.number("max.incremental.fetch.session.cache.slots")
         self.fetch_sessions[node_id] = FetchSessions(sessions_max, lambda: uuid.uuid4().int % (2**31 - 1) + 1)
         self.brokers.add(node)
@@ -219,21 +209,28 @@ class Components:
 
     def dispatcher(self, node: Node) -> Dispatcher:
         """The requests of one broker; after `open`, as the cluster's id is known then."""
-        return Dispatcher(bind_apis(self.collaborators(node)), self.scheduler)
+        return Dispatcher(bind_apis(self.collaborators(node)), self.scheduler, is_checked=self.authorizer is not None)
 
-    def server(self, node: Node) -> Server:
-        """The connections of one broker; after `open`. Raises ConfigError for a limit of a host whose name cannot be resolved."""
+    def servers(self, node: Node, listeners: Iterable[str]) -> dict[str, Server]:
+        """The connections of one broker, by listener; after `open`. Raises ConfigError for a limit of a host with an unknown name."""
         self.connection_limits.load()
-        return Server(
-            dispatcher=self.dispatcher(node),
-            config=self.config,
-            connection_limits=self.connection_limits,
-            descriptors=self.descriptors,
-            event_loop_batch=self.event_loop_batch,
-            pipelining=self.pipelining,
-            request_memory=self.request_memory,
-            response_memory=self.response_memory,
-        )
+        dispatcher, quotas = self.dispatcher(node), ConnectionQuotas(self.connection_limits, self.descriptors)
+        return {
+            name: Server(
+                name=name,
+                endpoint=partial(self.brokers.endpoint, name),
+                authorizer=self.authorizer,
+                dispatcher=dispatcher,
+                config=self.config,
+                quotas=quotas,
+                descriptors=self.descriptors,
+                event_loop_batch=self.event_loop_batch,
+                pipelining=self.pipelining,
+                request_memory=self.request_memory,
+                response_memory=self.response_memory,
+            )
+            for name in listeners
+        }
 
     def open(self) -> None:
         """Read back what the directory holds (after a crash, every log), and start to load the groups. Raises StorageError."""

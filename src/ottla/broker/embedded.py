@@ -1,6 +1,6 @@
-"""Brokers inside this Python process, with a thread and a loop of their own: the base of `Broker` and `Cluster`.
+"""Brokers inside this Python process, with a thread and an event loop of their own: `Broker` is one, `Cluster` several with shared storage.
 
-It runs work in that loop and waits for it; it makes no decisions.
+`Embedded`, the base of both, runs work in that loop and waits for it; it makes no decisions. What the brokers do is in `running_brokers`.
 """
 
 import asyncio
@@ -9,16 +9,30 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
+from ottla.broker.cluster.leadership import CoordinatorPlace
 from ottla.broker.monitoring.health import HealthSnapshot
-from ottla.broker.network.descriptors import check_limit, descriptor_limit
-from ottla.broker.running_brokers import BrokerTask, check_count, check_data_dir, new_event_loop, parse_listen
-from ottla.broker.thread_errors import is_no_thread, no_thread
-from ottla.core.config import BrokerConfig, GivenValue
-from ottla.core.model import GroupEvent
-from ottla.storage.file_system import Files
-from ottla.storage.memory_files import MemoryFiles
+from ottla.broker.network.limits import check_limit, descriptor_limit
+from ottla.broker.running_brokers import BrokerTask, Ports, check_count, check_data_dir, listeners_of, new_event_loop
+from ottla.config import BrokerConfig, GivenValue
+from ottla.config.listeners import parse_listen
+from ottla.groups.events import GroupEvent
+from ottla.log.file_system import Files, MemoryFiles
+
+_PYTHON_MESSAGE: Final = "can't start new thread"
+
+
+def is_no_thread(error: BaseException) -> bool:
+    """Whether an error means that no thread could be started."""
+    return isinstance(error, RuntimeError) and _PYTHON_MESSAGE in str(error)
+
+
+def no_thread(error: BaseException) -> OSError:
+    """The same as an error of the operating system, with advice."""
+    assert is_no_thread(error)
+    return OSError("no thread can be started: raise the limits of processes and memory (ulimit -u, ulimit -v; of a container, its pids)")
+
 
 T = TypeVar("T")
 
@@ -33,17 +47,19 @@ class Embedded:
         self,
         data_dir: str | Path | None,
         config: Mapping[str, GivenValue] | None,
-        listen: str,
+        listen: str | None,
         on_group_event: Callable[[GroupEvent], None] | None,
         metrics: str | None,
         brokers: int,
     ) -> None:
-        check_count(brokers, listen)
+        check_count(brokers)
         check_data_dir(data_dir)
         if metrics is not None:
             parse_listen(metrics)
         self._data_dir = data_dir
-        self._config = BrokerConfig(config, brokers=brokers).given
+        checked = BrokerConfig(config, brokers=brokers)
+        listeners_of(checked, listen, brokers)
+        self._config = checked.given
         self._listen = listen
         self._on_group_event = on_group_event
         self._metrics = metrics
@@ -53,7 +69,7 @@ class Embedded:
         self._task: BrokerTask | None = None
         self._starting: BrokerTask | None = None
         self._failure: BaseException | None = None
-        self._ports: Mapping[int, int] = {}
+        self._ports: Ports = {}
         # Memory lives as long as the object: after stop() and start(), the data is still there.
         self._files: Files | None = MemoryFiles() if data_dir is None else None
 
@@ -70,8 +86,12 @@ class Embedded:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`HOST:PORT`, for `bootstrap.servers` of any client. Raises RuntimeError before the start."""
+        """`HOST:PORT`, for `bootstrap.servers` of any client; of several listeners, the first. Raises RuntimeError before the start."""
         return self._running().bootstrap_servers
+
+    def bootstrap_servers_of(self, listener: str) -> str:
+        """As `bootstrap_servers`, for clients of one of the `listeners`. Raises ConfigError when there is none of that name."""
+        return self._running().bootstrap_servers_of(listener)
 
     @property
     def metrics_url(self) -> str | None:
@@ -166,3 +186,94 @@ class Embedded:
 
     async def __aexit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         await asyncio.to_thread(self.stop)
+
+
+class Broker(Embedded):
+    """A Kafka broker inside this process, with a thread and a loop of its own.
+
+    `data_dir` None keeps everything in memory. `config` takes Kafka's own names, {"num.partitions": 3}: text, numbers, True or False.
+    `listen` is HOST:PORT, port 0 for any free one (127.0.0.1:0); `listeners` in `config` may name several instead. `metrics` is HOST:PORT
+    for /metrics (Prometheus) and /health. `on_group_event` is called in the broker's thread with every GroupEvent. Raises ConfigError for
+    invalid settings.
+
+        with Broker() as broker:
+            producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    """
+
+    def __init__(
+        self,
+        data_dir: str | Path | None = None,
+        *,
+        config: Mapping[str, GivenValue] | None = None,
+        listen: str | None = None,
+        on_group_event: Callable[[GroupEvent], None] | None = None,
+        metrics: str | None = None,
+    ) -> None:
+        super().__init__(data_dir, config, listen, on_group_event, metrics, brokers=1)
+
+
+class Cluster(Embedded):
+    """`brokers` Kafka brokers inside this process, in one thread; their ids begin with `node.id` (1).
+
+    The arguments are those of `Broker`. With `listen` on a port other than 0, each further broker listens on the next one. Topics with one
+    replica have no leader while their broker is stopped, as with Apache Kafka; with more, another takes over. `default.replication.factor`
+    is 1, that of the offsets topic is `offsets.topic.replication.factor` (3) or the number of brokers, if that is smaller.
+
+        with Cluster(brokers=3) as cluster:
+            consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"})
+            cluster.move_coordinator("g", to=2)
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        data_dir: str | Path | None = None,
+        *,
+        config: Mapping[str, GivenValue] | None = None,
+        listen: str | None = None,
+        on_group_event: Callable[[GroupEvent], None] | None = None,
+        metrics: str | None = None,
+    ) -> None:
+        super().__init__(data_dir, config, listen, on_group_event, metrics, brokers)
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        """The ids of all brokers, stopped ones too."""
+        return tuple(self._running().cluster.brokers.nodes)
+
+    @property
+    def live_brokers(self) -> tuple[int, ...]:
+        """The ids of those that run."""
+        return tuple(node.id for node in self._running().cluster.brokers.nodes.values() if node.is_alive)
+
+    def address(self, broker_id: int, listener: str | None = None) -> str:
+        """`HOST:PORT` of one broker, on its first listener or the one that is named. Raises ConfigError when there is none."""
+        return self._running().address(broker_id, listener)
+
+    def stop_broker(self, broker_id: int) -> None:
+        """Stop one broker: its connections end, others that hold its partitions take over. Raises ConfigError, StorageError."""
+        self._in_loop(self._running().stop_broker(broker_id))
+
+    def start_broker(self, broker_id: int) -> None:
+        """Start a stopped broker, on its old port. Raises ConfigError, StorageError, OSError."""
+        self._in_loop(self._running().start_broker(broker_id))
+
+    def add_broker(self) -> int:
+        """Start one broker more, and return its id. Raises ConfigError, OSError."""
+        return self._in_loop(self._running().add_broker())
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """The leader of a partition, None when it has none. Raises ConfigError when there is no such partition."""
+        return self._in_loop(self._running().leader(topic, partition))
+
+    def move_leader(self, topic: str, partition: int, to: int) -> None:
+        """Make broker `to` the leader of a partition. Raises ConfigError when that cannot be, StorageError."""
+        self._in_loop(self._running().move_leader(topic, partition, to))
+
+    def coordinator(self, group_id: str) -> CoordinatorPlace:
+        """Where a group is coordinated. Raises StorageError when the offsets topic cannot be made."""
+        return self._in_loop(self._running().coordinator(group_id))
+
+    def move_coordinator(self, group_id: str, to: int) -> None:
+        """Make broker `to` the coordinator of a group, and of all others in its partition. Raises ConfigError, StorageError."""
+        self._in_loop(self._running().move_coordinator(group_id, to))

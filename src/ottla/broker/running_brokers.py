@@ -4,40 +4,39 @@ The embedded brokers and the command line use it. It reads no requests.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from socket import gaierror
 from typing import TYPE_CHECKING, Final
 
+from ottla.broker.cluster.brokers import Node
 from ottla.broker.cluster.leadership import CoordinatorPlace
-from ottla.broker.cluster.node import Node
 from ottla.broker.composition import Components
-from ottla.broker.network.descriptors import check_limit, descriptor_limit, limit_accept_errors
+from ottla.broker.network.limits import check_limit, descriptor_limit, limit_accept_errors
 from ottla.broker.network.server import Server
-from ottla.core.config import BrokerConfig, ConfigError, GivenValue, shown
-from ottla.core.errors import ApiError
-from ottla.core.metadata.records import NO_LEADER
-from ottla.core.metadata.topics import CONSUMER_OFFSETS
-from ottla.core.model import GroupEvent
-from ottla.storage.file_system import Files
-from ottla.storage.files import OsFiles
-from ottla.storage.memory_files import MemoryFiles
+from ottla.config import BrokerConfig, ConfigError, GivenValue, shown
+from ottla.config.listeners import ListenerConfig, broker_listeners, connectable, parse_listen
+from ottla.groups.events import GroupEvent
+from ottla.log.file_system import Files, MemoryFiles
+from ottla.log.files import OsFiles
+from ottla.metadata.records import NO_LEADER
+from ottla.metadata.topics import CONSUMER_OFFSETS
+from ottla.protocol.errors import ApiError
 
 if TYPE_CHECKING:
     from ottla.broker.monitoring.group_sampler import GroupSampler
     from ottla.broker.monitoring.metrics_server import MetricsServer
 
-log = logging.getLogger(__name__)
 
 LOADING_S_MAX = 5.0
 """Groups are loaded when the first client connects; where loading takes longer, the response has COORDINATOR_LOAD_IN_PROGRESS."""
-PORT_MAX = 65535
-_PORT_DIGITS_MAX = 5
-_HOST_CHARS_MAX = 253
+LISTEN: Final = "127.0.0.1:0"
+"""Where a broker listens that is told nothing: clients of this machine, any free port."""
 BROKERS_MAX = 100
 """More in one process is a mistake."""
-_NO_PORTS: Final[Mapping[int, int]] = {}
+Ports = Mapping[int, Mapping[str, int]]
+"""The ports of each broker, by id and listener."""
+_NO_PORTS: Final[Ports] = {}
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -51,40 +50,23 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def parse_listen(listen: str) -> tuple[str, int]:
-    """`HOST:PORT` in two; raises ConfigError, which says what to write instead."""
-    host, colon, port = listen.rpartition(":")
-    if not colon or not host or "/" in host or not (port.isdecimal() and len(port) <= _PORT_DIGITS_MAX) or int(port) > PORT_MAX:
-        raise ConfigError(f"cannot listen on {shown(listen)!r}: write HOST:PORT, for example 127.0.0.1:9092 (port 0 takes any free one)")
-    host = host.strip("[]")
-    try:
-        is_name = "\0" not in host and bool(host.encode("idna"))
-    except UnicodeError:
-        is_name = False
-    if not is_name or len(host) > _HOST_CHARS_MAX:
-        what = f"a name has at most {_HOST_CHARS_MAX} characters, and 63 between two dots"
-        raise ConfigError(f"cannot listen on {shown(listen)!r}: {shown(host)!r} is not a host name or address ({what})")
-    return host, int(port)
-
-
-def check_count(brokers: int, listen: str) -> None:
-    """Raise ConfigError when so many brokers cannot listen there: each after the first takes the next port."""
-    _, port = parse_listen(listen)
+def check_count(brokers: int) -> None:
+    """Raise ConfigError for a number of brokers that is none."""
     if not 1 <= brokers <= BROKERS_MAX:
         raise ConfigError(f"{brokers} brokers in one process: write a number from 1 to {BROKERS_MAX}")
-    if port and port + brokers - 1 > PORT_MAX:
-        raise ConfigError(f"{brokers} brokers cannot listen on port {port} and those that follow: the last port is {PORT_MAX}")
+
+
+def listeners_of(config: BrokerConfig, listen: str | None, brokers: int) -> tuple[ListenerConfig, ...]:
+    """Where the first broker listens: at `listen`, or where the setting `listeners` says. Raises ConfigError where both are given."""
+    if listen is not None and config.text("listeners"):
+        raise ConfigError(f"the address is given twice: as {shown(listen)!r} (--listen, Broker(listen=...)), and with listeners")
+    return broker_listeners(config.text, LISTEN if listen is None else listen, brokers)
 
 
 def check_data_dir(data_dir: str | Path | None) -> None:
     """Raise ConfigError for the empty text, which would mean the working directory."""
     if data_dir == "":
         raise ConfigError("the data directory has no name: name one, or leave it out to keep the data in memory")
-
-
-def _connectable(host: str) -> str:
-    """No client can connect to a wildcard address."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
 class BrokerTask:
@@ -94,48 +76,60 @@ class BrokerTask:
         self,
         data_dir: str | Path | None,
         config: Mapping[str, GivenValue],
-        listen: str,
+        listen: str | None,
         on_group_event: Callable[[GroupEvent], None] | None = None,
         files: Files | None = None,
         metrics: str | None = None,
         brokers: int = 1,
-        ports: Mapping[int, int] = _NO_PORTS,
+        ports: Ports = _NO_PORTS,
     ) -> None:
         """`ports`: where brokers listened before, by id: clients know these ports, so they listen there again."""
-        check_count(brokers, listen)
+        check_count(brokers)
+        checked = BrokerConfig(config, brokers=brokers)
+        self._listeners = listeners_of(checked, listen, brokers)
         check_data_dir(data_dir)
         check_limit(descriptor_limit())
         self._listen = listen
+        self._ports = {node_id: dict(by_listener) for node_id, by_listener in ports.items()}
         self._metrics_listen = None if metrics is None else parse_listen(metrics)
         self._metrics: MetricsServer | None = None
         self._group_sampler: GroupSampler | None = None
         self._files: Files = files or (MemoryFiles() if data_dir is None else OsFiles(data_dir))
-        self.cluster = Components(self._files, BrokerConfig(config, brokers=brokers), brokers=brokers, on_group_event=on_group_event)
-        self._servers: dict[int, Server] = {}
-        for node in self.cluster.brokers.nodes.values():
-            node.port = ports.get(node.id, 0)
+        self.cluster = Components(self._files, checked, brokers=brokers, on_group_event=on_group_event)
+        self._servers: dict[int, list[Server]] = {}
 
     @property
-    def ports(self) -> Mapping[int, int]:
-        """The port of each broker, by id; that of a stopped one as well."""
-        return {node.id: node.port for node in self.cluster.brokers.nodes.values()}
+    def ports(self) -> Ports:
+        """The ports of each broker; those of a stopped one as well."""
+        return self._ports
 
     @property
     def bootstrap_servers(self) -> str:
-        """`HOST:PORT` for clients, of every broker that runs, comma-separated."""
-        return ",".join(node.address for node in self.cluster.brokers.nodes.values() if node.is_alive)
+        """`HOST:PORT` for clients of the first listener, of every broker that runs, comma-separated."""
+        return self.bootstrap_servers_of(None)
+
+    def bootstrap_servers_of(self, listener: str | None) -> str:
+        """As `bootstrap_servers`, of one listener. Raises ConfigError when there is none of that name, or it is not advertised."""
+        self._check_listener(listener)
+        return ",".join(node.address(listener) for node in self.cluster.brokers.nodes.values() if node.is_alive)
+
+    def _check_listener(self, listener: str | None) -> None:
+        advertised = [each.name for each in self._listeners if each.advertised is not None]
+        if listener is not None and listener not in advertised:
+            raise ConfigError(f"there is no listener {shown(listener)} that is advertised: those are {', '.join(advertised)}")
 
     @property
     def metrics_url(self) -> str | None:
         """Where the metrics are; None when they are not served."""
         if self._metrics is None or self._metrics_listen is None:
             return None
-        host, port = _connectable(self._metrics_listen[0]), self._metrics.port
+        host, port = connectable(self._metrics_listen[0]), self._metrics.port
         return f"http://[{host}]:{port}/metrics" if ":" in host else f"http://{host}:{port}/metrics"
 
-    def address(self, broker_id: int) -> str:
-        """`HOST:PORT` of one broker, also while it is stopped. Raises ConfigError when there is none of that id."""
-        return self._node(broker_id).address
+    def address(self, broker_id: int, listener: str | None = None) -> str:
+        """`HOST:PORT` of one broker on a listener (the first), also while it is stopped. Raises ConfigError when there is none."""
+        self._check_listener(listener)
+        return self._node(broker_id).address(listener)
 
     def _serve_metrics(self) -> None:
         # Loaded here, since most brokers serve none.
@@ -177,26 +171,37 @@ class BrokerTask:
                 self._serve_metrics()
             await self.cluster.loaded(LOADING_S_MAX)
             for node in self.cluster.brokers.nodes.values():
-                await self._open_listener(node)
+                await self._open_listeners(node)
         except BaseException:
             await self.stop()
             raise
 
-    async def _open_listener(self, node: Node) -> None:
-        """A broker that was stopped starts again on its old port, which clients know."""
-        host, first_port = parse_listen(self._listen)
-        port = node.port or (first_port + node.id - self.cluster.config.node_id if first_port else 0)
-        server = self.cluster.server(node)
+    async def _open_listeners(self, node: Node) -> None:
+        """All or none. A broker that was stopped starts again on its old ports, which clients know."""
+        place = node.id - self.cluster.config.node_id
+        servers = self.cluster.servers(node, [listener.name for listener in self._listeners])
+        ports = self._ports.setdefault(node.id, {})
+        started: list[Server] = []
         try:
-            port = await server.start(host, port)
-        except gaierror as error:
-            raise OSError(f"cannot listen on {host}: {error.strerror}") from error
-        self._servers[node.id] = server
-        node.host, node.listens_on, node.port = _connectable(host), host, port
+            for name, host, first_port, advertised in self._listeners:
+                port = ports.get(name) or (first_port + place if first_port else 0)
+                ports[name] = port = await servers[name].start(host, port)
+                started.append(servers[name])
+                if advertised is not None:
+                    advertised = advertised[0], advertised[1] + place if advertised[1] else port
+                node.listeners[name] = ListenerConfig(name, host, port, advertised)
+        except OSError as error:
+            for server in started:
+                server.stop_reading()
+                server.stop()
+            if isinstance(error, gaierror):
+                raise OSError(f"cannot listen on {host}: {error.strerror}") from error
+            raise
+        self._servers[node.id] = started
 
     async def stop(self) -> None:
         """Close the listeners, reads no more requests, closes every log, cleanly, and then every connection. Raises StorageError."""
-        servers = list(self._servers.values())
+        servers = [server for by_listener in self._servers.values() for server in by_listener]
         for server in servers:
             # First of all: as long as there are requests there may always be one that waits for a sync.
             server.stop_reading()
@@ -230,7 +235,7 @@ class BrokerTask:
         if len(self.cluster.cluster_metadata.live_ids) == 1:
             raise ConfigError(f"broker {broker_id} is the last one that runs: stop the whole cluster instead")
         self.cluster.leadership.broker_stopped(node)
-        self._close_listener(node)
+        self._close_listeners(node)
 
     async def start_broker(self, broker_id: int) -> None:
         """Start a stopped broker on its old port; it leads the partitions without another replica. Raises StorageError or OSError."""
@@ -241,29 +246,30 @@ class BrokerTask:
     async def add_broker(self) -> int:
         """Add a broker; existing partitions do not move, new topics use it too. Raises ConfigError or OSError."""
         brokers = len(self.cluster.brokers.nodes) + 1
-        check_count(brokers, self._listen)
-        BrokerConfig(self.cluster.config.given, brokers=brokers)
+        check_count(brokers)
+        listeners_of(BrokerConfig(self.cluster.config.given, brokers=brokers), self._listen, brokers)
         node = self.cluster.add_node()
         try:
             await self._begin(node)
         except BaseException:
             self.cluster.remove_node(node)
+            self._ports.pop(node.id, None)
             raise
         return node.id
 
     async def _begin(self, node: Node) -> None:
         """All of it or none: a broker that leads no partition for want of a disk does not listen either."""
-        await self._open_listener(node)
+        await self._open_listeners(node)
         try:
             self.cluster.leadership.broker_started(node)
         except BaseException:
-            self._close_listener(node)
+            self._close_listeners(node)
             raise
 
-    def _close_listener(self, node: Node) -> None:
-        server = self._servers.pop(node.id)
-        server.stop_reading()
-        server.stop()
+    def _close_listeners(self, node: Node) -> None:
+        for server in self._servers.pop(node.id):
+            server.stop_reading()
+            server.stop()
 
     async def move_leader(self, topic: str, partition: int, to: int) -> None:
         """Make broker `to` the leader of a partition. Raises ConfigError when that cannot be, StorageError."""

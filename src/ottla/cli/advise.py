@@ -6,25 +6,24 @@ Describing a group does not show them; its record does, as the members sent them
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.cli.diagnose.offsets_topic import fetched_batches
-from ottla.cli.groups.client_config import client_settings
-from ottla.cli.groups.failures import CommandFailed, named, of_error
+from ottla.cli.clusters import CommandFailed, client_settings, named, of_error
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import DescribedTopic, Failure
 from ottla.client.errors import ClientError
-from ottla.client.fetch.fetcher import Fetcher
-from ottla.client.fetch.topic_ranges import topic_ranges
+from ottla.client.fetch.fetch_values import FetchRange
+from ottla.client.fetch.fetcher import Fetcher, topic_ranges
 from ottla.client.settings import ClientSettings
-from ottla.core.client.fetch_values import FetchRange
-from ottla.core.errors import PeerError
-from ottla.core.groups.log.records import GROUP_KEY, GroupMetadataRecord, GroupMetadataValue, decode
-from ottla.core.groups.placement import coordinator_partition
-from ottla.core.metadata.topics import CONSUMER_OFFSETS
-from ottla.core.records.batch import decode_batch
-from ottla.core.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_subscription
+from ottla.coordinator.placement import coordinator_partition
+from ottla.groups.log.records import GroupMetadataRecord, decode
+from ottla.history.sources.offsets_topic import fetched_batches
+from ottla.metadata.topics import CONSUMER_OFFSETS
+from ottla.protocol.coordinator_records import GROUP_METADATA, GroupMetadataValue
+from ottla.protocol.errors import PeerError
+from ottla.protocol.records.batch import decode_batch
+from ottla.protocol.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_subscription
 
 CLIENT_ID: Final = "ottla-advise"
-_GROUP_KEY_BYTES: Final = GROUP_KEY.to_bytes(2)
+_GROUP_KEY_BYTES: Final = GROUP_METADATA.to_bytes(2)
 
 
 @dataclass(frozen=True, slots=True)

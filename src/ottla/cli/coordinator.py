@@ -6,22 +6,20 @@ The partition is arithmetic; only its count and its leader are asked for. Asking
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.cli.groups.client_config import client_settings
-from ottla.cli.groups.failures import CommandFailed, message, of_error
+from ottla.cli.clusters import CommandFailed, client_settings, message, of_error
 from ottla.client.addresses import BrokerEndpoint
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import Failure
 from ottla.client.errors import ClientError
-from ottla.core.config import BROKER_SETTINGS
-from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.groups.placement import coordinator_partition
-from ottla.core.java_text import java_hash
-from ottla.core.metadata.topics import CONSUMER_OFFSETS
-from ottla.core.text import printable
+from ottla.config import BROKER_SETTINGS
+from ottla.coordinator.placement import coordinator_partition
+from ottla.metadata.topics import CONSUMER_OFFSETS
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.text import java_hash, printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CoordinatorAddress:
     """Where a group belongs. `node` is None without a cluster, or where `note` says why it has no leader."""
 
     group: str
@@ -44,7 +42,9 @@ class Place:
         return found | ({"note": self.note} if self.note else {})
 
 
-def find_place(group: str, *, bootstrap_server: str | None, partitions: int | None, command_config: str | None, timeout_ms: int) -> Place:
+def find_place(
+    group: str, *, bootstrap_server: str | None, partitions: int | None, command_config: str | None, timeout_ms: int
+) -> CoordinatorAddress:
     """The place of a group, in the cluster behind `bootstrap_server` if there is one. Raises CommandFailed."""
     try:
         group.encode()
@@ -62,17 +62,17 @@ def find_place(group: str, *, bootstrap_server: str | None, partitions: int | No
         raise CommandFailed(of_error(error)) from error
 
 
-def place_of(group: str, partitions: int, *, node: BrokerEndpoint | None = None, note: str | None = None) -> Place:
+def place_of(group: str, partitions: int, *, node: BrokerEndpoint | None = None, note: str | None = None) -> CoordinatorAddress:
     """The place that follows from the name and the number of partitions."""
     partition = coordinator_partition(group, partitions)
-    return Place(group=group, hash=java_hash(group), partition=partition, partitions=partitions, node=node, note=note)
+    return CoordinatorAddress(group=group, hash=java_hash(group), partition=partition, partitions=partitions, node=node, note=note)
 
 
 def _partitions_by_default() -> int:
     return int(BROKER_SETTINGS["offsets.topic.num.partitions"].default)
 
 
-def _in_cluster(admin: AdminClient, group: str, partitions: int | None) -> Place:
+def _in_cluster(admin: AdminClient, group: str, partitions: int | None) -> CoordinatorAddress:
     topic = admin.describe_topics([CONSUMER_OFFSETS])[CONSUMER_OFFSETS]
     if isinstance(topic, Failure):
         if topic.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -91,7 +91,7 @@ def _in_cluster(admin: AdminClient, group: str, partitions: int | None) -> Place
     return place_of(group, count, node=admin.broker(leader))
 
 
-def lines_of(place: Place) -> list[str]:
+def lines_of(place: CoordinatorAddress) -> list[str]:
     """The place as text."""
     lines = [
         f"group      {printable(place.group)}",

@@ -1,6 +1,6 @@
 """The report of `ottla doctor`, from a broker's /health or from a directory's files, printed as sentences and a table.
 
-A report is the JSON of `HealthSnapshot.to_json` in both cases. core/diagnosis/cleaner_health.py decides
+A report is the JSON of `HealthSnapshot.to_json` in both cases. log/cleaner/health.py decides
 what is unhealthy.
 """
 
@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ottla.core.diagnosis.cleaner_health import CleanerFacts, CleanerState, findings, size_text
-from ottla.core.errors import StorageError
+from ottla.log.cleaner.health import CleanerFacts, CleanerState, findings, size_text
+from ottla.protocol.errors import StorageError
 
 TIMEOUT_S: Final = 10
 ANSWER_BYTES_MAX: Final = 16 << 20
@@ -71,8 +71,8 @@ def _reason(error: Exception) -> str:
 
 def inspect_directory(directory: Path) -> dict[str, Any]:
     """The report of a data directory's files."""
-    from ottla.storage.dump.inspection import inspect_directory
-    from ottla.storage.files import OsFiles
+    from ottla.broker.monitoring.directory_inspection import inspect_directory
+    from ottla.log.files import OsFiles
 
     try:
         seen = inspect_directory(OsFiles(directory), time.time_ns() // 1_000_000)
@@ -162,7 +162,7 @@ def _table(topics: Sequence[Mapping[str, Any]], name_width: int) -> Table:
 
 
 def _state(topic: Mapping[str, Any]) -> Text:
-    from ottla.core.diagnosis.cleaner_health import OVERDUE_MS_MAX, duration_text
+    from ottla.log.cleaner.health import OVERDUE_MS_MAX, duration_text
 
     if not topic["is_compacted"]:
         return Text("not compacted", style="dim")

@@ -1,6 +1,7 @@
 """Entry point of `ottla`: finds the command by its file's name and runs it. It knows no command."""
 
 import importlib
+import os
 import pkgutil
 from typing import Any
 
@@ -8,8 +9,16 @@ import click
 
 from ottla import __version__
 from ottla.cli import commands
-from ottla.cli.standard_streams import open_standard_streams
-from ottla.core.extras import MissingExtraError
+from ottla.extras import MissingExtraError
+
+
+def open_standard_streams() -> None:
+    """Open those of the three that are closed. To be called before anything else is opened."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free one is this one
 
 
 class DropInGroup(click.Group):

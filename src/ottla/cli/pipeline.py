@@ -1,34 +1,106 @@
-"""One pipeline run for a person at a terminal: Spark is started, the run watched, and what it wrote shown in short.
+"""`ottla pipeline run`: Spark is started, the run watched on a bar, and what it wrote shown in short.
 
-It decides what is shown and which failures become a sentence; what is read, computed and written is ottla.spark's.
+What is read, computed and written is ottla.spark's; here failures become sentences. The bar follows Spark's status: tasks of the current
+stages that are done, or the offsets at which a query's last micro-batch ended.
 """
 
 import json
+import re
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 from rich.console import Console
-
-from ottla.cli.pipeline.progress import Bar, end_offsets, tasks_done
-from ottla.cli.pipeline.spark_failures import own_sentence
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:
     from ottla.spark.pipelines import Pipeline
     from ottla.spark.runner.pipeline_run import PipelineRun
     from ottla.spark.runner.tables import TableStore
 
+
+_UPDATE_S: Final = 0.2
+
+
+def tasks_done(tracker: Any) -> float:
+    """The part of the present stages' tasks that is done, 0 to 1; `tracker` is Spark's StatusTracker."""
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    total = sum(stage.numTasks for stage in stages if stage is not None)
+    done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+    return done / total if total else 0.0
+
+
+def end_offsets(progress: Mapping[str, Any] | None) -> int:
+    """The sum of the offsets at which the last micro-batch ended, over all partitions; 0 before the first. `progress`: lastProgress."""
+    if not progress or not progress["sources"] or not progress["sources"][0]["endOffset"]:
+        return 0
+    topics = json.loads(progress["sources"][0]["endOffset"])
+    return sum(sum(offsets.values()) for name, offsets in topics.items() if not name.startswith("#"))
+
+
+class Bar:
+    """A bar with a text, as a context manager. `share_done` is called periodically: the part that is done, 0 to 1."""
+
+    def __init__(self, console: Console, text: str) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(30), TaskProgressColumn(), TimeElapsedColumn())
+        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._task = self._progress.add_task(text, total=1.0)
+        self._share_done: Callable[[], float] = lambda: 0.0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="pipeline-progress", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        if not self._progress.disable:
+            self._thread.start()
+        return self
+
+    def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._progress.stop()
+
+    def show(self, text: str, share_done: Callable[[], float]) -> None:
+        """Show what is being done from now on, and its progress."""
+        self._share_done = share_done
+        self._progress.update(self._task, description=text, completed=0.0)
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_UPDATE_S):
+            self._progress.update(self._task, completed=self._share_done())
+
+
+_OURS: Final = re.compile(r"\bottla\.[\w.]+(?:Error|Exception): ([^\n]+)")
+
+
+_NO_FORMAT: Final = re.compile(r"\[DATA_SOURCE_NOT_FOUND\] Failed to find the data source: ([^\s.]+)")
+
+
+def own_sentence(error: Exception) -> str | None:
+    """The message of the last exception of ours in Spark's text; the ones before it are its causes. None where there is none.
+
+    Also a sentence for a format of tables that the session does not have.
+    """
+    missing = _NO_FORMAT.search(str(error))
+    if missing:
+        return f"Spark has no format {missing[1]} here: add its jars, with spark.jars.packages in spark-defaults.conf"
+    found = _OURS.findall(str(error))
+    return found[-1].strip() if found else None
+
+
 OFFSETS_PER_TRIGGER_MAX: Final = 5_000_000
 """With --available-now: what a micro-batch reads at most, so that much history neither fills the disk's spill nor hides how far it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class TablePlace:
     """Where the tables go: a directory, or a table of a catalog with a directory for checkpoints."""
 
     directory: str | None = None
@@ -38,14 +110,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class PipelineOrder:
     """What was asked for. `mode` is "batch", "available-now" or "stream"; `limit` and `since_ms` are of the rows that are shown."""
 
     name: str
     pipeline: "Pipeline"
     bootstrap_servers: str
     properties: Mapping[str, str]
-    place: Place
+    place: TablePlace
     mode: str
     every_s: int
     groups: tuple[str, ...]
@@ -78,7 +150,7 @@ def configured(pipeline: "Pipeline", name: str, settings: Iterable[str]) -> "Pip
         raise click.BadParameter(str(error), param_hint="--set") from error
 
 
-def execute(order: Order) -> None:
+def execute(order: PipelineOrder) -> None:
     """Run it and show what came of it. Raises click.ClickException with a sentence."""
     started_s = time.monotonic()
     with _sentences():
@@ -101,10 +173,9 @@ def execute(order: Order) -> None:
     click.echo(report)
 
 
-def _tables(spark: Any, order: Order) -> "TableStore":
-    from ottla.spark.runner.catalog_tables import CatalogTables
+def _tables(spark: Any, order: PipelineOrder) -> "TableStore":
     from ottla.spark.runner.pipeline_run import store
-    from ottla.spark.runner.tables import TableError
+    from ottla.spark.runner.tables import CatalogTables, TableError
 
     place = order.place
     tables = store(
@@ -123,8 +194,8 @@ def _batch(run: "PipelineRun", bar: Bar) -> dict[str, Any]:
     return run.batch(lambda table: bar.show(table, lambda: tasks_done(tracker)))
 
 
-def _stream(run: "PipelineRun", order: Order, bar: Bar) -> dict[str, Any]:
-    from ottla.spark.runner.pipeline_stream import PipelineStream
+def _stream(run: "PipelineRun", order: PipelineOrder, bar: Bar) -> dict[str, Any]:
+    from ottla.spark.runner.pipeline_run import PipelineStream
 
     [limits] = run.inputs.offsets(run.pipeline).values()
     planned = sum(end for _, end in limits.values())
@@ -147,8 +218,8 @@ def _stream(run: "PipelineRun", order: Order, bar: Bar) -> dict[str, Any]:
     return stream.refresh()
 
 
-def _as_text(order: Order, run: "PipelineRun", outputs: Mapping[str, Any]) -> str:
-    from ottla.spark.runner.overviews import overview_text
+def _as_text(order: PipelineOrder, run: "PipelineRun", outputs: Mapping[str, Any]) -> str:
+    from ottla.spark.runner.text_table import overview_text
 
     lines = [f"{table}: {frame.count()} rows in {run.tables.path(table)}" for table, frame in outputs.items()]
     first = next(iter(outputs.values()))
@@ -156,7 +227,7 @@ def _as_text(order: Order, run: "PipelineRun", outputs: Mapping[str, Any]) -> st
     return overview + "\n" + "\n".join(lines)
 
 
-def _as_json(order: Order, run: "PipelineRun", outputs: Mapping[str, Any], started_s: float) -> str:
+def _as_json(order: PipelineOrder, run: "PipelineRun", outputs: Mapping[str, Any], started_s: float) -> str:
     kind = "path" if order.place.table is None else "table"
     tables = {name: {kind: run.tables.path(name), "rows": frame.count()} for name, frame in outputs.items()}
     seconds = round(time.monotonic() - started_s, 3)
@@ -167,7 +238,7 @@ def _as_json(order: Order, run: "PipelineRun", outputs: Mapping[str, Any], start
 def _sentences() -> Iterator[None]:
     """Failures that a user can fix become a sentence; others are raised as they are."""
     from ottla.client.errors import ClientError
-    from ottla.core.errors import PeerError
+    from ottla.protocol.errors import PeerError
     from ottla.spark.runner.inputs import InputError
     from ottla.spark.sessions import SessionError
 

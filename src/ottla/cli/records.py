@@ -1,12 +1,13 @@
-"""Records as JSON, one object a line: `ottla consume --json` prints them, `ottla produce --json` reads them.
+"""Records as JSON, one object a line: `ottla consume --json` prints them, `ottla produce --json` reads them; and the line that counts them.
 
 Keys, values and headers' values are text where they are UTF-8, else base64 under a name of its own (`keyBase64`, `valueBase64`).
 """
 
 import json
+import time
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TextIO
 
 _TIMESTAMP_TYPES: Final = {1: "CreateTime", 2: "LogAppendTime"}
 _NAMES: Final = frozenset(
@@ -16,7 +17,7 @@ _HEADER_NAMES: Final = frozenset({"key", "value", "valueBase64"})
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-class Message(Protocol):
+class ReadMessage(Protocol):
     """What is printed: a message of `ottla.Consumer`."""
 
     def topic(self) -> str | None: ...
@@ -37,7 +38,7 @@ class RecordToWrite(NamedTuple):
     timestamp_ms: int | None = None
 
 
-def to_json(message: Message) -> str:
+def to_json(message: ReadMessage) -> str:
     """One record, without the end of the line."""
     kind, timestamp_ms = message.timestamp()
     return json.dumps(
@@ -111,3 +112,40 @@ def _check_names(given: Mapping[str, Any], known: frozenset[str]) -> None:
     unknown = sorted(given.keys() - known)
     if unknown:
         raise ValueError(f"{unknown[0]!r} is none of {', '.join(sorted(known))}")
+
+
+_CLEAR_LINE: Final = "\r\x1b[K"
+_INTERVAL_S: Final = 0.5
+
+
+class RecordProgress:
+    """Counts records and bytes; shows them on `err` at intervals if that is a terminal and `is_shown`."""
+
+    def __init__(self, err: TextIO, *, is_shown: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
+        self.records = 0
+        self.size_bytes = 0
+        self._err = err
+        self._is_shown = is_shown and err.isatty()
+        self._clock = clock
+        self._started_s = self._shown_s = clock()
+
+    def add(self, records: int, size_bytes: int) -> None:
+        """Count these."""
+        self.records += records
+        self.size_bytes += size_bytes
+        if self._is_shown and self._clock() - self._shown_s >= _INTERVAL_S:
+            self._shown_s = self._clock()
+            rate = self.records / max(self._shown_s - self._started_s, 0.001)
+            self._err.write(f"{_CLEAR_LINE}{self.records:,} records, {self.size_bytes / 1e6:,.1f} MB, {rate:,.0f} records/s (Ctrl-C ends)")
+            self._err.flush()
+
+    def say(self, text: str) -> None:
+        """A sentence in a line of its own."""
+        self._err.write(f"{_CLEAR_LINE if self._is_shown else ''}{text}\n")
+        self._err.flush()
+
+    def end(self) -> None:
+        """Remove the line."""
+        if self._is_shown:
+            self._err.write(_CLEAR_LINE)
+            self._err.flush()

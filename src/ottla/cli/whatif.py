@@ -1,16 +1,89 @@
-"""A prediction as text, at most 80 columns wide."""
+"""`ottla whatif`: reads the sources, replays the group, and prints what changes, as text of 80 columns or as JSON (docs/whatif.md)."""
 
 import datetime
+import json
 import textwrap
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Any, Final, TextIO
 
-from ottla.core.text import printable
-from ottla.core.whatif.behaviour import GroupBehaviour
-from ottla.core.whatif.comparison import Comparison
-from ottla.core.whatif.outcome import Outcome, ReplayedRebalance
-from ottla.core.whatif.prediction import Prediction
-from ottla.core.whatif.search import SearchResult
+from ottla.cli.clusters import CommandFailed
+from ottla.cli.diagnose.sources import SourceOptions, read_sources
+from ottla.history.sources.model import Evidence
+from ottla.history.whatif.behaviour import GroupBehaviour
+from ottla.history.whatif.outcome import Outcome, ReplayedRebalance, causes
+from ottla.history.whatif.prediction import Comparison, Prediction, SearchResult, find_settings, predict
+from ottla.history.whatif.settings import RECORDED_DEFAULTS, Settings, merge
+from ottla.text import printable
+
+
+def to_dict(prediction: Prediction) -> dict[str, Any]:
+    """The object; `before`, `after` and `rebalances` with settings, `front` and `best` with a search."""
+    behaviour, agreed = prediction.behaviour, prediction.agreement
+    found: dict[str, Any] = {
+        "group": behaviour.group,
+        "started_ms": behaviour.started_ms,
+        "ended_ms": behaviour.ended_ms,
+        "processes": len(behaviour.processes),
+        "assignor": behaviour.protocol,
+        "recorded_rebalances": agreed.recorded,
+        "reproduced_rebalances": agreed.reproduced,
+        "extra_rebalances": len(agreed.extra_ms),
+        "notes": list(behaviour.notes),
+    }
+    comparison = prediction.comparison
+    if comparison is not None:
+        gone, new = set(map(id, comparison.gone)), set(map(id, comparison.new))
+        fates = [(each, "gone" if id(each) in gone else "stays") for each in comparison.before.rebalances]
+        fates += [(each, "new") for each in comparison.after.rebalances if id(each) in new]
+        found |= {
+            "settings": comparison.settings.texts(),
+            "before": _outcome(behaviour, comparison.before),
+            "after": _outcome(behaviour, comparison.after),
+            "rebalances": [_rebalance(each, fate) for each, fate in sorted(fates, key=lambda row: row[0].at_ms)],
+            "warnings": list(comparison.warnings),
+        }
+    if prediction.search is not None:
+        options = [
+            {"settings": option.settings.texts(), "is_enough": option.is_enough, **_outcome(behaviour, option.outcome)}
+            for option in prediction.search.front
+        ]
+        found |= {
+            "tried": prediction.search.tried,
+            "front": options,
+            "best": next((option for option in options if option["is_enough"]), None),
+        }
+    return found
+
+
+def _outcome(behaviour: GroupBehaviour, outcome: Outcome) -> dict[str, Any]:
+    is_known = bool(behaviour.partition_counts)
+    return {
+        "rebalances": len(outcome.rebalances),
+        "generations": outcome.generations,
+        "planned": outcome.planned,
+        "unplanned": outcome.unplanned,
+        "unplanned_per_hour": round(outcome.unplanned / behaviour.hours, 3),
+        "avoided": len(outcome.avoided),
+        "causes": causes(outcome.rebalances),
+        "moved_partitions": outcome.moved if is_known else None,
+        "rebalancing_partition_ms": outcome.stopped_ms if is_known else None,
+        "waiting_partition_ms": outcome.waiting_ms if is_known else None,
+    }
+
+
+def _rebalance(each: ReplayedRebalance, after: str) -> dict[str, Any]:
+    return {
+        "at_ms": each.at_ms,
+        "cause": each.cause.value,
+        "process": each.process or None,
+        "planned": each.planned,
+        "follow_ups": each.follow_ups,
+        "moved_partitions": each.moved,
+        "after": after,
+    }
+
 
 WIDTH: Final = 80
 NAME_WIDTH: Final = 26
@@ -120,3 +193,49 @@ def _time(at_ms: int, *, date: bool = False) -> str:
 
 def _seconds(duration_ms: int, is_known: bool) -> str:
     return f"{duration_ms / 1000:.1f}" if is_known else UNKNOWN
+
+
+OK: Final = 0
+FAILED: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatifOptions:
+    """What to read and what to ask: `settings` for a prediction, or (`at_most` is not None) a search."""
+
+    sources: SourceOptions
+    group: str
+    settings: Settings
+    recorded: Settings
+    at_most: float | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    as_json: bool = False
+
+
+def run(options: WhatifOptions, *, zone: tzinfo, out: TextIO, err: TextIO) -> int:
+    """Print the report; returns the exit status. `zone`: of times without one."""
+    try:
+        gathered = read_sources(options.sources, zone=zone)
+        lines = answer(options, gathered.evidence)
+    except (CommandFailed, ValueError) as error:
+        err.write(f"Error: {printable(str(error))}\n")
+        return FAILED
+    out.writelines(f"{line}\n" for line in lines)
+    err.writelines(f"{note}\n" for note in gathered.notes)
+    return OK
+
+
+def answer(options: WhatifOptions, evidence: list[Evidence]) -> list[str]:
+    """The lines of the report. Raises ValueError where the evidence does not allow a replay."""
+    wanted = [item for item in evidence if _is_wanted(item.at_ms, options)]
+    recorded = merge(RECORDED_DEFAULTS, options.recorded)
+    if options.at_most is None:
+        found = predict(options.group, wanted, options.settings, recorded)
+    else:
+        found = find_settings(options.group, wanted, at_most=options.at_most, recorded=recorded)
+    return [json.dumps(to_dict(found))] if options.as_json else list(text(found))
+
+
+def _is_wanted(at_ms: int, options: WhatifOptions) -> bool:
+    return (options.since_ms is None or at_ms >= options.since_ms) and (options.until_ms is None or at_ms < options.until_ms)

@@ -1,3 +1,3 @@
 """The client: settings, connections, admin requests, fetching."""
 
-import ottla.core.wire  # noqa: F401 - before kio
+import ottla.protocol.wire  # noqa: F401 - before kio

@@ -7,10 +7,10 @@ and never retried.
 from collections.abc import Callable
 from typing import Final
 
+from ottla.client.backoff import backoff_ms
 from ottla.client.errors import BrokerUnavailableError, ClientError, RequestFailedError, error_code
 from ottla.client.settings import ClientSettings
-from ottla.core.client.backoff import backoff_ms
-from ottla.core.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode
 
 RETRIABLE: Final = frozenset(
     {

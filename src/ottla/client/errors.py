@@ -3,8 +3,8 @@
 Malformed responses are `PeerError`, as everywhere.
 """
 
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 
 
 class ClientError(Exception):

@@ -1,7 +1,11 @@
-"""A client's settings: Kafka's consumer properties, checked, as one picklable value.
+"""Settings of the client, from properties in Kafka's names; what is refused, and why.
 
-An unsupported property is refused with advice, and never ignored. It opens no files and no connections.
-Source: Kafka's ConsumerConfig and CommonClientConfigs (names, defaults, ranges); KIP-580 (back-off).
+Kafka's consumer properties that this client does not support, each with advice. A table, read by `settings`.
+
+A client's settings: Kafka's consumer properties, checked, as one picklable value.
+
+An unsupported property is refused with advice, and never ignored. It opens no files and no connections. Source: Kafka's ConsumerConfig
+and CommonClientConfigs (names, defaults, ranges); KIP-580 (back-off).
 """
 
 from collections.abc import Callable, Mapping
@@ -9,13 +13,48 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from ottla.client.addresses import parse_addresses
-from ottla.client.property_refusals import REFUSED
+from ottla.client.fetch.fetch_values import FetchPolicy
 from ottla.client.security.properties import NAMES as SECURITY_NAMES
 from ottla.client.security.properties import PLAINTEXT, SecuritySettings, parse_security
 from ottla.client.security.tokens import OAuthCallback
-from ottla.core.client.fetch_values import FetchPolicy
-from ottla.core.config.value_grammar import parse_whole
-from ottla.core.suggestions import did_you_mean
+from ottla.config.value_grammar import parse_whole
+from ottla.text import did_you_mean
+
+_LEAVE_OUT: Final = "leave it out"
+_MEMBERSHIP: Final = "it belongs to members of a consumer group, and reading by ranges of offsets needs none: leave it out"
+_METRICS: Final = "this client has no metrics of Kafka's kind: leave it out"
+_BYTES: Final = "keys and values are handed over as the bytes they are: leave it out, and convert the columns"
+
+REFUSED: Final = {
+    "key.deserializer": _BYTES,
+    "value.deserializer": _BYTES,
+    "auto.offset.reset": "reading begins where the requested ranges begin: leave it out",
+    "enable.auto.commit": "nothing is committed by reading: leave it out",
+    "auto.commit.interval.ms": "nothing is committed by reading: leave it out",
+    "interceptor.classes": "Java classes cannot run here: leave it out",
+    "group.id": _MEMBERSHIP,
+    "group.instance.id": _MEMBERSHIP,
+    "group.protocol": _MEMBERSHIP,
+    "group.remote.assignor": _MEMBERSHIP,
+    "session.timeout.ms": _MEMBERSHIP,
+    "heartbeat.interval.ms": _MEMBERSHIP,
+    "max.poll.interval.ms": _MEMBERSHIP,
+    "partition.assignment.strategy": _MEMBERSHIP,
+    "internal.leave.group.on.close": _MEMBERSHIP,
+    "max.poll.records": "records come as whole responses, bounded by max.partition.fetch.bytes: set that instead",
+    "exclude.internal.topics": "topics are read by name: leave it out",
+    "socket.connection.setup.timeout.max.ms": "the time for connecting does not grow: set socket.connection.setup.timeout.ms",
+    "metadata.recovery.rebootstrap.trigger.ms": "bootstrap.servers are always asked again: leave it out",
+    "metric.reporters": _METRICS,
+    "metrics.num.samples": _METRICS,
+    "metrics.recording.level": _METRICS,
+    "metrics.sample.window.ms": _METRICS,
+    "auto.include.jmx.reporter": _METRICS,
+    "config.providers": "write the value itself: " + _LEAVE_OUT,
+    "share.acknowledgement.mode": "share groups are not read here: " + _LEAVE_OUT,
+    "share.acquire.mode": "share groups are not read here: " + _LEAVE_OUT,
+}
+
 
 _INT_MAX: Final = 2**31 - 1
 _LONG_MAX: Final = 2**63 - 1

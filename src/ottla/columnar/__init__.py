@@ -6,22 +6,22 @@ It needs the extra `arrow`, and loads none of it by itself: NumPy, Numba and Arr
 import importlib
 from typing import Any
 
-from ottla.core.extras import require
+from ottla.extras import require
 
 require("arrow")
 
 _HOMES = {
-    "COLUMNS": "decoding.record_batch_decoder",
-    "COLUMN_TYPES": "decoding.record_batch_decoder",
-    "RecordBatchDecoder": "decoding.record_batch_decoder",
-    "GROUP_RECORD_TYPES": "group_records.decoder",
-    "GroupRecordDecoder": "group_records.decoder",
-    "Batches": "decoding.batches",
-    "scan": "decoding.batches",
+    "COLUMNS": "ottla.protocol.arrow.decoding.record_batch_decoder",
+    "COLUMN_TYPES": "ottla.protocol.arrow.decoding.record_batch_decoder",
+    "RecordBatchDecoder": "ottla.protocol.arrow.decoding.record_batch_decoder",
+    "GROUP_RECORD_TYPES": "ottla.groups.log.arrow.decoder",
+    "GroupRecordDecoder": "ottla.groups.log.arrow.decoder",
+    "Batches": "ottla.protocol.arrow.decoding.batches",
+    "scan": "ottla.protocol.arrow.decoding.batches",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(_HOMES[name]), name)

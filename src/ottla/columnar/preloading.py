@@ -5,10 +5,10 @@ It touches no Arrow, and decodes one batch of its own making so that everything 
 
 import numpy as np
 
-from ottla.columnar.decoding import batch_headers, batches, record_kernels
-from ottla.columnar.group_records import kernels
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import encode_batch
+from ottla.groups.log.arrow import kernels
+from ottla.protocol.arrow.decoding import batch_headers, batches, record_kernels
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import encode_batch
 
 
 def load_kernels() -> None:

@@ -3,12 +3,12 @@
 They check values and never act on them. Other packages import from this module.
 """
 
-from ottla.core.config.broker_config import BrokerConfig, GivenValue
-from ottla.core.config.broker_settings import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS, OTHER_UNITS, PARTITIONS_PER_TOPIC_MAX
-from ottla.core.config.consistency import consistency_problem, topic_consistency_problem
-from ottla.core.config.kafka_settings import FIXED_VALUES, KAFKA_BROKER_SETTINGS, KAFKA_TOPIC_SETTINGS, KafkaSetting
-from ottla.core.config.setting import INT_MAX, LONG_MAX, ConfigError, ConfigSource, ConfigType, Setting, Value, shown
-from ottla.core.config.topic_settings import TOPIC_SETTINGS
+from ottla.config.broker_config import BrokerConfig, GivenValue
+from ottla.config.broker_settings import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS, OTHER_UNITS, PARTITIONS_PER_TOPIC_MAX
+from ottla.config.consistency import consistency_problem, topic_consistency_problem
+from ottla.config.kafka_settings import FIXED_VALUES, KAFKA_BROKER_SETTINGS, KAFKA_TOPIC_SETTINGS, KafkaSetting
+from ottla.config.setting import INT_MAX, LONG_MAX, ConfigError, ConfigSource, ConfigType, Setting, Value, shown
+from ottla.config.topic_settings import TOPIC_SETTINGS
 
 __all__ = [
     "BROKER_SETTINGS",

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from functools import cached_property
 
-from ottla.core.config.broker_settings import BROKER_SETTINGS, OTHER_UNITS
-from ottla.core.config.consistency import consistency_problem
-from ottla.core.config.kafka_settings import KAFKA_BROKER_SETTINGS
-from ottla.core.config.setting import INT_MAX, ConfigError, Value, shown
-from ottla.core.config.topic_settings import TOPIC_SETTINGS
-from ottla.core.config.value_grammar import double_text
-from ottla.core.suggestions import did_you_mean
+from ottla.config.broker_settings import BROKER_SETTINGS, OTHER_UNITS
+from ottla.config.consistency import consistency_problem
+from ottla.config.kafka_settings import KAFKA_BROKER_SETTINGS
+from ottla.config.setting import INT_MAX, ConfigError, Value, shown
+from ottla.config.topic_settings import TOPIC_SETTINGS
+from ottla.config.value_grammar import double_text
+from ottla.text import did_you_mean
 
 GivenValue = str | int | float
 """What a caller may write in Python: text, a number, True or False."""
@@ -17,13 +17,11 @@ GivenValue = str | int | float
 OTHER_GROUP_PROTOCOLS = ("group.consumer.", "group.share.", "group.streams.", "group.coordinator.rebalance.protocols")
 """Kafka's settings of group protocols that are not served here."""
 
-_ADDRESS = "the address is given with --listen HOST:PORT, in Python with Broker(listen=...)"
+_ADDRESS = "the address is given with listeners, or with --listen HOST:PORT, in Python with Broker(listen=...)"
 _DIRECTORY = "the data directory is given with --data DIR, in Python with Broker(DIR)"
 _QUORUM = "this broker has neither ZooKeeper nor a controller quorum: leave it out"
 ELSEWHERE = {
-    "advertised.listeners": _ADDRESS,
     "host.name": _ADDRESS,
-    "listeners": _ADDRESS,
     "port": _ADDRESS,
     "log.dir": _DIRECTORY,
     "log.dirs": _DIRECTORY,

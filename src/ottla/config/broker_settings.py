@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from ottla.core.config.setting import INT_MAX, LONG_MAX, ConfigType, Setting, flag_setting, number_setting
-from ottla.core.config.topic_settings import TOPIC_SETTINGS
+from ottla.config.setting import INT_MAX, LONG_MAX, ConfigType, Setting, flag_setting, number_setting
+from ottla.config.topic_settings import TOPIC_SETTINGS
 
 _LOAD_FACTOR_MIN = 0.0001
 """Kafka has no bound. Of the smallest table, 1 MiB, this share is four keys; with room for no key a cleaning would never end."""
@@ -14,6 +14,30 @@ _PARTITIONS_BOUND = ", the most partitions that a topic may have here"
 
 _OWN_BROKER_SETTINGS = (
     number_setting(ConfigType.INT, "node.id", 1, "The broker's number in the cluster.", 0),
+    Setting(
+        name="listeners",
+        type=ConfigType.LIST,
+        default="",
+        doc="Where the broker accepts connections: NAME://HOST:PORT, comma-separated; instead of --listen (`ottla docs brokers`).",
+    ),
+    Setting(
+        name="advertised.listeners",
+        type=ConfigType.LIST,
+        default="",
+        doc="Where clients of a listener find the broker: NAME://HOST:PORT, comma-separated; by default, the listeners' own addresses.",
+    ),
+    Setting(
+        name="listener.security.protocol.map",
+        type=ConfigType.STRING,
+        default="SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        doc="The security protocol of each listener name: NAME:PROTOCOL, comma-separated. Only PLAINTEXT is served.",
+    ),
+    Setting(
+        name="inter.broker.listener.name",
+        type=ConfigType.STRING,
+        default="",
+        doc="The listener that brokers would use between them; it is validated and shown only, as the brokers share a process.",
+    ),
     flag_setting("auto.create.topics.enable", True, "Whether a topic is created when a client first requests it."),
     number_setting(
         ConfigType.INT,

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from ottla.core.config.connection_overrides import connection_overrides
-from ottla.core.config.value_grammar import parse_whole
+from ottla.config.connection_overrides import connection_overrides
+from ottla.config.value_grammar import parse_whole
 
 _CLEANER_TABLE_BYTES_MIN: Final = 1024 * 1024
 _MIN_SESSION, _MAX_SESSION = "group.min.session.timeout.ms", "group.max.session.timeout.ms"

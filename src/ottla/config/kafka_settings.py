@@ -8,9 +8,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final, NamedTuple
 
-from ottla.core.config.broker_settings import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS, OTHER_UNITS
-from ottla.core.config.setting import ConfigType, Setting
-from ottla.core.config.topic_settings import TOPIC_SETTINGS
+from ottla.config.broker_settings import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS, OTHER_UNITS
+from ottla.config.setting import ConfigType, Setting
+from ottla.config.topic_settings import TOPIC_SETTINGS
 
 FIXED_VALUES: Final[Mapping[str, str]] = {
     "auto.leader.rebalance.enable": "false",
@@ -25,7 +25,6 @@ FIXED_VALUES: Final[Mapping[str, str]] = {
 _BROKER = """
 add.partitions.to.txn.retry.backoff.max.ms int 100
 add.partitions.to.txn.retry.backoff.ms int 20
-advertised.listeners list -
 alter.config.policy.class.name class -
 alter.log.dirs.replication.quota.window.num int 11
 alter.log.dirs.replication.quota.window.size.seconds int 1
@@ -114,12 +113,9 @@ group.streams.min.session.timeout.ms int 45000
 group.streams.num.standby.replicas int 0
 group.streams.session.timeout.ms int 45000
 initial.broker.registration.timeout.ms int 60000
-inter.broker.listener.name string -
 kafka.metrics.polling.interval.secs int 10
 kafka.metrics.reporters list ""
 leader.imbalance.check.interval.seconds long 300
-listener.security.protocol.map string SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT dynamic
-listeners list PLAINTEXT://:9092 dynamic
 log.dir list /tmp/kafka-logs
 log.dir.failure.timeout.ms long 30000
 log.dirs list -
@@ -328,13 +324,21 @@ def _unserved(table: str) -> Iterator[KafkaSetting]:
         )
 
 
+_KAFKA_DEFAULTS: Final = {"listeners": "PLAINTEXT://:9092"}
+"""Described as Kafka does; here the address is that of --listen."""
+_DYNAMIC_IN_KAFKA: Final = ("listeners", "listener.security.protocol.map")
+"""Described as Kafka does, though a change is refused here."""
+
+
 def _served(settings: Mapping[str, Setting], dynamic: Container[str]) -> Iterator[KafkaSetting]:
     for each in settings.values():
         if not each.is_internal:
-            # Kafka keeps the default of a time in the setting of another unit, and has none for the id; an empty text is a value.
-            is_null = each.name in OTHER_UNITS or each.name == "node.id" or (not each.default and each.type is not ConfigType.STRING)
-            default = None if is_null else each.default
-            yield KafkaSetting(each.name, each.type, default, each.name in dynamic, each.doc, each.broker_name)
+            # Kafka keeps the default of a time in the setting of another unit, and has none for these; another empty text is a value.
+            has_none = each.name in ("node.id", "inter.broker.listener.name")
+            is_null = each.name in OTHER_UNITS or has_none or (not each.default and each.type is not ConfigType.STRING)
+            default = _KAFKA_DEFAULTS.get(each.name, None if is_null else each.default)
+            is_dynamic = each.name in dynamic or each.name in _DYNAMIC_IN_KAFKA
+            yield KafkaSetting(each.name, each.type, default, is_dynamic, each.doc, each.broker_name)
 
 
 def _by_name(*tables: Iterable[KafkaSetting]) -> Mapping[str, KafkaSetting]:

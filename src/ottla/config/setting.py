@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from ottla.core.config.value_grammar import double_text, parse_boolean, parse_double, parse_list, parse_whole, trim
-from ottla.core.text import printable
+from ottla.config.value_grammar import double_text, parse_boolean, parse_double, parse_list, parse_whole, trim
+from ottla.text import printable
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1

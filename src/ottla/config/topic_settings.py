@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ottla.core.config.setting import LONG_MAX, ConfigType, Setting, flag_setting, number_setting
+from ottla.config.setting import LONG_MAX, ConfigType, Setting, flag_setting, number_setting
 
 _CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 

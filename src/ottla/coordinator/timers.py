@@ -6,30 +6,22 @@ that place is reached (lazy deletion).
 
 from heapq import heappop, heappush
 
-JOIN = "join"
-"""The join phase of a group ends."""
-SYNC = "sync"
-"""Members that have not sent SyncGroup are removed."""
-SESSION = "session"
-"""A member, or an id that was handed out and has not joined, is removed."""
-
 
 class Timer:
-    """One deadline of a group (`kind` JOIN or SYNC) or of one member id (SESSION); `at_ms` None while it is not armed."""
+    """One deadline: of which `kind`, and of whom (`names`: such as a group's id and a member's); `at_ms` None while it is not armed."""
 
-    __slots__ = ("_queued_at_ms", "at_ms", "group_id", "kind", "member_id")
+    __slots__ = ("_queued_at_ms", "at_ms", "kind", "names")
 
-    def __init__(self, kind: str, group_id: str, member_id: str = "") -> None:
+    def __init__(self, kind: str, *names: str) -> None:
         self.kind = kind
-        self.group_id = group_id
-        self.member_id = member_id
+        self.names = names
         self.at_ms: int | None = None
         self._queued_at_ms: int | None = None
 
     @property
     def key(self) -> str:
         """The purpose, for traces and messages."""
-        return f"{self.kind} {self.group_id} {self.member_id}".rstrip()
+        return " ".join((self.kind, *self.names))
 
 
 class Timers:

@@ -1,1 +1,5 @@
-"""Decides without I/O: wire types, records, settings, metadata, group coordination, cleaning, the fetch client's state, diagnosis."""
+"""Names that the documentation gave before a package was a capability. Programs that import them keep working; new ones import the homes.
+
+`ottla.core.assignors` is `ottla.groups.assignors`, `ottla.core.model` is `ottla.protocol.model` and `ottla.groups.events`,
+`ottla.core.client.fetch_values` is `ottla.client.fetch.fetch_values`, `ottla.core.diagnosis.advice` is `ottla.history.advice`.
+"""

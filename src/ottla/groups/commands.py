@@ -1,4 +1,4 @@
-"""The commands of a group coordinator, free of API versions: a difference between versions is a named field.
+"""The commands of a group coordinator and their results, free of API versions: a difference between versions is a named field.
 
 `reply_to` is opaque to the coordinator: it comes back in the `Reply`, at once or, for a parked request, later.
 """
@@ -7,12 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.effects import Effects
-from ottla.core.groups.lazy_sequence import LazySequence
-from ottla.core.groups.log.committed_offsets import TopicOffsets, partition_count
+from ottla.coordinator.coordinator import CoordinatorStatus, LifecycleCommand
+from ottla.coordinator.effects import Effects, LazySequence
+from ottla.groups.events import GroupEvent
+from ottla.groups.log.committed_offsets import TopicOffsets, partition_count
+from ottla.groups.log.records import GroupRecord
+from ottla.groups.settings import GroupSettings
+from ottla.protocol.errors import ErrorCode
 
-# Commands of the hot path are not frozen, since that makes their creation several times slower. They are not changed nevertheless.
+# Commands and results of the hot path are not frozen, since that makes their creation several times slower. They are not changed.
 
 
 @dataclass(slots=True, kw_only=True)
@@ -206,7 +209,7 @@ class ForgetTopics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireOffsets:
-    """Do one step of an expiry pass. While `Coordinator.is_expiring`, the shell sends it again soon."""
+    """Do one step of an expiry pass. While a pass is in progress, the next one follows soon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,30 +229,225 @@ class ExpireMember:
     member_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendFailed:
-    """The records of `effects` could not be appended: none of them is durable, and the replies were not sent."""
-
-    effects: Effects
-    error: ErrorCode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishLoading:
-    """Every record of this coordinator's partition has been replayed: start serving."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resign:
-    """Another broker takes the partition: answer parked requests with NOT_COORDINATOR and serve nothing more."""
-
-
 Request = (
     JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetCommit | OffsetFetch | OffsetDelete | DescribeGroup | ListGroups | DeleteGroup
 )
 """The commands that clients send and that get a reply."""
 
-Notice = ForgetTopics | ExpireOffsets | EvictMember | ExpireMember | AppendFailed | FinishLoading | Resign
+Notice = ForgetTopics | ExpireOffsets | EvictMember | ExpireMember
 """The commands that the broker itself sends, without a reply."""
 
-Command = Request | Notice
+Command = Request | Notice | LifecycleCommand
+
+
+# Results
+
+
+@dataclass(slots=True, kw_only=True)
+class JoinMember:
+    """A member in the leader's JoinGroup response."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(slots=True, kw_only=True)
+class JoinResult:
+    """Response to JoinGroup; the defaults are Kafka's for an error. `protocol_name` None is written as "" before v7."""
+
+    error: ErrorCode
+    member_id: str
+    generation: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    members: Sequence[JoinMember] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class SyncResult:
+    """Response to SyncGroup: the member's assignment."""
+
+    error: ErrorCode
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(slots=True, kw_only=True)
+class HeartbeatResult:
+    """Response to Heartbeat."""
+
+    error: ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftMember:
+    """One member of a LeaveGroup response."""
+
+    member_id: str
+    instance_id: str | None
+    error: ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveResult:
+    """Response to LeaveGroup; with a top-level error `members` is empty."""
+
+    error: ErrorCode
+    members: tuple[LeftMember, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class CommitResult:
+    """Response to OffsetCommit: one error code per partition, in the order of the command's offsets."""
+
+    errors: tuple[ErrorCode, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedOffset:
+    """One committed offset; offset and leader epoch are -1 where there is none."""
+
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+    error: ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchResult:
+    """Response to OffsetFetch for one group."""
+
+    error: ErrorCode
+    topics: tuple[tuple[str, Sequence[FetchedOffset]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDeleteResult:
+    """Response to OffsetDelete: a group error, or one error code per partition in the command's order."""
+
+    error: ErrorCode
+    errors: tuple[ErrorCode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedMember:
+    """A member as DescribeGroups shows it; the metadata is empty unless the group is Stable."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeResult:
+    """Response to DescribeGroups for one group."""
+
+    error: ErrorCode
+    group_id: str
+    state: str = ""
+    protocol_type: str = ""
+    protocol_data: str = ""
+    members: tuple[DescribedMember, ...] = ()
+    error_message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedGroup:
+    """One group of ListGroups; `group_type` is `classic` or `consumer`."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListResult:
+    """Response to ListGroups of one coordinator."""
+
+    error: ErrorCode
+    groups: Sequence[ListedGroup] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteResult:
+    """Response to DeleteGroups for one group."""
+
+    error: ErrorCode
+
+
+Result = (
+    JoinResult
+    | SyncResult
+    | HeartbeatResult
+    | LeaveResult
+    | CommitResult
+    | OffsetFetchResult
+    | OffsetDeleteResult
+    | DescribeResult
+    | ListResult
+    | DeleteResult
+)
+
+GroupEffects = Effects[GroupRecord, Result, GroupEvent]
+"""The effects of a command to a group coordinator: the records of a commit are `CommittedOffsets`."""
+
+
+# Checks that come before any group is looked up. Order, as in Kafka's `GroupCoordinatorService`: group id, session timeout, loading, not
+# the coordinator.
+
+NEEDS_GROUP_ID = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetDelete)
+"""The other requests accept the empty group id, under which very old clients commit."""
+
+WHILE_LOADING = {
+    # The member joins again at this broker, without looking for another coordinator.
+    SyncGroup: ErrorCode.REBALANCE_IN_PROGRESS,
+    # Sessions restart when loading ends, so the member need not react.
+    Heartbeat: ErrorCode.NONE,
+}
+
+
+def refusal(command: Request, status: CoordinatorStatus, settings: GroupSettings) -> Result | None:
+    """The response that does not depend on the group; None when the group must be looked up."""
+    if isinstance(command, NEEDS_GROUP_ID) and not command.group_id:
+        return error_result(command, ErrorCode.INVALID_GROUP_ID)
+    if isinstance(command, JoinGroup) and not settings.allows_session_timeout(command.session_timeout_ms):
+        return error_result(command, ErrorCode.INVALID_SESSION_TIMEOUT)
+    if status is CoordinatorStatus.LOADING:
+        return error_result(command, WHILE_LOADING.get(type(command), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    if status is CoordinatorStatus.RESIGNED:
+        return error_result(command, ErrorCode.NOT_COORDINATOR)
+    return None
+
+
+def error_result(command: Request, error: ErrorCode) -> Result:
+    """The request's response with `error`."""
+    match command:
+        case JoinGroup():
+            return JoinResult(error=error, member_id=command.member_id)
+        case SyncGroup():
+            return SyncResult(error=error)
+        case Heartbeat():
+            return HeartbeatResult(error=error)
+        case LeaveGroup():
+            return LeaveResult(error=error)
+        case OffsetCommit():
+            return CommitResult(errors=(error,) * len(command.offsets))
+        case OffsetFetch():
+            return OffsetFetchResult(error=error)
+        case OffsetDelete():
+            return OffsetDeleteResult(error=error)
+        case DescribeGroup():
+            return DescribeResult(error=error, group_id=command.group_id)
+        case ListGroups():
+            return ListResult(error=error)
+        case DeleteGroup():
+            return DeleteResult(error=error)

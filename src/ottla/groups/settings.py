@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from ottla.core.config import BrokerConfig
-from ottla.core.records.compression import Codec
+from ottla.config import BrokerConfig
+from ottla.protocol.records.compression import Codec
 
 MS_PER_MINUTE = 60_000
 

@@ -1,14 +1,114 @@
-"""The sentences that matter about a group: what happened, who caused most of it, and for each common cause the setting that helps."""
+"""Finds what several rebalances of a group have in common, and says it: deployments, members that flap, the member that causes most."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.patterns.culprits import Culprit, find_culprit
-from ottla.core.diagnosis.patterns.deployments import Deployment, find_deployments
-from ottla.core.diagnosis.verdicts.rule import Confidence
-from ottla.core.diagnosis.verdicts.verdict import AVOIDED, REBALANCE, SettingAdvice, Verdict
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.verdicts.rule import Confidence
+from ottla.history.verdicts.verdict import AVOIDED, REBALANCE, SettingAdvice, Verdict
+
+LAST_COUNT: Final = 6
+"""How many rebalances "the last" are."""
+FLAPS_MIN: Final = 3
+FLAP_WITHIN_MS: Final = 600_000
+"""A member that caused so many unplanned rebalances within this time flaps."""
+
+
+class Culprit(NamedTuple):
+    """A member by its name, and how many of the last `of_last` rebalances it caused."""
+
+    name: str
+    caused: int
+    of_last: int
+    is_flapping: bool
+
+
+def find_culprit(verdicts: Sequence[Verdict]) -> Culprit | None:
+    """The member that caused most of the last rebalances that were not planned; None where none caused two."""
+    last = [verdict for verdict in verdicts if verdict.kind == REBALANCE][-LAST_COUNT:]
+    unplanned = [verdict for verdict in last if verdict.planned is False and verdict.who is not None and verdict.who.name is not None]
+    counts = Counter(verdict.who.name for verdict in unplanned if verdict.who is not None and verdict.who.name is not None)
+    if not counts:
+        return None
+    name, caused = counts.most_common(1)[0]
+    return Culprit(name, caused, len(last), name in flapping(verdicts)) if caused > 1 else None
+
+
+def flapping(verdicts: Sequence[Verdict]) -> frozenset[str]:
+    """The names of members that flap."""
+    times: dict[tuple[str, str], list[int]] = {}
+    found: set[str] = set()
+    for verdict in verdicts:
+        if verdict.planned is not False or verdict.who is None or verdict.who.name is None:
+            continue
+        of_member = times.setdefault((verdict.who.name, verdict.clock), [])
+        of_member.append(verdict.started_ms)
+        del of_member[:-FLAPS_MIN]
+        if len(of_member) == FLAPS_MIN and of_member[-1] - of_member[0] <= FLAP_WITHIN_MS:
+            found.add(verdict.who.name)
+    return frozenset(found)
+
+
+PAUSE_MAX_MS: Final = 300_000
+"""Restarts further apart than this are not of one deployment."""
+CLIENTS_MIN: Final = 2
+
+_NUMBER: Final = re.compile(r"(?:[-_.]?(?:[0-9a-f]{6,10}-[0-9a-z]{5}|\d+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}))+$")
+
+
+class Deployment(NamedTuple):
+    """One rolling deployment: its clients in the order in which they restarted, and the verdicts that belong to it.
+
+    stopped_partition_seconds: None where no verdict knows its cost.
+    """
+
+    clients: tuple[str, ...]
+    started_ms: int
+    ended_ms: int
+    verdicts: tuple[Verdict, ...]
+    stopped_partition_seconds: float | None
+
+
+def find_deployments(verdicts: Sequence[Verdict]) -> list[Deployment]:
+    """The deployments in the verdicts of one group, which are in their order."""
+    found: list[Deployment] = []
+    runs: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in verdicts:
+        if verdict.cause is not Cause.RESTART_DYNAMIC or verdict.who is None:
+            continue
+        key = (verdict.clock, family(verdict.who.label))
+        run = runs.setdefault(key, [])
+        if run and verdict.started_ms - _end_ms(run[-1]) > PAUSE_MAX_MS:
+            found += _as_deployment(run)
+            run.clear()
+        run.append(verdict)
+    for run in runs.values():
+        found += _as_deployment(run)
+    return sorted(found, key=_started_ms)
+
+
+def family(name: str) -> str:
+    """What the names of one deployment's clients have in common: without a number, a pod's suffix or a UUID at their end."""
+    return _NUMBER.sub("", name) or name
+
+
+def _as_deployment(run: list[Verdict]) -> list[Deployment]:
+    clients = tuple(dict.fromkeys(verdict.who.label for verdict in run if verdict.who is not None))
+    if len(clients) < CLIENTS_MIN:
+        return []
+    seconds = [each.cost.stopped_partition_seconds for each in run if each.cost.stopped_partition_seconds is not None]
+    return [Deployment(clients, run[0].started_ms, _end_ms(run[-1]), tuple(run), round(sum(seconds), 3) if seconds else None)]
+
+
+def _end_ms(verdict: Verdict) -> int:
+    return verdict.started_ms if verdict.ended_ms is None else verdict.ended_ms
+
+
+def _started_ms(deployment: Deployment) -> int:
+    return deployment.started_ms
+
 
 CLIENTS_SHOWN: Final = 4
 ADVICE_SHOWN: Final = 3

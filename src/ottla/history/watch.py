@@ -1,21 +1,108 @@
-"""One look after another: the offsets topic and group events into the archive, then the admin API, until it is time to stop.
+"""Watching a cluster: look after look, its offsets topic and group events go into an archive, then what the admin API says of its groups.
 
-A failure of one look is said once and tried again at the next; only the first look has to succeed.
+A topic is read from where the archive ends to where it ends now, batch by batch as the broker holds them. A failure of one look is said
+once and tried again at the next; only the first look has to succeed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from ottla.cli.watch.polling import Poller
-from ottla.cli.watch.tail import TopicTail
 from ottla.client.admin.client import AdminClient
 from ottla.client.errors import ClientError, RequestFailedError, UnknownTopicError
-from ottla.client.fetch.fetcher import Fetcher
-from ottla.core.diagnosis.evidence.snapshot_lines import SnapshotWriter, note_line, topics_line
-from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.metadata.topics import CONSUMER_OFFSETS, GROUP_EVENTS
-from ottla.storage.archive.writer import ArchiveWriter
+from ottla.client.fetch.fetch_values import FetchedRecords, FetchRange
+from ottla.client.fetch.fetcher import Fetcher, topic_ranges
+from ottla.coordinator.placement import coordinator_partition
+from ottla.groups.log.group_filter import group_of_event, group_of_record, keep_groups
+from ottla.history.sources.admin import Poller, SnapshotWriter, note_line, topics_line
+from ottla.history.sources.archive import ArchiveWriter
+from ottla.metadata.topics import CONSUMER_OFFSETS, GROUP_EVENTS
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.records.batch import split_batches
+from ottla.protocol.records.merged_batches import Batch
+
+_GROUP_OF: Final = {CONSUMER_OFFSETS: group_of_record, GROUP_EVENTS: group_of_event}
+
+
+class Appended(NamedTuple):
+    """What was added."""
+
+    records: int
+    size_bytes: int
+
+
+class TopicTail:
+    """One topic, OFFSETS or GROUP_EVENTS, into an archive. `note` is called with a sentence about records that are missing."""
+
+    def __init__(
+        self,
+        topic: str,
+        *,
+        admin: AdminClient,
+        fetcher: Fetcher,
+        archive: ArchiveWriter,
+        groups: Sequence[str] | None,
+        note: Callable[[str], None],
+    ) -> None:
+        self.topic = topic
+        self._admin = admin
+        self._fetcher = fetcher
+        self._archive = archive
+        self._groups = None if groups is None else frozenset(groups)
+        self._note = note
+        self._positions: dict[int, int] | None = None
+        self._truncated: set[int] = set()
+
+    def catch_up(self) -> Iterator[Appended]:
+        """Append everything up to the present end, piece by piece. Raises ClientError, PeerError or StorageError."""
+        if self._positions is None:
+            self._positions = self._archive.positions(self.topic)
+        ranges = self._chosen(topic_ranges(self._admin, self.topic, positions=self._positions))
+        if ranges:
+            self._archive.check_topic(self.topic, ranges[0].topic_id)
+        for each in ranges:
+            self._note_gap(each)
+        for fetched in self._fetcher.read([each for each in ranges if each.start < each.end]):
+            yield self._append(fetched)
+
+    def _chosen(self, ranges: list[FetchRange]) -> list[FetchRange]:
+        if self._groups is None or not ranges or self.topic != CONSUMER_OFFSETS:
+            return ranges
+        count = 1 + max(each.partition.partition for each in ranges)
+        chosen = {coordinator_partition(group, count) for group in self._groups}
+        return [each for each in ranges if each.partition.partition in chosen]
+
+    def _note_gap(self, wanted: FetchRange) -> None:
+        """Say once which records the archive misses."""
+        assert self._positions is not None, "catch_up has read them"
+        partition = wanted.partition.partition
+        position = self._positions.get(partition)
+        if position is not None and wanted.start > position:
+            self._positions[partition] = wanted.start
+            self._note(f"{self.topic}-{partition}: the records from offset {position} to {wanted.start - 1} were deleted")
+        elif wanted.end < wanted.start and partition not in self._truncated:
+            self._truncated.add(partition)
+            self._note(f"{self.topic}-{partition} was truncated to offset {wanted.end}: new records count from offset {wanted.start} on")
+
+    def _append(self, fetched: FetchedRecords) -> Appended:
+        assert self._positions is not None, "catch_up has read them"
+        partition = fetched.partition.partition
+        batches = [
+            Batch(header, fetched.records[at : at + header.size_bytes])
+            for at, header in split_batches(fetched.records)
+            if header.base_offset >= fetched.position
+        ]
+        if self._groups is not None:
+            batches = self._filtered(batches, self._groups)
+        size_bytes = self._archive.append(self.topic, partition, batches)
+        self._positions[partition] = fetched.next_offset
+        return Appended(sum(batch.header.record_count for batch in batches), size_bytes)
+
+    def _filtered(self, batches: list[Batch], groups: frozenset[str]) -> list[Batch]:
+        """The batches that hold a record of the groups, and the last one, which may be empty, for its position."""
+        kept = [keep_groups(batch, groups, _GROUP_OF[self.topic]) for batch in batches]
+        return [batch for number, batch in enumerate(kept, 1) if batch.header.record_count or number == len(kept)]
+
 
 REFUSED: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 OFFSETS_INTERVAL_MS: Final = 60_000

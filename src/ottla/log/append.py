@@ -1,30 +1,54 @@
-"""May a client append this batch? Kafka's checks, in Kafka's order, on the header and the checksum alone.
+"""From what a client sent for a partition to what the log stores of it: checks, the topic's codec, offsets.
+
+May a client append this batch? Kafka's checks, in Kafka's order, on the header and the checksum alone.
 
 Single records are checked only where no header can answer: a compacted topic needs keys, a time that is out of range belongs to records
-with numbers, and how far back a batch reaches stands in no header. It writes nothing and knows nothing of offsets or producers.
-Source: Kafka's `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords` and `LogValidator`.
+with numbers, and how far back a batch reaches stands in no header. It writes nothing and knows nothing of offsets or producers. Source:
+Kafka's `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords` and `LogValidator`.
+
+Offsets, leader epoch and the topic's kind of timestamp, written into batches in place; and the broker's own batches, taken apart.
+
+Base offset and leader epoch lie outside the checksum; with a changed timestamp the checksum is computed again. Nothing is appended here.
+
+A topic's `compression.type` other than `producer`: the batch that is stored has the topic's codec, whatever the client sent.
+
+Bytes in, bytes out: the records section is inflated and deflated again as a whole, the single records are not read. A batch that has the
+topic's codec already is not changed, whatever level its producer chose, as in Kafka. Source: Kafka's `BrokerCompressionType`,
+`LogValidator`; levels by KIP-390.
+
+From what a client sent for a partition to what the log stores of it: checked first, then brought into the topic's codec.
+
+The header and the checksum are checked at once. Where the records themselves are needed, a compressed batch may hold a hundred times its
+own size: the caller decides on which thread they are read. Nothing here knows offsets or producers, and nothing is written.
 """
 
+from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
-from ottla.core.errors import ErrorCode
-from ottla.core.records.batch import (
+from ottla.log.settings import LogSettings
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.records.batch import (
     CODEC_MASK,
     CONTROL_BIT,
+    DECOMPRESSED_BYTES_MAX,
     HEADER,
     HEADER_BYTES,
+    LEADER_EPOCH_AT,
     LENGTH_OVERHEAD_BYTES,
+    LOG_APPEND_TIME_BIT,
     MAGIC,
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
     BatchHeader,
     crc_is_valid,
+    join_batch,
+    seal,
+    split_batches,
 )
-from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec
-from ottla.core.records.record import RECORD_BYTES_MIN
-from ottla.core.records.record_checks import CheckRecords, Checks, Fault, Section
-from ottla.storage.log.settings import LogSettings
+from ottla.protocol.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, Compressed, Inflated, compress, inflate, too_much
+from ottla.protocol.records.record import RECORD_BYTES_MIN
+from ottla.protocol.records.record_checks import CheckRecords, Checks, Fault, Section, check_records
 
 _MAGIC_AT: Final = 16
 _LENGTH: Final = Struct(">8xi")
@@ -229,3 +253,154 @@ def _sentence(number: int, fault: Fault, timestamp_ms: int, checks: Checks) -> s
         f"Timestamp {timestamp_ms} of message with offset {number} is out of range."
         f" The timestamp should be within [{checks.earliest_ms}, {checks.latest_ms}]"
     )
+
+
+_INT32: Final = Struct(">i")
+_INT64: Final = Struct(">q")
+
+
+def own_batches(view: memoryview) -> list[BatchHeader] | LogRefusal:
+    """The headers of whole, sound batches that fill `view`, for what the broker itself appends."""
+    try:
+        found = list(split_batches(view))
+    except PeerError as error:
+        return LogRefusal(ErrorCode.CORRUPT_MESSAGE, str(error))
+    if not found or sum(header.size_bytes for _, header in found) != len(view):
+        return LogRefusal(ErrorCode.CORRUPT_MESSAGE, f"{len(view)} bytes are no whole record batches")
+    for at, header in found:
+        if not crc_is_valid(view, at, header.size_bytes):
+            return LogRefusal(ErrorCode.CORRUPT_MESSAGE, f"Record batch is corrupt (stored crc = {header.crc})")
+    return [header for _, header in found]
+
+
+def assign(
+    view: memoryview, headers: list[BatchHeader], *, offset: int, leader_epoch: int, settings: LogSettings, now_ms: int
+) -> list[BatchHeader]:
+    """Number the batches that fill `view` from `offset` on; their headers as they are then."""
+    at, is_broker_time, stored = 0, settings.is_log_append_time, []
+    for header in headers:
+        _INT64.pack_into(view, at, offset)
+        _INT32.pack_into(view, at + LEADER_EPOCH_AT, leader_epoch)
+        header = header._replace(base_offset=offset, leader_epoch=leader_epoch)
+        if is_broker_time or header.is_log_append_time:
+            attributes = header.attributes & ~LOG_APPEND_TIME_BIT | is_broker_time * LOG_APPEND_TIME_BIT
+            header = header._replace(attributes=attributes, max_timestamp_ms=now_ms if is_broker_time else header.max_timestamp_ms)
+            HEADER.pack_into(view, at, *header)
+            seal(view[at : at + header.size_bytes])
+        stored.append(header)
+        at += header.size_bytes
+        offset = header.next_offset
+    return stored
+
+
+PRODUCER: Final = "producer"
+_CODECS: Final = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+# Kafka's defaults stand for its libraries' own ways: gzip's usual level, and LZ4's fast compressor, which has no level.
+_GZIP_DEFAULT: Final = -1
+_LZ4_DEFAULT: Final = 9
+_LZ4_FAST: Final = 0
+
+
+def needs_recompression(header: BatchHeader, settings: LogSettings) -> bool:
+    """Whether the topic stores another codec than the batch has."""
+    return settings.compression_type != PRODUCER and header.attributes & CODEC_MASK != _CODECS[settings.compression_type]
+
+
+def recompress(header: BatchHeader, section: Inflated, settings: LogSettings) -> tuple[BatchHeader, memoryview] | LogRefusal:
+    """A sound client's batch, whose records are `section` without compression, as the topic stores it; LogRefusal when it gets too large.
+
+    Offsets, times, kind of timestamp, producer, epoch and sequence stay; attributes without a meaning in a client's batch go, as in Kafka.
+    """
+    codec = _CODECS[settings.compression_type]
+    if header.record_count * RECORD_BYTES_MIN > len(section):
+        message = f"{len(section)} bytes cannot hold the {header.record_count} records that the batch claims"
+        return LogRefusal(ErrorCode.INVALID_RECORD, message)
+    if codec is NONE and (too_large := size_refusal(HEADER_BYTES + len(section), settings)) is not None:
+        return too_large
+    attributes = header.attributes & (LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT) | codec
+    stored = join_batch(header._replace(attributes=attributes), compress(codec, section, _level(codec, settings)))
+    return size_refusal(len(stored), settings) or (BatchHeader._make(HEADER.unpack_from(stored)), memoryview(stored))
+
+
+def _level(codec: Codec, settings: LogSettings) -> int | None:
+    match codec:
+        case Codec.GZIP:
+            return None if settings.compression_gzip_level == _GZIP_DEFAULT else settings.compression_gzip_level
+        case Codec.LZ4:
+            return _LZ4_FAST if settings.compression_lz4_level == _LZ4_DEFAULT else settings.compression_lz4_level
+        case Codec.ZSTD:
+            return settings.compression_zstd_level
+    return None
+
+
+Accepted = tuple[BatchHeader, memoryview]
+"""A batch that may be numbered and stored, with its header."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadBatch:
+    """A batch whose header and checksum are sound, and whose records must be read, by `settings`, before it may be appended.
+
+    `batch` is a view into what the client sent: a caller that keeps this longer than those bytes are valid takes a `copy`.
+    """
+
+    header: BatchHeader
+    batch: memoryview
+    settings: LogSettings
+    now_ms: int
+
+    def copy(self) -> "UnreadBatch":
+        """The same with bytes of its own."""
+        return UnreadBatch(self.header, memoryview(bytearray(self.batch)), self.settings, self.now_ms)
+
+    def decompress(self, *, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Inflated | LogRefusal | None:
+        """The records without compression; None when they take more than `bytes_max` bytes, which may still be allowed. Any thread."""
+        try:
+            section = inflate(self.header.codec, self.batch[HEADER_BYTES:], output_bytes_max=bytes_max)
+        except PeerError as error:
+            return LogRefusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        if section is None and bytes_max >= DECOMPRESSED_BYTES_MAX:
+            return LogRefusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(too_much(self.header.codec, bytes_max)))
+        return section
+
+    def read(self, section: Inflated | LogRefusal | None = None, *, check: CheckRecords = check_records) -> Accepted | LogRefusal:
+        """The batch as it may be stored. `section`: what `decompress` gave, if it was called. Any thread."""
+        header, settings = self.header, self.settings
+        is_recompressed = needs_recompression(header, settings)
+        if section is None and is_recompressed:
+            section = self.decompress()
+            assert section is not None, "without a bound there is a section, or a refusal"
+        if isinstance(section, LogRefusal):
+            return section
+        refused = self._record_refusal(section, check) or size_refusal(len(self.batch), settings)
+        if refused is not None:
+            return refused
+        if not is_recompressed:
+            return header, self.batch
+        assert section is not None, "it was decompressed above"
+        return recompress(header, section, settings)
+
+    def _record_refusal(self, section: Inflated | None, check: CheckRecords) -> LogRefusal | None:
+        if not needs_record_checks(self.header, self.settings, self.now_ms):
+            return None
+        records = Compressed(self.header.codec, self.batch[HEADER_BYTES:]) if section is None else section
+        try:
+            return record_refusal(self.header, records, self.settings, self.now_ms, check)
+        except PeerError as error:
+            return LogRefusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+
+
+def accept(batches: memoryview, settings: LogSettings, now_ms: int) -> Accepted | LogRefusal | UnreadBatch:
+    """The one batch in `batches`, with its header, as it may be numbered and stored; a view into `batches` where nothing changes."""
+    header = read_client_batch(batches)
+    if isinstance(header, LogRefusal):
+        return header
+    batch = batches if header.size_bytes == len(batches) else batches[: header.size_bytes]
+    refused = header_refusal(header, batch, settings)
+    if refused is not None:
+        return refused
+    if needs_record_checks(header, settings, now_ms) or (settings.compression_type != PRODUCER and needs_recompression(header, settings)):
+        return UnreadBatch(header, batch, settings, now_ms)
+    if len(batch) > settings.segment_bytes:
+        return size_refusal(len(batch), settings) or (header, batch)
+    return header, batch

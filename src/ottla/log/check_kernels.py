@@ -1,16 +1,16 @@
 """Numba kernels that walk the decompressed records of one batch: the checks of a client's batch, and the search for a timestamp.
 
 They only read inside the bounds of their arguments and return a status instead of raising: any bytes give a status. They accept
-what the plain codec (core/records/record.py) accepts. Arguments are addresses: an array as an argument costs atomic counts.
+what the plain codec (protocol/records/record.py) accepts. Arguments are addresses: an array as an argument costs atomic counts.
 """
 
 import numpy as np
 
-from ottla.columnar.primitives.compilation import Int, helper, jit
-from ottla.columnar.primitives.memory import load, store
-from ottla.columnar.primitives.record_reading import record
-from ottla.core.records.batch import NO_TIMESTAMP
-from ottla.core.records.record_checks import FAULTS_MAX, OFFSET_DELTA_MAX, Fault
+from ottla.protocol.arrow.primitives.compilation import Int, helper, jit
+from ottla.protocol.arrow.primitives.memory import load, store
+from ottla.protocol.arrow.primitives.record_reading import record
+from ottla.protocol.records.batch import NO_TIMESTAMP
+from ottla.protocol.records.record_checks import FAULTS_MAX, OFFSET_DELTA_MAX, Fault
 
 SOUND, DAMAGED, OUT_OF_ORDER, FOUND = range(4)
 

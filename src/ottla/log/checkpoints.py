@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from ottla.core.model import TopicPartition
+from ottla.protocol.model import TopicPartition
 
 LEADER_EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 METADATA_FILE: Final = "partition.metadata"

@@ -1,6 +1,6 @@
 """The compiled implementations of CheckRecords and FindTimestamp: the interpreter is not held while records are read.
 
-Held equal to those in core/records/record_checks.py. Importing it loads NumPy and Numba (the extra `arrow`).
+Held equal to those in protocol/records/record_checks.py. Importing it loads NumPy and Numba (the extra `arrow`).
 """
 
 from collections.abc import Callable
@@ -8,15 +8,15 @@ from typing import NoReturn, cast
 
 import numpy as np
 
-from ottla.columnar.primitives.compilation import Array
-from ottla.columnar.record_checks import kernels as kernels
-from ottla.columnar.record_checks.section_window import SectionWindow
-from ottla.core.errors import PeerError
-from ottla.core.model import Record
-from ottla.core.records.batch import HEADER_BYTES, BatchHeader, encode_batch, read_header
-from ottla.core.records.compression import Inflated
-from ottla.core.records.record import bytes_left, check_count, read_record
-from ottla.core.records.record_checks import FAULTS_MAX, OFFSET_DELTA_MAX, Checks, Fault, Findings
+from ottla.log import check_kernels as kernels
+from ottla.log.section_window import SectionWindow
+from ottla.protocol.arrow.primitives.compilation import Array
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import HEADER_BYTES, BatchHeader, encode_batch, read_header
+from ottla.protocol.records.compression import Inflated
+from ottla.protocol.records.record import bytes_left, check_count, read_record
+from ottla.protocol.records.record_checks import FAULTS_MAX, OFFSET_DELTA_MAX, Checks, Fault, Findings
 
 
 def check_records(section: Inflated | SectionWindow, header: BatchHeader, checks: Checks) -> Findings:

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import NamedTuple
 
-from ottla.core.errors import StorageError, TooManyOpenFiles
-from ottla.storage.checkpoints import LEADER_EPOCHS_FILE, METADATA_FILE
-from ottla.storage.file_system import Files
-from ottla.storage.log.file_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name
-from ottla.storage.log.segment import Segment
+from ottla.log.checkpoints import LEADER_EPOCHS_FILE, METADATA_FILE
+from ottla.log.file_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name
+from ottla.log.file_system import Files
+from ottla.log.segment import Segment
+from ottla.protocol.errors import StorageError, TooManyOpenFiles
 
 
 class Rolled(NamedTuple):

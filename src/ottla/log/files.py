@@ -12,8 +12,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Final, TypeVar
 
-from ottla.core.errors import StorageError
-from ottla.storage.file_system import TOO_MANY, Buffer, ColdRead, Identity, storage_error
+from ottla.log.file_system import TOO_MANY, Buffer, ColdRead, Identity, storage_error
+from ottla.protocol.errors import StorageError
 
 Writer = TypeVar("Writer")
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import cramjam
 
-from ottla.core.errors import PeerError
-from ottla.core.records.compression import Compressed, inflate_to, too_much
-from ottla.storage.files import pipe
+from ottla.log.files import pipe
+from ottla.protocol.errors import PeerError
+from ottla.protocol.records.compression import Compressed, inflate_to, too_much
 
 
 class Inflating:

@@ -1,16 +1,64 @@
-"""All of a log as it is at one moment, for one reader on any thread: its files are held open, so that renamed ones can still be read.
+"""A log as it is at one moment, for a reader on any thread: bytes for a loading coordinator, a snapshot for the cleaner.
+
+A snapshot of a partition's log for the cleaner, taken by the thread that owns the log, for any thread to use.
+
+Segments in it may be gone when a cleaning ends, and `PartitionLog.swap_segments` refuses then.
+
+All of a log as it is at one moment, for one reader on any thread: its files are held open, so that renamed ones can still be read.
 
 It gives the bytes in pieces of whole batches and looks into none of them: `scan`, which its reader brings, says where batches end.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, Self, TypeVar
 
-from ottla.core.errors import PeerError, StorageError
-from ottla.core.records.batch import HEADER_BYTES
-from ottla.storage.file_system import Buffer, File
-from ottla.storage.log.transaction_index import AbortedTransaction
+from ottla.log.file_system import Buffer, File
+from ottla.log.index import AbortedTransaction
+from ottla.log.settings import LogSettings
+from ottla.protocol.errors import PeerError, StorageError
+from ottla.protocol.records.batch import HEADER_BYTES
+
+
+class SegmentView(NamedTuple):
+    """A segment that takes no more batches. `path` lacks the suffixes (`.log`, ...); `next_base_offset` is where the one after it begins.
+
+    `largest_timestamp_ms`: -1 when no record has one. `offset_index_bytes`, `time_index_bytes`: what its index files hold.
+    """
+
+    base_offset: int
+    next_base_offset: int
+    size_bytes: int
+    path: str
+    largest_timestamp_ms: int
+    offset_index_bytes: int
+    time_index_bytes: int
+
+
+class ProducerEnd(NamedTuple):
+    """Where a live producer stands: the last offset it wrote, -1 when only a marker of it is known."""
+
+    epoch: int
+    last_offset: int
+
+
+class LogSnapshot(NamedTuple):
+    """`segments`: those that may be cleaned as far as the log goes: durable, and neither active nor at or above `last_stable_offset`.
+
+    `active_base_offset`: nothing from there on is ever cleaned. `size_bytes`: the whole log's, the active segment's included.
+    """
+
+    directory: str
+    settings: LogSettings
+    log_start_offset: int
+    log_end_offset: int
+    last_stable_offset: int
+    active_base_offset: int
+    size_bytes: int
+    segments: tuple[SegmentView, ...]
+    producers: Mapping[int, ProducerEnd]
+    aborted: tuple[AbortedTransaction, ...]
+
 
 READ_BYTES: Final = 4 * 1024 * 1024
 """So much of a file is read at once, or one batch, if that is larger."""

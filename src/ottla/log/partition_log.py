@@ -11,31 +11,24 @@ from collections.abc import Iterator, Sequence
 from typing import Unpack
 from uuid import UUID
 
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.model import Record
-from ottla.core.records.batch import BatchHeader, encode_batch, frame_batch, split_batches
-from ottla.core.records.compression import Codec
-from ottla.storage.checkpoints import EpochStart
-from ottla.storage.file_system import Buffer, Files
-from ottla.storage.log.client_batch import Accepted, UnreadBatch, accept
-from ottla.storage.log.durability import Durability, Flush
-from ottla.storage.log.file_names import LOG_SUFFIX
-from ottla.storage.log.leader_epoch_file import LeaderEpochFile
-from ottla.storage.log.leader_epochs import EpochEnd, LeaderEpochs
-from ottla.storage.log.log_reading import LogReading
-from ottla.storage.log.log_retention import LogRetention
-from ottla.storage.log.log_snapshot import LogSnapshot
-from ottla.storage.log.offset_assignment import assign, own_batches
-from ottla.storage.log.producer_state import ProducerBatch
-from ottla.storage.log.recovery import Known, Opened, Recovered, recover
-from ottla.storage.log.segment_replacement import SegmentReplacement
-from ottla.storage.log.segment_roll import SegmentRoller
-from ottla.storage.log.segments import Segments
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.log.timestamp_lookup import TimestampLookup
-from ottla.storage.log.transaction_index import AbortedTransaction
-from ottla.storage.log.transaction_state import TransactionState
-from ottla.storage.log.validation import Appended, LogRefusal
+from ottla.log.append import Accepted, Appended, LogRefusal, UnreadBatch, accept, assign, own_batches
+from ottla.log.checkpoints import EpochStart
+from ottla.log.durability import Durability, Flush
+from ottla.log.file_names import LOG_SUFFIX
+from ottla.log.file_system import Buffer, Files
+from ottla.log.index import AbortedTransaction
+from ottla.log.leader_epochs import EpochEnd, LeaderEpochFile, LeaderEpochs
+from ottla.log.log_reading import LogReading, LogSnapshot
+from ottla.log.producer_state import ProducerBatch
+from ottla.log.recovery import Known, Opened, Recovered, recover
+from ottla.log.segments import LogRetention, SegmentReplacement, SegmentRoller, Segments
+from ottla.log.settings import LogSettings
+from ottla.log.timestamp_lookup import TimestampLookup
+from ottla.log.transaction_state import TransactionState
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import BatchHeader, encode_batch, frame_batch, split_batches
+from ottla.protocol.records.compression import Codec
 
 
 class PartitionLog:

@@ -9,12 +9,11 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from ottla.core.errors import ErrorCode
-from ottla.core.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
-from ottla.core.records.control import ControlType
-from ottla.core.records.end_marker import EndMarker
-from ottla.storage.log.log_snapshot import ProducerEnd
-from ottla.storage.log.transaction_index import AbortedTransaction
+from ottla.log.index import AbortedTransaction
+from ottla.log.log_reading import ProducerEnd
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
+from ottla.protocol.records.control import ControlType, EndMarker
 
 REMEMBERED_BATCHES_MAX: Final = 5
 SEQUENCE_MAX: Final = (1 << 31) - 1

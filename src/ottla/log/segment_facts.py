@@ -6,11 +6,11 @@ answer is a figure or "not known".
 
 from typing import Final, NamedTuple, Protocol
 
-from ottla.core.errors import PeerError
-from ottla.core.records.batch import HEADER_BYTES, read_header
-from ottla.storage.log.file_names import LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
-from ottla.storage.log.index import TIME_ENTRY_BYTES
-from ottla.storage.log.segment import NO_TIMESTAMP
+from ottla.log.file_names import LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
+from ottla.log.index import TIME_ENTRY_BYTES
+from ottla.log.segment import NO_TIMESTAMP
+from ottla.protocol.errors import PeerError
+from ottla.protocol.records.batch import HEADER_BYTES, read_header
 
 _WINDOW_BYTES: Final = 1 << 20
 BATCHES_MAX: Final = 100_000

@@ -8,17 +8,16 @@ begins again with those that there are now.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ottla.core.errors import PeerError, StorageError
-from ottla.core.records.batch import BatchHeader, stored_section
-from ottla.core.records.compression import Compressed
-from ottla.core.records.record_checks import FindTimestamp, find_timestamp
-from ottla.storage.file_system import File, Files
-from ottla.storage.log.batch_walk import ends_at_a_batch, walk_batches
-from ottla.storage.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from ottla.storage.log.index import OffsetIndex, TimeIndex
-from ottla.storage.log.segment import NO_TIMESTAMP, Segment
-from ottla.storage.log.segment_facts import segment_facts
-from ottla.storage.log.segments import Segments
+from ottla.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from ottla.log.file_system import File, Files
+from ottla.log.index import OffsetIndex, TimeIndex
+from ottla.log.segment import NO_TIMESTAMP, Segment, ends_at_a_batch, walk_batches
+from ottla.log.segment_facts import segment_facts
+from ottla.log.segments import Segments
+from ottla.protocol.errors import PeerError, StorageError
+from ottla.protocol.records.batch import BatchHeader, stored_section
+from ottla.protocol.records.compression import Compressed
+from ottla.protocol.records.record_checks import FindTimestamp, find_timestamp
 
 Found = tuple[int, int]
 """Timestamp and offset."""

@@ -5,10 +5,10 @@ The input is cluster metadata that has been replayed; the results are sentences 
 
 from collections.abc import Collection
 
-from ottla.core.metadata.cluster_metadata import DIRECTORIES_SINCE, METADATA_VERSION, ClusterMetadata
-from ottla.core.metadata.records import ConfigRecord, FeatureLevelRecord, MetadataRecord, PartitionChangeRecord
-from ottla.core.metadata.resource_configs import BROKER_RESOURCE
-from ottla.core.metadata.topics import RESERVED_TOPICS, ReplicaAssignment
+from ottla.metadata.cluster_metadata import DIRECTORIES_SINCE, METADATA_VERSION, ClusterMetadata
+from ottla.metadata.records import ConfigRecord, FeatureLevelRecord, MetadataRecord, PartitionChangeRecord
+from ottla.metadata.resource_configs import BROKER_RESOURCE
+from ottla.metadata.topics import RESERVED_TOPICS, ReplicaAssignment
 
 FIRST_FEATURES = {METADATA_VERSION: 25, "group.version": 1, "transaction.version": 2}
 """The features of a new directory: those of Apache Kafka 4.0, so that later versions open it (`kafka-features upgrade` raises them)."""

@@ -5,8 +5,8 @@ topic_changes.py and leadership.py decide about changes.
 
 from collections.abc import Callable, Mapping
 
-from ottla.core.config import ConfigSource, Value
-from ottla.core.metadata.records import (
+from ottla.config import ConfigSource, Value
+from ottla.metadata.records import (
     NO_LEADER,
     ConfigRecord,
     FeatureLevelRecord,
@@ -18,8 +18,8 @@ from ottla.core.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from ottla.core.metadata.resource_configs import TOPIC_RESOURCE, ResourceConfigs
-from ottla.core.metadata.topics import ReplicaAssignment, Topic, metric_name
+from ottla.metadata.resource_configs import ResourceConfigs
+from ottla.metadata.topics import ReplicaAssignment, Topic, metric_name
 
 PRODUCER_IDS_PER_BLOCK = 1000
 METADATA_VERSION = "metadata.version"
@@ -58,12 +58,6 @@ class ClusterMetadata:
     def configs_set(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
         """The settings that were set on a resource, unknown ones included."""
         return self.configs.given(resource_type, resource_name)
-
-    def config_value(self, resource_type: int, resource_name: str, name: str) -> tuple[str, ConfigSource]:
-        """The value in force of a topic's or broker's setting, and where it comes from; the broker "" is this one."""
-        if resource_type == TOPIC_RESOURCE:
-            return self.value_in_force(self.topics[resource_name], name)
-        return self.configs.broker_value(name)
 
     def value_in_force(self, topic: Topic, name: str) -> tuple[str, ConfigSource]:
         """A topic's setting as text: its own, or the broker's."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from ottla.core.config import (
+from ottla.config import (
     BROKER_SETTINGS,
     DYNAMIC_BROKER_SETTINGS,
     KAFKA_BROKER_SETTINGS,
@@ -14,9 +14,9 @@ from ottla.core.config import (
     shown,
     topic_consistency_problem,
 )
-from ottla.core.errors import ApiError, ErrorCode
-from ottla.core.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs, settings_of
-from ottla.core.suggestions import did_you_mean
+from ottla.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs, settings_of
+from ottla.protocol.errors import ApiError, ErrorCode
+from ottla.text import did_you_mean
 
 OPERATIONS: Final = range(4)
 SET, DELETE, APPEND, SUBTRACT = OPERATIONS

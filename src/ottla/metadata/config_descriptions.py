@@ -1,13 +1,13 @@
 """Describes the settings of brokers and topics as Kafka's ConfigHelper does: the value, where it comes from, and what else was set.
 
-All of Kafka's settings are described (core/config/kafka_settings.py). The value of one that this broker does not act on is Kafka's
+All of Kafka's settings are described (config/kafka_settings.py). The value of one that this broker does not act on is Kafka's
 default, or what was set on it in the metadata log.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ottla.core.config import (
+from ottla.config import (
     BROKER_SETTINGS,
     KAFKA_BROKER_SETTINGS,
     KAFKA_TOPIC_SETTINGS,
@@ -18,7 +18,7 @@ from ottla.core.config import (
     KafkaSetting,
     Setting,
 )
-from ottla.core.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs
+from ottla.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs
 
 _SYNONYMS: Final = {name: (name, *(other for other, _ in others)) for name, others in OTHER_UNITS.items()} | {
     "log.retention.minutes": ("log.retention.minutes", "log.retention.hours")

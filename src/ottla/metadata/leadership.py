@@ -5,11 +5,11 @@ All brokers of a process share the logs, so every live replica is in sync. The r
 
 from collections.abc import Container, Sequence
 
-from ottla.core.config import shown
-from ottla.core.errors import ApiError, ErrorCode
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.records import NO_LEADER, MetadataRecord, PartitionChangeRecord
-from ottla.core.metadata.topics import ReplicaAssignment, Topic
+from ottla.config import shown
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.records import NO_LEADER, MetadataRecord, PartitionChangeRecord
+from ottla.metadata.topics import ReplicaAssignment, Topic
+from ottla.protocol.errors import ApiError, ErrorCode
 
 
 def broker_stopped(cluster_metadata: ClusterMetadata, broker_id: int) -> list[MetadataRecord]:

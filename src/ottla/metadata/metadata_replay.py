@@ -3,8 +3,8 @@
 Apache Kafka's controller writes large changes as transactions of several batches. One that was aborted, or never ended, has no effect.
 """
 
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.records import AbortTransaction, BeginTransaction, EndTransaction, MetadataRecord, TransactionMark
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.records import AbortTransaction, BeginTransaction, EndTransaction, MetadataRecord, TransactionMark
 
 
 class MetadataReplay:

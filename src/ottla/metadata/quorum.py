@@ -8,12 +8,12 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ottla.core.errors import PeerError
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.records.control import CONTROL_KEY, ControlType, control_type
-from ottla.core.wire.reader import Reader
-from ottla.core.wire.writer import Writer
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.records.control import CONTROL_KEY, ControlType, control_type
+from ottla.protocol.wire.reader import Reader
+from ottla.protocol.wire.writer import Writer
 
 BOOTSTRAP_SNAPSHOT: Final = "bootstrap.checkpoint"
 SNAPSHOT_SUFFIX: Final = ".checkpoint"

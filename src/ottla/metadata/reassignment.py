@@ -5,13 +5,13 @@ All brokers of a process share the logs: new replicas have every record, and a r
 
 from collections.abc import Sequence
 
-from ottla.core.config import shown
-from ottla.core.errors import ApiError, ErrorCode
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.leadership import first_live, in_sync
-from ottla.core.metadata.records import NO_LEADER, MetadataRecord, PartitionChangeRecord
-from ottla.core.metadata.topic_changes import replicas_problem
-from ottla.core.metadata.topics import ReplicaAssignment
+from ottla.config import shown
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.leadership import first_live, in_sync
+from ottla.metadata.records import NO_LEADER, MetadataRecord, PartitionChangeRecord
+from ottla.metadata.topic_changes import replicas_problem
+from ottla.metadata.topics import ReplicaAssignment
+from ottla.protocol.errors import ApiError, ErrorCode
 
 
 def reassign(

@@ -7,18 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.core.config import (
-    BROKER_SETTINGS,
-    TOPIC_SETTINGS,
-    ConfigError,
-    ConfigSource,
-    Setting,
-    Value,
-)
-from ottla.core.metadata.records import ConfigRecord
+from ottla.config import BROKER_SETTINGS, TOPIC_SETTINGS, ConfigError, ConfigSource, Setting, Value
+from ottla.metadata.records import ConfigRecord
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
+GROUP_RESOURCE: Final = 32
 _CACHED_MAX: Final = 1_000
 _CACHED_CHARS_MAX: Final = 100
 

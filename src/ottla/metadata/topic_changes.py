@@ -2,20 +2,13 @@
 
 from collections.abc import Sequence
 
-from ottla.core.config import PARTITIONS_PER_TOPIC_MAX
-from ottla.core.errors import ApiError, ErrorCode
-from ottla.core.metadata.cluster_metadata import DIRECTORIES_SINCE, ClusterMetadata
-from ottla.core.metadata.config_changes import Change, altered_configs, new_topic_problem
-from ottla.core.metadata.records import (
-    NO_LEADER,
-    ConfigRecord,
-    MetadataRecord,
-    PartitionRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-)
-from ottla.core.metadata.resource_configs import TOPIC_RESOURCE
-from ottla.core.metadata.topics import RESERVED_TOPICS, NewTopic, Topic, topic_name_problem
+from ottla.config import PARTITIONS_PER_TOPIC_MAX
+from ottla.metadata.cluster_metadata import DIRECTORIES_SINCE, ClusterMetadata
+from ottla.metadata.config_changes import Change, altered_configs, new_topic_problem
+from ottla.metadata.records import NO_LEADER, ConfigRecord, MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from ottla.metadata.resource_configs import TOPIC_RESOURCE
+from ottla.metadata.topics import RESERVED_TOPICS, NewTopic, Topic, topic_name_problem
+from ottla.protocol.errors import ApiError, ErrorCode
 
 PARTITIONS_PER_REQUEST_MAX = 10_000
 """New partitions of one request: of all its topics together, as in Kafka's controller (POLICY_VIOLATION)."""
@@ -171,7 +164,7 @@ def _partition(cluster_metadata: ClusterMetadata, topic_id: bytes, number: int, 
     leader = next((each for each in replicas if each in cluster_metadata.live_ids), NO_LEADER)
     has_directories = cluster_metadata.directory_id and cluster_metadata.metadata_version >= DIRECTORIES_SINCE
     directories = (cluster_metadata.directory_id,) * len(replicas) if has_directories else ()
-    return PartitionRecord(topic_id=topic_id, partition=number, replicas=replicas, leader=leader, directories=directories)
+    return PartitionRecord(topic_id=topic_id, partition=number, replicas=replicas, in_sync=replicas, leader=leader, directories=directories)
 
 
 def alter_config(

@@ -8,7 +8,7 @@ import hmac
 from base64 import b64decode, b64encode
 from typing import Final
 
-from ottla.core.errors import PeerError
+from ottla.protocol.errors import PeerError
 
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS_MIN: Final = 4_096

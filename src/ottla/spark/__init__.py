@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.core.extras import require
+from ottla.extras import require
 
 if TYPE_CHECKING:
     from ottla.spark.sessions import session as session

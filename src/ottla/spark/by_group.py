@@ -1,6 +1,6 @@
 """Runs plain Python once per group: the rows of a group in their order go to a function, which returns rows of a table.
 
-For decisions that are written once, in ottla.core.diagnosis. A group's rows are in memory at once, a worker's groups are not. One pass over
+For decisions that are written once, in ottla.history. A group's rows are in memory at once, a worker's groups are not. One pass over
 sorted rows costs far less than Spark's own calls per group, of which each is a batch of its own.
 """
 

@@ -48,9 +48,9 @@ def load(workers: str) -> None:
 
         load_kernels()
     elif workers.endswith(("plan_data_source_read", "data_source_pushdown_filters")):
-        import ottla.spark.source.filtered_reader
+        import ottla.spark.source.batch_reader
     elif workers.endswith("write_into_data_source"):
-        import ottla.spark.sink.first_contact  # noqa: F401
+        import ottla.spark.sink.writers  # noqa: F401
 
 
 if __name__ == "__main__":

@@ -13,8 +13,7 @@ from pyspark.sql.types import StructType
 if TYPE_CHECKING:
     from ottla.spark.sink.writers import BatchSink, StreamSink
     from ottla.spark.source.batch_reader import BatchReader
-    from ottla.spark.source.refused_stream import RefusedStreamReader
-    from ottla.spark.source.stream_base import StreamBase
+    from ottla.spark.source.stream_reader import RefusedStreamReader, StreamBase
 
 
 class OttlaDataSource(DataSource):
@@ -37,8 +36,7 @@ class OttlaDataSource(DataSource):
     def reader(self, schema: StructType) -> "BatchReader":
         """A reader of the columns of `schema`. Raises OptionError."""
         from ottla.spark.options.source_options import Query, parse_options
-        from ottla.spark.source.batch_reader import BatchReader
-        from ottla.spark.source.filtered_reader import FilteredBatchReader, is_pushing
+        from ottla.spark.source.batch_reader import BatchReader, FilteredBatchReader, is_pushing
 
         reader = FilteredBatchReader if is_pushing() else BatchReader
         return reader(parse_options(self.options, Query.BATCH), schema, tasks_max=self.tasks_max)
@@ -47,7 +45,7 @@ class OttlaDataSource(DataSource):
         """A stream's reader of the columns of `schema`; with invalid options one that raises OptionError when Spark first calls it."""
         from ottla.spark.options.source_options import Query, parse_options
         from ottla.spark.options.values import OptionError
-        from ottla.spark.source.refused_stream import RefusedStreamReader
+        from ottla.spark.source.stream_reader import RefusedStreamReader
 
         try:
             options = parse_options(self.options, Query.STREAM)

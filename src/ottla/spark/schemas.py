@@ -74,7 +74,7 @@ GROUP_EVENT: Final = _columns(
     members=ArrayType(EVENT_MEMBER),
     evidence=MapType(StringType(), LongType()),
 )
-"""The JSON value of a record in GROUP_EVENTS_TOPIC: ottla.core.model.GroupEvent."""
+"""The JSON value of a record in GROUP_EVENTS_TOPIC: ottla.protocol.model.GroupEvent."""
 
 GROUP_EVENTS: Final = StructType([StructField("partition", IntegerType()), StructField("offset", LongType()), *GROUP_EVENT.fields])
 """Group events with their place in the topic, which gives their order."""
@@ -100,7 +100,7 @@ REBALANCES: Final = _columns(
     planned=BooleanType(),
     confidence=StringType(),
 )
-"""One row per rebalance; ottla.core.diagnosis.rebalances.Rebalance explains the columns (its start is in ms)."""
+"""One row per rebalance, and per second half of a cooperative one; ottla.history.group_history.Rebalance explains the columns."""
 
 
 _TEXTS: Final = ArrayType(StringType())
@@ -146,7 +146,7 @@ GROUP_RECORDS: Final = _columns(
 """One row per record of the offsets topic, decoded by the source (`decode=group_records`); missing fields are null.
 
 record_type: the version in the key (0, 1 offset commit; 2 group metadata; 3 and more: KIP-848, share and streams groups, in `record` as
-JSON); is_known: whether its type and its value's version are supported. ottla.columnar.group_records has the same columns as Arrow types.
+JSON); is_known: whether its type and its value's version are supported. ottla.groups.log.arrow has the same columns as Arrow types.
 """
 
 OFFSET_COMMITS: Final = _columns(
@@ -246,7 +246,7 @@ LAG: Final = _columns(
 )
 """The lag of each group in each partition by the latest commits and end offsets; lag in messages (offsets), never below 0.
 
-The lags in time and their qualities: ottla.core.diagnosis.time_lag.
+The lags in time and their qualities: ottla.history.time_lag.
 """
 
 LAG_HISTORY: Final = _columns(
@@ -295,7 +295,7 @@ GROUP_STATUS: Final = _columns(
     partitions=ArrayType(PARTITION_STATUS),
     evaluated_at=TimestampType(),
 )
-"""Burrow's status of each group, with that of its partitions; ottla.core.diagnosis.burrow explains the columns."""
+"""Burrow's status of each group, with that of its partitions; ottla.history.burrow explains the columns."""
 
 MEMBER_COMMITS: Final = _columns(
     group=StringType(),
@@ -420,7 +420,7 @@ VERDICTS: Final = _columns(
     rules=_TEXTS,
     clock=StringType(),
 )
-"""One row per rebalance, or per rebalance that was avoided; ottla.core.diagnosis.verdicts.verdict.Verdict explains the columns."""
+"""One row per rebalance, or per rebalance that was avoided; ottla.history.verdicts.verdict.Verdict explains the columns."""
 
 MEMBER_PROGRESS: Final = _columns(
     query=StringType(),

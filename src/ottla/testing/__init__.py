@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ottla.testing.application.brokers import Broker, Cluster
     from ottla.testing.application.kafka_container import KafkaContainer
     from ottla.testing.application.ottla_case import OttlaCase
-    from ottla.testing.kit.waiting import wait_until
+    from ottla.testing.waiting import wait_until
 
 __all__ = ["Broker", "Cluster", "KafkaContainer", "OttlaCase", "wait_until"]
 
@@ -21,7 +21,7 @@ _MODULES = {
     "Cluster": "application.brokers",
     "KafkaContainer": "application.kafka_container",
     "OttlaCase": "application.ottla_case",
-    "wait_until": "kit.waiting",
+    "wait_until": "waiting",
 }
 
 

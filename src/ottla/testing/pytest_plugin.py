@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 
 if TYPE_CHECKING:
-    from ottla.core.config import GivenValue
-    from ottla.core.model import GroupEvent
+    from ottla.config import GivenValue
+    from ottla.groups.events import GroupEvent
     from ottla.testing import Broker, Cluster
 
 

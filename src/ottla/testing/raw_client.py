@@ -13,11 +13,10 @@ from typing import Any, Self
 
 from kio.schema.index import api_key_map
 
-from ottla.core.wire.bounds import walker
-from ottla.core.wire.messages import decoder, encode, fitter, request_class, response_class, versions_of
-from ottla.core.wire.reader import Reader
-from ottla.core.wire.schema import nested_entity
-from ottla.core.wire.writer import Writer
+from ottla.protocol.wire.bounds import nested_entity, walker
+from ottla.protocol.wire.messages import decoder, encode, fitter, request_class, response_class, versions_of
+from ottla.protocol.wire.reader import Reader
+from ottla.protocol.wire.writer import Writer
 
 FRAME_BYTES_MAX = 256 * 1024 * 1024
 
@@ -64,13 +63,13 @@ def _names_in_any_version(api_key: int) -> frozenset[str]:
 
 
 class RawClient:
-    """A connection to one broker; `timeout_seconds` holds for connecting and for each response."""
+    """A connection to one broker, by its `socket`; `timeout_seconds` holds for connecting and for each response."""
 
     def __init__(self, bootstrap_servers: str, *, client_id: str = "ottla-raw", timeout_seconds: float = 60) -> None:
         self.client_id = client_id
         self._correlation_id = 0
-        self._socket = socket.create_connection(host_and_port(bootstrap_servers), timeout=timeout_seconds)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = socket.create_connection(host_and_port(bootstrap_servers), timeout=timeout_seconds)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def __enter__(self) -> Self:
         return self
@@ -80,19 +79,11 @@ class RawClient:
 
     def fileno(self) -> int:
         """The socket's number: `select.poll` can wait for the responses of many clients."""
-        return self._socket.fileno()
-
-    def set_timeout(self, seconds: float) -> None:
-        """How long connecting, sending and each response may take from now on."""
-        self._socket.settimeout(seconds)
-
-    def set_receive_buffer(self, size: int) -> None:
-        """Have the system keep no more than about so many bytes that were not received here."""
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+        return self.socket.fileno()
 
     def close(self) -> None:
         """Close the connection."""
-        self._socket.close()
+        self.socket.close()
 
     def ask(self, request: Any) -> Any:
         """Send one request (a kio request object) and wait for its response (a kio response object).
@@ -141,7 +132,7 @@ class RawClient:
     def send_bytes(self, data: bytes) -> None:
         """Send any bytes as they are."""
         try:
-            self._socket.sendall(data)
+            self.socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise Disconnected("the connection was closed while sending") from error
 
@@ -161,7 +152,7 @@ class RawClient:
     def receive_some(self, count_max: int) -> bytes:
         """Wait for bytes, at most so many."""
         try:
-            part = self._socket.recv(count_max)
+            part = self.socket.recv(count_max)
         except ConnectionResetError as error:
             raise Disconnected("the connection was reset") from error
         if not part:

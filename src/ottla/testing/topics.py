@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
 
 
 def create_topic(broker: RawClient | str, name: str, partitions: int = 1, *, replicas: int = 1, **configs: str) -> Any:

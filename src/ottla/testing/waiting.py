@@ -7,7 +7,6 @@ from typing import TypeVar
 
 _Value = TypeVar("_Value")
 _PAUSE_SECONDS = 0.01
-_REST_SECONDS = 0.1
 
 
 def wait_until(
@@ -26,21 +25,6 @@ def wait_until(
         if time.monotonic() >= deadline:
             raise AssertionError(_timed_out(what, seconds))
         doing()
-    return value
-
-
-def rest() -> None:
-    """The pause between two checks that ask a broker or Spark: a hundred of them a second would keep a core busy. For `doing`."""
-    time.sleep(_REST_SECONDS)
-
-
-async def wait_until_async(condition: Callable[[], _Value], what: str | Callable[[], str], *, seconds: float = 60) -> _Value:
-    """`wait_until` for coroutines: the event loop runs between two checks."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        if time.monotonic() >= deadline:
-            raise AssertionError(_timed_out(what, seconds))
-        await asyncio.sleep(0.001)
     return value
 
 

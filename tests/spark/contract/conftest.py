@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from ottla.testing.kit.waiting import wait_until
+from ottla.testing.waiting import wait_until
 
 FORMATS = ["kafka", "ottla"]
 BROKERS = ["ottla", pytest.param("apache-kafka", marks=pytest.mark.kafka)]

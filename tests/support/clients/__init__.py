@@ -1,3 +1,3 @@
 """Requests and group members without a client library."""
 
-import ottla.core.wire  # noqa: F401 - before kio
+import ottla.protocol.wire  # noqa: F401 - before kio

@@ -2,7 +2,7 @@
 
 Each behaves as a consumer of the classic protocol: it joins, takes its id from the response, syncs, sends heartbeats, and joins again when
 a heartbeat reports a rebalance. Frames are built beforehand where possible, and only the needed fields of responses are read
-(ottla.testing.clients.group_frames). An error that a healthy group never gets ends the run.
+(tests.support.clients.group_frames). An error that a healthy group never gets ends the run.
 """
 
 import heapq
@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.group_frames import Joined, error_of, heartbeat_frame, join_frame, read_joined, sync_frame
-from ottla.testing.clients.raw_client import RawClient, host_and_port
-from ottla.testing.kit.consumer_protocol import encode_assignment, encode_subscription
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient, host_and_port
+from tests.support.clients.group_frames import Joined, error_of, heartbeat_frame, join_frame, read_joined, sync_frame
+from tests.support.kit.consumer_protocol import encode_assignment, encode_subscription
 
 SESSION_TIMEOUT_MS = 1_800_000
 HEARTBEAT_MS = 3_000

@@ -2,7 +2,7 @@
 
 Written for a driver that must cost less than the broker it drives: one version of each API (those of the Java client of Kafka 4.3), every
 text shorter than 127 bytes, every request with correlation id 0, so that equal requests have equal responses. It decides nothing about
-members, and it is no codec: ottla.testing.clients.raw_client speaks every version.
+members, and it is no codec: ottla.testing.raw_client speaks every version.
 """
 
 import struct
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from itertools import cycle
 from typing import NamedTuple
 
-from ottla.core.wire.api_keys import ApiKey
-from ottla.core.wire.fields import uvarint
-from ottla.core.wire.writer import encode_uvarint
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.protocol.wire.fields import uvarint
+from ottla.protocol.wire.writer import encode_uvarint
 
 JOIN_GROUP_VERSION = 9
 SYNC_GROUP_VERSION = 5

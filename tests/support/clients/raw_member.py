@@ -6,10 +6,10 @@ The member id and the generation of a response go into the next request. Works w
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.kit.consumer_protocol import encode_subscription
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from tests.support.kit.consumer_protocol import encode_subscription
 
 
 class RawMember:

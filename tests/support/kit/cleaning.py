@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 from functools import partial
 
-from ottla.core.cleaning.backend import CleaningBackend
-from ottla.core.cleaning.candidates import assess
-from ottla.core.cleaning.offset_map import SLOT_BYTES, OffsetMap
-from ottla.core.cleaning.reference import ReferenceBackend
-from ottla.core.model import Record
-from ottla.storage.cleaner.cleaning import IO_BUFFER_BYTES, Cleaned, clean, first_timestamp_ms
-from ottla.storage.file_system import Files
-from ottla.storage.log.client_batch import UnreadBatch
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.validation import Appended, LogRefusal
+from ottla.log.append import Appended, LogRefusal, UnreadBatch
+from ottla.log.cleaner.backend import SLOT_BYTES, CleaningBackend, OffsetMap, ReferenceBackend
+from ottla.log.cleaner.candidates import assess
+from ottla.log.cleaner.cleaning import IO_BUFFER_BYTES, Cleaned, clean, first_timestamp_ms
+from ottla.log.file_system import Files
+from ottla.log.partition_log import PartitionLog
+from ottla.protocol.model import Record
 
 
 def clean_now(

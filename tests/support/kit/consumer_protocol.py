@@ -1,11 +1,11 @@
 """The consumer protocol's bytes as test members write them: subscriptions and assignments, and the range assignor.
 
-It is the other side of `ottla.core.wire.consumer_protocol`, written independently, so that each finds errors of the other.
+It is the other side of `ottla.protocol.wire.consumer_protocol`, written independently, so that each finds errors of the other.
 """
 
 from collections.abc import Mapping, Sequence
 
-from ottla.core.wire.writer import Writer
+from ottla.protocol.wire.writer import Writer
 
 Partitions = Mapping[str, Sequence[int]]
 

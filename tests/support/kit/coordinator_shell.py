@@ -5,24 +5,24 @@ It does what the broker's loop does: `run` handles one command after the other, 
 
 from collections.abc import Callable
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.classic.group import ClassicGroup
-from ottla.core.groups.commands import AppendFailed, Command, FinishLoading
-from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.effects import Effects
-from ottla.core.groups.log.committed_offsets import CommittedOffsets
-from ottla.core.groups.log.records import GroupRecord, decode, encode_key, encode_value
-from ottla.core.groups.log.replayed_state import ReplayedState
+from ottla.coordinator.coordinator import AppendFailed, FinishLoading
+from ottla.groups.classic.group import ClassicGroup, find_group
+from ottla.groups.commands import Command, GroupEffects
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.log.committed_offsets import CommittedOffsets
+from ottla.groups.log.records import GroupRecord, decode, encode_key, encode_value
+from ottla.groups.log.replayed_state import ReplayedState
+from ottla.protocol.errors import ErrorCode
 
 LogEntry = tuple[bytes, bytes | None]
-Completed = tuple[Command | None, Effects]
+Completed = tuple[Command | None, GroupEffects]
 """A command, None for a timer, and its effects."""
 
 
 class CoordinatorShell:
     """Runs coordinators made by `make` over one log of encoded records, one coordinator after the other."""
 
-    def __init__(self, make: Callable[[], Coordinator]) -> None:
+    def __init__(self, make: Callable[[], GroupCoordinator]) -> None:
         self._make = make
         self.log: list[LogEntry] = []
         self.stored = ReplayedState()
@@ -34,7 +34,7 @@ class CoordinatorShell:
         self.pending: list[Completed] = []
         """Handled commands whose effects share the next append."""
 
-    def run(self, command: Command, now_ms: int) -> Effects:
+    def run(self, command: Command, now_ms: int) -> GroupEffects:
         """Handle one command and append; returns the effects after a failed append, too."""
         assert not self.pending, "pending effects must be flushed first"
         return [*self.submit(command, now_ms), *self.flush(now_ms)][0][1]
@@ -57,7 +57,7 @@ class CoordinatorShell:
             self._store(step)
         return steps
 
-    def fire_timers(self, now_ms: int) -> Effects | None:
+    def fire_timers(self, now_ms: int) -> GroupEffects | None:
         """Fire the earliest timer that is due; None when none is."""
         assert not self.pending, "a timer must not fire before the pending effects are flushed"
         deadline_ms = self.coordinator.next_deadline_ms()
@@ -71,9 +71,10 @@ class CoordinatorShell:
     @property
     def groups(self) -> dict[str, ClassicGroup]:
         """The coordinator's classic groups."""
-        return {group_id: group for group_id, group in self.coordinator.state.groups.items() if isinstance(group, ClassicGroup)}
+        state = self.coordinator.state
+        return {group_id: group for group_id in state.groups if (group := find_group(state, group_id)) is not None}
 
-    def _handle(self, command: Command, timer_ms: int) -> Effects:
+    def _handle(self, command: Command, timer_ms: int) -> GroupEffects:
         return self.coordinator.handle(command, now_ms=timer_ms + self.time_of_day_offset_ms, timer_ms=timer_ms)
 
     def begin_loading(self) -> None:
@@ -83,7 +84,7 @@ class CoordinatorShell:
         for record in self.read_log():
             self.coordinator.replay(record)
 
-    def restart(self, now_ms: int) -> Effects:
+    def restart(self, now_ms: int) -> GroupEffects:
         """Replace the coordinator by a new one, loaded from the log."""
         self.begin_loading()
         return self.run(FinishLoading(), now_ms)
@@ -101,13 +102,13 @@ class CoordinatorShell:
         records = [decode(key, value) for key, value in self.log]
         return [record for record in records if record is not None]
 
-    def _take(self, command: Command | None, effects: Effects) -> list[Completed]:
+    def _take(self, command: Command | None, effects: GroupEffects) -> list[Completed]:
         if not effects.records:
             return [(command, effects)]
         self.pending.append((command, effects))
         return []
 
-    def _store(self, step: Effects) -> None:
+    def _store(self, step: GroupEffects) -> None:
         stored = []
         for record in step.records:
             entry = encode_key(record), encode_value(record)

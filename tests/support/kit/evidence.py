@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
-from ottla.core.model import EventMember
+from ottla.groups.events import EventMember
+from ottla.history.sources.model import Evidence, Kind, Source
 
 
 class EvidenceLog:

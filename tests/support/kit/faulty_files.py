@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from ottla.core.errors import StorageError
-from ottla.storage.file_system import Buffer, File, Files, Identity
+from ottla.log.file_system import Buffer, File, Files, Identity
+from ottla.protocol.errors import StorageError
 
 
 def overwrite(files: Files, path: str, position: int, data: Buffer) -> None:

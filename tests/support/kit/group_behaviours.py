@@ -3,7 +3,7 @@
 import random
 from collections.abc import Mapping
 
-from ottla.core.whatif.behaviour import Action, ActionKind, GroupBehaviour, Process, Reaction
+from ottla.history.whatif.behaviour import Action, ActionKind, GroupBehaviour, Process, Reaction
 
 SESSION_MS = 6_000
 POLL_MS = 10_000

@@ -6,18 +6,11 @@ Partitions are those of topic `t`, whose id is TOPIC_ID. A record is a pair of k
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.core.groups.log.records import (
-    GroupMetadataRecord,
-    GroupMetadataValue,
-    MemberValue,
-    OffsetRecord,
-    OffsetValue,
-    encode_key,
-    encode_value,
-)
-from ottla.core.model import Record
-from ottla.core.wire.writer import Writer
-from ottla.testing.kit.consumer_protocol import encode_assignment, encode_subscription
+from ottla.groups.log.records import GroupMetadataRecord, OffsetRecord, encode_key, encode_value
+from ottla.protocol.coordinator_records import GroupMetadataValue, MemberValue, OffsetValue
+from ottla.protocol.model import Record
+from ottla.protocol.wire.writer import Writer
+from tests.support.kit.consumer_protocol import encode_assignment, encode_subscription
 
 TOPIC_ID: Final = bytes(range(16))
 TOPIC_ID_TEXT: Final = "AAECAwQFBgcICQoLDA0ODw"

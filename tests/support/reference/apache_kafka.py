@@ -7,18 +7,52 @@ setting that is not needed for a single node stays Kafka's own, except that grou
 import base64
 import os
 import re
+import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import Disconnected, RawClient
-from ottla.testing.processes.java import QUICK_START_OPTIONS, find_java
-from ottla.testing.processes.ports import free_ports
-from ottla.testing.processes.process import BrokerProcess, ServerProcess
-from ottla.testing.reference.formatted_directory import FormattedDirectory
-from ottla.testing.reference.maven import fetch_jars, report_progress
+from ottla.cli.processes import QUICK_START_OPTIONS, BrokerProcess, ServerProcess, find_java
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import Disconnected, RawClient
+from tests.support.processes import free_ports
+from tests.support.reference.maven import fetch_jars, report_progress
+
+
+class FormattedDirectory:
+    """A log directory as Kafka's StorageTool formatted it first, kept in `directory`: the next nodes need no JVM that formats theirs.
+
+    All nodes have its cluster id and directory id, so they are never to meet; and its controller's port, which the directory names: one of
+    them runs at a time, another one is formatted as usual.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._controller_port: int | None = None
+
+    def free_controller_port(self) -> int | None:
+        """The controller's port of the copy; None where there is none yet, or another process has the port now."""
+        if self._controller_port is None:
+            return None
+        try:
+            socket.create_server(("127.0.0.1", self._controller_port)).close()
+        except OSError:
+            return None
+        return self._controller_port
+
+    def keep(self, log_dir: Path, controller_port: int) -> None:
+        """Copy a directory that was formatted just now, unless there is a copy."""
+        if self._controller_port is None:
+            shutil.copytree(log_dir, self._directory)
+            self._controller_port = controller_port
+
+    def copy_to(self, log_dir: Path) -> None:
+        """Make a log directory of it."""
+        shutil.copytree(self._directory, log_dir, dirs_exist_ok=True)
+
 
 VERSION = "4.3.0"
 ARTIFACTS = (
@@ -230,3 +264,42 @@ def _summary(output: str) -> str:
     lines = output.splitlines()
     errors = [line for line in lines if re.search(r"\] (ERROR|FATAL) |^Caused by: |^[\w.$]+(Exception|Error): ", line)]
     return "\n".join([*errors[:20], "...", *lines[-20:]])
+
+
+TOOLS_LOG4J_YAML = """\
+Configuration:
+  status: warn
+  Appenders: {Console: {name: console, target: SYSTEM_ERR, follow: true, PatternLayout: {pattern: "[%d] %p %m (%c)%n"}}}
+  Loggers: {Root: {level: WARN, AppenderRef: {ref: console}}}
+"""
+"""Log lines on standard error, as the tools' own configuration has them."""
+
+
+class Printed(NamedTuple):
+    """What one run of a tool printed."""
+
+    status: int
+    out: str
+    err: str
+
+
+class KafkaTools:
+    """A JVM that runs tools one after the other; `command` starts it."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(self, tool: str, *arguments: str) -> Printed:
+        """What a tool, named by its class, prints. An argument has no tab and no line end."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write("\t".join((tool, *arguments)) + "\n")
+        stdin.flush()
+        status, out, err = (base64.b64decode(stdout.readline()).decode() for _ in range(3))
+        return Printed(int(status), out, err)
+
+    def close(self) -> None:
+        """End the JVM."""
+        self._process.kill()
+        self._process.communicate()

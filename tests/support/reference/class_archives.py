@@ -1,7 +1,7 @@
 """Archives of parsed classes (Java's class data sharing) for the JVMs of tests: one that starts from an archive does half the work.
 
 An archive belongs to one Java and one list of jars, and its name says which: after an update it is made again. What is missing in
-`.cache` is made by `python -m ottla.testing.reference.class_archives`; tests use what is there, and start without an archive otherwise.
+`.cache` is made by `python -m tests.support.reference.class_archives`; tests use what is there, and start without an archive otherwise.
 """
 
 import fcntl
@@ -13,12 +13,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.clients.topics import create_topic
-from ottla.testing.processes.java import QUICK_START_OPTIONS, ToolMissing, find_java, find_java_home
-from ottla.testing.reference.apache_kafka import ARTIFACTS, QUICK_JVM_OPTIONS, VERSION, ApacheKafka
-from ottla.testing.reference.maven import fetch_jars, report_progress
+from ottla.cli.processes import QUICK_START_OPTIONS, ToolMissing, find_java, find_java_home
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from ottla.testing.topics import create_topic
+from tests.support.reference.apache_kafka import ARTIFACTS, QUICK_JVM_OPTIONS, VERSION, ApacheKafka
+from tests.support.reference.maven import fetch_jars, report_progress
 
 CACHE = Path(".cache")
 # Without it, a JVM that cannot use its archive says so on stdout, among the lines of the tool that it runs.

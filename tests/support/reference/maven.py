@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Timer
 from xml.sax.saxutils import escape
 
-from ottla.testing.processes.java import ToolMissing, find_java_home
+from ottla.cli.processes import ToolMissing, find_java_home
 
 CONTENTS_FILE = "artifacts.txt"
 FETCH_SECONDS_MAX = 1800
@@ -28,7 +28,7 @@ class FetchFailed(ToolMissing):
 
 def report_progress(message: str) -> None:
     """Print a line on stderr: the default for progress messages."""
-    print(message, file=sys.stderr, flush=True)  # noqa: T201
+    print(message, file=sys.stderr, flush=True)
 
 
 def fetch_jars(
@@ -119,3 +119,19 @@ def _pom(artifacts: Sequence[str], are_alone: bool) -> str:
         "<groupId>ottla</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>"
         f"<dependencies>{''.join(dependencies)}</dependencies></project>\n"
     )
+
+
+CONNECTOR_VERSION = "4.2.0"
+CONNECTOR_ARTIFACTS = (
+    f"org.apache.spark:spark-sql-kafka-0-10_2.13:{CONNECTOR_VERSION}",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",  # fits 4.2.0 as it is
+    "org.apache.kafka:kafka-clients:3.9.1",
+    "org.apache.commons:commons-pool2:2.12.1",
+)
+"""What Spark does not bring itself; everything else that these depend on is in PySpark already, in versions of its own."""
+
+
+def fetch_connector(cache_dir: Path, *, report: Callable[[str], None] = report_progress) -> list[Path]:
+    """The connector's jars in a folder of `cache_dir`, fetched once. Raises ToolMissing, whose text is a reason to skip."""
+    directory = cache_dir / f"spark-kafka-connector-{CONNECTOR_VERSION}"
+    return fetch_jars(CONNECTOR_ARTIFACTS, directory, what=f"Spark's Kafka connector {CONNECTOR_VERSION}", are_alone=True, report=report)

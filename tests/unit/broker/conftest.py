@@ -12,18 +12,20 @@ from kio.schema.index import api_key_map
 from kio.serial import entity_reader, entity_writer
 
 from ottla.broker.composition import Components
-from ottla.broker.coordination.group_router import GroupRouter
+from ottla.broker.coordination.groups import GroupRouter
+from ottla.broker.network import request as protocol_api
 from ottla.broker.network.dispatch import Dispatcher
-from ottla.broker.network.request_scheduler import RequestScheduler
-from ottla.broker.protocol import api as protocol_api
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import ErrorCode
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.wire import messages
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.kit.held_executor import HeldExecutor
+from ottla.broker.network.scheduling import RequestScheduler
+from ottla.broker.network.session import Authorizer, Session
+from ottla.config import BrokerConfig
+from ottla.log.file_system import MemoryFiles
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.wire import messages
+from ottla.protocol.wire.api_keys import ApiKey
+from tests.support.kit.held_executor import HeldExecutor
+from tests.support.kit.sessions import client_session, listen
 
 
 class WaitingExecutor(Executor):
@@ -56,6 +58,7 @@ class Asking:
 
     runner: asyncio.Runner
     dispatcher: Dispatcher
+    session: Session = client_session()
 
     @staticmethod
     def encode(key: int, version: int, fields: dict[str, Any], client_id: str | None = "test") -> bytearray:
@@ -74,7 +77,7 @@ class Asking:
 
         async def send() -> "asyncio.Future[bytes]":
             answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-            api, request = self.dispatcher.read_request(memoryview(self.encode(key, version, fields)), "/127.0.0.1")
+            api, request = self.dispatcher.read_request(memoryview(self.encode(key, version, fields)), self.session)
             request.send = lambda parts: answer.set_result(b"".join(parts))
             self.dispatcher.dispatch(api, request)
             return answer
@@ -129,6 +132,7 @@ class Api(Asking):
         files: MemoryFiles | None = None,
         brokers: int = 1,
         opening_executor: Executor | None = None,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self.runner = asyncio.Runner()
         self.now_ms = 1_700_000_000_000
@@ -141,9 +145,12 @@ class Api(Asking):
             clock=self.time_of_day_ms,
             timer_clock=lambda: self.now_ms,
             opening_executor=opening_executor,
+            authorizer=authorizer,
         )
         self.node = self.cluster.brokers.nodes[1]
-        self.node.host, self.node.port = "127.0.0.1", 9092
+        for node in self.cluster.brokers.nodes.values():
+            listen(node, "127.0.0.1", 9091 + node.id)
+        self.session = client_session(partial(self.cluster.brokers.endpoint, "PLAINTEXT"), authorizer=authorizer)
         self.runner.run(self._open())
 
     def time_of_day_ms(self) -> int:
@@ -202,8 +209,9 @@ def make_api() -> Iterator[type[Api]]:
         files: MemoryFiles | None = None,
         brokers: int = 1,
         opening_executor: Executor | None = None,
+        authorizer: Authorizer | None = None,
     ) -> Api:
-        made.append(Api(config, files, brokers, opening_executor))
+        made.append(Api(config, files, brokers, opening_executor, authorizer))
         return made[-1]
 
     yield make  # type: ignore[misc]

@@ -3,15 +3,15 @@
 import pytest
 
 from ottla.broker.composition import Components
-from ottla.broker.logs.topic_log_settings import log_settings
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import StorageError
-from ottla.core.metadata.records import ConfigRecord
-from ottla.core.metadata.resource_configs import TOPIC_RESOURCE
-from ottla.core.metadata.topics import NewTopic
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.memory_files import MemoryFiles
+from ottla.broker.partitions.partitions import log_settings
+from ottla.config import BrokerConfig
+from ottla.log.file_system import MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.metadata.records import ConfigRecord
+from ottla.metadata.resource_configs import TOPIC_RESOURCE
+from ottla.metadata.topics import NewTopic
+from ottla.protocol.errors import StorageError
+from ottla.protocol.wire.api_keys import ApiKey
 
 
 def test_a_cluster_keeps_its_id(make_api) -> None:

@@ -5,49 +5,40 @@ import asyncio
 import pytest
 
 from ottla.broker.network.server import Server
-from ottla.broker.running_brokers import BROKERS_MAX, BrokerTask, check_count, parse_listen
-from ottla.core.config import ConfigError
-from ottla.core.errors import StorageError
-from ottla.core.metadata.topics import NewTopic
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("127.0.0.1:0", ("127.0.0.1", 0)), ("[::1]:9092", ("::1", 9092)), ("localhost:65535", ("localhost", 65535))]
-)
-def test_addresses(text: str, expected: tuple[str, int]) -> None:
-    assert parse_listen(text) == expected
-
-
-@pytest.mark.parametrize("text", ["", "9092", ":9092", "host:", "host:port", "host:65536", "host:-1", "host:" + "1" * 5000])
-def test_addresses_that_are_none(text: str) -> None:
-    with pytest.raises(ConfigError, match="HOST:PORT"):
-        parse_listen(text)
-
-
-@pytest.mark.parametrize("host", ["a" * 64, "a" * 5000, ".".join(["a" * 60] * 5), "a..b", "a\0b", "..."])
-def test_hosts_that_are_none(host: str) -> None:
-    with pytest.raises(ConfigError, match="is not a host name or address") as refused:
-        parse_listen(f"{host}:0")
-    assert len(str(refused.value)) < 1500
+from ottla.broker.running_brokers import BROKERS_MAX, BrokerTask, listeners_of
+from ottla.config import BrokerConfig, ConfigError
+from ottla.metadata.topics import NewTopic
+from ottla.protocol.errors import StorageError
 
 
 @pytest.mark.parametrize(
     ("brokers", "listen", "words"),
     [
-        (0, "h:0", "write a number from 1 to 100"),
-        (BROKERS_MAX + 1, "h:0", "write a number from 1 to 100"),
         (3, "h:65534", "the last port is 65535"),
         (1, "nowhere", "HOST:PORT"),
     ],
 )
 def test_counts_that_cannot_be(brokers: int, listen: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        check_count(brokers, listen)
+        listeners_of(BrokerConfig(), listen, brokers)
+
+
+@pytest.mark.parametrize("brokers", [0, BROKERS_MAX + 1])
+def test_numbers_of_brokers_that_cannot_be(brokers: int) -> None:
+    with pytest.raises(ConfigError, match="write a number from 1 to 100"):
+        BrokerTask(None, {}, None, brokers=brokers)
 
 
 @pytest.mark.parametrize(("brokers", "listen"), [(1, "h:65535"), (BROKERS_MAX, "h:0"), (2, "h:65534")])
 def test_counts_that_can(brokers: int, listen: str) -> None:
-    check_count(brokers, listen)
+    assert [listener.name for listener in listeners_of(BrokerConfig(), listen, brokers)] == ["PLAINTEXT"]
+
+
+def test_an_address_that_is_given_twice() -> None:
+    config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0"})
+    assert listeners_of(config, None, 1)[0].host == "127.0.0.1"
+    with pytest.raises(ConfigError, match="the address is given twice"):
+        listeners_of(config, "127.0.0.1:0", 1)
 
 
 def test_a_broker_that_cannot_begin_for_want_of_a_disk_can_be_started_later(monkeypatch) -> None:

@@ -1,6 +1,9 @@
-"""`ottla broker`: one line when ready, a clean end on a signal, and clear words when it cannot start."""
+"""`ottla broker`: options, log lines that never stop it, and commands on stdin."""
 
+import asyncio
 import json
+import logging
+import os
 import resource
 import shutil
 import signal
@@ -9,13 +12,17 @@ import subprocess
 import sys
 import threading
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 from click.testing import CliRunner
 
-from ottla.broker.network.descriptors import RAISED_MAX
+from ottla.broker.network.limits import RAISED_MAX
+from ottla.broker.running_brokers import BrokerTask
+from ottla.cli import broker as log_output
+from ottla.cli.broker import QueuedHandler, carry_out, read_verbs
 from ottla.cli.main import main
 
 OTTLA = str(Path(sys.executable).with_name("ottla"))
@@ -195,3 +202,183 @@ def test_it_runs_without_stdin_and_stderr(closed: str) -> None:
             assert process.wait(timeout=60) == 0
         finally:
             process.kill()
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    reader, writer = os.pipe()
+    yield reader, writer
+    for descriptor in (reader, writer):
+        try:
+            os.close(descriptor)
+        except OSError:
+            continue  # the test did
+
+
+def logger_to(handler: QueuedHandler) -> logging.Logger:
+    log = logging.Logger("queued")
+    log.addHandler(handler)
+    return log
+
+
+def read_all(descriptor: int) -> list[str]:
+    with open(descriptor, "rb", closefd=False) as stream:
+        return stream.read().decode().splitlines()
+
+
+def test_lines_are_written_in_order_and_all_of_them_by_the_end(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    handler = QueuedHandler(writer)
+    log = logger_to(handler)
+    for number in range(100):
+        log.warning("line %d \ud800", number)
+    handler.close()
+    os.close(writer)
+    assert read_all(reader) == [f"line {number} \\ud800" for number in range(100)]
+
+
+def test_a_pipe_that_is_not_read(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = pipe
+    monkeypatch.setattr(log_output, "QUEUE_CHARACTERS_MAX", 5_000)
+    handler = QueuedHandler(writer)
+    log = logger_to(handler)
+    line = "x" * 99
+    for _ in range(5_000):  # more than a pipe and the queue hold: it returns all the same
+        log.warning(line)
+    lines: list[str] = []
+    thread = threading.Thread(target=lambda: lines.extend(read_all(reader)))
+    thread.start()
+    handler.close()
+    os.close(writer)
+    thread.join()
+    notes = [line for line in lines if "dropped" in line]
+    assert notes == [note for note in notes if note.endswith(" log lines were dropped here: stderr was not read")] != []
+    assert len(lines) - len(notes) + sum(int(note.split()[0]) for note in notes) == 5_000
+
+
+def test_the_end_does_not_wait_for_a_reader(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = pipe
+    monkeypatch.setattr(log_output, "CLOSE_SECONDS_MAX", 0.05)
+    handler = QueuedHandler(writer)
+    logger_to(handler).warning("x" * 900_000)
+    handler.close()
+    assert handler._thread.is_alive(), "it waits in its write"
+    os.set_blocking(reader, False)
+    while handler._thread.is_alive():
+        try:
+            os.read(reader, 65536)
+        except BlockingIOError:
+            handler._thread.join(0.01)
+
+
+def test_a_descriptor_that_others_made_non_blocking(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    os.set_blocking(writer, False)
+    handler = QueuedHandler(writer)
+    logger_to(handler).warning("x" * 500_000)
+    lines: list[str] = []
+    thread = threading.Thread(target=lambda: lines.extend(read_all(reader)))
+    thread.start()
+    handler.close()
+    os.close(writer)
+    thread.join()
+    assert [len(line) for line in lines] == [500_000]
+
+
+def test_a_reader_that_is_gone(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    os.close(reader)
+    handler = QueuedHandler(writer)
+    log = logger_to(handler)
+    log.warning("it is not seen")
+    log.warning("nor this")
+    handler.close()
+    assert not handler._thread.is_alive()
+
+
+def test_a_line_that_cannot_be_formatted_is_reported(pipe: tuple[int, int], capsys: pytest.CaptureFixture[str]) -> None:
+    handler = QueuedHandler(pipe[1])
+    logger_to(handler).warning("%d", "no number")
+    handler.close()
+    assert "Arguments: ('no number',)" in capsys.readouterr().err
+
+
+@pytest.fixture
+def answers() -> list[str]:
+    """The answers to a conversation with two brokers."""
+
+    async def story() -> list[str]:
+        task = BrokerTask(None, {}, "127.0.0.1:0", brokers=2)
+        await task.start()
+        lines = (
+            "stop 2", "coordinator g", "start 2", "move-coordinator g 2", "add", "move-leader __consumer_offsets 0 3", "", "stop x",
+            "stop", "fly 1", "stop 9", "move-leader t 0 1",
+        )  # fmt: skip
+        answers = [await carry_out(task, line) for line in lines]
+        second, third = task.address(2), task.address(3)
+        first = task.address(1)
+        await task.stop()
+        return [answer.replace(first, "FIRST").replace(second, "SECOND").replace(third, "THIRD") for answer in answers]
+
+    return asyncio.run(story())
+
+
+def test_every_line_has_its_answer(answers: list[str]) -> None:
+    usage = answers[8]
+    assert usage.startswith("error: write one of: stop BROKER")
+    assert answers == [
+        "ok: broker 2 is stopped",
+        "ok: g has hash 103, partition 3, and is coordinated by broker 1 on FIRST",
+        "ok: broker 2 listens on SECOND",
+        "ok: g has hash 103, partition 3, and is coordinated by broker 2 on SECOND",
+        "ok: broker 3 listens on THIRD",
+        "ok: broker 3 leads __consumer_offsets-0",
+        "",
+        "error: stop x: a broker and a partition are numbers",
+        usage,
+        usage,
+        "error: there is no broker 9: the brokers are 1, 2, 3",
+        "error: There is no partition t-0.",
+    ]
+
+
+def test_answers_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    reading, writing = os.pipe()
+
+    async def story() -> None:
+        task = BrokerTask(None, {}, "127.0.0.1:0", brokers=2)
+        await task.start()
+        os.write(writing, b"stop 2\nstop 9\n")
+        os.close(writing)
+        read_verbs(task, reading, as_json=True)
+        (thread,) = [each for each in threading.enumerate() if each.name == "ottla-verbs"]
+        await asyncio.to_thread(thread.join, 10)
+        await task.stop()
+
+    asyncio.run(story())
+    os.close(reading)
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [
+        {"ok": True, "message": "broker 2 is stopped"},
+        {"ok": False, "message": "there is no broker 9: the brokers are 1, 2"},
+    ]
+
+
+def test_lines_come_in_pieces_and_end_with_the_input(capsys: pytest.CaptureFixture[str]) -> None:
+    reading, writing = os.pipe()
+
+    async def story() -> None:
+        task = BrokerTask(None, {}, "127.0.0.1:0", brokers=2)
+        await task.start()
+        read_verbs(task, reading)
+        (thread,) = [each for each in threading.enumerate() if each.name == "ottla-verbs"]
+        for piece in (b"st", b"op 2\nst", b"art 2\n"):
+            os.write(writing, piece)
+        os.close(writing)
+        await asyncio.to_thread(thread.join, 10)
+        assert not thread.is_alive()
+        await task.stop()
+
+    asyncio.run(story())
+    os.close(reading)
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split(" on ")[0] for line in said] == ["ok: broker 2 is stopped", "ok: broker 2 listens"]

@@ -1,12 +1,36 @@
-"""Which broker serves a group."""
+"""`ottla coordinator`: partition and broker of a group, and failures."""
+
+import json
 
 import pytest
+from click.testing import CliRunner, Result
 
 from ottla.broker import Broker, Cluster
+from ottla.cli.clusters import CommandFailed
 from ottla.cli.coordinator import find_place, lines_of, place_of
-from ottla.cli.groups.failures import CommandFailed
+from ottla.cli.main import main
 from ottla.client.admin.client import AdminClient
-from ottla.core.model import TopicPartition
+from ottla.protocol.model import TopicPartition
+
+
+def coordinator(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["coordinator", *arguments])
+
+
+def test_for_people_and_for_machines() -> None:
+    result = coordinator("test-group")
+    assert (result.exit_code, result.stdout.splitlines()[1:]) == (0, ["hash       627841412", "partition  __consumer_offsets-12 (of 50)"])
+    document = json.loads(coordinator("test-group", "--partitions", "100", "--json").stdout)
+    assert (document["partition"], document["partitions"], document["coordinator"]) == (12, 100, None)
+
+
+def test_mistakes_and_failures() -> None:
+    assert coordinator().exit_code == 2
+    assert coordinator("g", "--partitions", "0").exit_code == 2
+    failed = coordinator("g", "--bootstrap-server", "127.0.0.1:1", "--timeout", "1")
+    assert (failed.exit_code, failed.stdout) == (1, "")
+    assert failed.stderr.startswith("Error: org.apache.kafka.common.errors.TimeoutException: ")
+
 
 NOT_ASKED = {"bootstrap_server": None, "partitions": None, "command_config": None, "timeout_ms": 5_000}
 

@@ -1,17 +1,21 @@
-"""`ottla docs`: every page, and what the messages of this package point to."""
+"""`ottla docs` prints pages, and manual pages show every option."""
 
 import ast
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 import ottla
 from ottla.cli.commands import docs
 from ottla.cli.main import main
+from ottla.cli.man_pages import man_pages
 
 SOURCE = Path(ottla.__file__).parent
 PAGES = {path.stem: path for path in docs.IN_CHECKOUT.glob("*.md")}
@@ -89,3 +93,48 @@ def test_messages_point_to_pages_that_the_package_has() -> None:
         assert set(pages) <= PAGES.keys(), path
         pointed[path] = pages
     assert any(pointed.values())
+
+
+MANUALS = man_pages(main)
+
+
+def test_every_command_has_a_page_with_every_option() -> None:
+    names = main.list_commands(click.Context(main))
+    assert {"ottla", *(f"ottla-{name}" for name in names)} < MANUALS.keys()
+    assert {"ottla-pipeline-run", "ottla-pipeline-list"} < MANUALS.keys()
+    for name in names:
+        command = main.get_command(click.Context(main), name)
+        assert command is not None
+        for option in command.params:
+            assert all(each.replace("-", "\\-") in MANUALS[f"ottla-{name}"] for each in option.opts if each.startswith("-")), (
+                name,
+                option,
+            )
+
+
+def test_a_page_has_the_sections_of_a_manual_page() -> None:
+    page = MANUALS["ottla-advise"]
+    sections = re.findall(r"^\.SH (.*)$", page, re.MULTILINE)
+    assert sections == ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "SEE ALSO"]
+    assert page.startswith('.TH "OTTLA\\-ADVISE" 1 "" "ottla ')
+    assert ".TP\n\\fB\\-\\-properties FILE\\fR\nA consumer.properties.\n" in page
+    assert "\\fBottla\\-advise\\fR(1)" in MANUALS["ottla"]
+
+
+def test_text_is_never_markup() -> None:
+    @click.command("odd", help="\b\n.not a request\n'neither\n\nA \\fB word.")
+    def odd() -> None:
+        """Do nothing."""
+
+    page = man_pages(click.Group("x", commands=[odd]))["ottla-odd"]
+    assert "\n.nf\n\\&.not a request\n\\&'neither\n.fi\n" in page
+    assert "\nA \\efB word.\n" in page
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff, which formats manual pages, is not installed")
+def test_groff_has_nothing_to_complain_about() -> None:
+    ran = subprocess.run(
+        ["groff", "-man", "-ww", "-Tutf8", "-P-cbou"], input="".join(MANUALS.values()), capture_output=True, text=True, check=True
+    )
+    assert ran.stderr == ""
+    assert "--bootstrap-server" in ran.stdout

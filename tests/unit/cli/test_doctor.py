@@ -1,4 +1,4 @@
-"""What `ottla doctor` gets to know, and how it says it on a terminal."""
+"""`ottla doctor`: the report of a broker or a directory, as text and as JSON."""
 
 import io
 import json
@@ -7,13 +7,63 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
+from ottla.broker import Broker
 from ottla.broker.monitoring.metrics_server import HttpResponse, MetricsServer
 from ottla.cli.doctor import TOPICS_MAX, HealthUnknownError, ask_broker, inspect_directory, show
-from ottla.core.model import Record, TopicPartition
-from ottla.core.records.batch import encode_batch
-from ottla.storage.checkpoints import encode_offsets
+from ottla.cli.main import main
+from ottla.log.checkpoints import encode_offsets
+from ottla.protocol.model import Record, TopicPartition
+from ottla.protocol.records.batch import encode_batch
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, ["doctor", *arguments])
+    assert "Traceback" not in result.output
+    return result.exit_code, result.output
+
+
+def test_a_healthy_broker() -> None:
+    with Broker(metrics="127.0.0.1:0") as broker:
+        assert broker.metrics_url is not None
+        status, text = run("--metrics", broker.metrics_url)
+        assert (status, text.split(":")[0]) == (0, "Healthy")
+        status, text = run("--metrics", broker.metrics_url, "--json")
+        assert (status, json.loads(text)["cleaner"]["state"]) == (0, "running")
+
+
+def test_a_healthy_directory(tmp_path: Path) -> None:
+    with Broker(tmp_path / "data"):
+        status, text = run("--data", str(tmp_path / "data"))
+        assert (status, text.split(":")[0]) == (0, "Healthy")
+    status, text = run("--data", str(tmp_path / "data"), "--json")
+    assert status == 0
+    assert json.loads(text)["healthy"] is True
+
+
+def test_an_unhealthy_directory(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\n")
+    (tmp_path / "cleaner-offset-checkpoint").write_text("damaged")
+    status, text = run("--data", str(tmp_path))
+    assert status == 1
+    assert "✗ cleaner-offset-checkpoint is damaged" in text
+
+
+@pytest.mark.parametrize("arguments", [(), ("--metrics", "127.0.0.1:1", "--data", ".")])
+def test_one_thing_to_look_at(arguments: tuple[str, ...]) -> None:
+    status, text = run(*arguments)
+    assert status == 2
+    assert "--metrics HOST:PORT" in text
+
+
+def test_it_cannot_tell(tmp_path: Path) -> None:
+    assert run("--metrics", "127.0.0.1:1")[0] == 2
+    status, text = run("--data", str(tmp_path))
+    assert status == 2
+    assert "no data directory" in text
+
 
 HOUR = 3_600_000
 T0 = 1_700_000_000_000

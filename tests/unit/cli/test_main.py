@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from ottla import __version__
 from ottla.cli.main import main
-from ottla.core.extras import EXTRAS
+from ottla.extras import EXTRAS
 
 COMMANDS = main.list_commands(click.Context(main))
 

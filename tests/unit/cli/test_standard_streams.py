@@ -7,7 +7,7 @@ import pytest
 
 SCRIPT = """
 import os
-from ottla.cli.standard_streams import open_standard_streams
+from ottla.cli.main import open_standard_streams
 open_standard_streams()
 null = os.stat(os.devnull)
 opened = [n for n in (0, 1, 2) if os.fstat(n)[:2] == null[:2] and os.get_inheritable(n)]

@@ -14,8 +14,8 @@ from ottla.client.addresses import Address
 from ottla.client.brokers import Brokers
 from ottla.client.errors import BrokerUnavailableError, UnsupportedBrokerError
 from ottla.client.settings import ClientSettings
-from ottla.core.wire.api_keys import ApiKey
-from ottla.core.wire.messages import fitter
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.protocol.wire.messages import fitter
 
 STATM = Path("/proc/self/statm")
 API_VERSIONS = {ApiKey.FETCH: (4, 18), ApiKey.LIST_OFFSETS: (1, 11), ApiKey.METADATA: (0, 13), ApiKey.API_VERSIONS: (0, 4)}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.core.client.backoff import backoff_ms
+from ottla.client.backoff import backoff_ms
 
 
 def test_each_wait_is_twice_the_last_one_up_to_the_limit() -> None:

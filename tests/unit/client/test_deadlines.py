@@ -5,7 +5,7 @@ import pytest
 from ottla.client.deadlines import RETRIABLE, Deadline, DeadlineExceededError, raise_for
 from ottla.client.errors import BrokerUnavailableError, RequestFailedError
 from ottla.client.settings import ClientSettings
-from ottla.core.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode
 
 
 class Time:

@@ -1,7 +1,7 @@
 """Error codes from the wire, also those of a later Kafka."""
 
 from ottla.client.errors import BrokerUnavailableError, ClientError, RequestFailedError, error_code
-from ottla.core.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode
 
 
 def test_codes_from_the_wire():

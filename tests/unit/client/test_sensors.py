@@ -2,7 +2,7 @@
 
 from math import isnan
 
-from ottla.core.client.sensors import WINDOW_MS, Sensor
+from ottla.client.sensors import WINDOW_MS, Sensor
 
 
 def test_without_values_there_are_no_figures() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ottla.core.cleaning.offset_map import OffsetMap
-from ottla.core.config import BrokerConfig, ConfigError
-from ottla.core.config.broker_config import value_text
+from ottla.config import BrokerConfig, ConfigError
+from ottla.config.broker_config import value_text
+from ottla.log.cleaner.backend import OffsetMap
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS
+from ottla.config import BROKER_SETTINGS, TOPIC_SETTINGS
 
 
 @pytest.mark.parametrize("setting", [*BROKER_SETTINGS.values(), *TOPIC_SETTINGS.values()], ids=lambda setting: setting.name)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.core.config import BrokerConfig, ConfigError
-from ottla.core.config.connection_overrides import connection_overrides
+from ottla.config import BrokerConfig, ConfigError
+from ottla.config.connection_overrides import connection_overrides
 
 
 def test_pairs() -> None:

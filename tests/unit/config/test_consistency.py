@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig, consistency_problem, topic_consistency_problem
+from ottla.config import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig, consistency_problem, topic_consistency_problem
 
 
 def test_the_defaults_can_be_together() -> None:

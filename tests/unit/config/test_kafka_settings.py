@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.core.config import BROKER_SETTINGS, FIXED_VALUES, KAFKA_BROKER_SETTINGS, KAFKA_TOPIC_SETTINGS, TOPIC_SETTINGS, ConfigType
+from ottla.config import BROKER_SETTINGS, FIXED_VALUES, KAFKA_BROKER_SETTINGS, KAFKA_TOPIC_SETTINGS, TOPIC_SETTINGS, ConfigType
 
 
 def test_it_has_as_many_as_kafka() -> None:

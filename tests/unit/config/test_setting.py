@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.core.config import BROKER_SETTINGS, TOPIC_SETTINGS, ConfigError, Setting
-from ottla.core.config.setting import Value
+from ottla.config import BROKER_SETTINGS, TOPIC_SETTINGS, ConfigError, Setting
+from ottla.config.setting import Value
 
 
 @pytest.mark.parametrize(

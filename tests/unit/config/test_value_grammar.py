@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.config.value_grammar import double_text, parse_boolean, parse_double, parse_list, parse_whole
+from ottla.config.value_grammar import double_text, parse_boolean, parse_double, parse_list, parse_whole
 
 
 @pytest.mark.parametrize(

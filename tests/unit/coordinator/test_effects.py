@@ -1,6 +1,6 @@
 """A lazy sequence equals the tuple of its items."""
 
-from ottla.core.groups.lazy_sequence import LazySequence
+from ottla.coordinator.effects import LazySequence
 
 
 class Squares(LazySequence[int]):

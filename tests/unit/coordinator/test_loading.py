@@ -5,17 +5,20 @@ from threading import Thread
 
 import pytest
 
-from ottla.broker.coordination.group_loading import GcPause, load_groups
-from ottla.columnar.group_loading.reducer import CompiledReducer
-from ottla.core.errors import StorageError
-from ottla.core.groups.log.records import OffsetRecord, OffsetValue, encode_key, encode_value
-from ottla.core.groups.log.reducer import LoadedGroups, ReducerFactory, ReferenceReducer
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch, seal
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.kit.faulty_files import overwrite
+from ottla.broker.coordination.coordinators import GcPause
+from ottla.coordinator.loading import ReducerFactory, load
+from ottla.groups.log.compiled_loading.reducer import CompiledReducer
+from ottla.groups.log.records import OffsetRecord, encode_key, encode_value
+from ottla.groups.log.reducer import LoadedGroups, ReferenceReducer
+from ottla.groups.log.replayed_state import ReplayedState
+from ottla.log.file_system import MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.protocol.coordinator_records import OffsetValue
+from ottla.protocol.errors import StorageError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch, seal
+from tests.support.kit.faulty_files import overwrite
 
 COMMIT, ABORT, OTHER = b"\0\0\0\1", b"\0\0\0\0", b"\0\0\0\2"
 MARKER_VALUE = bytes(6)
@@ -57,9 +60,9 @@ class Log:
         self._commits += 1
         return commit(topic, self._commits)
 
-    def loaded(self, backend: ReducerFactory) -> dict[str, int]:
+    def loaded(self, backend: ReducerFactory[ReplayedState]) -> dict[str, int]:
         """The committed offset of each topic, which says which of the entries counted last (from 1)."""
-        return offsets(load_groups(self.log, backend))
+        return offsets(load(self.log, backend))
 
 
 def offsets(loaded: LoadedGroups) -> dict[str, int]:
@@ -89,14 +92,14 @@ backends = pytest.mark.parametrize("backend", [ReferenceReducer, CompiledReducer
         (((1, "x"), (2, "y"), (2, ABORT), (2, "z"), (2, COMMIT)), {"z": 3}),
     ],
 )
-def test_what_counts(backend: ReducerFactory, entries, counted: dict[str, int]) -> None:
+def test_what_counts(backend: ReducerFactory[ReplayedState], entries, counted: dict[str, int]) -> None:
     log = Log()
     log.add(*entries)
     assert log.loaded(backend) == counted
 
 
 @backends
-def test_every_segment_is_read_from_the_start_of_the_log(backend: ReducerFactory) -> None:
+def test_every_segment_is_read_from_the_start_of_the_log(backend: ReducerFactory[ReplayedState]) -> None:
     log = Log(LogSettings(segment_bytes=200))
     log.add("a", "b", "c", "d", "e", (1, "x"), "f", (2, "y"), (2, COMMIT), "g")
     assert len(log.files.list("t-0")) > 6
@@ -108,7 +111,7 @@ def test_every_segment_is_read_from_the_start_of_the_log(backend: ReducerFactory
 
 @backends
 @pytest.mark.parametrize(("position", "byte"), [(70, 0xFF), (8, 0x7F), (16, 1)])
-def test_damage_is_reported_with_the_name_of_the_file(backend: ReducerFactory, position: int, byte: int) -> None:
+def test_damage_is_reported_with_the_name_of_the_file(backend: ReducerFactory[ReplayedState], position: int, byte: int) -> None:
     log = Log()
     log.add("a", "b")
     overwrite(log.files, "t-0/00000000000000000000.log", position, bytes([byte]))
@@ -117,7 +120,7 @@ def test_damage_is_reported_with_the_name_of_the_file(backend: ReducerFactory, p
 
 
 @backends
-def test_a_batch_with_a_right_checksum_and_wrong_records_is_damage_too(backend: ReducerFactory) -> None:
+def test_a_batch_with_a_right_checksum_and_wrong_records_is_damage_too(backend: ReducerFactory[ReplayedState]) -> None:
     log = Log()
     batch = encode_batch([commit("a", 1)])
     batch[61] = 0x7E  # the length of its first record
@@ -128,7 +131,7 @@ def test_a_batch_with_a_right_checksum_and_wrong_records_is_damage_too(backend: 
 
 
 @backends
-def test_a_marker_behind_an_open_transaction_that_cannot_be_read_is_damage(backend: ReducerFactory) -> None:
+def test_a_marker_behind_an_open_transaction_that_cannot_be_read_is_damage(backend: ReducerFactory[ReplayedState]) -> None:
     log = Log()
     log.add((1, "x"))
     log.log.append(encode_batch([Record(0, 0, b"", MARKER_VALUE)], is_transactional=True, is_control=True), now_ms=0, from_client=False)
@@ -155,7 +158,7 @@ def test_the_collector_is_paused_until_the_last_holder_leaves() -> None:
 
 
 @backends
-def test_any_thread_may_load(backend: ReducerFactory) -> None:
+def test_any_thread_may_load(backend: ReducerFactory[ReplayedState]) -> None:
     log = Log()
     log.add("a", (1, "x"), (1, COMMIT))
     found: list[dict[str, int]] = []

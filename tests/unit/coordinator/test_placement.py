@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.core.groups.placement import coordinator_partition
-from ottla.core.java_text import java_hash
+from ottla.coordinator.placement import coordinator_partition
+from ottla.text import java_hash
 
 VECTORS = [
     ("", 0, 0),

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.classic.group import ClassicGroup
-from ottla.core.groups.commands import Command, FinishLoading
-from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.effects import Effects
-from ottla.core.groups.settings import GroupSettings
-from ottla.testing.kit.coordinator_shell import CoordinatorShell
-from ottla.testing.scenarios.commands import parse_command
+from ottla.coordinator.coordinator import FinishLoading
+from ottla.groups.classic.group import ClassicGroup
+from ottla.groups.commands import Command, GroupEffects
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.settings import GroupSettings
+from ottla.protocol.errors import ErrorCode
+from tests.support.kit.coordinator_shell import CoordinatorShell
+from trials.scenarios.commands import parse_command
 
 ONE_MEMBER = ("join g - new=m1", "join g m1", "wait 0", "sync g m1 gen=1 assignment=m1:flights/0+1")
 PATHS = {
@@ -35,18 +35,18 @@ class Driver:
     def __init__(self, **settings: Any) -> None:
         self.now_ms = 0
         self.requests = 0
-        self.shell = CoordinatorShell(lambda: Coordinator(GroupSettings(**settings)))
+        self.shell = CoordinatorShell(lambda: GroupCoordinator(GroupSettings(**settings)))
         self.run(FinishLoading())
 
-    def run(self, command: Command) -> Effects:
+    def run(self, command: Command) -> GroupEffects:
         """Run a command."""
         return self.shell.run(command, self.now_ms)
 
-    def do(self, line: str) -> Effects:
+    def do(self, line: str) -> GroupEffects:
         """Run one line; `wait` lines let time pass."""
         if line.startswith("wait "):
             self.wait(int(line.removeprefix("wait ")))
-            return Effects()
+            return GroupEffects()
         self.requests += 1
         return self.run(parse_command(line, self.requests))
 
@@ -60,7 +60,7 @@ class Driver:
         """Bring group g into a state; m1 leads wherever there are members, m2 follows."""
         return self.given(*PATHS[state])
 
-    def wait(self, ms: int) -> list[Effects]:
+    def wait(self, ms: int) -> list[GroupEffects]:
         """Let time pass; the effects of every timer that fired."""
         end_ms, fired = self.now_ms + ms, []
         while (deadline_ms := self.shell.coordinator.next_deadline_ms()) is not None and deadline_ms <= end_ms:

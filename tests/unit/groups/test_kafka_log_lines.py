@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.commands import AppendFailed, FinishLoading, Resign
-from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.settings import GroupSettings
-from ottla.testing.scenarios.commands import parse_command
+from ottla.coordinator.coordinator import AppendFailed, FinishLoading, Resign
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.settings import GroupSettings
+from ottla.protocol.errors import ErrorCode
+from trials.scenarios.commands import parse_command
 
 PREPARING = "Preparing to rebalance group g in state PreparingRebalance with old generation {} (reason: {})."
 
@@ -159,7 +159,7 @@ def test_what_kafka_logs(driver: Any, case: Case) -> None:
 
 
 def test_an_assignment_that_could_not_be_appended() -> None:
-    coordinator, said = Coordinator(GroupSettings()), []
+    coordinator, said = GroupCoordinator(GroupSettings()), []
     coordinator.handle(FinishLoading(), now_ms=0)
     for at, line in enumerate(("join g - new=m1", "join g m1"), 1):
         effects = coordinator.handle(parse_command(line, at), now_ms=0)
@@ -177,7 +177,7 @@ def test_a_coordinator_that_moves(driver: Any) -> None:
     driver.in_state("Stable")
     unloaded = driver.run(Resign()).log_lines
     assert unloaded == ("[GroupId=g] Unloading group metadata for generation 2.",)
-    elsewhere = Coordinator(GroupSettings(group_max_size=1))
+    elsewhere = GroupCoordinator(GroupSettings(group_max_size=1))
     for record in driver.shell.read_log():
         elsewhere.replay(record)
     loaded = elsewhere.handle(FinishLoading(), now_ms=0).log_lines

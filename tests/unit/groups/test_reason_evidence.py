@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.core.reason_evidence import REASON_LETTERS_MAX, MemberCause, evidence_in, evidence_text, with_evidence
+from ottla.groups.reason_evidence import REASON_LETTERS_MAX, MemberCause, evidence_in, evidence_text, with_evidence
 
 EXPIRED = "consumer poll timeout has expired."
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ottla.core.config import BrokerConfig
-from ottla.core.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
-from ottla.core.records.compression import Codec
+from ottla.config import BrokerConfig
+from ottla.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
+from ottla.protocol.records.compression import Codec
 
 
 def test_defaults_are_kafkas() -> None:

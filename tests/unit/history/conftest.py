@@ -3,11 +3,18 @@ from typing import Any
 
 import pytest
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.rounds.identity import Identity
-from ottla.core.diagnosis.verdicts.policy import POLICIES
-from ottla.core.diagnosis.verdicts.rule import Confidence
-from ottla.core.diagnosis.verdicts.verdict import REBALANCE, Cost, Verdict
+from ottla.history.rounds.identity import Identity
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.verdicts.policy import POLICIES
+from ottla.history.verdicts.rule import Confidence
+from ottla.history.verdicts.verdict import REBALANCE, Cost, Verdict
+from tests.support.kit.scripted_cluster import ScriptedCluster
+
+
+@pytest.fixture
+def cluster() -> ScriptedCluster:
+    """A cluster in memory, which is its own admin client and fetcher."""
+    return ScriptedCluster()
 
 
 def _verdict(cause: Cause, name: str | None, at_ms: int, **fields: Any) -> Verdict:

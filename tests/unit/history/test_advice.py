@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.core.diagnosis.advice import ConsumerSettings, advise, idle_or_uneven, record_budget_ms
+from ottla.history.advice import ConsumerSettings, advise, idle_or_uneven, record_budget_ms
 
 MINUTE_MS = 60_000
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.core.diagnosis.burrow import (
+from ottla.history.burrow import (
     NOT_FOUND,
     BurrowSettings,
     Commit,

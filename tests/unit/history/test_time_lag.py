@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.diagnosis.time_lag import (
+from ottla.history.time_lag import (
     DRAIN_MS_MAX,
     EXTRAPOLATED_MS_MAX,
     NONE,

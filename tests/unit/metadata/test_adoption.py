@@ -2,11 +2,11 @@
 
 import pytest
 
-from ottla.core.config import BrokerConfig
-from ottla.core.metadata.adoption import FIRST_FEATURES, adoption_problem, elect_leaders, first_records
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.records import FeatureLevelRecord, PartitionChangeRecord, PartitionRecord, TopicRecord
-from ottla.core.metadata.resource_configs import BROKER_RESOURCE
+from ottla.config import BrokerConfig
+from ottla.metadata.adoption import FIRST_FEATURES, adoption_problem, elect_leaders, first_records
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.records import FeatureLevelRecord, PartitionChangeRecord, PartitionRecord, TopicRecord
+from ottla.metadata.resource_configs import BROKER_RESOURCE
 
 HERE = bytes(range(100, 116))
 TOPIC = bytes(range(16))
@@ -20,7 +20,15 @@ def metadata_with(*homes: tuple[tuple[int, ...], tuple[bytes, ...]], leader: int
     cluster_metadata.replay(TopicRecord(name="t", topic_id=TOPIC))
     for number, (replicas, directories) in enumerate(homes):
         cluster_metadata.replay(
-            PartitionRecord(topic_id=TOPIC, partition=number, replicas=replicas, leader=leader, leader_epoch=4, directories=directories)
+            PartitionRecord(
+                topic_id=TOPIC,
+                partition=number,
+                replicas=replicas,
+                in_sync=replicas,
+                leader=leader,
+                leader_epoch=4,
+                directories=directories,
+            )
         )
     return cluster_metadata
 
@@ -51,7 +59,7 @@ def test_a_topic_whose_files_would_be_the_metadata_log_is_not_served() -> None:
 
 def test_a_partition_that_the_log_never_described_is_not_served() -> None:
     cluster_metadata = metadata_with(((1,), (HERE,)))
-    cluster_metadata.replay(PartitionRecord(topic_id=TOPIC, partition=2, replicas=(1,), leader=1))
+    cluster_metadata.replay(PartitionRecord(topic_id=TOPIC, partition=2, replicas=(1,), in_sync=(1,), leader=1))
     assert "t-1 lies on no broker" in adoption_problem(cluster_metadata, HERE, {1})
 
 

@@ -2,16 +2,13 @@
 
 import pytest
 
-from ottla.core.config import BrokerConfig, ConfigSource
-from ottla.core.errors import ApiError
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.records import ConfigRecord, PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord, RemoveTopicRecord
-from ottla.core.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE
-from ottla.core.metadata.topic_changes import alter_config, create_topic
-from ottla.core.metadata.topics import (
-    NewTopic,
-    ReplicaAssignment,
-)
+from ottla.config import BrokerConfig, ConfigSource
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.records import ConfigRecord, PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord, RemoveTopicRecord
+from ottla.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE
+from ottla.metadata.topic_changes import alter_config, create_topic
+from ottla.metadata.topics import NewTopic, ReplicaAssignment
+from ottla.protocol.errors import ApiError
 
 
 def fresh() -> ClusterMetadata:
@@ -43,12 +40,12 @@ def alter(
 def test_a_topic_follows_the_brokers_setting_until_it_has_its_own() -> None:
     cluster_metadata = with_topic()
     alter(cluster_metadata, ("log.retention.ms", 0, "77"), resource=(BROKER_RESOURCE, ""))
-    assert cluster_metadata.config_value(TOPIC_RESOURCE, "t", "retention.ms") == ("77", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    assert cluster_metadata.value_in_force(cluster_metadata.topics["t"], "retention.ms") == ("77", ConfigSource.DYNAMIC_DEFAULT_BROKER)
     alter(cluster_metadata, ("log.retention.ms", 0, "88"), resource=(BROKER_RESOURCE, "1"))
-    assert cluster_metadata.config_value(TOPIC_RESOURCE, "t", "retention.ms") == ("88", ConfigSource.DYNAMIC_BROKER)
-    assert cluster_metadata.config_value(BROKER_RESOURCE, "", "log.retention.ms")[0] == "88"
+    assert cluster_metadata.value_in_force(cluster_metadata.topics["t"], "retention.ms") == ("88", ConfigSource.DYNAMIC_BROKER)
+    assert cluster_metadata.configs.broker_value("log.retention.ms")[0] == "88"
     alter(cluster_metadata, ("retention.ms", 0, "5"))
-    assert cluster_metadata.config_value(TOPIC_RESOURCE, "t", "retention.ms") == ("5", ConfigSource.DYNAMIC_TOPIC)
+    assert cluster_metadata.value_in_force(cluster_metadata.topics["t"], "retention.ms") == ("5", ConfigSource.DYNAMIC_TOPIC)
 
 
 def test_blocks_of_producer_ids_never_overlap() -> None:
@@ -97,6 +94,6 @@ def test_an_invalid_partition_number_is_an_error(number: int) -> None:
     cluster_metadata = with_topic()
     topic_id = cluster_metadata.topics["t"].topic_id
     with pytest.raises(LookupError):
-        cluster_metadata.replay(PartitionRecord(topic_id=topic_id, partition=number, replicas=(1,), leader=1))
+        cluster_metadata.replay(PartitionRecord(topic_id=topic_id, partition=number, replicas=(1,), in_sync=(1,), leader=1))
     with pytest.raises(LookupError):
         cluster_metadata.replay(PartitionChangeRecord(topic_id=topic_id, partition=number, leader=1))

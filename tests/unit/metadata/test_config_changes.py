@@ -2,9 +2,8 @@
 
 import pytest
 
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import ApiError, ErrorCode
-from ottla.core.metadata.config_changes import (
+from ottla.config import BrokerConfig
+from ottla.metadata.config_changes import (
     APPEND,
     DELETE,
     SET,
@@ -17,8 +16,9 @@ from ottla.core.metadata.config_changes import (
     suggestion,
     without_effect,
 )
-from ottla.core.metadata.records import ConfigRecord
-from ottla.core.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs
+from ottla.metadata.records import ConfigRecord
+from ottla.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs
+from ottla.protocol.errors import ApiError, ErrorCode
 
 
 def configs(*stored: tuple[int, str, str, str], given: dict[str, str] | None = None) -> ResourceConfigs:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ottla.core.config import BrokerConfig, ConfigType
-from ottla.core.metadata.config_descriptions import ConfigDescription, ConfigDescriptions
-from ottla.core.metadata.records import ConfigRecord
-from ottla.core.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs
+from ottla.config import BrokerConfig, ConfigType
+from ottla.metadata.config_descriptions import ConfigDescription, ConfigDescriptions
+from ottla.metadata.records import ConfigRecord
+from ottla.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs
 
 BROKER, ALL, TOPIC = (BROKER_RESOURCE, "1"), (BROKER_RESOURCE, ""), (TOPIC_RESOURCE, "t")
 Stored = tuple[tuple[int, str], str, str]

@@ -2,13 +2,13 @@
 
 import pytest
 
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import ApiError, ErrorCode
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.leadership import broker_started, broker_stopped, elect_leader, in_sync, move_leader
-from ottla.core.metadata.records import NO_LEADER, PartitionChangeRecord
-from ottla.core.metadata.topic_changes import create_partitions, create_topic
-from ottla.core.metadata.topics import NewTopic
+from ottla.config import BrokerConfig
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.leadership import broker_started, broker_stopped, elect_leader, in_sync, move_leader
+from ottla.metadata.records import NO_LEADER, PartitionChangeRecord
+from ottla.metadata.topic_changes import create_partitions, create_topic
+from ottla.metadata.topics import NewTopic
+from ottla.protocol.errors import ApiError, ErrorCode
 
 TOPIC = bytes(range(16))
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.metadata_replay import MetadataReplay
-from ottla.core.metadata.records import AbortTransaction, BeginTransaction, EndTransaction, FeatureLevelRecord, PartitionChangeRecord
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.metadata_replay import MetadataReplay
+from ottla.metadata.records import AbortTransaction, BeginTransaction, EndTransaction, FeatureLevelRecord, PartitionChangeRecord
 
 ONE = FeatureLevelRecord(name="one", level=1)
 TWO = FeatureLevelRecord(name="two", level=2)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.errors import PeerError
-from ottla.core.metadata.quorum import SnapshotId, first_snapshot, is_finished, snapshot_ids, voters_of
-from ottla.core.model import Record
-from ottla.core.records.batch import decode_batch, split_batches
-from ottla.testing.fuzz.mutation import mutate
+from ottla.metadata.quorum import SnapshotId, first_snapshot, is_finished, snapshot_ids, voters_of
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import decode_batch, split_batches
+from trials.fuzz.mutation import mutate
 
 DIRECTORY = bytes.fromhex("0e76e17bd7ae40eb9e6167f4f7017440")
 LEADER_CHANGE = bytes.fromhex("0000 00000001 02 00000001 00 02 00000001 00 00")

@@ -2,13 +2,13 @@
 
 import pytest
 
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import ApiError, ErrorCode
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.reassignment import reassign
-from ottla.core.metadata.records import PartitionChangeRecord
-from ottla.core.metadata.topic_changes import create_topic
-from ottla.core.metadata.topics import NewTopic, ReplicaAssignment
+from ottla.config import BrokerConfig
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.reassignment import reassign
+from ottla.metadata.records import PartitionChangeRecord
+from ottla.metadata.topic_changes import create_topic
+from ottla.metadata.topics import NewTopic, ReplicaAssignment
+from ottla.protocol.errors import ApiError, ErrorCode
 
 TOPIC = bytes(range(16))
 DIRECTORY = bytes(range(16, 32))

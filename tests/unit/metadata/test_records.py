@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.errors import PeerError
-from ottla.core.metadata.records import (
+from ottla.metadata.records import (
+    METADATA_TYPES,
     AbortTransaction,
     BeginTransaction,
     ConfigRecord,
     EndTransaction,
     FeatureLevelRecord,
+    MetadataRecordType,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -24,17 +25,21 @@ from ottla.core.metadata.records import (
     encode,
     record_type,
 )
-from ottla.testing.fuzz.mutation import mutate
+from ottla.protocol.errors import PeerError
+from ottla.protocol.wire.reader import Reader
+from ottla.protocol.wire.writer import Writer
+from tests.support.kit.record_values import values_of
+from trials.fuzz.mutation import mutate
 
 ID = bytes(range(16))
 RECORDS = [
     TopicRecord(name="flights", topic_id=ID),
-    PartitionRecord(topic_id=ID, partition=3, replicas=(1,), leader=1),
+    PartitionRecord(topic_id=ID, partition=3, replicas=(1,), in_sync=(1,), leader=1),
     ConfigRecord(resource_type=2, resource_name="flights", name="retention.ms", value="1000"),
     ConfigRecord(resource_type=2, resource_name="flights", name="retention.ms", value=None),
     RemoveTopicRecord(topic_id=ID),
     ProducerIdsRecord(broker_id=1, next_producer_id=2000),
-    PartitionRecord(topic_id=ID, partition=0, replicas=(1, 2), leader=2, leader_epoch=7, directories=(ID, bytes(16))),
+    PartitionRecord(topic_id=ID, partition=0, replicas=(1, 2), in_sync=(1, 2), leader=2, leader_epoch=7, directories=(ID, bytes(16))),
     PartitionChangeRecord(topic_id=ID, partition=0, leader=1, in_sync=(1,), replicas=(1,)),
     PartitionChangeRecord(topic_id=ID, partition=0, directories=(ID,)),
     PartitionChangeRecord(topic_id=ID, partition=9, leader=-1, eligible_leaders=(1,), last_known_leaders=()),
@@ -52,15 +57,17 @@ KAFKAS = {
     + KAFKAS_ID
     + bytes.fromhex("0200000001 0200000001 01 01 00000001 00000000 00000000 02")
     + KAFKAS_DIRECTORY
-    + b"\x00": PartitionRecord(topic_id=KAFKAS_ID, partition=1, replicas=(1,), leader=1, directories=(KAFKAS_DIRECTORY,)),
+    + b"\x00": PartitionRecord(topic_id=KAFKAS_ID, partition=1, replicas=(1,), in_sync=(1,), leader=1, directories=(KAFKAS_DIRECTORY,)),
     b"\x01\x05\x02\x00\x00\x00\x01"
     + KAFKAS_ID
     + bytes.fromhex("04 000101 0104ffffffff 06050200000001 07050200000001"): PartitionChangeRecord(
         topic_id=KAFKAS_ID, partition=1, leader=-1, in_sync=(), eligible_leaders=(1,), last_known_leaders=(1,)
     ),
-    b"\x01\x17\x00\x01\x00\x12\x12Bootstrap records": BeginTransaction(),
+    b"\x01\x17\x00\x01\x00\x12\x12Bootstrap records": BeginTransaction(name="Bootstrap records"),
     b"\x01\x18\x00\x00": EndTransaction(),
-    b"\x01\x00\x04\x00\x00\x00\x01\x00" + ID + bytes.fromhex("000000000000000d"): RegisterBrokerRecord(broker_id=1, broker_epoch=13),
+    b"\x01\x00\x04\x00\x00\x00\x01\x00" + ID + bytes.fromhex("000000000000000d 01 01 00 01 00 00"): RegisterBrokerRecord(
+        broker_id=1, broker_epoch=13, incarnation_id=ID
+    ),
     b"\x01\x14\x00\x00": None,
 }
 
@@ -73,6 +80,20 @@ def test_round_trip(record) -> None:
 @pytest.mark.parametrize(("value", "record"), KAFKAS.items(), ids=[str(record_type(value)) for value in KAFKAS])
 def test_what_apache_kafka_wrote(value: bytes, record) -> None:
     assert decode(value) == record
+
+
+@pytest.mark.parametrize("record_type", METADATA_TYPES.values(), ids=lambda record_type: record_type.name)
+@given(data=st.data())
+def test_every_type_and_version_both_ways(record_type: MetadataRecordType, data: st.DataObject) -> None:
+    schema = record_type.schema
+    value = data.draw(values_of(schema.type))
+    version = data.draw(st.integers(0, schema.version_max))
+    encoded = schema.encode(Writer(), value, version).to_bytes()
+    decoded = schema.decode(Reader(encoded), version)
+    assert schema.encode(Writer(), decoded, version).to_bytes() == encoded
+    assert schema.from_json(schema.to_json(decoded, version), version) == decoded
+    if version == schema.version_max:
+        assert decoded == value
 
 
 def test_the_lowest_version_that_can_say_it_is_written() -> None:

@@ -1,8 +1,8 @@
 """The settings of topics and brokers: the values in force, and invalid values in the metadata log."""
 
-from ottla.core.config import BrokerConfig, ConfigSource
-from ottla.core.metadata.records import ConfigRecord
-from ottla.core.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs
+from ottla.config import BrokerConfig, ConfigSource
+from ottla.metadata.records import ConfigRecord
+from ottla.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs
 
 
 def configs(*stored: tuple[int, str, str, str], given: dict[str, str] | None = None) -> ResourceConfigs:

@@ -2,25 +2,12 @@
 
 import pytest
 
-from ottla.core.config import BrokerConfig, ConfigSource
-from ottla.core.errors import ApiError, ErrorCode
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE
-from ottla.core.metadata.topic_changes import (
-    alter_config,
-    create_partitions,
-    create_topic,
-    delete_topic,
-    preview_topic,
-    requested_partitions,
-)
-from ottla.core.metadata.topics import (
-    CLUSTER_METADATA,
-    RESERVED_TOPICS,
-    NewTopic,
-    may_be_auto_created,
-    topic_name_problem,
-)
+from ottla.config import BrokerConfig, ConfigSource
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE
+from ottla.metadata.topic_changes import alter_config, create_partitions, create_topic, delete_topic, preview_topic, requested_partitions
+from ottla.metadata.topics import CLUSTER_METADATA, RESERVED_TOPICS, NewTopic, may_be_auto_created, topic_name_problem
+from ottla.protocol.errors import ApiError, ErrorCode
 
 
 def fresh() -> ClusterMetadata:
@@ -132,11 +119,11 @@ def alter(
 def test_settings_are_set_deleted_appended_and_subtracted() -> None:
     cluster_metadata = with_topic()
     alter(cluster_metadata, ("cleanup.policy", 2, "compact"))
-    assert cluster_metadata.config_value(TOPIC_RESOURCE, "t", "cleanup.policy") == ("delete,compact", ConfigSource.DYNAMIC_TOPIC)
+    assert cluster_metadata.value_in_force(cluster_metadata.topics["t"], "cleanup.policy") == ("delete,compact", ConfigSource.DYNAMIC_TOPIC)
     alter(cluster_metadata, ("cleanup.policy", 3, "delete"))
-    assert cluster_metadata.config_value(TOPIC_RESOURCE, "t", "cleanup.policy")[0] == "compact"
+    assert cluster_metadata.value_in_force(cluster_metadata.topics["t"], "cleanup.policy")[0] == "compact"
     alter(cluster_metadata, ("cleanup.policy", 1, None))
-    assert cluster_metadata.config_value(TOPIC_RESOURCE, "t", "cleanup.policy") == ("delete", ConfigSource.DEFAULT)
+    assert cluster_metadata.value_in_force(cluster_metadata.topics["t"], "cleanup.policy") == ("delete", ConfigSource.DEFAULT)
 
 
 @pytest.mark.parametrize(

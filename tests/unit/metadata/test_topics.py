@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.core.metadata.topics import (
+from ottla.metadata.topics import (
     CONSUMER_OFFSETS,
     RESERVED_TOPICS,
     TOPIC_NAME_CHARS_MAX,

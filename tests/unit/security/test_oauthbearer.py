@@ -5,7 +5,7 @@ from base64 import urlsafe_b64decode
 
 import pytest
 
-from ottla.core.security.oauthbearer import OAuthToken, initial_response, parse_jwt, refusal, unsecured_jwt
+from ottla.security.oauthbearer import OAuthToken, initial_response, parse_jwt, refusal, unsecured_jwt
 
 RFC_TOKEN = "vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg=="
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.core.errors import PeerError
-from ottla.core.security.scram import ScramClient, plain
+from ottla.protocol.errors import PeerError
+from ottla.security.scram import ScramClient, plain
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_FIRST = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"

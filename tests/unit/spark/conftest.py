@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ottla.client.admin.values import EARLIEST, LATEST, CommittedOffset, DescribedTopic, Failure, ListedOffset
 from ottla.client.settings import ClientSettings
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 
 
 class ScriptedCluster:

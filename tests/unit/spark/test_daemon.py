@@ -52,8 +52,8 @@ def test_the_archives_of_this_machine_are_left_out():
 
 DECODE = """
 from ottla.columnar import RecordBatchDecoder
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
 [batch] = RecordBatchDecoder("t", 3).decode(memoryview(encode_batch([Record(0, 0, b"k", b"v")])))
 print(batch.num_rows, "pyarrow" in sys.modules, "pandas" in sys.modules)
 """

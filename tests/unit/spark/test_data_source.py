@@ -6,8 +6,7 @@ from ottla.spark.data_source import OttlaDataSource
 from ottla.spark.options.values import OptionError
 from ottla.spark.schemas import KAFKA, KAFKA_WITH_HEADERS
 from ottla.spark.source.batch_reader import BatchReader
-from ottla.spark.source.refused_stream import RefusedStreamReader
-from ottla.spark.source.stream_reader import StreamReader
+from ottla.spark.source.stream_reader import RefusedStreamReader, StreamReader
 
 NEEDED = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}
 

@@ -6,9 +6,10 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ottla.columnar import COLUMNS
-from ottla.columnar.group_records.decoder import GROUP_RECORD_TYPES
-from ottla.core.diagnosis.rebalances import Rebalance
-from ottla.core.model import EventMember, GroupEvent
+from ottla.groups.events import EventMember, GroupEvent
+from ottla.groups.log.arrow.decoder import GROUP_RECORD_TYPES
+from ottla.history.group_history import histories_of_events
+from ottla.spark.pipelines.rebalances import rebalance_row
 from ottla.spark.schemas import EVENT_MEMBER, GROUP_EVENT, GROUP_EVENTS, GROUP_RECORDS, KAFKA, KAFKA_WITH_HEADERS, REBALANCES
 
 
@@ -22,8 +23,10 @@ def test_group_events_have_every_field_of_the_event():
     assert GROUP_EVENTS.fieldNames() == ["partition", "offset", *_fields(GroupEvent)]
 
 
-def test_rebalances_have_every_field_of_the_reference():
-    assert REBALANCES.fieldNames() == [name.replace("started_at_ms", "started_at") for name in _fields(Rebalance)]
+def test_rebalances_have_every_column_of_a_row():
+    event = GroupEvent(at_ms=1, group="g", kind="trigger", generation=0, state_from="Empty", state_to="", trigger="JOIN_NEW")
+    (rebalance,) = histories_of_events([event])["g"].rebalances
+    assert REBALANCES.fieldNames() == list(rebalance_row(rebalance))
 
 
 def test_the_kafka_columns_are_those_that_are_decoded():

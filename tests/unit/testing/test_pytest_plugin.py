@@ -3,7 +3,7 @@
 import socket
 from contextlib import closing
 
-from ottla.testing.clients.raw_member import RawMember
+from tests.support.clients.raw_member import RawMember
 
 
 def connects(address: str) -> bool:

@@ -12,8 +12,8 @@ import pytest
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import Disconnected, RawClient, build_request, host_and_port
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import Disconnected, RawClient, build_request, host_and_port
 
 
 def test_every_request_can_be_made_of_nothing_and_written() -> None:

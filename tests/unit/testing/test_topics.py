@@ -3,9 +3,9 @@
 import pytest
 
 from ottla.broker import Broker
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.clients.topics import create_topic
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from ottla.testing.topics import create_topic
 
 
 def test_a_topic_with_partitions_and_settings() -> None:

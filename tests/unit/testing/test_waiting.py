@@ -5,18 +5,12 @@ import threading
 
 import pytest
 
-from ottla.testing.kit.waiting import rest, wait_until, wait_until_async, wait_until_in_threads
+from ottla.testing.waiting import wait_until, wait_until_in_threads
 
 
 def test_the_value_of_the_condition_is_returned() -> None:
     polled: list[int] = []
     assert wait_until(lambda: len(polled) if len(polled) > 2 else 0, "three polls", lambda: polled.append(1)) == 3
-
-
-def test_a_rest_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr("time.sleep", slept.append)
-    assert wait_until(lambda: slept, "a rest", rest) == [0.1]
 
 
 def test_it_fails_with_what_was_waited_for() -> None:
@@ -25,16 +19,6 @@ def test_it_fails_with_what_was_waited_for() -> None:
     seen: list[int] = []
     with pytest.raises(AssertionError, match=r"^waited 0.02 s for: 3, not \[1"):
         wait_until(lambda: seen.append(1), lambda: f"3, not {seen}", seconds=0.02)
-
-
-def test_other_tasks_run_meanwhile() -> None:
-    async def story() -> None:
-        task = asyncio.create_task(asyncio.sleep(0, "done"))
-        await wait_until_async(task.done, "the task")
-        with pytest.raises(AssertionError, match="waited 0 s for: nothing"):
-            await wait_until_async(lambda: False, "nothing", seconds=0)
-
-    asyncio.run(story())
 
 
 def test_checks_in_threads_leave_the_loop_to_other_tasks() -> None:

@@ -10,8 +10,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import KafkaError
 
-from ottla.testing.incidents.members.program import Slowness
-from ottla.testing.incidents.members.settings import MemberSettings
+from trials.incidents.members.program import MemberSettings, Slowness
 
 POLL_MS = 100
 ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}

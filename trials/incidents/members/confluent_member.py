@@ -5,8 +5,7 @@ from typing import Any
 
 from confluent_kafka import Consumer
 
-from ottla.testing.incidents.members.program import Slowness
-from ottla.testing.incidents.members.settings import MemberSettings, java_settings
+from trials.incidents.members.program import MemberSettings, Slowness, java_settings
 
 POLL_S = 0.1
 RECORDS_MAX = 100

@@ -4,14 +4,13 @@ import asyncio
 import time
 from typing import Any
 
+from kafka import KafkaConsumer
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-from kafka import KafkaConsumer
-from ottla.testing.incidents.members.program import Slowness
-from ottla.testing.incidents.members.settings import MemberSettings
+from trials.incidents.members.program import MemberSettings, Slowness
 
 POLL_MS = 1_000
 """A poll that ends during a JoinGroup loses the assignment in kafka-python 3.0: heartbeats stay off, and the session expires."""

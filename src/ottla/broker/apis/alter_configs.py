@@ -7,17 +7,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from ottla.broker.cluster.config_alteration import alter_resources
-from ottla.broker.cluster.node import Node
-from ottla.broker.cluster.topics import Topics
-from ottla.broker.network.request_scheduler import RequestScheduler
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ApiError
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.config_changes import Change, replacing
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.cluster.brokers import Node
+from ottla.broker.cluster.topics import Topics, access_to_configs, alter_resources
+from ottla.broker.network.request import NO_THROTTLE_MS, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.config_changes import Change, replacing
+from ottla.protocol.errors import ApiError
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation
 
 
 def handle(request: Request, *, cluster_metadata: ClusterMetadata, cluster_topics: Topics, node: Node, scheduler: RequestScheduler) -> None:
@@ -32,4 +30,4 @@ def _changes(cluster_metadata: ClusterMetadata, resource: Any) -> Sequence[Chang
     return replacing(cluster_metadata.configs_set(resource.resource_type, resource.resource_name), wanted)
 
 
-API = Api(key=ApiKey.ALTER_CONFIGS, versions=range(3), handle=handle)
+API = Api(key=ApiKey.ALTER_CONFIGS, versions=range(3), handle=handle, access=access_to_configs(Operation.ALTER_CONFIGS, "responses"))

@@ -10,15 +10,14 @@ from itertools import islice
 from typing import Any
 
 from ottla.broker.cluster.leadership import Decide, Leadership
-from ottla.broker.network.request_scheduler import RequestScheduler, Work
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ApiError, ErrorCode
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.reassignment import reassign
-from ottla.core.model import TopicPartition
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler, Work
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.reassignment import reassign
+from ottla.protocol.errors import ApiError, ErrorCode
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 
 def handle(request: Request, *, cluster_metadata: ClusterMetadata, leadership: Leadership, scheduler: RequestScheduler) -> None:
@@ -64,4 +63,15 @@ def _response(number: int, refused: ApiError | None) -> dict[str, Any]:
     }
 
 
-API = Api(key=ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=range(2), handle=handle)
+def _refuse(request: Request, error: ErrorCode) -> None:
+    may_change_count = getattr(request.message, "allow_replication_factor_change", True)
+    values = {"throttle_time": NO_THROTTLE_MS, "error_code": error, "error_message": None, "responses": ()}
+    request.reply(values | {"allow_replication_factor_change": may_change_count})
+
+
+API = Api(
+    key=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    versions=range(2),
+    handle=handle,
+    access=(Access(Operation.ALTER, ResourceType.CLUSTER, refuse=_refuse),),
+)

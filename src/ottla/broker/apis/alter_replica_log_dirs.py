@@ -7,14 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ottla.broker.cluster.node import Node
-from ottla.broker.network.request_scheduler import RequestScheduler, Work
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.cluster.brokers import Node
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler, Work
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 PIECE: Final = 1_024
 """So many partitions are looked up before other requests continue: about a millisecond."""
@@ -56,4 +55,21 @@ def _results(errors: _Errors) -> Iterator[dict[str, Any]]:
         yield {"topic_name": name, "partitions": partitions}
 
 
-API = Api(key=ApiKey.ALTER_REPLICA_LOG_DIRS, versions=range(1, 3), handle=handle)
+def _refuse(request: Request, error: ErrorCode) -> None:
+    errors: _Errors = defaultdict(dict)
+    for topic in (topic for directory in request.message.dirs for topic in directory.topics):
+        errors[topic.name].update(dict.fromkeys(topic.partitions, error))
+    request.reply(
+        {
+            "throttle_time": NO_THROTTLE_MS,
+            "results": [{**topic, "partitions": tuple(topic["partitions"])} for topic in _results(errors)],
+        }
+    )
+
+
+API = Api(
+    key=ApiKey.ALTER_REPLICA_LOG_DIRS,
+    versions=range(1, 3),
+    handle=handle,
+    access=(Access(Operation.ALTER, ResourceType.CLUSTER, refuse=_refuse),),
+)

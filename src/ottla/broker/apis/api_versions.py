@@ -7,12 +7,10 @@ back; v3+ carries the client's software name and version, which are validated. N
 import re
 from functools import cache
 
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
-from ottla.core.wire.messages import response_encoder
+from ottla.broker.network.request import NO_THROTTLE_MS, Api, Request
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.protocol.wire.messages import response_encoder
 
 ServedVersions = tuple[int, int, int]
 """Key, lowest and highest version of an API."""
@@ -25,10 +23,12 @@ def handle(request: Request, *, served_versions: tuple[ServedVersions, ...]) -> 
     if request.version not in API.versions:
         error = ErrorCode.UNSUPPORTED_VERSION
         request.version = 0
-    elif request.version >= 3 and not (
-        _SOFTWARE.fullmatch(request.message.client_software_name) and _SOFTWARE.fullmatch(request.message.client_software_version)
-    ):
-        error = ErrorCode.INVALID_REQUEST
+    elif request.version >= 3:
+        name, version = request.message.client_software_name, request.message.client_software_version
+        if _SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version):
+            request.session.software_name, request.session.software_version = name, version
+        else:
+            error = ErrorCode.INVALID_REQUEST
     request.reply_body([_body(request.version, error, served_versions)])
 
 
@@ -47,4 +47,4 @@ def _body(version: int, error: ErrorCode, served_versions: tuple[ServedVersions,
     )
 
 
-API = Api(key=ApiKey.API_VERSIONS, versions=range(5), handle=handle)
+API = Api(key=ApiKey.API_VERSIONS, versions=range(5), handle=handle, access=())

@@ -4,22 +4,26 @@ It is advertised nevertheless, as by Apache Kafka with that protocol disabled: l
 advertises the API.
 """
 
-from ottla.broker.network.missing_features import CONSUMER_PROTOCOL, MissingFeatures
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.network.dispatch import CONSUMER_PROTOCOL, MissingFeatures
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 
 def handle(request: Request, *, missing_features: MissingFeatures) -> None:
     """Answer UNSUPPORTED_VERSION."""
     missing_features.report(CONSUMER_PROTOCOL, request)
+    message = "Ottla does not support the consumer group protocol (KIP-848) yet: set group.protocol=classic."
+    _answer(request, ErrorCode.UNSUPPORTED_VERSION, message)
+
+
+def _answer(request: Request, error: ErrorCode, message: str | None = None) -> None:
     request.reply(
         {
             "throttle_time": NO_THROTTLE_MS,
-            "error_code": ErrorCode.UNSUPPORTED_VERSION,
-            "error_message": "Ottla does not support the consumer group protocol (KIP-848) yet: set group.protocol=classic.",
+            "error_code": error,
+            "error_message": message,
             "member_id": None,
             "member_epoch": 0,
             "heartbeat_interval": 0,
@@ -28,4 +32,9 @@ def handle(request: Request, *, missing_features: MissingFeatures) -> None:
     )
 
 
-API = Api(key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=range(2), handle=handle)
+API = Api(
+    key=ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    versions=range(2),
+    handle=handle,
+    access=(Access(Operation.READ, ResourceType.GROUP, "group_id", refuse=_answer),),
+)

@@ -6,14 +6,13 @@ from itertools import chain
 from typing import Any
 
 from ottla.broker.cluster.topics import Topics
-from ottla.broker.network.request_scheduler import RequestScheduler, Work
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.topic_changes import PARTITIONS_PER_REQUEST_MAX
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler, Work
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.topic_changes import PARTITIONS_PER_REQUEST_MAX
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 
 def handle(request: Request, *, cluster_metadata: ClusterMetadata, cluster_topics: Topics, scheduler: RequestScheduler) -> None:
@@ -56,4 +55,13 @@ def _result(name: str, error: ErrorCode, message: str | None) -> dict[str, Any]:
     return {"name": name, "error_code": error, "error_message": message}
 
 
-API = Api(key=ApiKey.CREATE_PARTITIONS, versions=range(4), handle=handle)
+def _refuse(topic: Any, error: ErrorCode) -> dict[str, Any]:
+    return _result(topic.name, error, None)
+
+
+API = Api(
+    key=ApiKey.CREATE_PARTITIONS,
+    versions=range(4),
+    handle=handle,
+    access=(Access(Operation.ALTER, ResourceType.TOPIC, "topics[].name", refuse=_refuse, answers="results"),),
+)

@@ -10,18 +10,17 @@ from itertools import chain
 from typing import Any, Final
 
 from ottla.broker.cluster.topics import Topics
-from ottla.broker.network.request_scheduler import RequestScheduler, Work
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.config import TOPIC_SETTINGS
-from ottla.core.errors import ApiError, ErrorCode
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.config_changes import SUGGESTIONS_MAX, suggestion
-from ottla.core.metadata.resource_configs import TOPIC_RESOURCE
-from ottla.core.metadata.topic_changes import PARTITIONS_PER_REQUEST_MAX, requested_partitions
-from ottla.core.metadata.topics import NewTopic, Topic
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler, Work
+from ottla.config import TOPIC_SETTINGS
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.config_changes import SUGGESTIONS_MAX, suggestion
+from ottla.metadata.resource_configs import TOPIC_RESOURCE
+from ottla.metadata.topic_changes import PARTITIONS_PER_REQUEST_MAX, requested_partitions
+from ottla.metadata.topics import NewTopic, Topic
+from ottla.protocol.errors import ApiError, ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 _FIRST_VERSION_WITH_CONFIGS: Final = 5
 _TOO_MANY: Final = ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
@@ -100,4 +99,15 @@ def _refused(name: str, error: ErrorCode, message: str) -> dict[str, Any]:
     }
 
 
-API = Api(key=ApiKey.CREATE_TOPICS, versions=range(2, 8), handle=handle)
+def _unauthorized(topic: Any, error: ErrorCode) -> dict[str, Any]:
+    return _refused(topic.name, error, "Authorization failed.")
+
+
+API = Api(
+    key=ApiKey.CREATE_TOPICS,
+    versions=range(2, 8),
+    handle=handle,
+    access=(
+        Access(Operation.CREATE, ResourceType.TOPIC, "topics[].name", refuse=_unauthorized, answers="topics", or_cluster=Operation.CREATE),
+    ),
+)

@@ -1,16 +1,15 @@
 """DeleteGroups (42), v0-2: deletes groups that have no members, with their offsets."""
 
 from functools import partial
+from typing import Any
 
-from ottla.broker.coordination.group_router import GroupRouter
-from ottla.broker.network.request_scheduler import RequestScheduler, Work
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.commands import DeleteGroup
-from ottla.core.groups.effects import DeleteResult, Result
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.coordination.groups import GroupRouter
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler, Work
+from ottla.groups.commands import DeleteGroup, DeleteResult, Result
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 
 def handle(request: Request, *, groups: GroupRouter, scheduler: RequestScheduler) -> None:
@@ -19,7 +18,7 @@ def handle(request: Request, *, groups: GroupRouter, scheduler: RequestScheduler
     if group_ids:
         scheduler.run(request, _ask(groups, scheduler, request, group_ids))
     else:
-        request.reply({"throttle_time": NO_THROTTLE_MS, "results": []})
+        scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "results": ()}))
 
 
 def _ask(groups: GroupRouter, scheduler: RequestScheduler, request: Request, group_ids: tuple[str, ...]) -> Work:
@@ -38,4 +37,13 @@ def _ask(groups: GroupRouter, scheduler: RequestScheduler, request: Request, gro
         yield
 
 
-API = Api(key=ApiKey.DELETE_GROUPS, versions=range(3), handle=handle)
+def _refuse(group_id: str, error: ErrorCode) -> dict[str, Any]:
+    return {"group_id": group_id, "error_code": error}
+
+
+API = Api(
+    key=ApiKey.DELETE_GROUPS,
+    versions=range(3),
+    handle=handle,
+    access=(Access(Operation.DELETE, ResourceType.GROUP, "groups_names[]", refuse=_refuse, answers="results"),),
+)

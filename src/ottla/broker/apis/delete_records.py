@@ -7,16 +7,15 @@ so do internal topics.
 from collections.abc import Iterator
 from typing import Any
 
-from ottla.broker.cluster.node import Node
+from ottla.broker.cluster.brokers import Node
 from ottla.broker.cluster.partition_opening import PartitionOpening
-from ottla.broker.network.request_scheduler import Work
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.metadata.topics import INTERNAL_TOPICS
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.log.validation import LogRefusal
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import Work
+from ottla.log.append import LogRefusal
+from ottla.metadata.topics import INTERNAL_TOPICS
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 _NO_LOW_WATERMARK = -1
 
@@ -46,6 +45,10 @@ def _partition(node: Node, topic: str, number: int, before_offset: int) -> dict[
         outcome = _delete(node, topic, number, before_offset)
     except StorageError as failed:
         outcome = failed.code
+    return _result(number, outcome)
+
+
+def _result(number: int, outcome: int | ErrorCode) -> dict[str, Any]:
     is_error = isinstance(outcome, ErrorCode)
     return {
         "partition_index": number,
@@ -66,4 +69,13 @@ def _delete(node: Node, topic: str, number: int, before_offset: int) -> int | Er
     return start.error if isinstance(start, LogRefusal) else start
 
 
-API = Api(key=ApiKey.DELETE_RECORDS, versions=range(3), handle=handle)
+def _refuse(topic: Any, error: ErrorCode) -> dict[str, Any]:
+    return {"name": topic.name, "partitions": [_result(partition.partition_index, error) for partition in topic.partitions]}
+
+
+API = Api(
+    key=ApiKey.DELETE_RECORDS,
+    versions=range(3),
+    handle=handle,
+    access=(Access(Operation.DELETE, ResourceType.TOPIC, "topics[].name", refuse=_refuse, answers="topics"),),
+)

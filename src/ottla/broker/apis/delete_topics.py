@@ -8,17 +8,17 @@ import uuid
 from collections import Counter
 from typing import Any
 
-from ottla.broker.cluster.topic_deletion import TopicDeletion
-from ottla.broker.logs.checkpoint_deletions import CheckpointDeletions
-from ottla.broker.logs.partitions import Partitions
-from ottla.broker.network.request_scheduler import RequestScheduler, Work
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.cluster.topics import TopicDeletion
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler, Work
+from ottla.broker.network.session import Session
+from ottla.broker.partitions.offset_checkpoints import CheckpointDeletions
+from ottla.broker.partitions.partitions import Partitions
+from ottla.config import BrokerConfig
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 
 class DeleteTopics:
@@ -52,7 +52,7 @@ class DeleteTopics:
         results: list[dict[str, Any]] = []
         if request.version >= 6:
             for asked in request.message.topics:
-                results.append(self._delete_named(asked))
+                results.append(self._delete_named(request.session, asked))
                 yield
         else:
             times = Counter(request.message.topic_names)
@@ -61,7 +61,7 @@ class DeleteTopics:
             ]
             for name, count in times.items():
                 if count == 1:
-                    results.append(self._delete(name))
+                    results.append(self._delete(request.session, name))
                     yield
 
         def answer(_written: "asyncio.Future[None]") -> None:
@@ -74,19 +74,24 @@ class DeleteTopics:
         await self._deletions.write()
         await self._partitions.when_moved(name for name in names if name is not None)
 
-    def _delete_named(self, asked: Any) -> dict[str, Any]:
+    def _delete_named(self, session: Session, asked: Any) -> dict[str, Any]:
         if asked.name is not None and asked.topic_id is not None:
             return _result(asked.name, asked.topic_id, ErrorCode.INVALID_REQUEST, "A topic is named by name or by id, not by both.")
         if asked.name is not None:
-            return self._delete(asked.name)
+            return self._delete(session, asked.name)
         topic = self._cluster_metadata.topics_by_id.get(asked.topic_id.bytes) if asked.topic_id else None
         if topic is None:
             return _result(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-        return self._delete(topic.name)
+        return self._delete(session, topic.name, by_id=True)
 
-    def _delete(self, name: str) -> dict[str, Any]:
+    def _delete(self, session: Session, name: str, *, by_id: bool = False) -> dict[str, Any]:
         topic = self._cluster_metadata.topics.get(name)
         topic_id = uuid.UUID(bytes=topic.topic_id) if topic else None
+        if session.authorizer is not None and not session.may(Operation.DELETE, ResourceType.CLUSTER):
+            may_describe = session.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
+            if not session.may(Operation.DELETE, ResourceType.TOPIC, name) and (topic is not None or not may_describe):
+                refused_name, refused_id = (name if may_describe else None, topic_id) if by_id else (name, None)
+                return _result(refused_name, refused_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
         if not self._config.flag("delete.topic.enable"):
             return _result(name, topic_id, ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
         try:
@@ -100,4 +105,10 @@ def _result(name: str | None, topic_id: uuid.UUID | None, error: ErrorCode, mess
     return {"name": name, "topic_id": topic_id, "error_code": error, "error_message": message}
 
 
-API = Api(key=ApiKey.DELETE_TOPICS, versions=range(1, 7), handle=DeleteTopics, elements_max=10_000)
+API = Api(
+    key=ApiKey.DELETE_TOPICS,
+    versions=range(1, 7),
+    handle=DeleteTopics,
+    elements_max=10_000,
+    access=(Access(Operation.DELETE, ResourceType.TOPIC, "topics[].name", or_cluster=Operation.DELETE),),
+)

@@ -7,15 +7,13 @@ error is that of a Kafka broker.
 from typing import Any
 
 from ottla.broker.cluster.brokers import Brokers
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS, OPERATIONS_NOT_ASKED_FOR
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.network.request import NO_THROTTLE_MS, Api, Request
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import OPERATIONS, OPERATIONS_NOT_ASKED_FOR, ResourceType
 
 BROKER_ENDPOINTS = 1
 CONTROLLER_ENDPOINTS = 2
-CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
 
 
 def handle(request: Request, *, brokers: Brokers, cluster_id: str) -> None:
@@ -33,20 +31,21 @@ def handle(request: Request, *, brokers: Brokers, cluster_id: str) -> None:
             "endpoint_type": BROKER_ENDPOINTS,
             "cluster_id": "" if error else cluster_id,
             "controller_id": -1 if error else brokers.controller_id,
-            "brokers": [] if error else _running(brokers, getattr(request.message, "include_fenced_brokers", False)),
-            "cluster_authorized_operations": CLUSTER_OPERATIONS
+            "brokers": [] if error else _brokers(request, brokers),
+            "cluster_authorized_operations": OPERATIONS[ResourceType.CLUSTER]
             if request.message.include_cluster_authorized_operations
             else OPERATIONS_NOT_ASKED_FOR,
         }
     )
 
 
-def _running(brokers: Brokers, with_fenced: bool) -> list[dict[str, Any]]:
+def _brokers(request: Request, brokers: Brokers) -> list[dict[str, Any]]:
+    with_fenced = bool(getattr(request.message, "include_fenced_brokers", False))
     return [
-        {"broker_id": each.id, "host": each.host, "port": each.port, "rack": None, "is_fenced": not each.is_alive}
-        for each in brokers.nodes.values()
-        if each.is_alive or with_fenced
+        {"broker_id": node.id, "host": endpoint.host, "port": endpoint.port, "rack": None, "is_fenced": not node.is_alive}
+        for node in brokers.nodes.values()
+        if (node.is_alive or with_fenced) and (endpoint := request.session.endpoint(node.id)) is not None
     ]
 
 
-API = Api(key=ApiKey.DESCRIBE_CLUSTER, versions=range(3), handle=handle)
+API = Api(key=ApiKey.DESCRIBE_CLUSTER, versions=range(3), handle=handle, access=())

@@ -7,18 +7,18 @@ The broker "" stands for all brokers: it has what was set for all of them.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ottla.broker.cluster.node import Node
-from ottla.broker.network.request_scheduler import RequestScheduler
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.config import FIXED_VALUES, BrokerConfig, shown
-from ottla.core.errors import ErrorCode
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.config_descriptions import ConfigDescription, ConfigDescriptions
-from ottla.core.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE
-from ottla.core.metadata.topics import topic_name_problem
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.cluster.brokers import Node, address_text
+from ottla.broker.cluster.topics import access_to_configs
+from ottla.broker.network.request import NO_THROTTLE_MS, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler
+from ottla.config import FIXED_VALUES, BrokerConfig, shown
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.config_descriptions import ConfigDescription, ConfigDescriptions
+from ottla.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE
+from ottla.metadata.topics import topic_name_problem
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation
 
 _ALL: Final[frozenset[str]] = frozenset()
 """No setting is named: all are described."""
@@ -46,9 +46,11 @@ def _started_with(config: BrokerConfig, log_directory: str, node: Node) -> Mappi
     return {
         **config.given,
         **FIXED_VALUES,
-        "advertised.listeners": f"PLAINTEXT://{node.address}",
+        "advertised.listeners": ",".join(
+            f"{each.name}://{address_text(*each.advertised)}" for each in node.listeners.values() if each.advertised
+        ),
         "broker.id": str(node.id),
-        "listeners": f"PLAINTEXT://{node.listener}",
+        "listeners": ",".join(f"{each.name}://{address_text(each.host, each.port)}" for each in node.listeners.values()),
         "log.dirs": log_directory,
         "node.id": str(node.id),
     }
@@ -114,4 +116,4 @@ def _config(described: ConfigDescription, synonyms: bool, documented: bool) -> d
     }
 
 
-API = Api(key=ApiKey.DESCRIBE_CONFIGS, versions=range(1, 5), handle=handle)
+API = Api(key=ApiKey.DESCRIBE_CONFIGS, versions=range(1, 5), handle=handle, access=access_to_configs(Operation.DESCRIBE_CONFIGS, "results"))

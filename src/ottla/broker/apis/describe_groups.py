@@ -7,17 +7,13 @@ earlier versions describe as Dead (KIP-1043).
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ottla.broker.coordination.group_router import GroupRouter
-from ottla.broker.network.request_scheduler import RequestScheduler
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS, OPERATIONS_NOT_ASKED_FOR
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.commands import DescribeGroup
-from ottla.core.groups.effects import DescribeResult, Result
-from ottla.core.wire.api_keys import ApiKey
-
-GROUP_OPERATIONS = sum(1 << code for code in (3, 6, 8, 10, 11))
+from ottla.broker.coordination.groups import GroupRouter
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler
+from ottla.groups.commands import DescribeGroup, DescribeResult, Result
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import OPERATIONS, OPERATIONS_NOT_ASKED_FOR, Operation, ResourceType
 
 
 def handle(request: Request, *, groups: GroupRouter, scheduler: RequestScheduler) -> None:
@@ -28,7 +24,7 @@ def handle(request: Request, *, groups: GroupRouter, scheduler: RequestScheduler
 
 def _described(groups: GroupRouter, request: Request, group_ids: Iterable[str]) -> Iterator[dict[str, Any]]:
     asked = bool(getattr(request.message, "include_authorized_operations", False))
-    operations = GROUP_OPERATIONS if asked else OPERATIONS_NOT_ASKED_FOR
+    operations = OPERATIONS[ResourceType.GROUP] if asked else OPERATIONS_NOT_ASKED_FOR
     results: list[Result] = []
     for group_id in group_ids:
         reply_to = groups.expect_reply(results.append, request)
@@ -61,4 +57,13 @@ def _group(result: DescribeResult, operations: int) -> dict[str, Any]:
     }
 
 
-API = Api(key=ApiKey.DESCRIBE_GROUPS, versions=range(7), handle=handle)
+def _refuse(group_id: str, error: ErrorCode) -> dict[str, Any]:
+    return _group(DescribeResult(error=error, group_id=group_id), OPERATIONS_NOT_ASKED_FOR)
+
+
+API = Api(
+    key=ApiKey.DESCRIBE_GROUPS,
+    versions=range(7),
+    handle=handle,
+    access=(Access(Operation.DESCRIBE, ResourceType.GROUP, "groups[]", refuse=_refuse, answers="groups"),),
+)

@@ -10,19 +10,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from ottla.broker.cluster.node import Node
-from ottla.broker.logs.partitions import Partitions
-from ottla.broker.network.request_scheduler import RequestScheduler, Work
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.model import TopicPartition
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.file_system import Files
-from ottla.storage.files import OsFiles
-from ottla.storage.log.file_names import LOG_SUFFIX
+from ottla.broker.cluster.brokers import Node
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler, Work
+from ottla.broker.partitions.partitions import Partitions
+from ottla.log.file_names import LOG_SUFFIX
+from ottla.log.file_system import Files
+from ottla.log.files import OsFiles
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 Volume = tuple[str, int, int]
 """A directory's absolute path, the bytes of its disk, and those that are free."""
@@ -135,4 +134,13 @@ def _topics(
         }
 
 
-API = Api(key=ApiKey.DESCRIBE_LOG_DIRS, versions=range(1, 6), handle=handle)
+def _refuse(request: Request, error: ErrorCode) -> None:
+    request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": error, "results": ()})
+
+
+API = Api(
+    key=ApiKey.DESCRIBE_LOG_DIRS,
+    versions=range(1, 6),
+    handle=handle,
+    access=(Access(Operation.DESCRIBE, ResourceType.CLUSTER, refuse=_refuse),),
+)

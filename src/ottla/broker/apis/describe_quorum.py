@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from ottla.broker.cluster.brokers import Brokers
 from ottla.broker.metadata.metadata_log import MetadataLog
-from ottla.broker.network.request_scheduler import RequestScheduler
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.request import Request
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import ErrorCode
-from ottla.core.metadata.topics import CLUSTER_METADATA
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.network.request import Access, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler
+from ottla.config import BrokerConfig
+from ottla.metadata.topics import CLUSTER_METADATA
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 _UNKNOWN: Final = {
     "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -81,4 +81,10 @@ def _quorum(brokers: Brokers, now_ms: int, voter_id: int, metadata_log: Metadata
     }
 
 
-API = Api(key=ApiKey.DESCRIBE_QUORUM, versions=range(3), handle=handle)
+def _refuse(request: Request, error: ErrorCode) -> None:
+    request.reply({"error_code": error, "error_message": None, "topics": (), "nodes": ()})
+
+
+API = Api(
+    key=ApiKey.DESCRIBE_QUORUM, versions=range(3), handle=handle, access=(Access(Operation.DESCRIBE, ResourceType.CLUSTER, refuse=_refuse),)
+)

@@ -8,15 +8,14 @@ import uuid
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Final
 
-from ottla.broker.network.request_scheduler import RequestScheduler, Work
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS, OPERATIONS_NOT_ASKED_FOR, TOPIC_OPERATIONS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.leadership import in_sync
-from ottla.core.metadata.topics import Topic, topic_name_problem
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler, Work
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.leadership import in_sync
+from ottla.metadata.topics import Topic, topic_name_problem
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import OPERATIONS, OPERATIONS_NOT_ASKED_FOR, Operation, ResourceType
 
 PARTITIONS_MAX: Final = 2_000
 """Partitions of one response."""
@@ -52,7 +51,10 @@ def _answer(cluster_metadata: ClusterMetadata, request: Request) -> Work:
             next_cursor = {"topic_name": name, "partition_index": 0}
             break
         topic = cluster_metadata.topics.get(name)
-        if topic is None:
+        if not request.session.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            if message.topics:
+                topics.append(_error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, OPERATIONS_NOT_ASKED_FOR))
+        elif topic is None:
             if message.topics:
                 topics.append(_unknown(name))
         else:
@@ -84,7 +86,7 @@ def _topic(topic: Topic, partitions: Iterator[dict[str, Any]]) -> dict[str, Any]
         "topic_id": uuid.UUID(bytes=topic.topic_id),
         "is_internal": topic.is_internal,
         "partitions": partitions,
-        "topic_authorized_operations": TOPIC_OPERATIONS,
+        "topic_authorized_operations": OPERATIONS[ResourceType.TOPIC],
     }
 
 
@@ -107,7 +109,9 @@ def _partitions(cluster_metadata: ClusterMetadata, topic: Topic, numbers: range)
 
 def _unknown(name: str) -> dict[str, Any]:
     is_valid = topic_name_problem(name) is None
-    return _error(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid else ErrorCode.INVALID_TOPIC_EXCEPTION, TOPIC_OPERATIONS)
+    return _error(
+        name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid else ErrorCode.INVALID_TOPIC_EXCEPTION, OPERATIONS[ResourceType.TOPIC]
+    )
 
 
 def _error(name: str, error: ErrorCode, operations: int) -> dict[str, Any]:
@@ -121,4 +125,10 @@ def _error(name: str, error: ErrorCode, operations: int) -> dict[str, Any]:
     }
 
 
-API = Api(key=ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=range(1), handle=handle, elements_max=_ELEMENTS_MAX)
+API = Api(
+    key=ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    versions=range(1),
+    handle=handle,
+    elements_max=_ELEMENTS_MAX,
+    access=(Access(Operation.DESCRIBE, ResourceType.TOPIC, "topics[].name"),),
+)

@@ -10,15 +10,14 @@ from itertools import groupby, islice
 from typing import Any, Final
 
 from ottla.broker.cluster.leadership import Changed, Decide, Leadership
-from ottla.broker.network.request_scheduler import RequestScheduler, Work
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ApiError, ErrorCode
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.leadership import elect_leader
-from ottla.core.model import TopicPartition
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler, Work
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.leadership import elect_leader
+from ottla.protocol.errors import ApiError, ErrorCode
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
@@ -86,4 +85,11 @@ def _result(number: int, refused: ApiError | None) -> dict[str, Any]:
     }
 
 
-API = Api(key=ApiKey.ELECT_LEADERS, versions=range(3), handle=handle)
+def _refuse(request: Request, error: ErrorCode) -> None:
+    """Version 0 has no error of its own: Kafka answers it without results too."""
+    request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": error, "replica_election_results": ()})
+
+
+API = Api(
+    key=ApiKey.ELECT_LEADERS, versions=range(3), handle=handle, access=(Access(Operation.ALTER, ResourceType.CLUSTER, refuse=_refuse),)
+)

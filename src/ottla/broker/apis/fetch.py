@@ -7,23 +7,19 @@ current leader for an old leader epoch (KIP-951).
 
 from collections.abc import Callable
 
-from ottla.broker.cluster.brokers import Brokers
-from ottla.broker.cluster.node import Node
-from ottla.broker.fetch.fetch_sessions import FetchSessions
+from ottla.broker.cluster.brokers import Node
+from ottla.broker.fetch.messages import FIRST_VERSION_WITH_TOPIC_IDS, NO_SESSION, decode_fetch_request, encode_fetch_response
 from ottla.broker.fetch.pending_fetch import FetchCollaborators, PendingFetch
-from ottla.broker.logs.partitions import Partitions
-from ottla.broker.network.background import Background
-from ottla.broker.network.request_scheduler import RequestScheduler
-from ottla.broker.network.response_memory import ResponseMemory
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.fetch_partition import NO_SESSION
-from ottla.broker.protocol.fetch_response import encode_fetch_response
-from ottla.broker.protocol.request import Request
-from ottla.broker.protocol.requests.fetch import FIRST_VERSION_WITH_TOPIC_IDS, decode_fetch_request
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import ErrorCode
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.fetch.sessions import FetchSessions
+from ottla.broker.network.memory import ResponseMemory
+from ottla.broker.network.request import Access, Api, Request
+from ottla.broker.network.scheduling import Background, RequestScheduler
+from ottla.broker.partitions.partitions import Partitions
+from ottla.config import BrokerConfig
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 
 class Fetch:
@@ -35,7 +31,6 @@ class Fetch:
         self,
         *,
         background: Background,
-        brokers: Brokers,
         clock: Callable[[], int],
         cluster_metadata: ClusterMetadata,
         config: BrokerConfig,
@@ -52,7 +47,6 @@ class Fetch:
             clock=clock,
             cluster_metadata=cluster_metadata,
             config=config,
-            endpoint=brokers.endpoint,
             memory=response_memory,
             node_id=node.id,
             partitions=partitions,
@@ -73,9 +67,15 @@ class Fetch:
             now_ms=self.clock(),
         )
         if isinstance(context, ErrorCode):
-            request.reply_body(encode_fetch_response(request.version, context, NO_SESSION, [], self.broker.endpoint))
+            request.reply_body(encode_fetch_response(request.version, context, NO_SESSION, [], request.session.endpoint))
             return
         PendingFetch(self.broker, request, asked, context).start(None)
 
 
-API = Api(key=ApiKey.FETCH, versions=range(4, 19), handle=Fetch, decodes_itself=True)
+API = Api(
+    key=ApiKey.FETCH,
+    versions=range(4, 19),
+    handle=Fetch,
+    decodes_itself=True,
+    access=(Access(Operation.READ, ResourceType.TOPIC, "topics[].topic"),),
+)

@@ -6,47 +6,46 @@ transactional id (type 1) the response is TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
 
 from typing import Any
 
-from ottla.broker.cluster.brokers import Brokers
 from ottla.broker.cluster.leadership import Leadership
-from ottla.broker.network.missing_features import TRANSACTIONS, MissingFeatures
-from ottla.broker.network.request_scheduler import RequestScheduler
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.network.dispatch import TRANSACTIONS, MissingFeatures
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler
+from ottla.broker.network.session import Session
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 
-def handle(
-    request: Request, *, brokers: Brokers, leadership: Leadership, missing_features: MissingFeatures, scheduler: RequestScheduler
-) -> None:
+def handle(request: Request, *, leadership: Leadership, missing_features: MissingFeatures, scheduler: RequestScheduler) -> None:
     """Answer with the broker that coordinates each group; the first request creates the offsets topic."""
     message = request.message
     key_type = getattr(message, "key_type", GROUP)
     if key_type == TRANSACTION:
         missing_features.report(TRANSACTIONS, request)
     if request.version < 4:
-        request.reply({"throttle_time": NO_THROTTLE_MS, **_find(brokers, leadership, message.key, key_type, no_error="NONE")})
+        request.reply({"throttle_time": NO_THROTTLE_MS, **_find(request.session, leadership, message.key, key_type, no_error="NONE")})
         return
-    found = (_find(brokers, leadership, key, key_type, no_error="") for key in message.coordinator_keys)
+    found = (_find(request.session, leadership, key, key_type, no_error="") for key in message.coordinator_keys)
     scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "coordinators": found}))
 
 
-def _find(brokers: Brokers, leadership: Leadership, key: str, key_type: int, *, no_error: str) -> dict[str, Any]:
+def _find(session: Session, leadership: Leadership, key: str, key_type: int, *, no_error: str) -> dict[str, Any]:
     """`no_error` is Kafka's message where there is none: the constant's name, and nothing since there are many answers in one."""
     if key_type == TRANSACTION:
         return _none(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Ottla does not support transactions yet.")
+    if key_type == GROUP and not session.may(Operation.DESCRIBE, ResourceType.GROUP, key):
+        return _none(key, ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed.")
     if key_type != GROUP:
         return _none(key, ErrorCode.INVALID_REQUEST, f"Ottla has no {'share' if key_type == SHARE else 'unknown'} coordinator.")
     try:
         place = leadership.coordinator(key)
     except StorageError as error:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
-    if place.broker_id is None:
+    endpoint = None if place.broker_id is None else session.endpoint(place.broker_id)
+    if endpoint is None:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
-    endpoint = brokers.nodes[place.broker_id].endpoint
     return {
         "key": key,
         "error_code": ErrorCode.NONE,
@@ -59,4 +58,12 @@ def _none(key: str, error: ErrorCode, message: str) -> dict[str, Any]:
     return {"key": key, "error_code": error, "error_message": message, "node_id": -1, "host": "", "port": -1}
 
 
-API = Api(key=ApiKey.FIND_COORDINATOR, versions=range(7), handle=handle)
+API = Api(
+    key=ApiKey.FIND_COORDINATOR,
+    versions=range(7),
+    handle=handle,
+    access=(
+        Access(Operation.DESCRIBE, ResourceType.GROUP, "coordinator_keys[]"),
+        Access(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "coordinator_keys[]"),
+    ),
+)

@@ -4,18 +4,39 @@ Version notes: v3+ static members.
 """
 
 from functools import partial
+from typing import NamedTuple
 
-from ottla.broker.coordination.group_router import GroupRouter
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.broker.protocol.requests.heartbeat import read_heartbeat
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.commands import Heartbeat
-from ottla.core.groups.effects import HeartbeatResult, Result
-from ottla.core.wire.api_keys import ApiKey
-from ottla.core.wire.messages import is_flexible
-from ottla.core.wire.writer import Writer
+from ottla.broker.coordination.groups import GroupRouter
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.groups.commands import Heartbeat, HeartbeatResult, Result
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.protocol.wire.fields import COMPACT, PLAIN, bounded, int32
+from ottla.protocol.wire.messages import is_flexible
+from ottla.protocol.wire.writer import Writer
+from ottla.security.access import Operation, ResourceType
+
+
+class HeartbeatRequest(NamedTuple):
+    """Its fields in their order; `instance_id` None before v3."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+
+
+@bounded
+def read_heartbeat(data: bytes, at: int, version: int) -> tuple[HeartbeatRequest, int]:
+    """The request whose body begins at `at`. Raises PeerError."""
+    fields = COMPACT if version >= 4 else PLAIN
+    group_id, at = fields.text(data, at)
+    generation, at = int32(data, at)
+    member_id, at = fields.text(data, at)
+    instance_id = None
+    if version >= 3:
+        instance_id, at = fields.nullable_text(data, at)
+    return HeartbeatRequest(group_id, generation, member_id, instance_id), fields.end(data, at)
 
 
 def handle(request: Request, *, groups: GroupRouter) -> None:
@@ -47,6 +68,16 @@ def _pack(version: int, error: ErrorCode) -> bytes:
     return bytes(out.int16(error).end().data)
 
 
-API = Api(key=ApiKey.HEARTBEAT, versions=range(5), handle=handle, decodes_itself=True)
+def _refuse(request: Request, error: ErrorCode) -> None:
+    request.reply_bytes(_pack(request.version, error))
+
+
+API = Api(
+    key=ApiKey.HEARTBEAT,
+    versions=range(5),
+    handle=handle,
+    decodes_itself=True,
+    access=(Access(Operation.READ, ResourceType.GROUP, "group_id", refuse=_refuse),),
+)
 _ANSWERS = [{error: _pack(version, error) for error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)} for version in API.versions]
 """By version, the response to a known member."""

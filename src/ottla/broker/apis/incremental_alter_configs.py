@@ -3,16 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.broker.cluster.config_alteration import alter_resources
-from ottla.broker.cluster.node import Node
-from ottla.broker.cluster.topics import Topics
-from ottla.broker.network.request_scheduler import RequestScheduler
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ApiError, ErrorCode
-from ottla.core.metadata.config_changes import DELETE, OPERATIONS, Change
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.cluster.brokers import Node
+from ottla.broker.cluster.topics import Topics, access_to_configs, alter_resources
+from ottla.broker.network.request import NO_THROTTLE_MS, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler
+from ottla.metadata.config_changes import DELETE, OPERATIONS, Change
+from ottla.protocol.errors import ApiError, ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation
 
 
 def handle(request: Request, *, cluster_topics: Topics, node: Node, scheduler: RequestScheduler) -> None:
@@ -31,4 +29,6 @@ def _changes(resource: Any) -> Sequence[Change] | ApiError:
     return changes
 
 
-API = Api(key=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=range(2), handle=handle)
+API = Api(
+    key=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=range(2), handle=handle, access=access_to_configs(Operation.ALTER_CONFIGS, "responses")
+)

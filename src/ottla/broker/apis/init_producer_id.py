@@ -4,13 +4,12 @@ Version notes: v3+ carries the producer's current id and epoch, which only trans
 refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there is no transaction coordinator yet (docs/skipped.md).
 """
 
-from ottla.broker.cluster.producer_ids import ProducerIds
-from ottla.broker.network.missing_features import TRANSACTIONS, MissingFeatures
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.cluster.topics import ProducerIds
+from ottla.broker.network.dispatch import TRANSACTIONS, MissingFeatures
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 
 def handle(request: Request, *, missing_features: MissingFeatures, producer_ids: ProducerIds) -> None:
@@ -23,6 +22,8 @@ def handle(request: Request, *, missing_features: MissingFeatures, producer_ids:
     elif request.message.transactional_id is not None:
         missing_features.report(TRANSACTIONS, request)
         error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    elif not request.session.may(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER):
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     else:
         try:
             producer_id, epoch = producer_ids.next(), 0
@@ -31,4 +32,12 @@ def handle(request: Request, *, missing_features: MissingFeatures, producer_ids:
     request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": error, "producer_id": producer_id, "producer_epoch": epoch})
 
 
-API = Api(key=ApiKey.INIT_PRODUCER_ID, versions=range(6), handle=handle)
+API = Api(
+    key=ApiKey.INIT_PRODUCER_ID,
+    versions=range(6),
+    handle=handle,
+    access=(
+        Access(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"),
+        Access(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER),
+    ),
+)

@@ -6,17 +6,59 @@ Version notes: v0 has no rebalance timeout (the session's is used); v4+ returns 
 
 import uuid
 from functools import lru_cache, partial
+from typing import NamedTuple
 
-from ottla.broker.coordination.group_router import GroupRouter
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.broker.protocol.requests.join_group import read_join_group
-from ottla.core.groups.commands import JoinGroup
-from ottla.core.groups.effects import JoinResult, Result
-from ottla.core.wire.api_keys import ApiKey
-from ottla.core.wire.messages import is_flexible
-from ottla.core.wire.writer import Writer
+from ottla.broker.coordination.groups import GroupRouter
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.groups.commands import JoinGroup, JoinResult, Result
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.protocol.wire.fields import COMPACT, PLAIN, bounded, int32
+from ottla.protocol.wire.messages import is_flexible
+from ottla.protocol.wire.writer import Writer
+from ottla.security.access import Operation, ResourceType
+
+
+class JoinGroupRequest(NamedTuple):
+    """Its fields in their order; what a version lacks is None, but for the rebalance timeout, which is the session's then."""
+
+    group_id: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    member_id: str
+    instance_id: str | None
+    protocol_type: str
+    protocols: tuple[tuple[str, bytes], ...]
+    reason: str | None
+
+
+@bounded
+def read_join_group(data: bytes, at: int, version: int) -> tuple[JoinGroupRequest, int]:
+    """The request whose body begins at `at`. Raises PeerError."""
+    fields = COMPACT if version >= 6 else PLAIN
+    group_id, at = fields.text(data, at)
+    session_timeout_ms, at = int32(data, at)
+    rebalance_timeout_ms = session_timeout_ms
+    if version >= 1:
+        rebalance_timeout_ms, at = int32(data, at)
+    member_id, at = fields.text(data, at)
+    instance_id = reason = None
+    if version >= 5:
+        instance_id, at = fields.nullable_text(data, at)
+    protocol_type, at = fields.text(data, at)
+    count, at = fields.length(data, at)
+    protocols = []
+    for _ in range(count):
+        name, at = fields.text(data, at)
+        metadata, at = fields.octets(data, at)
+        at = fields.end(data, at)
+        protocols.append((name, metadata))
+    if version >= 8:
+        reason, at = fields.nullable_text(data, at)
+    request = JoinGroupRequest(
+        group_id, session_timeout_ms, rebalance_timeout_ms, member_id, instance_id, protocol_type, tuple(protocols), reason
+    )
+    return request, fields.end(data, at)
 
 
 def handle(request: Request, *, groups: GroupRouter) -> None:
@@ -30,8 +72,8 @@ def handle(request: Request, *, groups: GroupRouter) -> None:
         member_id=asked.member_id,
         instance_id=asked.instance_id,
         client_id=client_id,
-        client_host=request.client_host,
-        client_port=request.client_port,
+        client_host=request.session.client_host,
+        client_port=request.session.client_port,
         session_timeout_ms=asked.session_timeout_ms,
         rebalance_timeout_ms=asked.rebalance_timeout_ms,
         protocol_type=asked.protocol_type,
@@ -78,4 +120,14 @@ def _head(
     return bytes(out.data)
 
 
-API = Api(key=ApiKey.JOIN_GROUP, versions=range(10), handle=handle, decodes_itself=True)
+def _refuse(request: Request, error: ErrorCode) -> None:
+    _answer(request, JoinResult(error=error, member_id=""))
+
+
+API = Api(
+    key=ApiKey.JOIN_GROUP,
+    versions=range(10),
+    handle=handle,
+    decodes_itself=True,
+    access=(Access(Operation.READ, ResourceType.GROUP, "group_id", refuse=_refuse),),
+)

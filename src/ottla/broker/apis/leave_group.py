@@ -5,14 +5,12 @@ Version notes: v0-2 remove one member, whose result is the top-level error; v3+ 
 
 from typing import Any
 
-from ottla.broker.coordination.group_router import GroupRouter
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.commands import LeaveGroup, LeavingMember
-from ottla.core.groups.effects import LeaveResult, Result
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.coordination.groups import GroupRouter
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.groups.commands import LeaveGroup, LeaveResult, LeavingMember, Result
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 
 def handle(request: Request, *, groups: GroupRouter) -> None:
@@ -26,7 +24,7 @@ def handle(request: Request, *, groups: GroupRouter) -> None:
         reply_to=groups.expect_reply(lambda result: _answer(request, result), request),
         group_id=message.group_id,
         members=members,
-        client_port=request.client_port,
+        client_port=request.session.client_port,
     )
     groups.run(message.group_id, command)
 
@@ -44,4 +42,14 @@ def _answer(request: Request, result: Result) -> None:
     request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": error, "members": members})
 
 
-API = Api(key=ApiKey.LEAVE_GROUP, versions=range(6), handle=handle, elements_max=10_000)
+def _refuse(request: Request, error: ErrorCode) -> None:
+    _answer(request, LeaveResult(error=error))
+
+
+API = Api(
+    key=ApiKey.LEAVE_GROUP,
+    versions=range(6),
+    handle=handle,
+    elements_max=10_000,
+    access=(Access(Operation.READ, ResourceType.GROUP, "group_id", refuse=_refuse),),
+)

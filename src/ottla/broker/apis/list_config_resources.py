@@ -7,19 +7,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from ottla.broker.cluster.brokers import Brokers
-from ottla.broker.network.request_scheduler import RequestScheduler
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.resource_configs import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 _BROKER_LOGGERS: Final = 8
 _CLIENT_METRICS: Final = 16
-_GROUPS: Final = 32
-_TYPES: Final = {TOPIC_RESOURCE, BROKER_RESOURCE, _BROKER_LOGGERS, _CLIENT_METRICS, _GROUPS}
+_TYPES: Final = {TOPIC_RESOURCE, BROKER_RESOURCE, _BROKER_LOGGERS, _CLIENT_METRICS, GROUP_RESOURCE}
 
 
 def handle(request: Request, *, brokers: Brokers, cluster_metadata: ClusterMetadata, scheduler: RequestScheduler) -> None:
@@ -41,4 +39,13 @@ def _resources(asked: set[int], brokers: Brokers, topics: Iterable[str]) -> Iter
             yield {"resource_name": name, "resource_type": TOPIC_RESOURCE}
 
 
-API = Api(key=ApiKey.LIST_CONFIG_RESOURCES, versions=range(2), handle=handle)
+def _refuse(request: Request, error: ErrorCode) -> None:
+    request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": error, "config_resources": ()})
+
+
+API = Api(
+    key=ApiKey.LIST_CONFIG_RESOURCES,
+    versions=range(2),
+    handle=handle,
+    access=(Access(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, refuse=_refuse),),
+)

@@ -5,15 +5,13 @@ Version notes: v4+ filters by and shows states (KIP-518), v5+ types (KIP-848).
 
 from typing import Any
 
-from ottla.broker.coordination.group_router import GroupRouter
-from ottla.broker.network.request_scheduler import RequestScheduler
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.commands import ListGroups
-from ottla.core.groups.effects import ListedGroup, ListResult, Result
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.coordination.groups import GroupRouter
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler
+from ottla.groups.commands import ListedGroup, ListGroups, ListResult, Result
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 
 def handle(request: Request, *, groups: GroupRouter, scheduler: RequestScheduler) -> None:
@@ -30,7 +28,14 @@ def handle(request: Request, *, groups: GroupRouter, scheduler: RequestScheduler
     for loop in groups.coordinators.all():
         loop.run(ListGroups(reply_to=groups.expect_reply(take, request), states=states, types=types))
     error = next((result.error for result in results if result.error is not ErrorCode.NONE), ErrorCode.NONE)
-    listed = (_group(group) for result in results for group in result.groups)
+    session = request.session
+    sees_all = session.may(Operation.DESCRIBE, ResourceType.CLUSTER)
+    listed = (
+        _group(group)
+        for result in results
+        for group in result.groups
+        if sees_all or session.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
+    )
     scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "error_code": error, "groups": listed}))
 
 
@@ -43,4 +48,9 @@ def _group(group: ListedGroup) -> dict[str, Any]:
     }
 
 
-API = Api(key=ApiKey.LIST_GROUPS, versions=range(6), handle=handle)
+API = Api(
+    key=ApiKey.LIST_GROUPS,
+    versions=range(6),
+    handle=handle,
+    access=(Access(Operation.DESCRIBE, ResourceType.GROUP, or_cluster=Operation.DESCRIBE),),
+)

@@ -9,18 +9,16 @@ pending upload (-6): there is no tiered storage, so both return "none" as Kafka 
 from collections import Counter
 from typing import Any, NamedTuple
 
-from ottla.broker.cluster.node import Node
+from ottla.broker.cluster.brokers import Node
 from ottla.broker.cluster.partition_opening import PartitionOpening
 from ottla.broker.fetch.partition_reading import leader_epoch_error, visible_end
 from ottla.broker.fetch.timestamp_lookups import TimestampLookups, TimestampQuery
-from ottla.broker.network.background import Background
-from ottla.broker.network.request_scheduler import RequestScheduler, Work
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.log.partition_log import PartitionLog
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import Background, RequestScheduler, Work
+from ottla.log.partition_log import PartitionLog
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
@@ -162,4 +160,14 @@ def _epoch_at(log: PartitionLog, offset: int) -> int:
     return known[-1] if known else log.leader_epoch
 
 
-API = Api(key=ApiKey.LIST_OFFSETS, versions=range(1, 12), handle=ListOffsets, elements_max=20_000)
+def _refuse(topic: Any, error: ErrorCode) -> dict[str, Any]:
+    return {"name": topic.name, "partitions": [_answer(partition.partition_index, error, _NONE) for partition in topic.partitions]}
+
+
+API = Api(
+    key=ApiKey.LIST_OFFSETS,
+    versions=range(1, 12),
+    handle=ListOffsets,
+    elements_max=20_000,
+    access=(Access(Operation.DESCRIBE, ResourceType.TOPIC, "topics[].name", refuse=_refuse, answers="topics"),),
+)

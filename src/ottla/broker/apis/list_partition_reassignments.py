@@ -4,16 +4,24 @@ The brokers of a process share the logs: a reassignment (AlterPartitionReassignm
 partitions that do not exist are left out, as by Apache Kafka.
 """
 
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 
 def handle(request: Request) -> None:
     """Answer with no reassignment."""
-    request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": ErrorCode.NONE, "error_message": None, "topics": ()})
+    _answer(request, ErrorCode.NONE)
 
 
-API = Api(key=ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=range(1), handle=handle)
+def _answer(request: Request, error: ErrorCode) -> None:
+    request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": error, "error_message": None, "topics": ()})
+
+
+API = Api(
+    key=ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    versions=range(1),
+    handle=handle,
+    access=(Access(Operation.DESCRIBE, ResourceType.CLUSTER, refuse=_answer),),
+)

@@ -11,21 +11,18 @@ from typing import Any, Final
 
 from ottla.broker.cluster.brokers import Brokers
 from ottla.broker.cluster.topics import Topics
-from ottla.broker.network.request_scheduler import RequestScheduler, Work
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS, OPERATIONS_NOT_ASKED_FOR, TOPIC_OPERATIONS
-from ottla.broker.protocol.request import Request
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import ErrorCode
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.leadership import in_sync
-from ottla.core.metadata.records import NO_LEADER
-from ottla.core.metadata.topics import Topic, may_be_auto_created, topic_name_problem
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler, Work
+from ottla.config import BrokerConfig
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.leadership import in_sync
+from ottla.metadata.records import NO_LEADER
+from ottla.metadata.topics import Topic, may_be_auto_created, topic_name_problem
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import OPERATIONS, OPERATIONS_NOT_ASKED_FOR, Operation, ResourceType
 
-# Bit n is set for ACL operation n: what the resource type allows, since there are no ACLs yet.
-CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
-
+_FIRST_VERSION_WITH_LISTENER_ERRORS: Final = 6
 _VERSIONS_WITHOUT_TOPIC_IDS_ALONE: Final = (10, 11)
 
 
@@ -54,20 +51,25 @@ class Metadata:
         self._scheduler.run(request, self._answer(request))
 
     def _answer(self, request: Request) -> Work:
-        message = request.message
+        message, session = request.message, request.session
         wants_all = message.topics is None or (request.version == 0 and not message.topics)
-        with_operations = bool(getattr(message, "include_topic_authorized_operations", False))
-        running = [{**each.endpoint._asdict(), "rack": None} for each in self._brokers.nodes.values() if each.is_alive]
+        endpoints = [endpoint for endpoint in map(session.endpoint, sorted(self._cluster_metadata.live_ids)) if endpoint is not None]
+        running = [{**endpoint._asdict(), "rack": None} for endpoint in endpoints]
+        reachable = {endpoint.node_id for endpoint in endpoints}
         error, shown_id, controller_id = ErrorCode.NONE, self._cluster_id or None, self._brokers.controller_id
         topics: Iterable[dict[str, Any] | None]
         if wants_all:
-            topics = (self._topic(topic, with_operations) for topic in list(self._cluster_metadata.topics.values()))
+            topics = (
+                self._topic(request, topic, reachable)
+                for topic in list(self._cluster_metadata.topics.values())
+                if session.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+            )
         elif _is_invalid(request.version, message.topics):
             error, shown_id, controller_id, running = ErrorCode.INVALID_REQUEST, None, -1, []
             topics = [_error(asked.name or "", error, getattr(asked, "topic_id", None)) for asked in message.topics]
         else:
             may_create = bool(getattr(message, "allow_auto_topic_creation", True)) and self._config.flag("auto.create.topics.enable")
-            topics = self._asked(message.topics, may_create, with_operations)
+            topics = self._asked(request, may_create, reachable)
         cluster_operations = bool(getattr(message, "include_cluster_authorized_operations", False))
         yield from request.reply_in_pieces(
             {
@@ -76,49 +78,70 @@ class Metadata:
                 "cluster_id": shown_id,
                 "controller_id": controller_id,
                 "topics": topics,
-                "cluster_authorized_operations": CLUSTER_OPERATIONS if cluster_operations else OPERATIONS_NOT_ASKED_FOR,
+                "cluster_authorized_operations": OPERATIONS[ResourceType.CLUSTER] if cluster_operations else OPERATIONS_NOT_ASKED_FOR,
                 "error_code": error,
             }
         )
 
-    def _asked(self, topics: Sequence[Any], may_create: bool, with_operations: bool) -> Iterator[dict[str, Any] | None]:
+    def _asked(self, request: Request, may_create: bool, reachable: set[int]) -> Iterator[dict[str, Any] | None]:
         """Each topic once, however often it is requested."""
+        topics, session = request.message.topics, request.session
         ids = dict.fromkeys(asked.topic_id for asked in topics if asked.name is None)
         names = dict.fromkeys(asked.name for asked in topics if asked.name is not None)
         for topic_id in ids:
             by_id = self._cluster_metadata.topics_by_id.get(topic_id.bytes)
-            yield self._topic(by_id, with_operations) if by_id else _error(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
+            if by_id is None:
+                yield _error(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
+            elif session.may(Operation.DESCRIBE, ResourceType.TOPIC, by_id.name):
+                yield self._topic(request, by_id, reachable)
+            else:
+                yield _error(None, ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic_id)
+        unauthorized = {name for name in names if not session.may(Operation.DESCRIBE, ResourceType.TOPIC, name)}
         refused: Mapping[str, ErrorCode] = {}
         if may_create:
-            missing = [name for name in names if name not in self._cluster_metadata.topics and may_be_auto_created(name)]
+            missing = [
+                name
+                for name in names
+                if name not in self._cluster_metadata.topics and name not in unauthorized and may_be_auto_created(name)
+            ]
+            if missing and not session.may(Operation.CREATE, ResourceType.CLUSTER):
+                unauthorized |= {name for name in missing if not session.may(Operation.CREATE, ResourceType.TOPIC, name)}
+                missing = [name for name in missing if name not in unauthorized]
             refused = (yield from self._cluster_topics.ensure_in_pieces(missing)) if missing else {}
         for name in names:
             topic = self._cluster_metadata.topics.get(name)
-            if topic is not None:
-                yield self._topic(topic, with_operations)
+            if name in unauthorized:
+                yield _error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            elif topic is not None:
+                yield self._topic(request, topic, reachable)
             elif name in refused:
                 yield _error(name, refused[name])
             else:
                 invalid = topic_name_problem(name) is not None
                 yield _error(name, ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    def _topic(self, topic: Topic, with_operations: bool) -> dict[str, Any]:
+    def _topic(self, request: Request, topic: Topic, reachable: set[int]) -> dict[str, Any]:
+        with_operations = getattr(request.message, "include_topic_authorized_operations", False)
         return {
             "error_code": ErrorCode.NONE,
             "name": topic.name,
             "topic_id": uuid.UUID(bytes=topic.topic_id),
             "is_internal": topic.is_internal,
-            "partitions": self._partitions(topic),
-            "topic_authorized_operations": TOPIC_OPERATIONS if with_operations else OPERATIONS_NOT_ASKED_FOR,
+            "partitions": self._partitions(topic, reachable, request.version),
+            "topic_authorized_operations": OPERATIONS[ResourceType.TOPIC] if with_operations else OPERATIONS_NOT_ASKED_FOR,
         }
 
-    def _partitions(self, topic: Topic) -> Iterator[dict[str, Any]]:
+    def _partitions(self, topic: Topic, reachable: set[int], version: int) -> Iterator[dict[str, Any]]:
+        """A leader that does not advertise the listener is none to its clients."""
+        no_listener = ErrorCode.LISTENER_NOT_FOUND if version >= _FIRST_VERSION_WITH_LISTENER_ERRORS else ErrorCode.LEADER_NOT_AVAILABLE
         live_ids = self._cluster_metadata.live_ids
         for number, (leader, leader_epoch, home) in enumerate(zip(topic.leaders, topic.leader_epochs, topic.replica_assignments)):
+            is_reachable = leader in reachable
+            error = ErrorCode.NONE if is_reachable else ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else no_listener
             yield {
-                "error_code": ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE,
+                "error_code": error,
                 "partition_index": number,
-                "leader_id": leader,
+                "leader_id": leader if is_reachable else NO_LEADER,
                 "leader_epoch": leader_epoch,
                 "replica_nodes": home.replicas,
                 "isr_nodes": in_sync(home, live_ids),
@@ -144,4 +167,12 @@ def _error(name: str | None, error: ErrorCode, topic_id: uuid.UUID | None = None
     }
 
 
-API = Api(key=ApiKey.METADATA, versions=range(14), handle=Metadata)
+API = Api(
+    key=ApiKey.METADATA,
+    versions=range(14),
+    handle=Metadata,
+    access=(
+        Access(Operation.DESCRIBE, ResourceType.TOPIC, "topics[].name"),
+        Access(Operation.CREATE, ResourceType.TOPIC, "topics[].name", or_cluster=Operation.CREATE),
+    ),
+)

@@ -6,19 +6,18 @@ every partition; v7+ may require stable offsets (KIP-447); v10+ takes and return
 
 import uuid
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final, TypeVar
 
-from ottla.broker.coordination.group_router import GroupRouter
-from ottla.broker.network.request_scheduler import RequestScheduler, Work
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.commands import OffsetFetch
-from ottla.core.groups.effects import FetchedOffset, OffsetFetchResult, Result
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.coordination.groups import GroupRouter
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import RequestScheduler, Work
+from ottla.groups.commands import FetchedOffset, OffsetFetch, OffsetFetchResult, Result
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 T = TypeVar("T")
 PIECE: Final = 256
@@ -102,6 +101,13 @@ def _by_id(cluster_metadata: ClusterMetadata, group: Any) -> Generator[None, Non
 
 
 def _group_answer(cluster_metadata: ClusterMetadata, groups: GroupRouter, request: Request, group: _Group) -> dict[str, Any]:
+    session = request.session
+    if not session.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+        return {"group_id": group.group_id, "topics": (), "error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED}
+    refused: list[tuple[str, tuple[int, ...]]] = []
+    if session.authorizer is not None and group.topics is not None:
+        refused = [topic for topic in group.topics if not session.may(Operation.DESCRIBE, ResourceType.TOPIC, topic[0])]
+        group = replace(group, topics=tuple(topic for topic in group.topics if topic not in refused))
     results: list[Result] = []
     command = OffsetFetch(
         reply_to=groups.expect_reply(results.append, request),
@@ -113,13 +119,23 @@ def _group_answer(cluster_metadata: ClusterMetadata, groups: GroupRouter, reques
     groups.run(group.group_id, command)
     (result,) = results
     assert isinstance(result, OffsetFetchResult)
-    return {"group_id": group.group_id, "topics": _topics(cluster_metadata, request.version, group, result), "error_code": result.error}
+    topics = chain(_topics(cluster_metadata, request, group, result), _refused(group, refused) if result.error is ErrorCode.NONE else ())
+    return {"group_id": group.group_id, "topics": topics, "error_code": result.error}
 
 
-def _topics(cluster_metadata: ClusterMetadata, version: int, group: _Group, result: OffsetFetchResult) -> Iterator[dict[str, Any]]:
+def _refused(group: _Group, topics: Iterable[tuple[str, tuple[int, ...]]]) -> Iterator[dict[str, Any]]:
+    topic_ids = dict(group.topic_ids)
+    for name, partitions in topics:
+        none = (_partition(_nothing(number, ErrorCode.TOPIC_AUTHORIZATION_FAILED)) for number in partitions)
+        yield {"name": name, "topic_id": uuid.UUID(bytes=topic_ids[name]) if name in topic_ids else None, "partitions": none}
+
+
+def _topics(cluster_metadata: ClusterMetadata, request: Request, group: _Group, result: OffsetFetchResult) -> Iterator[dict[str, Any]]:
     for name, offsets in result.topics:
         topic = cluster_metadata.topics.get(name)
-        if topic is not None or version < 10:
+        if group.topics is None and not request.session.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            continue
+        if topic is not None or request.version < 10:
             topic_id = None if topic is None else uuid.UUID(bytes=topic.topic_id)
             yield {"name": name, "topic_id": topic_id, "partitions": map(_partition, offsets)}
     for topic_id, partitions in group.unknown if result.error is ErrorCode.NONE else ():
@@ -152,4 +168,13 @@ def _one_group(version: int, group: _Group, answer: dict[str, Any]) -> dict[str,
     return {"topics": topics}
 
 
-API = Api(key=ApiKey.OFFSET_FETCH, versions=range(1, 11), handle=handle, elements_max=40_000)
+API = Api(
+    key=ApiKey.OFFSET_FETCH,
+    versions=range(1, 11),
+    handle=handle,
+    elements_max=40_000,
+    access=(
+        Access(Operation.DESCRIBE, ResourceType.GROUP, "groups[].group_id"),
+        Access(Operation.DESCRIBE, ResourceType.TOPIC, "groups[].topics[].name"),
+    ),
+)

@@ -6,15 +6,14 @@ one starts.
 
 from typing import Any
 
-from ottla.broker.cluster.node import Node
+from ottla.broker.cluster.brokers import Node
 from ottla.broker.cluster.partition_opening import PartitionOpening
 from ottla.broker.fetch.partition_reading import leader_epoch_error
-from ottla.broker.network.request_scheduler import Work
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import Work
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.security.access import Operation, ResourceType
 
 
 def handle(request: Request, *, node: Node, partition_opening: PartitionOpening) -> None:
@@ -46,4 +45,18 @@ def _partition(node: Node, topic: str, part: Any) -> dict[str, Any]:
     return {"error_code": error, "partition": part.partition, "leader_epoch": epoch, "end_offset": end_offset}
 
 
-API = Api(key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(2, 5), handle=handle)
+def _refuse(topic: Any, error: ErrorCode) -> dict[str, Any]:
+    partitions = [{"error_code": error, "partition": part.partition, "leader_epoch": -1, "end_offset": -1} for part in topic.partitions]
+    return {"topic": topic.topic, "partitions": partitions}
+
+
+API = Api(
+    key=ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    versions=range(2, 5),
+    handle=handle,
+    access=(
+        Access(
+            Operation.DESCRIBE, ResourceType.TOPIC, "topics[].topic", refuse=_refuse, answers="topics", or_cluster=Operation.CLUSTER_ACTION
+        ),
+    ),
+)

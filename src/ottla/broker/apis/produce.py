@@ -11,35 +11,203 @@ the response waits until the records are durable.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final, NamedTuple
 
 from ottla.broker.clock import monotonic_s
-from ottla.broker.cluster.brokers import Brokers
-from ottla.broker.cluster.node import Node
-from ottla.broker.logs.batch_reading import ABANDONED_BYTES_MAX, BatchReading
-from ottla.broker.logs.partitions import Partitions
-from ottla.broker.network.background import Background
-from ottla.broker.network.request_scheduler import SHARE_S
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.produce_response import PartitionResult, ProduceResults, encode_produce_response
-from ottla.broker.protocol.request import Request
-from ottla.broker.protocol.requests.produce import (
-    FIRST_VERSION_WITH_TOPIC_IDS,
-    FIRST_VERSION_WITH_ZSTD,
-    TopicRecords,
-    read_topics,
-    refusal_of_all,
-    refusal_of_partition,
-)
-from ottla.core.errors import ErrorCode, PeerError, StorageError
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.topics import Topic
-from ottla.core.wire.api_keys import ApiKey
-from ottla.core.wire.messages import is_flexible
-from ottla.core.wire.reader import Reader
-from ottla.storage.log.client_batch import Accepted, UnreadBatch
-from ottla.storage.log.validation import LogRefusal
+from ottla.broker.cluster.brokers import Node, pack_endpoints, pack_leader
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.scheduling import SHARE_S, Background
+from ottla.broker.network.session import Endpoint, Session
+from ottla.broker.partitions.batch_reading import ABANDONED_BYTES_MAX, BatchReading
+from ottla.broker.partitions.partitions import Partitions
+from ottla.log.append import Accepted, Appended, LogRefusal, UnreadBatch, read_client_batch, whole_batch
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.topics import Topic
+from ottla.protocol.errors import ErrorCode, PeerError, StorageError
+from ottla.protocol.records.batch import CODEC_MASK, MAGIC, TRANSACTIONAL_BIT
+from ottla.protocol.records.compression import ZSTD
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.protocol.wire.messages import is_flexible
+from ottla.protocol.wire.reader import Reader
+from ottla.protocol.wire.writer import Writer
+from ottla.security.access import Operation, ResourceType
+
+FIRST_VERSION_WITH_ZSTD: Final = 7
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+PARTITIONS_MAX: Final = 20_000
+"""Partitions, and topics, in one request. A producer's default request, 1 MiB, holds 14,000 batches of the smallest size."""
+_TOPIC_BYTES_MIN: Final = 3
+_PARTITION_BYTES_MIN: Final = 5
+# A batch's length, its format and the low byte of its attributes.
+_SIGNS: Final = Struct(">8xi4xb5xB")
+_PLAUSIBLE_LENGTHS: Final = range(14, (1 << 31) - 12)
+
+
+class TopicRecords(NamedTuple):
+    """One topic of a request: what it is called there, what is known by that name, and number and records of each partition."""
+
+    key: bytes | str
+    topic: Topic | None
+    partitions: list[tuple[int, memoryview]]
+
+
+def read_topics(read: Reader, version: int, by_name: Mapping[str, Topic], by_id: Mapping[bytes, Topic]) -> tuple[list[TopicRecords], bool]:
+    """The topics of a request from version 3 on, and whether `refusal_of_all` must be asked; PeerError where it ends too early.
+
+    The records are views into the reader's buffer.
+    """
+    buffer = read.buffer
+    assert isinstance(buffer, memoryview)
+    topics, needs_request_check = [], False
+    left = PARTITIONS_MAX
+    for _ in range(_bounded(read.count(_TOPIC_BYTES_MIN), PARTITIONS_MAX)):
+        key: bytes | str
+        if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            key = read.raw(16)
+            topic = by_id.get(key)
+        else:
+            key = read.string()
+            topic = by_name.get(key)
+        partitions = []
+        count = _bounded(read.count(_PARTITION_BYTES_MIN), left)
+        left -= count
+        for _ in range(count):
+            number = read.int32()
+            length = read.length()
+            start = read.at
+            read.skip(max(length, 0))
+            partitions.append((number, buffer[start : read.at]))
+            needs_request_check = needs_request_check or length < _SIGNS.size or _needs_request_check(*_SIGNS.unpack_from(buffer, start))
+            read.skip_tagged_fields()
+        read.skip_tagged_fields()
+        topics.append(TopicRecords(key, topic, partitions))
+    return topics, needs_request_check
+
+
+def _bounded(count: int, at_most: int) -> int:
+    if count > at_most:
+        raise PeerError(f"a Produce request with more than {PARTITIONS_MAX} topics or partitions: send fewer at a time")
+    return count
+
+
+def _needs_request_check(length: int, magic: int, attributes: int) -> bool:
+    return magic != MAGIC or bool(attributes & TRANSACTIONAL_BIT) or attributes & CODEC_MASK > ZSTD or length not in _PLAUSIBLE_LENGTHS
+
+
+def refusal_of_all(version: int, transactional_id: str | None, topics: list[TopicRecords]) -> LogRefusal | None:
+    """Why nothing of a request may be appended, because of one of its batches; None when each partition is judged alone."""
+    for topic in topics:
+        for _, records in topic.partitions:
+            refused = _request_error(version, transactional_id, records)
+            if refused is not None:
+                return refused
+    return None
+
+
+def _request_error(version: int, transactional_id: str | None, records: memoryview) -> LogRefusal | None:
+    """Kafka looks for transactional records first, and walks the batches for that; only then it looks at codecs, in old versions."""
+    size = whole_batch(records, 0)
+    if size is None or isinstance(size, LogRefusal):
+        return size
+    if size < _SIGNS.size:
+        return None
+    _, magic, attributes = _SIGNS.unpack_from(records)
+    if magic != MAGIC:
+        return None
+    if attributes & TRANSACTIONAL_BIT and transactional_id is None:
+        message = "Transactional records came in a request without a transactional id"
+        return LogRefusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, message, before_log=True)
+    if attributes & CODEC_MASK > ZSTD and version < FIRST_VERSION_WITH_ZSTD:
+        return LogRefusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown compression type id: {attributes & CODEC_MASK}", before_log=True)
+    return None
+
+
+def refusal_of_partition(version: int, acks: int, topic: Topic, records: memoryview) -> LogRefusal | None:
+    """Why a partition's records may not even come to its log; None when the log is to judge.
+
+    It need not be asked for a topic of users in version 7 or later with one of the three acks that there are.
+    """
+    header = read_client_batch(records)
+    if isinstance(header, LogRefusal):
+        return header
+    if version < FIRST_VERSION_WITH_ZSTD and header.attributes & CODEC_MASK == ZSTD:
+        message = "Produce requests with version less than 7 are not allowed to use ZStandard compression"
+        return LogRefusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message, before_log=True)
+    if acks not in (-1, 0, 1):
+        return LogRefusal(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1", before_log=True)
+    if topic.is_internal:
+        return LogRefusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}", before_log=True)
+    return None
+
+
+_FIRST_FLEXIBLE_VERSION: Final = 9
+_FIRST_VERSION_WITH_LEADERS: Final = 10
+_LEADER_TAG: Final = 0
+
+
+@dataclass(slots=True)
+class PartitionResult:
+    """One partition's result. `log_start_offset`: -1 where nothing is said of the log; `leader`: id and epoch of another broker."""
+
+    number: int
+    outcome: Appended | LogRefusal
+    log_start_offset: int = -1
+    leader: tuple[int, int] | None = None
+
+
+ProduceResults = list[tuple[bytes | str, list[PartitionResult]]]
+"""Topics, by name or id as the request names them, with their partitions in the request's order."""
+
+
+def encode_produce_response(version: int, results: ProduceResults, leader_of: Callable[[int], Endpoint | None]) -> bytearray:
+    """The body, with a result for each partition by topic. `leader_of` knows brokers by id."""
+    out = Writer(version >= _FIRST_FLEXIBLE_VERSION).array(len(results))
+    for key, partitions in results:
+        if isinstance(key, bytes):
+            out.raw(key)
+        else:
+            out.string(key)
+        out.array(len(partitions))
+        for result in partitions:
+            _pack_partition(out, version, result)
+        out.end()
+    out.int32(NO_THROTTLE_MS)
+    if version < _FIRST_VERSION_WITH_LEADERS:
+        return out.end().data
+    pack_endpoints(out, [result.leader[0] for _, topic in results for result in topic if result.leader], leader_of)
+    return out.data
+
+
+def _pack_partition(out: Writer, version: int, result: PartitionResult) -> None:
+    outcome = result.outcome
+    out.int32(result.number)
+    if isinstance(outcome, Appended):
+        out.int16(ErrorCode.NONE).int64(outcome.base_offset).int64(outcome.log_append_time_ms)
+        message = None
+    else:
+        out.int16(outcome.error).int64(-1).int64(-1)
+        message = outcome.message
+    if version >= 5:
+        out.int64(result.log_start_offset)
+    if version >= 8:
+        _pack_record_errors(out, outcome)
+        out.nullable_string(message)
+    if version >= _FIRST_VERSION_WITH_LEADERS and result.leader is not None:
+        pack_leader(out, _LEADER_TAG, *result.leader)
+    else:
+        out.end()
+
+
+def _pack_record_errors(out: Writer, outcome: Appended | LogRefusal) -> None:
+    """The single records at fault, by their number in the batch (v8+, KIP-467)."""
+    errors = outcome.record_errors if isinstance(outcome, LogRefusal) else ()
+    out.array(len(errors))
+    for number, message in errors:
+        out.int32(number).nullable_string(message).end()
+
 
 # Refused for these errors, the response has no log start offset, as in Kafka.
 _SAYS_NOTHING = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -48,6 +216,7 @@ PARTITIONS_AT_ONCE_MAX = 128
 """A request that names more is appended over several iterations of the event loop: the first record of a partition makes its files."""
 _NOT_READ = LogRefusal(ErrorCode.UNKNOWN_SERVER_ERROR, "The records were not read.")
 """A placeholder for the result."""
+_NOT_AUTHORIZED = LogRefusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
 _NOT_LED = "Another broker leads this partition: ask for metadata again."
 
 
@@ -72,14 +241,13 @@ class _Later(NamedTuple):
 class Produce:
     """What Produce uses of one broker."""
 
-    __slots__ = ("_background", "_batch_reading", "_brokers", "_clock", "_cluster_metadata", "_node_id", "_partitions")
+    __slots__ = ("_background", "_batch_reading", "_clock", "_cluster_metadata", "_node_id", "_partitions")
 
     def __init__(
         self,
         *,
         background: Background,
         batch_reading: BatchReading,
-        brokers: Brokers,
         clock: Callable[[], int],
         cluster_metadata: ClusterMetadata,
         node: Node,
@@ -87,7 +255,6 @@ class Produce:
     ) -> None:
         self._background = background
         self._batch_reading = batch_reading
-        self._brokers = brokers
         self._clock = clock
         self._cluster_metadata = cluster_metadata
         self._node_id = node.id
@@ -110,12 +277,15 @@ class Produce:
         waiting: _Waiting = []
         later: list[_Later] = []
         at_once_max = PARTITIONS_AT_ONCE_MAX
+        is_checked = request.session.authorizer is not None
         for asked in topics:
-            if refused is None:
+            if refused is not None:
+                results.append((asked.key, [PartitionResult(number, refused) for number, _ in asked.partitions]))
+            elif is_checked and not _may_write(request.session, asked):
+                results.append((asked.key, [PartitionResult(number, _NOT_AUTHORIZED) for number, _ in asked.partitions]))
+            else:
                 results.append((asked.key, self._write_topic(version, acks, asked, waiting, later, at_once_max)))
                 at_once_max -= len(asked.partitions)
-            else:
-                results.append((asked.key, [PartitionResult(number, refused) for number, _ in asked.partitions]))
         if later:
             self._write_later(request, acks, results, waiting, later)
         else:
@@ -127,7 +297,7 @@ class Produce:
         elif waiting:
             self._answer_when_durable(request, results, waiting)
         else:
-            request.reply_body([encode_produce_response(request.version, results, self._brokers.endpoint)])
+            request.reply_body([encode_produce_response(request.version, results, request.session.endpoint)])
 
     def _unopened(self, topics: list[TopicRecords]) -> list[tuple[Topic, int]]:
         """The partitions that must be opened before anything is appended."""
@@ -163,7 +333,7 @@ class Produce:
                 if error is not None:
                     code = error.code if isinstance(error, StorageError) else ErrorCode.UNKNOWN_SERVER_ERROR
                     written.outcome, written.log_start_offset = LogRefusal(code, str(error)), -1
-            request.reply_body([encode_produce_response(request.version, results, self._brokers.endpoint)])
+            request.reply_body([encode_produce_response(request.version, results, request.session.endpoint)])
 
         asyncio.gather(*(durable for _, durable in waiting), return_exceptions=True).add_done_callback(request.guarded(answer))
 
@@ -293,4 +463,20 @@ def _copied(results: list[PartitionResult], topic: Topic, number: int, records: 
     return _Later(results, len(results), topic, number, memoryview(bytearray(records)) if unread is None else unread.batch, unread)
 
 
-API = Api(key=ApiKey.PRODUCE, versions=range(14), handle=Produce, decodes_itself=True, refused=range(3))
+def _may_write(session: Session, asked: TopicRecords) -> bool:
+    """A topic that is named by an id that no topic has is missing rather than refused, as in Kafka: ids are no secret."""
+    name = asked.topic.name if asked.topic is not None else asked.key
+    return isinstance(name, bytes) or session.may(Operation.WRITE, ResourceType.TOPIC, name)
+
+
+API = Api(
+    key=ApiKey.PRODUCE,
+    versions=range(14),
+    handle=Produce,
+    decodes_itself=True,
+    refused=range(3),
+    access=(
+        Access(Operation.WRITE, ResourceType.TOPIC, "topic_data[].name"),
+        Access(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"),
+    ),
+)

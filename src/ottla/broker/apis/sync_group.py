@@ -4,18 +4,54 @@ Version notes: v3+ static members; v5+ carries the protocol, which must be the g
 """
 
 from functools import lru_cache, partial
+from typing import NamedTuple
 
-from ottla.broker.coordination.group_router import GroupRouter
-from ottla.broker.protocol.api import Api
-from ottla.broker.protocol.common_fields import NO_THROTTLE_MS
-from ottla.broker.protocol.request import Request
-from ottla.broker.protocol.requests.sync_group import read_sync_group
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.commands import SyncGroup
-from ottla.core.groups.effects import Result, SyncResult
-from ottla.core.wire.api_keys import ApiKey
-from ottla.core.wire.messages import is_flexible
-from ottla.core.wire.writer import Writer
+from ottla.broker.coordination.groups import GroupRouter
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.groups.commands import Result, SyncGroup, SyncResult
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.protocol.wire.fields import COMPACT, PLAIN, bounded, int32
+from ottla.protocol.wire.messages import is_flexible
+from ottla.protocol.wire.writer import Writer
+from ottla.security.access import Operation, ResourceType
+
+
+class SyncGroupRequest(NamedTuple):
+    """Its fields in their order; what a version lacks is None. `assignments` holds member ids and their parts of the plan."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    protocol_type: str | None
+    protocol_name: str | None
+    assignments: tuple[tuple[str, bytes], ...]
+
+
+@bounded
+def read_sync_group(data: bytes, at: int, version: int) -> tuple[SyncGroupRequest, int]:
+    """The request whose body begins at `at`. Raises PeerError."""
+    fields = COMPACT if version >= 4 else PLAIN
+    text, octets, end = fields.text, fields.octets, fields.end
+    group_id, at = text(data, at)
+    generation, at = int32(data, at)
+    member_id, at = text(data, at)
+    instance_id = protocol_type = protocol_name = None
+    if version >= 3:
+        instance_id, at = fields.nullable_text(data, at)
+    if version >= 5:
+        protocol_type, at = fields.nullable_text(data, at)
+        protocol_name, at = fields.nullable_text(data, at)
+    count, at = fields.length(data, at)
+    assignments = []
+    for _ in range(count):
+        assigned_id, at = text(data, at)
+        assignment, at = octets(data, at)
+        at = end(data, at)
+        assignments.append((assigned_id, assignment))
+    request = SyncGroupRequest(group_id, generation, member_id, instance_id, protocol_type, protocol_name, tuple(assignments))
+    return request, end(data, at)
 
 
 def handle(request: Request, *, groups: GroupRouter) -> None:
@@ -56,4 +92,14 @@ def _head(version: int, error: int, protocol_type: str | None, protocol_name: st
     return bytes(out.data)
 
 
-API = Api(key=ApiKey.SYNC_GROUP, versions=range(6), handle=handle, decodes_itself=True)
+def _refuse(request: Request, error: ErrorCode) -> None:
+    _answer(request, SyncResult(error=error))
+
+
+API = Api(
+    key=ApiKey.SYNC_GROUP,
+    versions=range(6),
+    handle=handle,
+    decodes_itself=True,
+    access=(Access(Operation.READ, ResourceType.GROUP, "group_id", refuse=_refuse),),
+)

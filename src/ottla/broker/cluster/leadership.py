@@ -1,27 +1,23 @@
-"""Changes of partition leaders between the brokers of a process, whose logs are shared. core/metadata/leadership decides which are valid.
+"""Changes of partition leaders between the brokers of a process, whose logs are shared. metadata/leadership decides which are valid.
 
 The order of a move: the old coordinator of an offsets partition resigns (its clients look for the new one), the cluster
 metadata's log names the new leader, the partition takes the new leader epoch and wakes its readers, and the new coordinator reads the log.
 """
 
-import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
-from ottla.broker.cluster.brokers import Brokers
-from ottla.broker.cluster.node import Node
-from ottla.broker.cluster.topics import Topics
-from ottla.broker.logs.partitions import Partitions
+from ottla.broker.cluster.brokers import Brokers, Node
+from ottla.broker.cluster.topics import Coordinators, Topics
 from ottla.broker.metadata.metadata_log import MetadataLog
-from ottla.core.errors import ApiError, StorageError
-from ottla.core.groups.placement import coordinator_partition
-from ottla.core.java_text import java_hash
-from ottla.core.metadata.leadership import broker_started, broker_stopped, move_leader
-from ottla.core.metadata.records import MetadataRecord, PartitionChangeRecord
-from ottla.core.metadata.topics import CONSUMER_OFFSETS, Topic
-from ottla.core.model import TopicPartition
-
-log = logging.getLogger(__name__)
+from ottla.broker.partitions.partitions import Partitions
+from ottla.coordinator.placement import coordinator_partition
+from ottla.metadata.leadership import broker_started, broker_stopped, move_leader
+from ottla.metadata.records import MetadataRecord, PartitionChangeRecord
+from ottla.metadata.topics import CONSUMER_OFFSETS, Topic
+from ottla.protocol.errors import ApiError, StorageError
+from ottla.protocol.model import TopicPartition
+from ottla.text import java_hash
 
 PIECE: Final = 128
 """So many partitions change with one append, before other requests continue: about a millisecond, and a sync."""
@@ -40,25 +36,6 @@ class CoordinatorPlace(NamedTuple):
     partition: int
     broker_id: int | None
     address: str | None
-
-
-class Coordinators(Protocol):
-    """The group coordinators of all brokers of the process. Numbers are those of partitions of the offsets topic."""
-
-    def start(self, numbers: Sequence[int]) -> None:
-        """Start the coordinators of these partitions, each on the broker that leads it."""
-
-    def resign(self, number: int) -> None:
-        """No broker coordinates the groups of this partition any more."""
-
-    def resign_broker(self, broker_id: int) -> None:
-        """One broker coordinates no group any more."""
-
-    def resign_all(self) -> None:
-        """No broker coordinates a group any more."""
-
-    def forget_topic(self, name: str) -> None:
-        """The topic is deleted: so are the offsets that groups committed for it."""
 
 
 class Leadership:
@@ -134,7 +111,7 @@ class Leadership:
         node = self._brokers.nodes.get(topic.leaders[number])
         if node is None:
             return CoordinatorPlace(group_id, java_hash(group_id), number, None, None)
-        return CoordinatorPlace(group_id, java_hash(group_id), number, node.id, node.address)
+        return CoordinatorPlace(group_id, java_hash(group_id), number, node.id, node.address())
 
     def _change(self, records: Sequence[MetadataRecord]) -> None:
         if not records:

@@ -6,13 +6,12 @@ Order within a connection is kept, since a connection has one request under way.
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ottla.broker.cluster.node import Node
-from ottla.broker.logs.partitions import Partitions
-from ottla.broker.network.background import Background
-from ottla.broker.network.request_scheduler import RequestScheduler, Work
-from ottla.broker.protocol.request import Request, nothing
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.topics import Topic
+from ottla.broker.cluster.brokers import Node
+from ottla.broker.network.request import Request, nothing
+from ottla.broker.network.scheduling import Background, RequestScheduler, Work
+from ottla.broker.partitions.partitions import Partitions
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.topics import Topic
 
 _CHECKED_PER_PIECE: Final = 256
 

@@ -1,1 +1,1 @@
-"""The group coordinators as shells: append, replay, reply; loading; events."""
+"""Coordinators on the event loop: started, loaded, moved and resigned; requests find them; what groups alone need of the broker."""

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.protocol.fetch_partition import FetchedPartition, FetchPartitionData
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.fields import Buffer
+from ottla.broker.fetch.messages import FetchedPartition, FetchPartitionData
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.fields import Buffer
 
 if TYPE_CHECKING:
-    from ottla.storage.log.partition_log import PartitionLog
-    from ottla.storage.log.transaction_index import AbortedTransaction
+    from ottla.log.index import AbortedTransaction
+    from ottla.log.partition_log import PartitionLog
 
 _LENGTH: Final = Struct(">qi")
 _LAST_DELTA: Final = Struct(">i")

@@ -7,26 +7,20 @@ reads records that are not in memory, and the request is parked meanwhile. Sourc
 import asyncio
 from collections.abc import Callable, Sequence
 
-from ottla.broker.fetch.delayed_fetch import DelayedFetch
-from ottla.broker.fetch.fetch_session import FetchContext
-from ottla.broker.fetch.fetch_sessions import FetchSessions
+from ottla.broker.fetch.messages import NO_SESSION, FetchedPartition, FetchPartitionData, FetchRequest, encode_fetch_response
 from ottla.broker.fetch.partition_reading import has_no_news, next_offset, read_partition, visible_end
-from ottla.broker.logs.openings import NotOpen
-from ottla.broker.logs.partition import Partition
-from ottla.broker.logs.partitions import Partitions
-from ottla.broker.network.background import Background
-from ottla.broker.network.request_scheduler import RequestScheduler, Work
-from ottla.broker.network.response_memory import SMALL_BYTES, ResponseMemory
-from ottla.broker.protocol.current_leader import Leader
-from ottla.broker.protocol.fetch_partition import NO_SESSION, FetchedPartition, FetchPartitionData
-from ottla.broker.protocol.fetch_response import encode_fetch_response
-from ottla.broker.protocol.request import Request, nothing
-from ottla.broker.protocol.requests.fetch import FetchRequest
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.topics import Topic
-from ottla.storage.file_system import ColdRead
+from ottla.broker.fetch.sessions import FetchContext, FetchSessions
+from ottla.broker.network.memory import SMALL_BYTES, ResponseMemory
+from ottla.broker.network.request import Request, nothing
+from ottla.broker.network.scheduling import Background, RequestScheduler, Work
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import NotOpen, Partitions
+from ottla.config import BrokerConfig
+from ottla.log.file_system import ColdRead
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.topics import Topic
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.security.access import Operation, ResourceType
 
 READ_COMMITTED = 1
 RESPONSE_BYTES_ENOUGH = 256 * 1024
@@ -56,7 +50,6 @@ class FetchCollaborators:
         clock: Callable[[], int],
         cluster_metadata: ClusterMetadata,
         config: BrokerConfig,
-        endpoint: Callable[[int], Leader | None],
         memory: ResponseMemory,
         node_id: int,
         partitions: Partitions,
@@ -67,7 +60,6 @@ class FetchCollaborators:
         self.clock = clock
         self.cluster_metadata = cluster_metadata
         self.config = config
-        self.endpoint = endpoint
         self.memory = memory
         self.node_id = node_id
         self.partitions = partitions
@@ -112,10 +104,10 @@ class PendingFetch:
         """Find the partitions, then read them; over several iterations of the loop when there are many, or some must be opened."""
         if self.is_over:
             return
-        first = self.resolved
+        first, is_checked = self.resolved, self.request.session.authorizer is not None
         for place, part in enumerate(self.parts[first:] if first else self.parts, first):
             partition = part.partition
-            if partition is None or partition.leader != self.broker.node_id:
+            if partition is None or is_checked or partition.leader != self.broker.node_id:
                 try:
                     partition = self._resolve(part)
                 except NotOpen:
@@ -173,6 +165,10 @@ class PendingFetch:
         """Find the partition. Raises NotOpen."""
         part.partition = None
         known, missing = self._topic(part)
+        if self.request.session.authorizer is not None and not self._may_read(part, known):
+            self.wait_s = 0
+            self.unreadable.append(FetchPartitionData(part, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            return None
         if known is not None:
             part.topic_name = known.name
             missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -193,6 +189,11 @@ class PendingFetch:
             self.wait_s = 0 if is_wrong else self.wait_s
             self.unreadable.append(FetchPartitionData(part, missing, aborted=None if is_wrong else ()))
         return part.partition
+
+    def _may_read(self, part: FetchedPartition, topic: Topic | None) -> bool:
+        """A topic that is named by an id that no topic has is missing rather than refused, as in Kafka: ids are no secret."""
+        name = topic.name if topic is not None else part.key[0]
+        return isinstance(name, bytes) or self.request.session.may(Operation.READ, ResourceType.TOPIC, name)
 
     def try_to_answer(self, time_is_up: bool) -> bool:
         """Read what there is and answer when that is enough. True when no further try is needed: it is answered, or will be."""
@@ -383,7 +384,7 @@ class PendingFetch:
             for got in found:
                 got.part.record_sent(got.high_watermark, got.log_start_offset, is_error=got.error is not ErrorCode.NONE)
             session_id = self.broker.sessions.create(context, self.broker.clock())
-        request.reply_body(encode_fetch_response(request.version, error, session_id, found, self.broker.endpoint))
+        request.reply_body(encode_fetch_response(request.version, error, session_id, found, request.session.endpoint))
 
     @staticmethod
     def _is_news(got: FetchPartitionData) -> bool:
@@ -398,3 +399,44 @@ def _fill_caches(cold: list[ColdRead]) -> None:
             each.fill_cache()
         except StorageError:
             return
+
+
+class DelayedFetch:
+    """Calls `try_again(False)` in the loop iteration after a partition grew, until it returns True; `try_again(True)` at the end."""
+
+    __slots__ = ("_done", "_loop", "_partitions", "_scheduled", "_timer", "_try_again", "_wake")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, partitions: Sequence[Partition], try_again: Callable[[bool], bool], wait_s: float
+    ) -> None:
+        self._loop = loop
+        self._partitions = partitions
+        self._try_again = try_again
+        self._done = self._scheduled = False
+        self._wake = self._grew  # one bound method, so that it can be taken out of the sets again
+        for partition in partitions:
+            partition.waiters.add(self._wake)
+        self._timer = loop.call_later(wait_s, self._expire)
+
+    def _grew(self) -> None:
+        # Several partitions often grow in one request: try once, after all of them, and after the producer has its response.
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._try)
+
+    def _try(self) -> None:
+        self._scheduled = False
+        if not self._done and self._try_again(False):
+            self.cancel()
+
+    def _expire(self) -> None:
+        if not self._done:
+            self.cancel()
+            self._try_again(True)
+
+    def cancel(self) -> None:
+        """Stop waiting: remove the timer, and the callbacks from the partitions."""
+        self._done = True
+        self._timer.cancel()
+        for partition in self._partitions:
+            partition.waiters.discard(self._wake)

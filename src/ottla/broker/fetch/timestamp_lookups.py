@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Final, NamedTuple
 
-from ottla.core.errors import StorageError
-from ottla.core.records.record_checks import FindTimestamp
-from ottla.storage.log.timestamp_lookup import Found, TimestampLookup
+from ottla.log.timestamp_lookup import Found, TimestampLookup
+from ottla.protocol.errors import StorageError
+from ottla.protocol.records.record_checks import FindTimestamp
 
 PER_JOB: Final = 8
 _THREADS: Final = 2

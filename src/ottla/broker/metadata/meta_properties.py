@@ -10,9 +10,7 @@ import re
 import uuid
 from typing import NamedTuple
 
-from ottla.core.errors import StorageError
-from ottla.core.metadata.quorum import BOOTSTRAP_SNAPSHOT
-from ottla.storage.checkpoints import (
+from ottla.log.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_FILE,
     HIGH_WATERMARK_FILE,
@@ -20,7 +18,9 @@ from ottla.storage.checkpoints import (
     META_PROPERTIES,
     RECOVERY_POINT_FILE,
 )
-from ottla.storage.file_system import Files
+from ottla.log.file_system import Files
+from ottla.metadata.quorum import BOOTSTRAP_SNAPSHOT
+from ottla.protocol.errors import StorageError
 
 _VERSION = "1"
 _ID_BYTES = 16

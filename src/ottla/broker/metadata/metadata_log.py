@@ -8,21 +8,21 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from uuid import UUID
 
-from ottla.broker.logs.offset_checkpoints import OffsetCheckpoints
 from ottla.broker.metadata.meta_properties import Identity, is_partition_directory
-from ottla.core.errors import PeerError, StorageError
-from ottla.core.metadata.adoption import adoption_problem, elect_leaders, first_records
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.metadata_replay import MetadataReplay
-from ottla.core.metadata.quorum import BOOTSTRAP_SNAPSHOT, SnapshotId, first_snapshot, is_finished, snapshot_ids, voters_of
-from ottla.core.metadata.records import NOT_ENFORCED, AbortTransaction, MetadataRecord, decode, encode, record_type
-from ottla.core.metadata.topics import CLUSTER_METADATA
-from ottla.core.metadata.topics import METADATA_DIRECTORY as DIRECTORY
-from ottla.core.model import Record, TopicPartition
-from ottla.core.records.batch import BatchHeader, decode_batch, split_batches
-from ottla.storage.file_system import Files
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
+from ottla.broker.partitions.offset_checkpoints import OffsetCheckpoints
+from ottla.log.file_system import Files
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.metadata.adoption import adoption_problem, elect_leaders, first_records
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.metadata_replay import MetadataReplay
+from ottla.metadata.quorum import BOOTSTRAP_SNAPSHOT, SnapshotId, first_snapshot, is_finished, snapshot_ids, voters_of
+from ottla.metadata.records import NOT_ENFORCED, AbortTransaction, MetadataRecord, decode, encode, record_type
+from ottla.metadata.topics import CLUSTER_METADATA
+from ottla.metadata.topics import METADATA_DIRECTORY as DIRECTORY
+from ottla.protocol.errors import PeerError, StorageError
+from ottla.protocol.model import Record, TopicPartition
+from ottla.protocol.records.batch import BatchHeader, decode_batch, split_batches
 
 log = logging.getLogger(__name__)
 

@@ -1,8 +1,8 @@
 """Sums over the groups of each broker, for its row in the snapshot."""
 
 from ottla.broker.monitoring.group_snapshot import BrokerRow
-from ottla.core.groups.classic.states import GroupState
-from ottla.core.groups.request_checks import CoordinatorStatus
+from ottla.coordinator.coordinator import CoordinatorStatus
+from ottla.groups.classic.states import GroupState
 
 
 class BrokerSums:

@@ -1,7 +1,7 @@
 """A data directory on the disk, ours or Apache Kafka's: which partitions, how large, how dirty, how fast they grow, what is wrong.
 
 It only reads, needs no broker, and may run while one works on the directory: what vanishes in between is skipped. It judges nothing
-about the cleaner (core/diagnosis/cleaner_health.py does); the times are those of the records, since files do not say when they grew.
+about the cleaner (log/cleaner/health.py does); the times are those of the records, since files do not say when they grew.
 """
 
 import re
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
-from ottla.core.cleaning.candidates import Candidate, assess
-from ottla.core.diagnosis.cleaner_health import FINDINGS_MAX, Finding, TopicFacts, size_text
-from ottla.core.errors import StorageError
-from ottla.core.model import TopicPartition
-from ottla.storage.checkpoints import CLEANER_FILE, LOG_START_FILE, META_PROPERTIES, decode_offsets
-from ottla.storage.dump.topic_settings import TopicSettings, read_topic_settings
-from ottla.storage.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
-from ottla.storage.log.segment import NO_TIMESTAMP
-from ottla.storage.log.segment_facts import Readable, SegmentFacts, segment_facts
+from ottla.broker.monitoring.directory_settings import TopicSettings, read_topic_settings
+from ottla.log.checkpoints import CLEANER_FILE, LOG_START_FILE, META_PROPERTIES, decode_offsets
+from ottla.log.cleaner.candidates import Candidate, assess
+from ottla.log.cleaner.health import FINDINGS_MAX, Finding, TopicFacts, size_text
+from ottla.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
+from ottla.log.segment import NO_TIMESTAMP
+from ottla.log.segment_facts import Readable, SegmentFacts, segment_facts
+from ottla.protocol.errors import StorageError
+from ottla.protocol.model import TopicPartition
 
 GROWTH_MS: Final = 3_600_000
 _PARTITION: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})")
@@ -36,7 +36,7 @@ NOT_READ: Final = 2**63 - 1
 
 
 class ClosedSegment(NamedTuple):
-    """A segment that takes no more batches, as core/cleaning/candidates.py reads it."""
+    """A segment that takes no more batches, as log/cleaner/candidates.py reads it."""
 
     base_offset: int
     next_base_offset: int
@@ -117,7 +117,7 @@ class PartitionFacts:
 
 
 class ClosedLog(NamedTuple):
-    """A log without its active segment, as core/cleaning/candidates.py reads it."""
+    """A log without its active segment, as log/cleaner/candidates.py reads it."""
 
     settings: TopicSettings
     log_start_offset: int

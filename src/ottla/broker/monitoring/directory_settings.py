@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.core.config import BROKER_SETTINGS, ConfigSource
-from ottla.core.diagnosis.cleaner_health import Finding
-from ottla.core.errors import PeerError
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.metadata_replay import MetadataReplay
-from ottla.core.metadata.quorum import snapshot_ids
-from ottla.core.metadata.records import (
+from ottla.config import BROKER_SETTINGS, ConfigSource
+from ottla.log.checkpoints import META_PROPERTIES
+from ottla.log.cleaner.health import Finding
+from ottla.log.segment_facts import Readable
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.metadata_replay import MetadataReplay
+from ottla.metadata.quorum import snapshot_ids
+from ottla.metadata.records import (
     AbortTransaction,
     BeginTransaction,
     ConfigRecord,
@@ -27,10 +28,9 @@ from ottla.core.metadata.records import (
     TransactionMark,
     decode,
 )
-from ottla.core.metadata.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, Topic
-from ottla.core.records.batch import decode_batch, split_batches
-from ottla.storage.checkpoints import META_PROPERTIES
-from ottla.storage.log.segment_facts import Readable
+from ottla.metadata.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, Topic
+from ottla.protocol.errors import PeerError
+from ottla.protocol.records.batch import decode_batch, split_batches
 
 METADATA_BYTES_MAX: Final = 64 << 20
 """A file of the metadata log beyond this is not read: looking shall be cheap."""

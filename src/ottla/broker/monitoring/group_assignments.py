@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ottla.broker.monitoring.group_snapshot import Owner, TopicRow
-from ottla.core.groups.classic.states import GroupState
-from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.summaries import GroupSummary, MemberAssignment, assignments
+from ottla.groups.classic.states import GroupState
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.snapshots import GroupSummary, MemberAssignment
 
 
 class GroupAssignment(NamedTuple):
@@ -24,13 +24,13 @@ class GroupAssignments:
     def __init__(self) -> None:
         self._known: dict[str, GroupAssignment] = {}
 
-    def of(self, coordinator: Coordinator, group: GroupSummary) -> GroupAssignment:
+    def of(self, coordinator: GroupCoordinator, group: GroupSummary) -> GroupAssignment:
         """The assignment of a group. While it rebalances, no partition has an owner."""
         known = self._known.get(group.group_id)
         if group.state == GroupState.STABLE.value:
             if known is not None and known.generation == group.generation:
                 return known
-            members = assignments(coordinator, group.group_id)
+            members = coordinator.assignments(group.group_id)
             if members is not None:
                 known = self._known[group.group_id] = _assignment(group.generation, members)
                 return known

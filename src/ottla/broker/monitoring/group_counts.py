@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import Final
 
 from ottla.broker.monitoring.group_snapshot import Durations, EventCounts
-from ottla.core.model import GroupEvent
+from ottla.groups.events import GroupEvent
 
 GROUPS_COUNTED_MAX: Final = 50_000
 """Beyond them the group with the oldest last event is forgotten; with its next event it counts from 0."""

@@ -6,9 +6,9 @@ Commits are sampled: of several between two samples the last one counts. Partiti
 from collections import deque
 from typing import Final
 
-from ottla.core.diagnosis.burrow import DEFAULTS, LOG_END_INTERVAL_MS, BurrowSettings, CommitWindow, Status, partition_status
-from ottla.core.groups.log.records import OffsetValue
-from ottla.core.model import TopicPartition
+from ottla.history.burrow import DEFAULTS, LOG_END_INTERVAL_MS, BurrowSettings, CommitWindow, Status, partition_status
+from ottla.protocol.coordinator_records import OffsetValue
+from ottla.protocol.model import TopicPartition
 
 SETTINGS: Final = BurrowSettings(min_distance=5)
 """Commits are sampled each second: without a distance the window would be the last ten seconds."""

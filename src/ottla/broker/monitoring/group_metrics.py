@@ -16,8 +16,8 @@ from prometheus_client.metrics_core import (
 )
 
 from ottla.broker.monitoring.group_snapshot import DURATIONS_S, PHASES, BrokerRow, Durations, GroupRow, GroupsSnapshot
-from ottla.core.diagnosis.causes import UNKNOWN, VERDICTS
-from ottla.core.groups.classic.states import GroupState
+from ottla.groups.classic.states import GroupState
+from ottla.history.verdicts.policy import planned_of_trigger
 
 _PLANNED: Final = {True: "true", False: "false", None: "unknown"}
 
@@ -66,8 +66,8 @@ def _by_cause(name: str, documentation: str, by_cause: Mapping[str, int]) -> Met
 
 
 def planned(cause: str) -> str:
-    """Whether a cause alone says that a rebalance was planned: "true", "false" or "unknown" (docs/rebalances.md: with more evidence)."""
-    return _PLANNED[VERDICTS.get(cause, UNKNOWN).planned]
+    """Whether a trigger's code alone says that it was planned: "true", "false" or "unknown" (docs/rebalances.md: with more evidence)."""
+    return _PLANNED[planned_of_trigger(cause)]
 
 
 def _one_by_one(groups: Iterable[GroupRow]) -> Iterator[Metric]:

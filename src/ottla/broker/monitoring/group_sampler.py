@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Final, NamedTuple
 
-from ottla.broker.coordination.event_publishing import GroupEvents
-from ottla.broker.logs.partitions import Partitions
+from ottla.broker.clock import Sampler
+from ottla.broker.coordination.groups import GroupEvents
 from ottla.broker.monitoring.broker_sums import BrokerSums, CommitCounts
 from ottla.broker.monitoring.group_assignments import GroupAssignments
 from ottla.broker.monitoring.group_counts import GroupCounts
@@ -18,15 +18,16 @@ from ottla.broker.monitoring.group_history import GroupHistory
 from ottla.broker.monitoring.group_snapshot import NO_OWNER, GroupRow, GroupsSnapshot, OffsetRow, Owner
 from ottla.broker.monitoring.log_ends import NOT_OPEN, LogEnds
 from ottla.broker.monitoring.time_slices import TimeSlices
-from ottla.broker.sampler import Sampler
-from ottla.core.diagnosis.burrow import Status, group_status
-from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.log.records import OffsetValue
-from ottla.core.groups.request_checks import CoordinatorStatus
-from ottla.core.groups.summaries import GroupSummary, committed_offsets, group_ids, offsets_committed, summarize_group
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.topics import Topic
-from ottla.core.model import GroupEvent, TopicPartition
+from ottla.broker.partitions.partitions import Partitions
+from ottla.coordinator.coordinator import CoordinatorStatus
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.events import GroupEvent
+from ottla.groups.snapshots import GroupSummary
+from ottla.history.burrow import Status, group_status
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.topics import Topic
+from ottla.protocol.coordinator_records import OffsetValue
+from ottla.protocol.model import TopicPartition
 
 INTERVAL_S: Final = 1.0
 BUSY_SHARE_MAX: Final = 0.05
@@ -41,7 +42,7 @@ OFFSETS_MAX: Final = 2_000
 TOPICS_MAX: Final = 500
 """Topics whose number of partitions is shown."""
 
-Coordinators = Callable[[], Iterable[tuple[int, Coordinator]]]
+Coordinators = Callable[[], Iterable[tuple[int, GroupCoordinator]]]
 """(broker id, coordinator) of all coordinators of this process."""
 
 _OFFSETS_PER_CHECK: Final = 1_000
@@ -51,7 +52,7 @@ class _RankedGroup(NamedTuple):
     """A group and its lag, by which the groups with a row are chosen."""
 
     broker_id: int
-    coordinator: Coordinator
+    coordinator: GroupCoordinator
     group: GroupSummary
     lag_sum: int
     lag_max: int
@@ -137,23 +138,23 @@ class GroupSampler(Sampler):
             topics=tuple((name, len(topic.leaders)) for name, topic in islice(self._topics().items(), TOPICS_MAX)),
         )
 
-    async def _scan(self, broker_id: int, coordinator: Coordinator, sample: _Sample) -> None:
+    async def _scan(self, broker_id: int, coordinator: GroupCoordinator, sample: _Sample) -> None:
         """Add a coordinator's groups to the broker's sums, and rank them."""
         sums = sample.brokers.setdefault(broker_id, BrokerSums())
         sums.coordinators[coordinator.status.value] += 1
-        self._commits.add(broker_id, coordinator.partition, offsets_committed(coordinator))
-        for group_id in group_ids(coordinator):
+        self._commits.add(broker_id, coordinator.partition, coordinator.state.offsets_committed)
+        for group_id in list(coordinator.state.groups):
             await sample.slices.pause_if_over()
-            group = summarize_group(coordinator, group_id)
+            group = coordinator.summary(group_id)
             if group is not None:
                 lag_sum, lag_max = await self._lag(coordinator, group_id, sums, sample)
                 sums.by_state[group.state] += 1
                 sample.add(_RankedGroup(broker_id, coordinator, group, lag_sum, lag_max))
 
-    async def _lag(self, coordinator: Coordinator, group_id: str, sums: BrokerSums, sample: _Sample) -> tuple[int, int]:
+    async def _lag(self, coordinator: GroupCoordinator, group_id: str, sums: BrokerSums, sample: _Sample) -> tuple[int, int]:
         """The sum and the maximum of a group's lags."""
         lag_sum = lag_max = 0
-        for topic, partitions, values in committed_offsets(coordinator, group_id):
+        for topic, partitions, values in coordinator.committed_offsets(group_id):
             ends = sample.ends.of_topic(topic)
             sums.offsets += len(partitions)
             for at, (partition, value) in enumerate(zip(partitions, values, strict=True), 1):
@@ -174,7 +175,7 @@ class GroupSampler(Sampler):
         offsets: list[OffsetRow] = []
         by_topic: dict[str, tuple[int, int]] = {}
         count = 0
-        for topic, partitions, values in committed_offsets(ranked.coordinator, group.group_id):
+        for topic, partitions, values in ranked.coordinator.committed_offsets(group.group_id):
             ends = sample.ends.of_topic(topic)
             count += len(partitions)
             offset_sum = lag_sum = 0

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from ottla.core.diagnosis.burrow import Status
+from ottla.history.burrow import Status
 
 DURATIONS_S: Final = (0.1, 0.5, 1.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Upper bounds of the histogram of a phase's durations; the rest is counted too."""

@@ -1,17 +1,17 @@
 """The broker's health as one frozen snapshot: the cleaner, the topics, the partitions that are offline, and what to do about each.
 
 Metrics, /health, `ottla doctor` and the log read such snapshots only, from any thread. Nothing is measured here, and no clock is read;
-core/diagnosis/cleaner_health.py decides which values are unhealthy.
+log/cleaner/health.py decides which values are unhealthy.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from ottla.broker.logs.cleaner_snapshot import CleanerSnapshot, CleaningSnapshot
 from ottla.broker.monitoring.topic_growth import Growth
-from ottla.core.diagnosis.cleaner_health import Finding, PartitionFault, TopicFacts, duration_text, findings
-from ottla.core.model import TopicPartition
+from ottla.log.cleaner.health import Finding, PartitionFault, TopicFacts, duration_text, findings
+from ottla.log.cleaner.snapshot import CleanerSnapshot, CleaningSnapshot
+from ottla.protocol.model import TopicPartition
 
 TOPICS_MAX: Final = 200
 """Topics that a snapshot lists: compacted ones first, then the largest."""

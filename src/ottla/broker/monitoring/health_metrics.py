@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from ottla.broker.logs.cleaner_snapshot import CleanerSnapshot
 from ottla.broker.monitoring.health import HealthSnapshot, PartitionSnapshot
-from ottla.core.diagnosis.cleaner_health import CleanerState
+from ottla.log.cleaner.health import CleanerState
+from ottla.log.cleaner.snapshot import CleanerSnapshot
 
 PARTITIONS_MAX: Final = 1_000
 

@@ -1,6 +1,6 @@
 """Samples the broker's health on its loop, a few partitions an iteration, and logs what became unhealthy or healthy again.
 
-Other threads read `snapshot`. core/diagnosis/cleaner_health.py decides what is unhealthy.
+Other threads read `snapshot`. log/cleaner/health.py decides what is unhealthy.
 """
 
 import asyncio
@@ -8,16 +8,16 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from ottla.broker.logs.cleaner_snapshot import CleanerSnapshot
-from ottla.broker.logs.log_cleaner import LogCleaner
-from ottla.broker.logs.partitions import Partitions
+from ottla.broker.clock import Sampler
 from ottla.broker.monitoring.health import HealthSnapshot, PartitionSnapshot, health_snapshot
 from ottla.broker.monitoring.topic_growth import PartitionSize, TopicGrowth
-from ottla.broker.sampler import Sampler
-from ottla.core.diagnosis.cleaner_health import Finding, PartitionFault
-from ottla.core.metadata.topics import CLUSTER_METADATA
-from ottla.core.model import TopicPartition
-from ottla.storage.log.partition_log import PartitionLog
+from ottla.broker.partitions.log_cleaner import LogCleaner
+from ottla.broker.partitions.partitions import Partitions
+from ottla.log.cleaner.health import Finding, PartitionFault
+from ottla.log.cleaner.snapshot import CleanerSnapshot
+from ottla.log.partition_log import PartitionLog
+from ottla.metadata.topics import CLUSTER_METADATA
+from ottla.protocol.model import TopicPartition
 
 log = logging.getLogger(__name__)
 

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from ottla.broker.logs.partitions import Partitions
-from ottla.core.errors import StorageError
-from ottla.core.model import TopicPartition
+from ottla.broker.partitions.partitions import Partitions
+from ottla.protocol.errors import StorageError
+from ottla.protocol.model import TopicPartition
 
 OPENINGS_MAX: Final = 16
 """Logs that one sample opens: offsets are committed for them, and they have not been used since the start."""

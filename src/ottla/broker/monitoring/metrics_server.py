@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from ottla.broker.network.descriptors import limit_accept_errors
+from ottla.broker.network.limits import limit_accept_errors
 
 log = logging.getLogger(__name__)
 

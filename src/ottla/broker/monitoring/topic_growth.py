@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from ottla.core.model import TopicPartition
+from ottla.protocol.model import TopicPartition
 
 WINDOW_MS: Final = 3_600_000
 POINTS: Final = 12

@@ -8,17 +8,19 @@ to a bound. Responses that are ready at the end of a read, or of an iteration of
 import asyncio
 import logging
 from collections import deque
-from ipaddress import ip_address
+from collections.abc import Callable
 from struct import Struct
 from typing import Final, cast
 
-from ottla.broker.network.listener import Listener
-from ottla.broker.network.request_memory import SHORT_READ_BYTES
-from ottla.broker.network.unwritten_buffer import unwritten_buffer
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import PeerError, StorageError
-from ottla.core.text import printable
-from ottla.core.wire.fields import Buffer
+from ottla.broker.network.dispatch import Dispatcher
+from ottla.broker.network.limits import ConnectionQuotas
+from ottla.broker.network.memory import SHORT_READ_BYTES, RequestMemory, ResponseMemory, unwritten_buffer
+from ottla.broker.network.request import Request
+from ottla.broker.network.scheduling import EventLoopBatch, Pipelining
+from ottla.broker.network.session import Authorizer, Endpoint, Session
+from ottla.protocol.errors import PeerError, StorageError
+from ottla.protocol.wire.fields import Buffer
+from ottla.text import printable
 
 log = logging.getLogger(__name__)
 
@@ -38,21 +40,59 @@ _SIZE_BYTES: Final = 4
 _NO_BUFFER: Final = memoryview(b"")
 
 
+RECEIVE_BYTES: Final = 256 * 1024
+"""One read takes at most this much; all connections of a listener share the buffer."""
+
+
+class Listener:
+    """What the connections of one listener of one broker share. They add and remove themselves. `name`, `endpoint` and `authorizer` are for
+    their sessions. `now_s`: the loop's time as of the last tick, a second's precision, at no cost."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        endpoint: Callable[[int], Endpoint | None],
+        authorizer: Authorizer | None,
+        dispatcher: Dispatcher,
+        quotas: ConnectionQuotas,
+        frame_bytes_max: int,
+        event_loop_batch: EventLoopBatch,
+        pipelining: Pipelining,
+        request_memory: RequestMemory,
+        response_memory: ResponseMemory,
+    ) -> None:
+        self.name = name
+        self.endpoint = endpoint
+        self.authorizer = authorizer
+        self.dispatcher = dispatcher
+        self.quotas = quotas
+        self.frame_bytes_max = frame_bytes_max
+        self.event_loop_batch = event_loop_batch
+        self.pipelining = pipelining
+        self.request_memory = request_memory
+        self.response_memory = response_memory
+        self.connections: set[Connection] = set()
+        self.receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
+        self.short_receive_buffer = self.receive_buffer[:SHORT_READ_BYTES]
+        self.now_s = 0.0
+        self.is_stopping = False
+
+
 class Connection(asyncio.BufferedProtocol):
     """One socket: asyncio's buffered protocol, so that a frame's bytes are copied once, to where they are read."""
 
     __slots__ = (
-        "address", "client_host", "client_port", "closed", "deferred", "ended", "filled", "frame", "handling", "held", "listener", "memory",
-        "moved_s", "out", "out_bytes", "parked", "read_paused", "reading_bytes", "request", "rest", "since_s", "transport", "unsent",
-        "waiting", "waiting_bytes", "waits_for_memory", "write_paused",
+        "closed", "deferred", "ended", "filled", "frame", "handling", "held", "listener", "memory",
+        "moved_s", "out", "out_bytes", "parked", "read_paused", "reading_bytes", "request", "rest", "session", "since_s", "transport",
+        "unsent", "waiting", "waiting_bytes", "waits_for_memory", "write_paused",
     )  # fmt: skip
 
     transport: asyncio.Transport
+    session: Session
 
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
-        self.client_host = self.address = ""
-        self.client_port = 0
         self.memory = listener.request_memory
         self.frame: bytearray | None = None
         self.filled = 0
@@ -81,10 +121,9 @@ class Connection(asyncio.BufferedProtocol):
         """A socket is open."""
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        listener, self.address = self.listener, peer[0] if peer else ""
-        self.client_host = java_address(self.address) if peer else "/"
-        self.client_port = peer[1] if peer else 0
-        if listener.is_stopping or not listener.quotas.admit(self.address, listener.now_s):
+        listener = self.listener
+        self.session = Session(listener.name, listener.endpoint, peer or None, listener.authorizer)
+        if listener.is_stopping or not listener.quotas.admit(self.session.address, listener.now_s):
             self.closed = True
             self.transport.abort()
             return
@@ -109,7 +148,7 @@ class Connection(asyncio.BufferedProtocol):
         self.out.clear()
         if self in self.listener.connections:
             self.listener.connections.remove(self)
-            self.listener.quotas.leave(self.address)
+            self.listener.quotas.leave(self.session.address)
         if self.request is not None:
             self.request.on_disconnect()
             self.request = None
@@ -166,7 +205,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def give_up(self, why: str) -> None:
         """Close at once, without waiting for unsent bytes."""
-        log.warning("closing the connection from %s: %s", self.client_host, why)
+        log.warning("closing the connection from %s: %s", self.session.client_host, why)
         self.closed = True
         self.transport.abort()
 
@@ -339,8 +378,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle(self, frame: memoryview) -> None:
         dispatcher = self.listener.dispatcher
-        api, request = dispatcher.read_request(frame, self.client_host)
-        request.client_port = self.client_port
+        api, request = dispatcher.read_request(frame, self.session)
         request.send = self._answer
         request.fail = self._fail
         self.request = request
@@ -385,7 +423,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _refuse(self, error: PeerError | StorageError | OSError) -> None:
         # A disk that fails where the response has no field for it, no descriptor to load a message's module: the client tries again.
-        log.warning("closing the connection from %s: %s", self.client_host, printable(str(error)))
+        log.warning("closing the connection from %s: %s", self.session.client_host, printable(str(error)))
         self._close()
 
     def _fail(self, error: Exception) -> None:
@@ -393,7 +431,7 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(error)
             return
         # Our own bug: without a response the client would wait until its timeout.
-        log.error("closing the connection from %s: its request failed unexpectedly", self.client_host, exc_info=error)
+        log.error("closing the connection from %s: its request failed unexpectedly", self.session.client_host, exc_info=error)
         self._close()
 
     def _close(self) -> None:
@@ -401,14 +439,3 @@ class Connection(asyncio.BufferedProtocol):
         self.closed = True
         self._drop_frames()
         self.transport.close()
-
-
-def java_address(address: str) -> str:
-    """An address as Java prints an InetAddress, which is how Kafka shows a member's host: `/127.0.0.1`, `/0:0:0:0:0:0:0:1`."""
-    parsed = ip_address(address)
-    if parsed.version == 4:
-        return f"/{address}"
-    if parsed.ipv4_mapped is not None:
-        return f"/{parsed.ipv4_mapped}"
-    words = ":".join(f"{int.from_bytes(parsed.packed[at : at + 2]):x}" for at in range(0, 16, 2))
-    return f"/{words}%{parsed.scope_id}" if parsed.scope_id else f"/{words}"

@@ -1,36 +1,47 @@
 """From a frame to its handler: the request header, the version check, the body. It knows no API but ApiVersions, whose errors differ.
 
-Anything wrong raises PeerError, for which the server closes that connection: Kafka does not answer such bytes either.
+Anything wrong raises PeerError, for which the server closes that connection: Kafka does not answer such bytes either. What clients ask for
+and Ottla does not have yet is logged (`MissingFeatures`), as few clients show a response's text.
 """
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from struct import Struct
+from typing import Any, Final
 
-from ottla.broker.network.request_scheduler import RequestScheduler, Work
-from ottla.broker.protocol.api import ServedApi
-from ottla.broker.protocol.request import Request, nothing
-from ottla.broker.protocol.request_reading import AT_ONCE_BYTES_MAX, Reading, read_in_pieces
-from ottla.core.errors import PeerError
-from ottla.core.wire.api_keys import ApiKey
-from ottla.core.wire.messages import is_flexible, request_decoder
-from ottla.core.wire.reader import Reader
+from ottla.broker.network.request import Access, Handler, Request, ServedApi, nothing
+from ottla.broker.network.scheduling import RequestScheduler, Work
+from ottla.broker.network.session import Session
+from ottla.protocol.errors import PeerError
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.protocol.wire.messages import is_flexible, request_decoder
+from ottla.protocol.wire.reader import Reader
+from ottla.protocol.wire.request_reading import AT_ONCE_BYTES_MAX, Reading, read_in_pieces
+from ottla.security.access import CLUSTER_NAME, REFUSAL, ResourceType
+from ottla.text import printable
 
 # Key, version, correlation id, length of the client id.
 _HEADER = Struct(">hhih")
 
 
 class Dispatcher:
-    """The requests of one broker. `apis` by key, each with its collaborators; `scheduler` decodes large requests step by step."""
+    """The requests of one broker. `apis` by key, each with its collaborators; `scheduler` decodes large requests step by step.
+
+    With `is_checked`, the rights of each API are checked before its handler is called; without, as where everything is allowed, nothing of
+    that costs time.
+    """
 
     __slots__ = ("_apis", "_scheduler", "_served")
 
-    def __init__(self, apis: Mapping[int, ServedApi], scheduler: RequestScheduler) -> None:
-        self._apis = apis
+    def __init__(self, apis: Mapping[int, ServedApi], scheduler: RequestScheduler, *, is_checked: bool = False) -> None:
+        self._apis = {key: replace(api, handle=checked(api)) for key, api in apis.items()} if is_checked else apis
         self._scheduler = scheduler
         self._served = lru_cache(maxsize=1024)(self._find)
 
-    def read_request(self, frame: memoryview, client_host: str) -> tuple[ServedApi, Request]:
+    def read_request(self, frame: memoryview, session: Session) -> tuple[ServedApi, Request]:
         """The API and the request of a frame (without its size). Raises PeerError."""
         if len(frame) < _HEADER.size:
             raise PeerError(f"{len(frame)} bytes are no request")
@@ -42,7 +53,7 @@ class Dispatcher:
             version=version,
             correlation_id=correlation_id,
             client_id=client_id,
-            client_host=client_host,
+            session=session,
             buffer=frame,
             body_at=at,
         )
@@ -99,3 +110,88 @@ def _read_then_handle(api: ServedApi, request: Request, reading: Reading) -> Wor
     request.reading = None
     request.on_disconnect = nothing
     api.handle(request)
+
+
+log = logging.getLogger(__name__)
+
+
+def checked(api: ServedApi) -> Handler:
+    """The handler of an API behind the checks of its rights (`Access`): the only place where requests are refused as a whole or by item.
+
+    Kafka's order: the rights as they are declared, before it is looked up whether anything exists.
+    """
+    rights = [access for access in api.access if access.refuse is not None]
+    if not rights:
+        return api.handle
+
+    def handle(request: Request) -> None:
+        message = request.message
+        if api.decodes_itself:
+            message = request_decoder(request.key, request.version)(request.buffer, request.body_at)
+        for access in rights:
+            array, is_array, _ = access.at.partition("[]")
+            if is_array:
+                request.message = _without_refused(request, access, array)
+            elif not request.session.may(access.operation, access.resource, getattr(message, access.at) if access.at else CLUSTER_NAME):
+                assert access.refuse is not None
+                access.refuse(request, REFUSAL[access.resource])
+                return
+        api.handle(request)
+
+    return handle
+
+
+def _without_refused(request: Request, access: Access, array: str) -> Any:
+    """The request's message with those items that the client may use; the response is completed with the others."""
+    assert access.refuse is not None
+    session, field = request.session, access.at.partition("[].")[2]
+    if access.or_cluster is not None and session.may(access.or_cluster, ResourceType.CLUSTER):
+        return request.message
+    may: dict[str, bool] = {}
+    allowed: list[Any] = []
+    refused: list[Any] = []
+    for item in getattr(request.message, array):
+        name = CLUSTER_NAME if access.resource is ResourceType.CLUSTER else getattr(item, field) if field else item
+        if access.where is not None and getattr(item, access.where[0]) != access.where[1]:
+            allowed.append(item)
+            continue
+        if name not in may:
+            may[name] = session.may(access.operation, access.resource, name)
+        (allowed if may[name] else refused).append(item)
+    if refused:
+        answers = [access.refuse(item, REFUSAL[access.resource]) for item in refused]
+        earlier, key = request.amend, access.answers
+
+        def amend(values: Mapping[str, Any]) -> Mapping[str, Any]:
+            values = values if earlier is None else earlier(values)
+            return {**values, key: chain(answers, values[key])}
+
+        request.amend = amend
+    return replace(request.message, **{array: tuple(allowed)})
+
+
+TRANSACTIONS: Final = "transactions (transactional.id), which are not supported yet"
+CONSUMER_PROTOCOL: Final = "the consumer group protocol (KIP-848), which is not supported yet: set group.protocol=classic"
+REPEATED_AFTER_S: Final = 600.0
+KEPT_MAX: Final = 1000
+SHOWN_CHARACTERS_MAX: Final = 100
+
+
+class MissingFeatures:
+    """Logs one line for a client id and a feature in ten minutes, and at most 1,000 lines in that time."""
+
+    def __init__(self, clock_s: Callable[[], float]) -> None:
+        self._clock_s = clock_s
+        self._logged_at_s: dict[tuple[str, str], float] = {}
+
+    def report(self, feature: str, request: Request) -> None:
+        """A client requests `feature`."""
+        client_id = (request.client_id or "")[:SHOWN_CHARACTERS_MAX]
+        now_s = self._clock_s()
+        # Every entry is added once and stays ten minutes: the oldest come first.
+        while self._logged_at_s and now_s - next(iter(self._logged_at_s.values())) >= REPEATED_AFTER_S:
+            del self._logged_at_s[next(iter(self._logged_at_s))]
+        if (client_id, feature) in self._logged_at_s or len(self._logged_at_s) >= KEPT_MAX:
+            return
+        self._logged_at_s[client_id, feature] = now_s
+        log.warning("client %s of %s asks for %s", printable(client_id) or "(no id)", request.session.client_host, feature)

@@ -4,17 +4,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from ottla.broker.event_loop_batch import EventLoopBatch
-from ottla.broker.network.connection import Connection
-from ottla.broker.network.connection_limits import ConnectionLimits
-from ottla.broker.network.connection_quotas import ConnectionQuotas
-from ottla.broker.network.descriptors import Descriptors
+from ottla.broker.network.connection import Connection, Listener
 from ottla.broker.network.dispatch import Dispatcher
-from ottla.broker.network.listener import Listener
-from ottla.broker.network.pipelining import Pipelining
-from ottla.broker.network.request_memory import RequestMemory
-from ottla.broker.network.response_memory import ResponseMemory
-from ottla.core.config import FIXED_VALUES, BrokerConfig
+from ottla.broker.network.limits import ConnectionQuotas, Descriptors
+from ottla.broker.network.memory import RequestMemory, ResponseMemory
+from ottla.broker.network.scheduling import EventLoopBatch, Pipelining
+from ottla.broker.network.session import Authorizer, Endpoint
+from ottla.config import FIXED_VALUES, BrokerConfig
 
 TICK_S: Final = 1.0
 IDLE_CHECK_S_MAX: Final = 10.0
@@ -29,9 +25,12 @@ class Server(Listener):
     def __init__(
         self,
         *,
+        name: str,
+        endpoint: Callable[[int], Endpoint | None],
+        authorizer: Authorizer | None,
         dispatcher: Dispatcher,
         config: BrokerConfig,
-        connection_limits: ConnectionLimits,
+        quotas: ConnectionQuotas,
         descriptors: Descriptors,
         event_loop_batch: EventLoopBatch,
         pipelining: Pipelining,
@@ -39,8 +38,11 @@ class Server(Listener):
         response_memory: ResponseMemory,
     ) -> None:
         super().__init__(
+            name=name,
+            endpoint=endpoint,
+            authorizer=authorizer,
             dispatcher=dispatcher,
-            quotas=ConnectionQuotas(connection_limits, descriptors),
+            quotas=quotas,
             frame_bytes_max=config.number("socket.request.max.bytes"),
             event_loop_batch=event_loop_batch,
             pipelining=pipelining,

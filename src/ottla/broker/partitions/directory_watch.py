@@ -9,12 +9,12 @@ import asyncio
 import logging
 from typing import Final, NamedTuple
 
-from ottla.broker.logs.partition import Partition
-from ottla.broker.logs.partitions import Partitions
-from ottla.broker.sampler import Sampler
-from ottla.core.errors import StorageError
-from ottla.storage.file_system import Files, Identity
-from ottla.storage.log.partition_log import PartitionLog
+from ottla.broker.clock import Sampler
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import Partitions
+from ottla.log.file_system import Files, Identity
+from ottla.log.partition_log import PartitionLog
+from ottla.protocol.errors import StorageError
 
 log = logging.getLogger(__name__)
 

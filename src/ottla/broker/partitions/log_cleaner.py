@@ -1,34 +1,113 @@
 """The cleaner of compacted topics: threads that clean the dirtiest log, and put what they wrote in its place. As Kafka's LogCleaner.
 
-Which log is next is decided by the LogCleanerManager; a cleaning itself is storage/cleaner/cleaning.py. A log whose cleaning fails is left
+A limit on bytes a second that several threads share: a thread over the limit waits.
+
+What the cleaner did since the broker's start, and in its last cleaning. As Kafka's CleanerStats.
+
+Which backend a cleaning uses: the compiled one for a large log, if its machine code is available; else the reference backend.
+
+The cleaner of compacted topics: threads that clean the dirtiest log, and put what they wrote in its place. As Kafka's LogCleaner.
+
+Which log is next is decided by the LogCleanerManager; a cleaning itself is log/cleaner/cleaning.py. A log whose cleaning fails is left
 alone for a while, and its reason is part of the health snapshot; the others are cleaned.
 """
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
+from dataclasses import dataclass
+from threading import Event, Lock
 from typing import Final, NamedTuple
 
-from ottla.broker.logs.cleaner_backend import CleanerBackends
-from ottla.broker.logs.cleaner_checkpoint import CleanerCheckpoint
-from ottla.broker.logs.cleaner_manager import DirtyLog, LogCleanerManager
-from ottla.broker.logs.cleaner_snapshot import CleanerSnapshot
-from ottla.broker.logs.cleaner_stats import CleanerStats
-from ottla.broker.logs.log_manager import LogManager
-from ottla.broker.logs.partition import Partition
-from ottla.broker.logs.partitions import Partitions
-from ottla.broker.logs.throttle import Throttle
-from ottla.broker.periodic import PeriodicTask
-from ottla.core.cleaning.candidates import Candidate
-from ottla.core.cleaning.offset_map import OffsetMap
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import StorageError
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.model import TopicPartition
-from ottla.storage.cleaner.cleaning import Cleaned, clean
-from ottla.storage.file_system import Files
+from ottla.broker.clock import PeriodicTask
+from ottla.broker.compiled_code import CompiledCode, Start, start_process
+from ottla.broker.partitions.cleaner_manager import CleanerCheckpoint, DirtyLog, LogCleanerManager
+from ottla.broker.partitions.log_manager import LogManager
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import Partitions
+from ottla.config import BrokerConfig
+from ottla.log.cleaner.backend import CleaningBackend, OffsetMap, ReferenceBackend
+from ottla.log.cleaner.candidates import Candidate
+from ottla.log.cleaner.cleaning import Cleaned, clean
+from ottla.log.cleaner.snapshot import CleanerSnapshot
+from ottla.log.file_system import Files
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.protocol.errors import StorageError
+from ottla.protocol.model import TopicPartition
+
+
+class Throttle:
+    """`throttle(size_bytes)` waits until so much more may be done. `wait(seconds)` sleeps, and may return early when all is to stop."""
+
+    def __init__(self, bytes_per_second: float, wait: Callable[[float], object], clock: Callable[[], float] = time.monotonic) -> None:
+        self._bytes_per_second = bytes_per_second
+        self._wait = wait
+        self._clock = clock
+        self._lock = Lock()
+        self._free_at = 0.0
+
+    def __call__(self, size_bytes: int) -> None:
+        """Count bytes that were read or written."""
+        with self._lock:
+            now = self._clock()
+            self._free_at = max(self._free_at, now) + size_bytes / self._bytes_per_second
+            delay = self._free_at - now
+        if delay > 0.001:
+            self._wait(delay)
+
+
+@dataclass(slots=True)
+class CleanerStats:
+    """recopy_ratio: bytes written for each byte read in the last cleaning. buffer_ratio: how full its offset map was at most.
+
+    last_clean_ms: how long it took. cleaned_ms: when it ended; None when there was none.
+    """
+
+    cleanings: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    recopy_ratio: float = 0.0
+    buffer_ratio: float = 0.0
+    last_clean_ms: int = 0
+    cleaned_ms: int | None = None
+
+    def add(self, done: Cleaned, *, start_ms: int, end_ms: int) -> None:
+        """Add a cleaning; one that was stopped counts for the bytes only."""
+        self.read_bytes += done.indexed_bytes + done.read_bytes
+        self.written_bytes += done.written_bytes
+        if not done.is_complete:
+            return
+        self.cleanings += 1
+        self.recopy_ratio = done.written_bytes / done.read_bytes if done.read_bytes else 0.0
+        self.buffer_ratio = done.map_utilization
+        self.last_clean_ms = max(0, end_ms - start_ms)
+        self.cleaned_ms = end_ms
+
+
+COMPILED_BYTES_MIN: Final = 16 << 20
+"""A smaller log is clean by the reference backend before the compiled code is only loaded."""
+
+
+class CleanerBackends:
+    """The backends of one broker."""
+
+    def __init__(self, start: Start = start_process) -> None:
+        self._code = CompiledCode("ottla.log.cleaner.compiled_backend", "ottla.log.cleaner.kernels", start)
+
+    def choose(self, log_bytes: int) -> CleaningBackend:
+        """A backend for one log of so many bytes, for the calling thread, which loads the compiled code when it is needed."""
+        if log_bytes < COMPILED_BYTES_MIN or not self._code.is_compiled():
+            return ReferenceBackend()
+        from ottla.log.cleaner.compiled_backend import CompiledBackend
+
+        return CompiledBackend()
+
+    def close(self) -> None:
+        """Stop the process that compiles, if there is one."""
+        self._code.close()
+
 
 log = logging.getLogger(__name__)
 

@@ -1,25 +1,67 @@
-"""Opening the log of one partition from its directory, in any thread: no other thread sees the log before it is handed over.
+"""Opening the logs of a data directory: which partitions it holds, and the log of one of them.
+
+Which partitions a data directory holds, by the names of its directories; and which the checkpoints know and the disk has lost.
+
+Opening the log of one partition from its directory, in any thread: no other thread sees the log before it is handed over.
 
 A directory that an earlier topic of the same name left behind is renamed first.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 from uuid import UUID, uuid4
 
-from ottla.broker.logs.offset_checkpoints import OffsetCheckpoints
-from ottla.core.metadata.topics import Topic
-from ottla.core.model import TopicPartition
-from ottla.storage.checkpoints import METADATA_FILE, decode_partition_metadata, encode_partition_metadata
-from ottla.storage.file_system import Files
-from ottla.storage.log.damage import Loss
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.recovery import Opened
-from ottla.storage.log.settings import LogSettings
+from ottla.broker.partitions.offset_checkpoints import OffsetCheckpoints
+from ottla.log.checkpoints import METADATA_FILE, decode_partition_metadata, encode_partition_metadata
+from ottla.log.file_system import Files
+from ottla.log.partition_log import PartitionLog
+from ottla.log.recovery import Loss, Opened
+from ottla.log.settings import LogSettings
+from ottla.metadata.topics import Topic
+from ottla.protocol.model import TopicPartition
 
 log = logging.getLogger(__name__)
+
+_NAMED_MAX: Final = 10
+
+
+class FoundPartitions(NamedTuple):
+    """`partitions` of present topics; `unknown`: directories of none. `names`: of both, since a topic of that name may be created later."""
+
+    partitions: list[tuple[Topic, int]]
+    unknown: list[str]
+    names: set[TopicPartition]
+
+
+def find_partitions(directories: Iterable[str], topics: Mapping[str, Topic]) -> FoundPartitions:
+    """The partitions among these directory names (`<topic>-<number>`)."""
+    found = FoundPartitions([], [], set())
+    for directory in directories:
+        topic_name, _, number = directory.rpartition("-")
+        topic = topics.get(topic_name)
+        if topic is not None and number.isdecimal() and int(number) < len(topic.leaders):
+            found.partitions.append((topic, int(number)))
+        else:
+            found.unknown.append(directory)
+        if number.isdecimal():
+            found.names.add(TopicPartition(topic_name, int(number)))
+    return found
+
+
+def log_missing(checkpoints: OffsetCheckpoints, topics: Mapping[str, Topic], names: set[TopicPartition]) -> None:
+    """Log which partitions of present topics had durable records and have no directory: most are opened much later, or never.
+
+    They are added to `names`, the partitions that have files.
+    """
+    without_files = sorted(checkpoints.names() - names)
+    missing = [name for name in without_files if name.topic in topics and checkpoints.holds_records(name)]
+    names.update(name for name in without_files if name.topic in topics)
+    if missing:
+        some = ", ".join(f"{topic}-{number}" for topic, number in missing[:_NAMED_MAX]) + (", ..." if len(missing) > _NAMED_MAX else "")
+        log.error("%d partitions had records when they were last synced, and their directories are gone: %s", len(missing), some)
+
 
 T = TypeVar("T")
 

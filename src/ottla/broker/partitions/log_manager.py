@@ -10,18 +10,18 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Final, NamedTuple
 
-from ottla.broker.logs.offset_checkpoints import EVERY_FILE, OffsetCheckpoints
-from ottla.broker.logs.partitions import Partitions
-from ottla.broker.logs.removals import Removals, is_deleted_directory
-from ottla.broker.periodic import PeriodicTask
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import StorageError
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.topics import METADATA_DIRECTORY, RESERVED_TOPICS, Topic
-from ottla.core.model import TopicPartition
-from ottla.storage.checkpoints import CLEAN_SHUTDOWN_FILE, HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE
-from ottla.storage.file_system import Files
-from ottla.storage.log.partition_log import PartitionLog
+from ottla.broker.clock import PeriodicTask
+from ottla.broker.partitions.offset_checkpoints import EVERY_FILE, OffsetCheckpoints
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.partitions.removals import Removals, is_deleted_directory
+from ottla.config import BrokerConfig
+from ottla.log.checkpoints import CLEAN_SHUTDOWN_FILE, HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE
+from ottla.log.file_system import Files
+from ottla.log.partition_log import PartitionLog
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.topics import METADATA_DIRECTORY, RESERVED_TOPICS, Topic
+from ottla.protocol.errors import StorageError
+from ottla.protocol.model import TopicPartition
 
 log = logging.getLogger(__name__)
 

@@ -1,17 +1,27 @@
-"""The checkpoints of the data directory: up to where each partition is durable, where its log starts, and what of it may be read.
+"""The checkpoints of the data directory: recovery points, log starts, and their rewriting when topics are deleted.
+
+The checkpoints of the data directory: up to where each partition is durable, where its log starts, and what of it may be read.
 
 Kafka's own files. It keeps the last known offsets of a partition that is not open, and never writes an offset that the disk has not
 reached. The log manager decides when the files are written.
+
+Deleted topics that checkpoints on the disk still name: the checkpoints are written off the event loop, and before any topic of such a
+name is created.
+
+What a checkpoint says of a topic that is gone does no harm, as the next start drops it; applied to the next topic of that name it would
+lose records. This module decides when they are written.
 """
 
+import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 
-from ottla.core.model import TopicPartition
-from ottla.storage.checkpoints import HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE, decode_offsets, encode_offsets
-from ottla.storage.file_system import Files
-from ottla.storage.log.partition_log import PartitionLog
+from ottla.log.checkpoints import HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE, decode_offsets, encode_offsets
+from ottla.log.file_system import Files
+from ottla.log.partition_log import PartitionLog
+from ottla.protocol.errors import StorageError
+from ottla.protocol.model import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -84,3 +94,39 @@ class OffsetCheckpoints:
                 if data != self._written.get(file):
                     self._files.replace(file, data)
                     self._written[file] = data
+
+
+class CheckpointDeletions:
+    """Belongs to the loop. `writes` make the checkpoints durable where they have changed; any thread may call them."""
+
+    def __init__(self, writes: Sequence[Callable[[], None]]) -> None:
+        self._writes = writes
+        self._noted = 0
+        self._names: dict[str, int] = {}
+
+    def note(self, topic_name: str) -> None:
+        """The topic is gone; the checkpoints in memory do not have it any more."""
+        self._noted += 1
+        self._names[topic_name] = self._noted
+
+    async def write(self) -> None:
+        """Write the checkpoints in a worker thread. A failure is logged; the creation of a topic of such a name tries again."""
+        if not self._names:
+            return
+        noted = self._noted
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, self._write)
+        except StorageError as error:
+            log.error("the checkpoints still name deleted topics: %s", error)
+        else:
+            self._names = {name: number for name, number in self._names.items() if number > noted}
+
+    def write_for(self, topic_name: str) -> None:
+        """Write the checkpoints, if they name such a topic, before it is created. Raises StorageError; then it must not be created."""
+        if topic_name in self._names:
+            self._write()
+            self._names = {}
+
+    def _write(self) -> None:
+        for write in self._writes:
+            write()

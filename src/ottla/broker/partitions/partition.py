@@ -11,14 +11,13 @@ from concurrent.futures import Executor
 from threading import Lock
 from typing import TypeAlias
 
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.metadata.records import NO_LEADER
-from ottla.core.model import Record, TopicPartition
-from ottla.core.records.compression import Codec
-from ottla.storage.log.client_batch import Accepted, UnreadBatch
-from ottla.storage.log.durability import Flush
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.validation import Appended, LogRefusal
+from ottla.log.append import Accepted, Appended, LogRefusal, UnreadBatch
+from ottla.log.durability import Flush
+from ottla.log.partition_log import PartitionLog
+from ottla.metadata.records import NO_LEADER
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.model import Record, TopicPartition
+from ottla.protocol.records.compression import Codec
 
 logger = logging.getLogger(__name__)
 

@@ -1,34 +1,220 @@
-"""The partitions of the brokers here: each topic-partition's log, opened at first use; after a crash all of them, before the start ends.
+"""The partitions of the brokers of this process: each partition's log, its settings, and how it is opened.
 
-Worker threads open logs (openings.py), since that may take seconds; only a partition that has no files yet is ready at once. A partition
+The settings of topics' logs, from the topic, the broker or Kafka's defaults; and their change in logs that are open.
+
+Openings of partitions in worker threads: one for a partition at a time, shared by all requests that wait for it.
+
+An opened log is handed over on the event loop; until then no other thread uses it. partitions.py decides what may be opened, and handles
+failures.
+
+The partitions of the brokers here: each topic-partition's log, opened at first use; after a crash all of them, before the start ends.
+
+Worker threads open logs, since that may take seconds; only a partition that has no files yet is ready at once. A partition
 whose log cannot be opened is offline: `get` raises StorageError, and the log is opened again later.
 """
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from ottla.broker.logs.deleted_directories import DeletedDirectories, DeletedTopic
-from ottla.broker.logs.log_loading import Borrowed, Loaded, LogLoader
-from ottla.broker.logs.offset_checkpoints import OffsetCheckpoints
-from ottla.broker.logs.openings import NotOpen, Opening, Openings
-from ottla.broker.logs.partition import Partition
-from ottla.broker.logs.partition_discovery import find_partitions, log_missing
-from ottla.broker.logs.removals import Removals
-from ottla.broker.logs.topic_log_settings import TopicLogSettings
-from ottla.core.errors import StorageError
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.records import NO_LEADER
-from ottla.core.metadata.topics import Topic
-from ottla.core.model import TopicPartition
-from ottla.storage.file_system import Files
-from ottla.storage.log.partition_log import PartitionLog
+from ottla.broker.partitions.log_loading import Borrowed, Loaded, LogLoader, find_partitions, log_missing
+from ottla.broker.partitions.offset_checkpoints import OffsetCheckpoints
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.removals import DeletedDirectories, DeletedTopic, Removals
+from ottla.log.file_system import Files
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.records import NO_LEADER
+from ottla.metadata.topics import Topic
+from ottla.protocol.errors import StorageError
+from ottla.protocol.model import TopicPartition
+
+_RENEWED_PER_ITERATION: Final = 256
+"""Open logs that take over changed settings before the event loop continues with other work."""
+
+
+def log_settings(cluster_metadata: ClusterMetadata, topic: Topic) -> LogSettings:
+    """The settings of a topic's logs, from the topic, the broker or Kafka's defaults."""
+
+    def number(name: str) -> int:
+        return cluster_metadata.number_in_force(topic, name)
+
+    def text(name: str) -> str:
+        return str(cluster_metadata.parsed_value(topic, name))
+
+    policy, dirty_ratio = (
+        cluster_metadata.parsed_value(topic, "cleanup.policy"),
+        cluster_metadata.parsed_value(topic, "min.cleanable.dirty.ratio"),
+    )
+    assert isinstance(policy, tuple)
+    assert isinstance(dirty_ratio, float)
+
+    return LogSettings(
+        segment_bytes=number("segment.bytes"),
+        segment_ms=number("segment.ms"),
+        segment_jitter_ms=number("segment.jitter.ms"),
+        segment_index_bytes=number("segment.index.bytes"),
+        index_interval_bytes=number("index.interval.bytes"),
+        max_message_bytes=number("max.message.bytes"),
+        message_timestamp_type=text("message.timestamp.type"),
+        message_timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
+        message_timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
+        compression_type=text("compression.type"),
+        compression_gzip_level=number("compression.gzip.level"),
+        compression_lz4_level=number("compression.lz4.level"),
+        compression_zstd_level=number("compression.zstd.level"),
+        cleanup_policy=",".join(policy),
+        retention_ms=number("retention.ms"),
+        retention_bytes=number("retention.bytes"),
+        file_delete_delay_ms=number("file.delete.delay.ms"),
+        flush_messages=number("flush.messages"),
+        flush_ms=number("flush.ms"),
+        min_cleanable_dirty_ratio=dirty_ratio,
+        min_compaction_lag_ms=number("min.compaction.lag.ms"),
+        max_compaction_lag_ms=number("max.compaction.lag.ms"),
+        delete_retention_ms=number("delete.retention.ms"),
+        producer_id_expiration_ms=cluster_metadata.configs.broker_number("producer.id.expiration.ms"),
+    )
+
+
+class TopicLogSettings:
+    """Remembers each topic's settings until they change. `renewing`: gives open logs their new settings; None when none is left."""
+
+    def __init__(self, cluster_metadata: ClusterMetadata) -> None:
+        self._cluster_metadata = cluster_metadata
+        self._settings: dict[str, LogSettings] = {}
+        self._changed: deque[Partition] = deque()
+        self.renewing: asyncio.Task[None] | None = None
+
+    def of(self, topic: Topic) -> LogSettings:
+        """The present settings of the topic's logs."""
+        settings = self._settings.get(topic.name)
+        if settings is None:
+            settings = self._settings[topic.name] = log_settings(self._cluster_metadata, topic)
+        return settings
+
+    def forget(self, topic_name: str) -> None:
+        """The topic was deleted."""
+        self._settings.pop(topic_name, None)
+
+    def change(self, topic: Topic | None, partitions: Iterable[Partition]) -> None:
+        """A topic's settings have changed (None: those of all): give them to open partitions, in several iterations of the event loop."""
+        if topic is None:
+            self._settings.clear()
+            self._changed.clear()
+        else:
+            self.forget(topic.name)
+        self._changed.extend(partitions)
+        if self.renewing is None:
+            self._renew()
+            if self._changed:
+                self.renewing = asyncio.get_running_loop().create_task(self._renew_rest())
+
+    def _renew(self) -> None:
+        for _ in range(min(len(self._changed), _RENEWED_PER_ITERATION)):
+            partition = self._changed.popleft()
+            topic = self._cluster_metadata.topics.get(partition.name.topic)
+            if topic is not None and not partition.deleted:
+                partition.log.settings = self.of(topic)
+                partition.settings_changed()
+
+    async def _renew_rest(self) -> None:
+        while self._changed:
+            await asyncio.sleep(0)
+            self._renew()
+        self.renewing = None
+
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+
+class NotOpen(StorageError):
+    """The partition is being opened: `get` has a result once `opening` is done. A client that gets this error tries again."""
+
+    def __init__(self, message: str, opening: "asyncio.Future[None]") -> None:
+        super().__init__(message)
+        self.opening = opening
+
+
+class Opening(Generic[T]):
+    """What is to be done: `load` in a worker thread, then `loaded` with its result or `failed` on the loop.
+
+    `is_wanted`: the partition is to be kept open; else its log is borrowed for one call.
+    """
+
+    __slots__ = ("failed", "is_wanted", "load", "loaded")
+
+    def __init__(
+        self, load: Callable[[], T], loaded: Callable[[T, bool], None], failed: Callable[[StorageError, bool], None], *, is_wanted: bool
+    ) -> None:
+        self.load = load
+        self.loaded = loaded
+        self.failed = failed
+        self.is_wanted = is_wanted
+
+
+class Openings:
+    """Belongs to the loop."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._under_way: dict[TopicPartition, tuple[Opening[object], asyncio.Task[None]]] = {}
+
+    def __contains__(self, name: TopicPartition) -> bool:
+        return name in self._under_way
+
+    def wanted(self, name: TopicPartition) -> "asyncio.Task[None] | None":
+        """The opening that is under way, after which the partition is now to be kept open; None when there is none."""
+        known = self._under_way.get(name)
+        if known is None:
+            return None
+        known[0].is_wanted = True
+        return known[1]
+
+    def start(self, name: TopicPartition, opening: Opening[T], *, after: "asyncio.Future[None] | None") -> "asyncio.Task[None]":
+        """Start an opening when `after` is done. The task never raises."""
+        assert name not in self._under_way, "one opening for a partition at a time"
+        task = asyncio.get_running_loop().create_task(self._run(name, opening, after))
+        self._under_way[name] = opening, task  # type: ignore[assignment]
+        return task
+
+    def under_way(self) -> "list[asyncio.Task[None]]":
+        """All that have not ended."""
+        return [task for _, task in self._under_way.values()]
+
+    def take_out(self, names: Iterable[TopicPartition]) -> "Sequence[asyncio.Task[None]]":
+        """The openings of a topic that was deleted: from now on another one for the same name may start."""
+        if not self._under_way:
+            return ()
+        return [known[1] for name in names if (known := self._under_way.pop(name, None)) is not None]
+
+    def close(self) -> None:
+        """Return when no thread opens anything any more; openings that have not begun are dropped."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+    async def _run(self, name: TopicPartition, opening: Opening[T], after: "asyncio.Future[None] | None") -> None:
+        try:
+            if after is not None:
+                await asyncio.wait([after])
+            result = await asyncio.get_running_loop().run_in_executor(self._executor, opening.load)
+        except StorageError as error:
+            opening.failed(error, opening.is_wanted)
+        except Exception as error:
+            log.exception("%s-%d could not be opened", *name)
+            opening.failed(StorageError(f"{name.topic}-{name.partition} could not be opened: {error!r}"), opening.is_wanted)
+        else:
+            opening.loaded(result, opening.is_wanted)
+        finally:
+            known = self._under_way.get(name)
+            if known is not None and known[0] is opening:
+                del self._under_way[name]
+
 
 RETRY_MS = 5_000
 """A partition that could not be opened is tried again after this time."""

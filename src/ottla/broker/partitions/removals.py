@@ -1,4 +1,10 @@
-"""The directories of deleted topics: renamed to `*-delete` in a worker thread, then removed after `file.delete.delay.ms`.
+"""Removal of deleted files and directories: renamed first, removed in worker threads after a while.
+
+Files and directories that were deleted: kept under their new name for a while, then removed in worker threads.
+
+The callers rename a file to `*.deleted` or a directory to `*-delete`, and pass its path.
+
+The directories of deleted topics: renamed to `*-delete` in a worker thread, then removed after `file.delete.delay.ms`.
 
 The topic is no longer in the cluster metadata when this begins, and a new topic of its name may be created at once: openings of its
 partitions wait for `moving` first. A crash before the renames leaves directories of no topic: the next start logs them, and a new topic
@@ -7,21 +13,86 @@ of that name renames them, by their topic id (log_loading.py).
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Executor
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ottla.broker.logs.log_loading import renamed_directory
-from ottla.broker.logs.partition import Partition
-from ottla.broker.logs.removals import DELETED_DIRECTORY_SUFFIX, Removals
-from ottla.core.errors import StorageError
-from ottla.core.model import TopicPartition
-from ottla.storage.file_system import Files
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
+from ottla.broker.partitions.log_loading import renamed_directory
+from ottla.broker.partitions.partition import Partition
+from ottla.log.file_system import Files
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.protocol.errors import StorageError
+from ottla.protocol.model import TopicPartition
 
 log = logging.getLogger(__name__)
+
+DELETED_DIRECTORY_SUFFIX = "-delete"
+_DELETED_DIRECTORY = re.compile(r".+-[0-9]+\.[0-9a-f]+-delete")
+_THREADS = 2
+_PATHS_AT_ONCE = 64
+"""Paths of one job of a worker thread."""
+_DELAY_S_MAX = 365 * 86_400
+"""The event loop's timers accept no longer delay; a broker that runs longer than this removes early."""
+
+
+def is_deleted_directory(name: str) -> bool:
+    """Whether Ottla or Apache Kafka gave a directory this name so that it is removed; other programs' directories may end like it."""
+    return _DELETED_DIRECTORY.fullmatch(name) is not None
+
+
+class Removals:
+    """What waits to be removed. Nothing of it is read again, except by fetches that began before."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="ottla-removal")
+        self._waiting: dict[asyncio.TimerHandle, tuple[str, ...]] = {}
+
+    def remove_later(self, paths: Iterable[str], delay_ms: int) -> None:
+        """Remove the paths after `delay_ms`, or when the broker stops before that. On the event loop."""
+        paths = tuple(paths)
+        if not paths:
+            return
+
+        def remove() -> None:
+            del self._waiting[timer]
+            self.remove_now(paths)
+
+        timer = asyncio.get_running_loop().call_later(min(delay_ms / 1000, _DELAY_S_MAX), remove)
+        self._waiting[timer] = paths
+
+    def remove_now(self, paths: Iterable[str]) -> None:
+        """Remove the paths, without waiting for it."""
+        paths = tuple(paths)
+        for first in range(0, len(paths), _PATHS_AT_ONCE):
+            self._pool.submit(self._remove_all, paths[first : first + _PATHS_AT_ONCE])
+
+    def close(self) -> None:
+        """Remove all paths that still wait, and return when they are removed."""
+        for timer, paths in self._waiting.items():
+            timer.cancel()
+            self.remove_now(paths)
+        self._waiting.clear()
+        self._pool.shutdown(wait=True)
+
+    def _remove_all(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._remove(path)
+
+    def _remove(self, path: str) -> None:
+        try:
+            if not self._files.exists(path):  # its directory was deleted meanwhile
+                return
+            if path.endswith(DELETED_DIRECTORY_SUFFIX):
+                self._files.remove_directory(path)
+            else:
+                self._files.remove(path)
+        except StorageError as error:
+            log.error("%s is not removed until the next start: %s", path, error)
+
 
 _ENDED_PER_ITERATION: Final = 64
 """Partitions in use that are closed before the event loop continues with other work."""

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
-from ottla.cli.properties import parse_properties
-from ottla.core.config import INT_MAX
-from ottla.core.diagnosis.advice import Advice, ConsumerSettings, advise, idle_or_uneven, record_budget_ms
-from ottla.core.text import printable
+from ottla.cli.options import parse_properties
+from ottla.config import INT_MAX
+from ottla.history.advice import Advice, ConsumerSettings, advise, idle_or_uneven, record_budget_ms
+from ottla.text import printable
 
 SETTINGS = {
     "session.timeout.ms": "session_timeout_ms",
@@ -101,7 +101,7 @@ def _advise_group(
 ) -> None:
     """Advice for each set of timeouts that members of the group have."""
     from ottla.cli.advise import read_group_timeouts
-    from ottla.cli.groups.failures import CommandFailed
+    from ottla.cli.clusters import CommandFailed
 
     try:
         found = read_group_timeouts(group, bootstrap_server=bootstrap_server, command_config=command_config)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from ottla.cli.assignor_type import AssignorType
-from ottla.core.assignors import assignors
-from ottla.core.assignors._legacy import LEGACY_ASSIGNORS
+from ottla.cli.options import AssignorType
+from ottla.groups.assignors import assignors
+from ottla.groups.assignors._legacy import LEGACY_ASSIGNORS
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -36,7 +36,7 @@ def command(
     the second is shown. Your own assignor is named as module:Class. Nothing is changed in the cluster. The exit status is 1 if a
     state cannot be read.
     """
-    from ottla.cli.assign.run import AssignOptions, run
+    from ottla.cli.assign import AssignOptions, run
 
     if (group is None) != (bootstrap_server is None):
         raise click.UsageError("--group and --bootstrap-server go together")

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.log_output import QueuedHandler
-from ottla.cli.setting_type import SettingType
-from ottla.cli.stdin_commands import read_verbs
+from ottla.cli.broker import QueuedHandler, read_verbs
+from ottla.cli.options import SettingType
 
 if TYPE_CHECKING:
     from ottla.broker.running_brokers import BrokerTask
 
 ALLOCATIONS_PER_COLLECTION = 50_000
+LISTEN = "127.0.0.1:9092"
 AT_START = "the broker cannot start"
 AT_STOP = "the broker stopped, but not cleanly"
 
@@ -29,7 +29,9 @@ SWITCH_INTERVAL_S = 0.0005
 
 @click.command("broker", short_help="Run one or several Kafka brokers in this process.")
 @click.option(
-    "--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="Address for clients; port 0 takes any free one."
+    "--listen",
+    metavar="HOST:PORT",
+    help=f"Address for clients; port 0 takes any free one; {LISTEN} unless the setting listeners names addresses.",
 )
 @click.option("--data", type=click.Path(file_okay=False), metavar="DIR", help="Keep the data here; without it, in memory.")
 @click.option(
@@ -47,7 +49,13 @@ SWITCH_INTERVAL_S = 0.0005
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
 @click.option("-v", "--verbose", is_flag=True, help="Log INFO messages, not only warnings and errors.")
 def command(
-    listen: str, data: str | None, settings: tuple[tuple[str, str], ...], brokers: int, metrics: str | None, as_json: bool, verbose: bool
+    listen: str | None,
+    data: str | None,
+    settings: tuple[tuple[str, str], ...],
+    brokers: int,
+    metrics: str | None,
+    as_json: bool,
+    verbose: bool,
 ) -> None:
     """Run one or several Kafka brokers in this process.
 
@@ -73,9 +81,9 @@ def command(
 @contextmanager
 def _failures(what: str) -> Iterator[None]:
     """End the command with one line for an expected error, without a traceback: `what` failed, and why."""
-    from ottla.broker.thread_errors import is_no_thread, no_thread
-    from ottla.core.config import ConfigError
-    from ottla.core.errors import StorageError
+    from ottla.broker.embedded import is_no_thread, no_thread
+    from ottla.config import ConfigError
+    from ottla.protocol.errors import StorageError
 
     try:
         yield
@@ -89,12 +97,14 @@ def _failures(what: str) -> Iterator[None]:
         raise click.ClickException(f"{what}: {no_thread(error)}") from error
 
 
-def _serve(listen: str, data: str | None, config: dict[str, str], brokers: int, metrics: str | None, *, as_json: bool) -> None:
-    from ottla.broker.network.descriptors import raise_limit
+def _serve(listen: str | None, data: str | None, config: dict[str, str], brokers: int, metrics: str | None, *, as_json: bool) -> None:
+    from ottla.broker.network.limits import raise_limit
     from ottla.broker.running_brokers import BrokerTask, new_event_loop
 
     with _failures(AT_START):
         raise_limit()
+        if listen is None and "listeners" not in config:
+            listen = LISTEN
         task = BrokerTask(data, config, listen, metrics=metrics, brokers=brokers)
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         loop = new_event_loop()

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.setting_type import SettingType
+from ottla.cli.options import SettingType
 
 if TYPE_CHECKING:
-    from ottla.cli.consume.formats import Render
+    from ottla.cli.consume import Render
 
 
 @click.command("consume", short_help="Print the records of topics.")
@@ -59,11 +59,7 @@ def command(bootstrap_server: str, topics: tuple[str, ...], **given: Any) -> Non
 
     The exit status is 1 if something cannot be read, and if --timeout ends it before --count does.
     """
-    from ottla.cli.consume.output import write_all
-    from ottla.cli.consume.properties import Source
-    from ottla.cli.consume.reading import Limits
-    from ottla.cli.consume.run import ConsumeOptions, run
-    from ottla.cli.consume.starts import BEGINNING, END, STORED, parse_start
+    from ottla.cli.consume import BEGINNING, END, STORED, ConsumeOptions, ConsumerSource, Limits, parse_start, run, write_all
 
     group, partitions = given["group"], given["partitions"]
     is_member = group is not None and not partitions
@@ -78,7 +74,7 @@ def command(bootstrap_server: str, topics: tuple[str, ...], **given: Any) -> Non
         )
     if start == STORED and group is None:
         raise click.UsageError("--offset stored needs --group and --partition: whose committed offsets?")
-    source = Source(
+    source = ConsumerSource(
         bootstrap_server=bootstrap_server,
         group=group,
         is_member=is_member,
@@ -93,7 +89,7 @@ def command(bootstrap_server: str, topics: tuple[str, ...], **given: Any) -> Non
 
 
 def _render(given: dict[str, Any]) -> "Render":
-    from ottla.cli.consume.formats import json_lines, text_format
+    from ottla.cli.consume import json_lines, text_format
 
     if (given["text"] is not None) + given["as_json"] + given["key_only"] > 1:
         raise click.UsageError("choose one of --format, --json and --key-only")

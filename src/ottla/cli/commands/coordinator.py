@@ -26,8 +26,8 @@ def command(
     The partition depends only on the group's name and the partition count, so the group need not exist. The exit status is 1 if the
     cluster does not respond, or does not have the partition.
     """
+    from ottla.cli.clusters import CommandFailed
     from ottla.cli.coordinator import find_place, lines_of
-    from ottla.cli.groups.failures import CommandFailed
 
     try:
         place = find_place(

@@ -20,8 +20,8 @@ def command(groups: tuple[str, ...], times: TimeRange, as_json: bool, **sources:
     reads __ottla_group_events, which Ottla writes, and __consumer_offsets. The exit status is 1 if no rebalance is found, or a source
     cannot be read; the reason is printed.
     """
-    from ottla.cli.diagnose.gathering import SourceOptions
     from ottla.cli.diagnose.run import DiagnoseOptions, run
+    from ottla.cli.diagnose.sources import SourceOptions
 
     options = DiagnoseOptions(
         sources=SourceOptions(groups=groups, **sources), since_ms=times.since_ms, until_ms=times.until_ms, as_json=as_json

@@ -14,6 +14,7 @@ import click
 @click.option("--print-data-log", is_flag=True, help="List records with their keys and values.")
 @click.option("--offsets-decoder", is_flag=True, help="List records, decoded as those of __consumer_offsets.")
 @click.option("--transaction-log-decoder", is_flag=True, help="The same for __transaction_state.")
+@click.option("--cluster-metadata-decoder", is_flag=True, help="The same for __cluster_metadata.")
 @click.option("--skip-record-metadata", is_flag=True, help="Print only keys and values of records.")
 @click.option("--index-sanity-check", is_flag=True, help="Of indexes, report only whether a broker would accept them unchanged.")
 @click.option("--verify-index-only", is_flag=True, help="Of indexes, report only problems.")
@@ -30,25 +31,26 @@ def command(files: tuple[str, ...], listed: str, as_json: bool, **options: Any) 
     names = [*files, *(name for name in listed.split(",") if name)]
     if not names:
         raise click.UsageError("Which files? Name some, or a directory.")
-    if options["offsets_decoder"] and options["transaction_log_decoder"]:
-        raise click.UsageError("--offsets-decoder and --transaction-log-decoder read different topics: choose one.")
+    if sum(options[name] for name in ("offsets_decoder", "transaction_log_decoder", "cluster_metadata_decoder")) > 1:
+        raise click.UsageError(
+            "--offsets-decoder, --transaction-log-decoder and --cluster-metadata-decoder read different topics: choose one."
+        )
     if as_json and options["skip_record_metadata"]:
         raise click.UsageError("--skip-record-metadata is for text: with --json, leave out the fields that you do not want.")
 
-    from ottla.cli.dump.contents import Contents, reader_for
-    from ottla.cli.dump.dump_run import Printer, run
-    from ottla.cli.dump.json_lines import JsonPrinter
-    from ottla.cli.dump.text import TextPrinter
-    from ottla.storage.dump.items import DumpOptions
+    from ottla.cli.dump import JsonPrinter, Printer, RecordContents, TextPrinter, reader_for, run
+    from ottla.log.dump.items import DumpOptions
 
-    contents = Contents.TEXT if options["print_data_log"] else Contents.NOTHING
+    contents = RecordContents.TEXT if options["print_data_log"] else RecordContents.NOTHING
     if options["offsets_decoder"]:
-        contents = Contents.OFFSETS
+        contents = RecordContents.OFFSETS
     elif options["transaction_log_decoder"]:
-        contents = Contents.TRANSACTIONS
+        contents = RecordContents.TRANSACTIONS
+    elif options["cluster_metadata_decoder"]:
+        contents = RecordContents.METADATA
     reader = reader_for(contents)
     dump_options = DumpOptions(
-        with_records=options["deep_iteration"] or contents is not Contents.NOTHING,
+        with_records=options["deep_iteration"] or contents is not RecordContents.NOTHING,
         with_entries=not options["verify_index_only"],
         is_sanity_check=options["index_sanity_check"],
         bytes_max=options["max_bytes"],

@@ -104,8 +104,7 @@ def command(as_json: bool, **given: Any) -> None:
     Works with Ottla and with Apache Kafka. Actions, options, columns, CSV, messages and exit codes are those of kafka-consumer-groups 4.3;
     --json and --watch are Ottla's own.
     """
-    from ottla.cli.groups.groups_run import run
-    from ottla.cli.groups.watching import watch
+    from ottla.cli.groups.groups_run import run, watch
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

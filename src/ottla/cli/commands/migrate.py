@@ -94,13 +94,12 @@ def command(
         raise click.UsageError("--idle belongs to --follow")
     if plan_file is not None and not plan_file.absolute().parent.is_dir():
         raise click.BadParameter(f"there is no directory {plan_file.absolute().parent}", param_hint="--plan")
-    from ottla.core.extras import require
+    from ottla.extras import require
 
     require("spark")
-    from ottla.cli.migrate.run import Order, execute
-    from ottla.cli.migrate.text import document, plan, summary
+    from ottla.cli.migrate import MigrationOrder, document, execute, plan, summary
 
-    order = Order(migration=_migration(source, target, **options), cores=cores, what=f"migrating {source} to {target}")
+    order = MigrationOrder(migration=_migration(source, target, **options), cores=cores, what=f"migrating {source} to {target}")
     migrated = execute(order, _work(dry_run=dry_run, follow=follow, idle_s=idle_s or IDLE_S))
     if plan_file is not None:
         _write(plan_file, plan(target, migrated))
@@ -125,7 +124,7 @@ def _work(*, dry_run: bool, follow: bool, idle_s: float) -> "Callable[[Migration
 
 def _migration(source: str, target: str, **options: Any) -> "Migration":
     """What the options say. Raises click.ClickException with a sentence."""
-    from ottla.cli.migrate.clusters import cluster
+    from ottla.cli.migrate import cluster
     from ottla.spark.migration.values import Migration
 
     here = cluster(options["bootstrap_server"], options["command_config"], option="--bootstrap-server")

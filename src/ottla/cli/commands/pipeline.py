@@ -32,7 +32,7 @@ def list_pipelines(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the schemas as JSON, in Spark's form.")
 def show(name: str, as_json: bool) -> None:
     """Print the columns of a pipeline's tables; `ottla docs pipelines` describes them."""
-    from ottla.cli.pipeline.terminal_run import find
+    from ottla.cli.pipeline import find
 
     outputs = find(name).outputs
     if as_json:
@@ -124,11 +124,11 @@ def run(
     Without --stream and --available-now it reads all records, and replaces the tables; with them it continues where the last such run
     ended. The exit status is 1 if the run is not possible; the reason is printed.
     """
+    from ottla.cli.clusters import client_properties
     from ottla.cli.diagnose.source_options import parse_bound
-    from ottla.cli.diagnose.time_zones import machine_zone
-    from ottla.cli.groups.client_config import client_properties
-    from ottla.cli.pipeline.terminal_run import Order, Place, configured, execute, find
-    from ottla.core.extras import require
+    from ottla.cli.pipeline import PipelineOrder, TablePlace, configured, execute, find
+    from ottla.extras import require
+    from ottla.history.times import machine_zone
 
     require("spark")
     pipeline = configured(find(name), name, settings)
@@ -146,8 +146,10 @@ def run(
     properties = client_properties(command_config.read_text("latin-1"), "isolation.level") if command_config else {}
     if timeout_ms is not None:
         properties["default.api.timeout.ms"] = str(timeout_ms)
-    place = Place(directory=output, table=table, format=options.pop("table_format"), checkpoints=checkpoint)
-    execute(Order(name=name, pipeline=pipeline, properties=properties, mode=mode or "batch", since_ms=since_ms, place=place, **options))
+    place = TablePlace(directory=output, table=table, format=options.pop("table_format"), checkpoints=checkpoint)
+    execute(
+        PipelineOrder(name=name, pipeline=pipeline, properties=properties, mode=mode or "batch", since_ms=since_ms, place=place, **options)
+    )
 
 
 COMMAND = command

@@ -5,7 +5,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from ottla.cli.setting_type import SettingType
+from ottla.cli.options import SettingType
 
 
 @click.command("produce", short_help="Write lines as records.")
@@ -40,12 +40,10 @@ def command(file: BinaryIO, bootstrap_server: str, topic: str, **given: Any) -> 
     the reading, and what was read is written. It needs confluent-kafka. The exit status is 1 if a record was not acknowledged, or if a
     line makes no sense, which ends the reading.
     """
-    from ottla.core.extras import require
+    from ottla.extras import require
 
     require("spark", "confluent_kafka")
-    from ottla.cli.produce.properties import Target
-    from ottla.cli.produce.records import LineFormat
-    from ottla.cli.produce.run import ProduceOptions, run
+    from ottla.cli.produce import LineFormat, ProduceOptions, ProducerTarget, run
 
     if given["as_json"] and (given["key_delimiter"] is not None or given["null"] is not None):
         raise click.UsageError("--json says itself what is a key and what is null: leave out --key-delimiter and --null")
@@ -57,7 +55,7 @@ def command(file: BinaryIO, bootstrap_server: str, topic: str, **given: Any) -> 
         is_json=given["as_json"],
         headers=[(name, text.encode()) for name, text in given["headers"]],
     )
-    target = Target(
+    target = ProducerTarget(
         bootstrap_server=bootstrap_server,
         timeout_s=given["timeout_s"],
         compression=given["compression"],

@@ -34,10 +34,10 @@ def command(
     Sources are those of `ottla diagnose`, and may be combined. The page holds everything it needs: it opens without a server and asks the
     network for nothing. The exit status is 1 if a source cannot be read, or nothing is found; the reason is printed.
     """
-    from ottla.cli.diagnose.gathering import SourceOptions
-    from ottla.cli.report.run import ReportOptions, run
-    from ottla.core.diagnosis.story.stories import StoryOptions
-    from ottla.core.extras import require
+    from ottla.cli.diagnose.sources import SourceOptions
+    from ottla.cli.report import ReportOptions, run
+    from ottla.extras import require
+    from ottla.history.story.stories import StoryOptions
 
     output_format = "json" if as_json else output_format
     if lag_history is not None:

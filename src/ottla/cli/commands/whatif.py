@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from ottla.cli.assignor_type import AssignorType
 from ottla.cli.diagnose.source_options import TimeRange, source_options, time_options
+from ottla.cli.options import AssignorType
 
 
 @click.command("whatif", short_help="Replay a group's rebalances with other settings.")
@@ -38,9 +38,9 @@ def command(
     group.instance.id=on|off, group.initial.rebalance.delay.ms. Sources are those of `ottla diagnose`. Nothing is changed in the
     cluster. The exit status is 1 if a source cannot be read, or shows no rebalance of GROUP.
     """
-    from ottla.cli.diagnose.gathering import SourceOptions
-    from ottla.cli.whatif.run import WhatifOptions, run
-    from ottla.core.whatif.settings import parse_settings
+    from ottla.cli.diagnose.sources import SourceOptions
+    from ottla.cli.whatif import WhatifOptions, run
+    from ottla.history.whatif.settings import parse_settings
 
     strategy: Sequence[str] = () if assignor is None else (f"partition.assignment.strategy={assignor}",)
     try:

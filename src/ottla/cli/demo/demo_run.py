@@ -14,18 +14,16 @@ from typing import Any
 from rich.console import Console
 
 from ottla.cli.demo import DemoFailedError
-from ottla.cli.demo.analysis import Analysis, require_java
+from ottla.cli.demo.analysis import Analysis, LagRow, require_java, summary
+from ottla.cli.demo.consumers import GROUP, Timing
 from ottla.cli.demo.display import Display
 from ottla.cli.demo.input import Flights, data_directory
-from ottla.cli.demo.lag_chart import LagRow, summary
-from ottla.cli.demo.page import report_page
-from ottla.cli.demo.report import show_airlines, show_lag, show_rebalances, show_results, show_work
+from ottla.cli.demo.report import report_page, show_airlines, show_lag, show_rebalances, show_results, show_work
 from ottla.cli.demo.results import Results
-from ottla.cli.demo.scene import Progress, Scene
-from ottla.cli.demo.script import INCIDENTS, NAMES
-from ottla.cli.demo.timing import Timing
-from ottla.core.extras import require
-from ottla.core.model import GroupEvent
+from ottla.cli.demo.scene import INCIDENTS, NAMES, Progress, Scene
+from ottla.extras import require
+from ottla.groups.events import GroupEvent
+from ottla.history.group_history import histories_of_events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +54,8 @@ def run(
         found = _day(display, results, flights, timing or Timing(), assignor)
     by_consumer = {name: json.loads(results.consumer_summary(name).read_text()) for name in NAMES}
     times = {"starts_ms": found.starts_ms, "ends_ms": found.released_ms}
-    show_rebalances(console, found.rebalances)
+    history = histories_of_events(found.events).get(GROUP)
+    show_rebalances(console, found.rebalances, () if history is None else history.generations())
     show_lag(console, found.lag, found.rebalances, **times)
     show_work(console, by_consumer, len(flights))
     expected = flights.count_by_airline()

@@ -1,19 +1,68 @@
-"""The demo's last pages: the rebalance table, each rebalance in words, the flights per airline, and where everything lies.
-
-It lays out what others found. The one thing it decides is whether two counts are the same.
-"""
+"""What the demo says at the end: its rebalances as sentences, lag as a chart, and the page with all of it."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from ottla.cli.demo.lag_chart import LagRow, draw
-from ottla.cli.demo.rebalance_text import sentence
+from ottla.cli.demo.analysis import LagRow, draw, spans
+from ottla.cli.demo.consumers import GROUP
+from ottla.cli.demo.scene import TOPIC
+from ottla.console.report.report import Report
+from ottla.groups.events import GroupEvent
+from ottla.history.group_history import Rebalance
+from ottla.history.story.lag import LagHistory
+from ottla.history.story.sentences import sentence_of
+from ottla.history.verdicts.rule import Confidence
+from ottla.history.verdicts.verdict import Verdict
+from ottla.protocol.model import TopicPartition
+
+_PLANNED = {True: "planned", False: "not planned", None: "planned or not is unknown"}
+
+
+def sentence(rebalance: Rebalance) -> str:
+    """A rebalance in words."""
+    return f"{sentence_of(rebalance.verdict)} {verdict_text(rebalance.verdict).capitalize()}. {_cost(rebalance)}"
+
+
+def verdict_text(verdict: Verdict) -> str:
+    """Planned or not, with the confidence where it is not high."""
+    planned = _PLANNED[verdict.planned]
+    is_certain = verdict.confidence is Confidence.HIGH or verdict.planned is None
+    return planned if is_certain else f"{planned}, {verdict.confidence.name.lower()} confidence"
+
+
+def _cost(rebalance: Rebalance) -> str:
+    if rebalance.outcome == "emptied":
+        return "No member is left."
+    if rebalance.outcome != "completed":
+        return f"No assignments were made ({rebalance.outcome})."
+    moved = f"{rebalance.partitions_moved} of {rebalance.partitions_assigned}" if rebalance.partitions_moved else "no"
+    return f"{(rebalance.join_ms or 0) + (rebalance.sync_ms or 0)} ms, {moved} partitions moved."
+
+
+STEP_MS: Final = 250
+
+
+def report_page(events: Iterable[GroupEvent], lag: Sequence[LagRow]) -> str:
+    """The page of the demo's group."""
+    of_group = [event for event in events if event.group == GROUP]
+    history = {} if not lag else {GROUP: lag_history(lag)}
+    return Report.of_events(of_group, lag=history, note="ottla demo: the flights of 2013 through a consumer group").html()
+
+
+def lag_history(lag: Sequence[LagRow]) -> LagHistory:
+    """The greatest lag of each partition in each quarter of a second."""
+    from_ms, to_ms = min(row.at_ms for row in lag), max(row.at_ms for row in lag)
+    count = (to_ms - from_ms) // STEP_MS + 1
+    found = spans(lag, from_ms, from_ms + count * STEP_MS, count)
+    rows = {TopicPartition(TOPIC, partition): [-1 if value is None else value for value in values] for partition, values in found.items()}
+    return LagHistory(from_ms, STEP_MS, rows)
+
 
 _RESULTS = {
     "report.html": "why the group rebalanced: members, causes, lag over time, as a page",
@@ -37,11 +86,11 @@ _NEXT = {
     "ottla docs demo": "what each incident shows, and which setting would have helped",
 }
 _PICTURE_WIDTH_MAX = 80
-_PLANNED = {True: "yes", False: "no", None: "?"}
+_YES_OR_NO = {True: "yes", False: "no", None: "?"}
 
 
-def show_rebalances(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """The table, then each row in words."""
+def show_rebalances(console: Console, rows: Sequence[Mapping[str, Any]], rebalances: Iterable[Rebalance]) -> None:
+    """The table, then each rebalance in words."""
     console.print("\n[bold]Why the group rebalanced[/] (Spark, pipeline rebalances)\n")
     table = _table("gen>", "started", "trigger", "client", "members", "moved>", "new>", "join ms>", "sync ms>", "planned")
     for row in rows:
@@ -55,14 +104,14 @@ def show_rebalances(console: Console, rows: Sequence[Mapping[str, Any]]) -> None
             _known(row["partitions_new"], none=""),
             _known(row["join_ms"], none=""),
             _known(row["sync_ms"], none=""),
-            f"{_PLANNED[row['planned']]} ({row['confidence']})",
+            f"{_YES_OR_NO[row['planned']]} ({row['confidence']})",
         )
     console.print(table, highlight=False)
     console.print(f"\n[dim]{textwrap.fill(_LEGEND, console.width)}[/]", highlight=False)
     console.print("\n[bold]In words[/]\n")
-    for row in rows:
-        text = textwrap.fill(sentence(row), console.width - 5, subsequent_indent=" " * 5)
-        console.print(f"{_known(row['generation']):>3}  {text}", markup=False, highlight=False)
+    for rebalance in rebalances:
+        text = textwrap.fill(sentence(rebalance), console.width - 5, subsequent_indent=" " * 5)
+        console.print(f"{_known(rebalance.generation):>3}  {text}", markup=False, highlight=False)
 
 
 def show_lag(console: Console, rows: Sequence[LagRow], rebalances: Sequence[Mapping[str, Any]], *, starts_ms: int, ends_ms: int) -> None:

@@ -1,30 +1,118 @@
-"""Everything that runs during the demo's day: broker, topic, replay, consumers, and the observers of the group.
+"""The stage of the demo and its script: topics, brokers and consumers, what happens to them, and what is seen of the group meanwhile."""
 
-It starts, pumps, waits and ends. All waiting happens in `wait_for`, which has a limit and says what did not come about. What happens to
-the group, and when, is the script's business.
-"""
-
+import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from ottla.broker.clock import now_ms
 from ottla.cli.demo import DemoFailedError
-from ottla.cli.demo.consumers import GROUP, Consumers
-from ottla.cli.demo.group_watch import EventReader, GroupPicture
-from ottla.cli.demo.input import Flights
-from ottla.cli.demo.replay import Pace, Replay, new_producer
+from ottla.cli.demo.consumers import GROUP, Consumers, Timing
+from ottla.cli.demo.input import Flights, Pace, Replay, new_producer
 from ottla.cli.demo.results import Results
-from ottla.cli.demo.timing import Timing
-from ottla.core.diagnosis.evidence.group_events import read_event
-from ottla.core.model import GroupEvent
-from ottla.testing.processes.ottla_process import OttlaProcess
+from ottla.cli.processes import OttlaProcess
+from ottla.groups.events import GroupEvent
+from ottla.history.sources.group_events import read_event
 
 log = logging.getLogger(__name__)
+
+EVENTS_TOPIC = "__ottla_group_events"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One trigger that has been seen: its cause code, the client, and its place among all triggers."""
+
+    number: int
+    cause: str
+    client_id: str
+
+
+@dataclass(slots=True)
+class GroupPicture:
+    """The group as its events show it so far. `partitions` is empty while a rebalance is under way."""
+
+    group: str
+    is_stable: bool = False
+    generation: int = -1
+    partitions: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    triggers: list[Seen] = field(default_factory=list)
+
+    def apply(self, event: Mapping[str, Any]) -> None:
+        """Take in one event, as it is published (GroupEvent.to_dict)."""
+        if event["group"] != self.group:
+            return
+        if event["kind"] == "trigger":
+            self.triggers.append(Seen(len(self.triggers), event["trigger"], event["client_id"] or ""))
+        if event["kind"] not in ("trigger", "join_completed", "sync_completed", "emptied"):
+            return
+        self.is_stable = event["kind"] == "sync_completed"
+        self.generation = event["generation"]
+        self.partitions = {
+            member["client_id"]: [partition for numbers in member["assignment"].values() for partition in numbers]
+            for member in event["members"]
+            if self.is_stable
+        }
+
+    def is_settled(self, clients: frozenset[str], partition_count: int) -> bool:
+        """Whether exactly these clients are in the group, and every partition has its owner."""
+        owned = sorted(partition for numbers in self.partitions.values() for partition in numbers)
+        return self.is_stable and frozenset(self.partitions) == clients and owned == list(range(partition_count))
+
+    def has_seen(self, client_id: str, causes: frozenset[str], *, since: int) -> bool:
+        """Whether one of these causes has struck this client since there were `since` triggers."""
+        return any(seen.client_id == client_id and seen.cause in causes for seen in self.triggers[since:])
+
+    def __str__(self) -> str:
+        state = "stable" if self.is_stable else "rebalancing"
+        owned = ", ".join(f"{client}: {len(numbers)}" for client, numbers in sorted(self.partitions.items()))
+        last = f", last trigger {self.triggers[-1].cause} by {self.triggers[-1].client_id}" if self.triggers else ""
+        return f"{state} in generation {self.generation} (partitions by client: {owned or 'unknown'}{last})"
+
+
+class EventReader:
+    """Reads the events topic from its beginning, without a group of its own. `values`: all that was read, as it was published."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        from confluent_kafka import Consumer
+
+        self.values: list[bytes] = []
+
+        self._consumer: Any = Consumer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "client.id": "demo-watch",
+                "group.id": "demo-watch",  # librdkafka wants a name; nothing is committed under it
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 100,
+                "logger": log,
+            }
+        )
+        self._is_assigned = False
+
+    def read(self, seconds: float) -> list[Mapping[str, Any]]:
+        """The events that have come since the last call, waiting `seconds` at most for the first."""
+        from confluent_kafka import TopicPartition
+
+        if not self._is_assigned:
+            # The broker makes the topic with the first event.
+            if EVENTS_TOPIC not in self._consumer.list_topics(timeout=10).topics:
+                time.sleep(seconds)
+                return []
+            self._consumer.assign([TopicPartition(EVENTS_TOPIC, 0, 0)])
+            self._is_assigned = True
+        values = [message.value() for message in self._consumer.consume(100, seconds) if message.error() is None]
+        self.values += values
+        return [json.loads(value) for value in values]
+
+    def close(self) -> None:
+        """End the connection."""
+        self._consumer.close()
+
 
 TOPIC = "flights"
 PARTITIONS = 12
@@ -187,3 +275,94 @@ class Scene:
                 f"the broker did not return the group's offsets: {error} (its log: {self._results.broker_data}.log)"
             ) from error
         return {each.partition: each.offset for each in offsets if each.offset >= 0}
+
+
+NAMES = ONE, TWO, THREE = "consumer-1", "consumer-2", "consumer-3"
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """One thing that happens: how it is announced, and how it is played."""
+
+    title: str
+    play: Callable[[Scene], None]
+
+
+def start_one(scene: Scene) -> None:
+    """The first member: it gets everything."""
+    scene.consumers.start(ONE)
+    scene.wait_until_settled(ONE)
+    scene.let_work()
+
+
+def scale_out(scene: Scene) -> None:
+    """Two more."""
+    scene.consumers.start(TWO)
+    scene.consumers.start(THREE)
+    scene.wait_until_settled(ONE, TWO, THREE)
+    scene.let_work()
+
+
+def freeze_one(scene: Scene) -> None:
+    """Like a long garbage collection, a paused virtual machine, a laptop's lid: no heartbeats, and no idea of it afterwards."""
+    before = scene.triggers_seen
+    scene.consumers.freeze(TWO)
+    scene.wait_for_trigger(TWO, "EXPIRE_HEARTBEAT", since=before, what=f"the session of the frozen {TWO} to expire")
+    scene.wait_until_settled(ONE, THREE)
+    scene.consumers.thaw(TWO)
+    scene.wait_until_settled(ONE, TWO, THREE)
+    scene.let_work()
+
+
+def make_one_slow(scene: Scene) -> None:
+    """Heartbeats continue in the background; the client notices the missing poll and leaves. It comes back with its next poll."""
+    before = scene.triggers_seen
+    scene.consumers.make_slow(THREE)
+    scene.wait_for_trigger(THREE, "LEAVE", "POLL_TIMEOUT", since=before, what=f"the slow {THREE} to miss its poll interval")
+    scene.wait_until_settled(ONE, TWO)
+    scene.wait_until_settled(ONE, TWO, THREE)
+    scene.let_work()
+
+
+def close_one(scene: Scene) -> None:
+    """A clean close: commits, leaves, and no timeout passes."""
+    before = scene.triggers_seen
+    close(scene, ONE)
+    scene.wait_for_trigger(ONE, "LEAVE", since=before, what=f"{ONE} to leave")
+    scene.wait_until_settled(TWO, THREE)
+    scene.let_work()
+
+
+def add_partitions(scene: Scene) -> None:
+    """The members find out when they next refresh their metadata."""
+    scene.add_partitions(PARTITIONS_AFTER)
+    scene.wait_until_settled(TWO, THREE)
+    scene.let_work()
+
+
+def run_out(scene: Scene) -> None:
+    """The rest of the year at full speed, until every flight is committed; then all consumers close."""
+    seconds_max = scene.timing.run_out_seconds_max
+    scene.release()
+    scene.wait_for("the rest of the year to be replayed", lambda: scene.replay.is_done, seconds_max=seconds_max)
+    scene.wait_for("every flight to be committed", lambda: scene.committed >= scene.flights_total, seconds_max=seconds_max)
+    for name in (TWO, THREE):
+        close(scene, name)
+
+
+def close(scene: Scene, name: str) -> None:
+    """Ask a consumer to close, and see it end."""
+    scene.consumers.ask_to_close(name)
+    scene.wait_for(f"{name} to close", lambda: scene.consumers.has_ended(name))
+    scene.consumers.take_leave(name)
+
+
+INCIDENTS = (
+    Incident(f"{ONE} starts and gets all {PARTITIONS} partitions", start_one),
+    Incident(f"scale out: {TWO} and {THREE} join", scale_out),
+    Incident(f"{TWO} is frozen (SIGSTOP) past its session timeout, and thawed", freeze_one),
+    Incident(f"{THREE} is too slow for its max.poll.interval.ms, and comes back", make_one_slow),
+    Incident(f"{ONE} is closed cleanly", close_one),
+    Incident(f"the topic grows from {PARTITIONS} to {PARTITIONS_AFTER} partitions", add_partitions),
+    Incident("the rest of the year at full speed; then all consumers close", run_out),
+)

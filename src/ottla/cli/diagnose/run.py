@@ -7,28 +7,18 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Final, TextIO
 
-from ottla.cli.diagnose.gathering import Gathered, SourceOptions, gather
-from ottla.cli.diagnose.offsets_topic import SourceError
+from ottla.cli.clusters import CommandFailed
+from ottla.cli.diagnose.sources import OTHER_SOURCES, SourceOptions, read_sources
 from ottla.cli.diagnose.verdict_table import WIDTH, verdict_table, wrapped
-from ottla.cli.groups.failures import CommandFailed, of_error
-from ottla.client.errors import ClientError
-from ottla.core.diagnosis.patterns.sentences import sentences
-from ottla.core.diagnosis.verdicts.judging import judge
-from ottla.core.diagnosis.verdicts.verdict import Verdict
-from ottla.core.errors import PeerError
-from ottla.core.text import printable
+from ottla.history.patterns import sentences
+from ottla.history.reading import Gathered
+from ottla.history.verdicts.judging import judge
+from ottla.history.verdicts.verdict import Verdict
+from ottla.text import printable
 
 OK: Final = 0
 NOTHING_FOUND: Final = 1
 
-NO_SOURCE: Final = (
-    "nothing to read: give --bootstrap-server HOST:PORT for a running cluster, --broker-log FILE for the log of a coordinator, "
-    "--offsets-topic DIR for a data directory, --archive DIR for what `ottla watch` stored, or --client-log FILE"
-)
-OTHER_SOURCES: Final = (
-    "The lines of the group coordinator are in the broker's log of level INFO; a cluster's history is in its offsets topic and in the "
-    "archives of `ottla watch`."
-)
 COMPACTED: Final = (
     "Kafka compacts the offsets topic: of each group only the newest state stays, not its history. "
     "`ottla watch` keeps what comes from now on; the coordinator's log (--broker-log) names causes."
@@ -47,16 +37,10 @@ class DiagnoseOptions:
 
 def run(options: DiagnoseOptions, *, zone: tzinfo, out: TextIO, err: TextIO) -> int:
     """Print the verdicts; returns the exit status. `zone`: of times without one, and of those that are printed."""
-    if not options.sources.names_a_source:
-        err.write(f"Error: {NO_SOURCE}\n")
-        return NOTHING_FOUND
     try:
-        gathered = gather(options.sources, zone=zone)
-    except (SourceError, CommandFailed, ValueError) as error:
-        err.write(f"Error: {printable(str(error))}\n")
-        return NOTHING_FOUND
-    except (ClientError, PeerError) as error:
-        err.write(f"Error: {printable(str(of_error(error)))}\n")
+        gathered = read_sources(options.sources, zone=zone)
+    except CommandFailed as error:
+        err.write(f"Error: {error}\n")
         return NOTHING_FOUND
     by_group = {
         group: [verdict for verdict in verdicts if _is_wanted(verdict, options)]

@@ -62,7 +62,7 @@ def time_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _time_range(since: str | None, until: str | None, *, is_utc: bool) -> TimeRange:
-    from ottla.cli.diagnose.time_zones import machine_zone
+    from ottla.history.times import machine_zone
 
     zone = UTC if is_utc else machine_zone()
     return TimeRange(since_ms=parse_bound("--since", since, zone=zone), until_ms=parse_bound("--until", until, zone=zone), zone=zone)
@@ -70,7 +70,7 @@ def _time_range(since: str | None, until: str | None, *, is_utc: bool) -> TimeRa
 
 def parse_bound(option: str, text: str | None, *, zone: tzinfo) -> int | None:
     """Milliseconds since 1970 of what an option says; None where it is not given. Raises click.BadParameter with what to write instead."""
-    from ottla.cli.diagnose.time_bounds import parse_time_ms
+    from ottla.history.times import parse_time_ms
 
     try:
         return None if text is None else parse_time_ms(text, now_ms=time.time_ns() // 1_000_000, zone=zone)

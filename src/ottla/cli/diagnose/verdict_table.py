@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, tzinfo
 from typing import Final
 
-from ottla.core.diagnosis.verdicts.verdict import AVOIDED, Verdict
-from ottla.core.text import printable
+from ottla.history.verdicts.verdict import AVOIDED, Verdict
+from ottla.text import printable
 
 WIDTH: Final = 80
 """Columns of a terminal, and of files and pipes. A wider terminal shows more of the names."""

@@ -1,21 +1,79 @@
-"""`ottla groups --describe`: who reads what, how far each has come, and who coordinates.
+"""`ottla groups --list` and `--describe`: which groups there are, who reads what, how far each has come, and who coordinates.
 
-It describes one moment: nothing is asked twice, and nothing is changed.
+Groups come sorted by name, where Kafka's tool has no order. A description is of one moment: nothing is asked twice, and nothing is changed.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from ottla.cli.groups.failures import CommandFailed, named
-from ottla.cli.groups.offset_rows import OffsetRow, assigned_partitions, offset_rows, wanted_partitions
+from ottla.cli.clusters import CommandFailed, UsageProblem, named
 from ottla.cli.groups.options import GroupsOptions
-from ottla.cli.groups.tables import Column, table, text_of
-from ottla.cli.groups.transcript import Transcript
+from ottla.cli.groups.output import Column, Transcript, table, text_of
 from ottla.client.admin.client import AdminClient
-from ottla.client.admin.values import LATEST, CommittedOffset, DescribedGroup, DescribedMember, Failure
-from ottla.core.java_text import java_order
-from ottla.core.model import TopicPartition
-from ottla.core.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from ottla.client.admin.values import LATEST, CommittedOffset, DescribedGroup, DescribedMember, Failure, ListedGroup
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from ottla.text import java_order
+
+
+class OffsetRow(NamedTuple):
+    """A partition of a group; None is what there is not: a commit, a leader to ask for the end, a member."""
+
+    topic: str
+    partition: int
+    leader_epoch: int | None
+    offset: int | None
+    log_end_offset: int | None
+    lag: int | None
+    consumer_id: str | None
+    host: str | None
+    client_id: str | None
+
+
+def offset_rows(
+    group: DescribedGroup, committed: Mapping[TopicPartition, CommittedOffset], ends: Mapping[TopicPartition, int | None]
+) -> list[OffsetRow]:
+    """Members with most partitions first, then partitions without a member; partitions in order within each."""
+    rows: list[OffsetRow] = []
+    assigned: set[TopicPartition] = set()
+    for member in sorted(group.members, key=lambda member: -len(_partitions(member))):
+        partitions = _partitions(member)
+        assigned.update(partitions)
+        rows += _rows(partitions, member, committed, ends)
+    return rows + _rows(committed.keys() - assigned, None, committed, ends)
+
+
+def _partitions(member: DescribedMember) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for topic, numbers in member.partitions.items() for number in numbers]
+
+
+def _rows(
+    partitions: Iterable[TopicPartition],
+    member: DescribedMember | None,
+    committed: Mapping[TopicPartition, CommittedOffset],
+    ends: Mapping[TopicPartition, int | None],
+) -> list[OffsetRow]:
+    rows = []
+    for partition in sorted(partitions, key=lambda each: (java_order(each.topic), each.partition)):
+        known = committed.get(partition)
+        offset = known.offset if known is not None and known.offset >= 0 else None
+        epoch = known.leader_epoch if known is not None and known.leader_epoch >= 0 else None
+        end = ends[partition]
+        rows.append(
+            OffsetRow(
+                topic=partition.topic,
+                partition=partition.partition,
+                leader_epoch=epoch if offset is not None else None,
+                offset=offset,
+                log_end_offset=end,
+                lag=None if offset is None or end is None else end - offset,
+                consumer_id=member.member_id if member else None,
+                host=member.host if member else None,
+                client_id=member.client_id if member else None,
+            )
+        )
+    return rows
+
 
 REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 STATES: Final = REBALANCING | {"Stable", "Empty", "Dead"}
@@ -55,7 +113,7 @@ def _offsets(admin: AdminClient, groups: Sequence[DescribedGroup]) -> tuple[Mapp
         if isinstance(answer, Failure):
             raise CommandFailed(named(answer))
         committed[name] = answer
-    wanted = {partition for group in groups for partition in wanted_partitions(group, committed[group.group_id])}
+    wanted = {partition for group in groups for partition in group.partitions | set(committed[group.group_id])}
     leaders: dict[TopicPartition, int | None] = {}
     for topic, described in admin.describe_topics(sorted({partition.topic for partition in wanted})).items():
         if isinstance(described, Failure):
@@ -108,7 +166,7 @@ def _members(group: DescribedGroup, transcript: Transcript, *, verbose: bool) ->
 
 
 def _member_texts(group: DescribedGroup, member: DescribedMember, columns: Sequence[Column]) -> list[object]:
-    assigned = assigned_partitions(member)
+    assigned = member.partitions
     values: dict[str, object] = {
         "GROUP": group.group_id,
         "CONSUMER-ID": member.member_id,
@@ -132,7 +190,7 @@ def _member_document(group: DescribedGroup, member: DescribedMember) -> dict[str
         "host": member.host,
         "client_id": member.client_id,
         "epoch": member.epoch,
-        "assignment": assigned_partitions(member),
+        "assignment": member.partitions,
         "target_epoch": group.target_epoch,
         "target_assignment": member.target,
         "upgraded": member.is_upgraded,
@@ -178,3 +236,53 @@ def _has_something_to_show(group: DescribedGroup, rows: int, transcript: Transcr
     elif group.state in REBALANCING:
         transcript.warn("", f"Warning: Consumer group '{group.group_id}' is rebalancing.")
     return group.state != "Dead" and rows > 0
+
+
+GROUP_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
+TYPES: Final = ("Classic", "Consumer")
+COLUMN_WIDTH: Final = 20
+GROUP_WIDTH: Final = 15
+GROUP_MARGIN: Final = 10
+
+
+def parse_states(text: str) -> list[str]:
+    """The states of `Stable, empty`, as Kafka writes them, "" for all. Raises UsageProblem."""
+    return _parse(text, GROUP_STATES, f"Invalid state list '{text}'. Valid states are: {', '.join(GROUP_STATES)}")
+
+
+def parse_types(text: str) -> list[str]:
+    """The group types of `classic,consumer`. Raises UsageProblem."""
+    return _parse(text, TYPES, f"Invalid types list '{text}'. Valid types are: {', '.join(TYPES)}")
+
+
+def _parse(text: str, valid: tuple[str, ...], otherwise: str) -> list[str]:
+    if not text:
+        return []
+    by_name = {name.lower(): name for name in valid}
+    asked = [part.strip().lower() for part in text.split(",")]
+    if any(name not in by_name for name in asked):
+        raise UsageProblem(otherwise)
+    return [by_name[name] for name in asked]
+
+
+def list_groups(admin: AdminClient, options: GroupsOptions, transcript: Transcript) -> None:
+    """Say which groups of consumers there are."""
+    kinds = parse_types(options.one("type") or "")
+    states = parse_states(options.one("state") or "")
+    found = admin.list_groups(states=states, kinds=[kind.lower() for kind in kinds])
+    groups = sorted(found, key=lambda group: java_order(group.group_id))
+    transcript.add(groups=[{"group": group.group_id, "type": kind_of(group), "state": group.state or "Unknown"} for group in groups])
+    with_type, with_state = options.has("type"), options.has("state")
+    if not with_type and not with_state:
+        transcript.say(*(group.group_id for group in groups))
+        return
+    width = max([GROUP_WIDTH, *(len(group.group_id) for group in groups)]) + GROUP_MARGIN
+    columns = [Column("GROUP", width)]
+    columns += [Column("TYPE", COLUMN_WIDTH)] * with_type + [Column("STATE", COLUMN_WIDTH)] * with_state
+    rows = [[group.group_id, *[kind_of(group)] * with_type, *[group.state or "Unknown"] * with_state] for group in groups]
+    transcript.say(*table(columns, rows))
+
+
+def kind_of(group: ListedGroup) -> str:
+    """The type of a group as Kafka writes it."""
+    return group.kind.capitalize() or "Unknown"

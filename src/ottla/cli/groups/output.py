@@ -1,13 +1,37 @@
-"""The output of a command, in order: standard output, standard error, and one JSON document.
+"""What an action of `ottla groups` prints, in order: standard output, standard error, and one JSON document.
 
+Tables are laid out as by Kafka's tools.
 An action adds to all of them; at the end either the text or the document is printed.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from ottla.core.text import printable
+from ottla.text import printable
+
+MISSING: Final = "-"
+
+
+class Column(NamedTuple):
+    """A column's title and its least width; `grows` when longer texts make it wider; width 0 stands for the last one, which has none."""
+
+    title: str
+    width: int
+    grows: bool = False
+
+
+def text_of(value: object) -> str:
+    """A value as it is printed, with escapes for what is not printable; None is missing."""
+    return MISSING if value is None else printable(str(value))
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> list[str]:
+    """The title line and one line a row."""
+    texts = [[text_of(value) for value in row] for row in rows]
+    widths = [max([column.width, *(len(row[at]) for row in texts if column.grows)]) for at, column in enumerate(columns)]
+    return [" ".join(text.ljust(width) for text, width in zip(row, widths)) for row in ([column.title for column in columns], *texts)]
 
 
 @dataclass(slots=True)

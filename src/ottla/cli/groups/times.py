@@ -7,7 +7,7 @@ import datetime
 import re
 from typing import Final
 
-from ottla.cli.groups.failures import CommandFailed
+from ottla.cli.clusters import CommandFailed
 
 _DATETIME: Final = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})T(\d{1,2}):(\d{1,2}):(\d{1,2})\.(\d{1,3})(?:Z|([+-])(\d{2}):?(\d{2})?)", re.ASCII

@@ -10,17 +10,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final, TextIO
 
-from ottla.cli.groups.client_config import client_settings
-from ottla.cli.groups.failures import CommandFailed, of_error
+from ottla.cli.clusters import CommandFailed, client_settings, of_error
 from ottla.cli.signals import Stopped, raising_stopped
-from ottla.cli.watch.watching import Watch, WatchSummary
 from ottla.client.admin.client import AdminClient
 from ottla.client.errors import ClientError
 from ottla.client.fetch.fetcher import Fetcher
-from ottla.core.errors import PeerError, StorageError
-from ottla.core.text import printable
-from ottla.storage.archive.writer import ArchiveWriter
-from ottla.storage.files import OsFiles
+from ottla.history.sources.archive import ArchiveWriter
+from ottla.history.watch import Watch, WatchSummary
+from ottla.log.files import OsFiles
+from ottla.protocol.errors import PeerError, StorageError
+from ottla.text import printable
 
 _CLEAR_LINE: Final = "\r\x1b[K"
 

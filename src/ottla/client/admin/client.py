@@ -15,7 +15,7 @@ from ottla.client.admin.values import CommittedOffset, DescribedCluster, Describ
 from ottla.client.brokers import Brokers, Connect
 from ottla.client.network.connector import connect
 from ottla.client.settings import ClientSettings
-from ottla.core.model import TopicPartition
+from ottla.protocol.model import TopicPartition
 
 TIMEOUT_MS: Final = 30_000
 """The timeout of kafka-consumer-groups 4.3."""
@@ -79,7 +79,7 @@ class AdminClient:
 
     def committed(self, group_ids: Iterable[str]) -> dict[str, Mapping[TopicPartition, CommittedOffset] | Failure]:
         """All committed offsets of each group, or the failure."""
-        from ottla.client.admin import offsets
+        from ottla.client.admin import groups as offsets
 
         return offsets.committed_offsets(self._brokers, group_ids)
 
@@ -87,13 +87,13 @@ class AdminClient:
         self, group_id: str, new_offsets: Mapping[TopicPartition, int | CommittedOffset]
     ) -> Mapping[TopicPartition, Failure | None] | Failure:
         """Commit offsets from outside the group (generation -1); a CommittedOffset has a leader epoch and metadata, too."""
-        from ottla.client.admin import offsets
+        from ottla.client.admin import groups as offsets
 
         return offsets.commit_offsets(self._brokers, group_id, new_offsets)
 
     def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Failure | None] | Failure:
         """Delete a group's offsets."""
-        from ottla.client.admin import offsets
+        from ottla.client.admin import groups as offsets
 
         return offsets.delete_offsets(self._brokers, group_id, partitions)
 

@@ -1,10 +1,20 @@
-"""Requests about groups: ListGroups, DescribeGroups, ConsumerGroupDescribe, DeleteGroups, LeaveGroup.
+"""An administrator's requests about groups and their offsets, sent to the groups' coordinators.
+
+Calls to group coordinators: find the coordinators of many groups at once, and call each for all its groups.
+
+Where a coordinator has moved, is loading or is gone, its groups are looked up and called again. A refusal is final.
+
+Requests about committed offsets from outside a group: OffsetFetch, OffsetCommit (generation -1), OffsetDelete.
+
+It checks nothing: the coordinator decides whether a group accepts a commit.
+
+Requests about groups: ListGroups, DescribeGroups, ConsumerGroupDescribe, DeleteGroups, LeaveGroup.
 
 It knows which API describes which kind of group, and does not decode assignments.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar, Union
 
 from kio.schema.consumer_group_describe.v0.request import ConsumerGroupDescribeRequest
 from kio.schema.consumer_group_describe.v0.response import ConsumerGroupDescribeResponse
@@ -16,6 +26,8 @@ from kio.schema.describe_groups.v5.request import DescribeGroupsRequest as Descr
 from kio.schema.describe_groups.v5.response import DescribeGroupsResponse as DescribeGroupsResponse5
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.describe_groups.v6.response import DescribeGroupsResponse
+from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
+from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
 from kio.schema.leave_group.v4.request import LeaveGroupRequest as LeaveGroupRequest4
 from kio.schema.leave_group.v4.request import MemberIdentity as MemberIdentity4
 from kio.schema.leave_group.v4.response import LeaveGroupResponse as LeaveGroupResponse4
@@ -25,17 +37,199 @@ from kio.schema.list_groups.v4.request import ListGroupsRequest as ListGroupsReq
 from kio.schema.list_groups.v4.response import ListGroupsResponse as ListGroupsResponse4
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.list_groups.v5.response import ListGroupsResponse
-from kio.schema.types import GroupId
+from kio.schema.offset_commit.v8.request import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kio.schema.offset_commit.v8.response import OffsetCommitResponse
+from kio.schema.offset_delete.v0.request import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kio.schema.offset_delete.v0.response import OffsetDeleteResponse
+from kio.schema.offset_fetch.v8.request import OffsetFetchRequest, OffsetFetchRequestGroup
+from kio.schema.offset_fetch.v8.response import OffsetFetchResponse
+from kio.schema.types import GroupId, TopicName
+from kio.static.primitive import i8, i32, i64
 
 from ottla.client.addresses import BrokerEndpoint
-from ottla.client.admin.coordinators import call_coordinators
-from ottla.client.admin.values import DescribedGroup, DescribedMember, Failure, ListedGroup
+from ottla.client.admin.values import CommittedOffset, DescribedGroup, DescribedMember, Failure, ListedGroup
 from ottla.client.brokers import Brokers
-from ottla.client.deadlines import Deadline, raise_for
-from ottla.client.errors import error_code
+from ottla.client.deadlines import RETRIABLE, Deadline, DeadlineExceededError, raise_for
+from ottla.client.errors import BrokerUnavailableError, error_code
 from ottla.client.network.connection import BrokerConnection
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.api_keys import ApiKey
+
+GROUP_KEY: Final = 0
+GROUPS_MAX: Final = 1_000
+"""Groups in one request: more are split, which bounds the size of responses."""
+
+T = TypeVar("T")
+Result = Union[T, Failure]  # noqa: UP007 - not "T | Failure": it has to be generic while it is evaluated
+GroupCall = Callable[[BrokerConnection, BrokerEndpoint, list[str]], Mapping[str, Result[T]]]
+
+
+def call_coordinators(brokers: Brokers, name: str, groups: Iterable[str], call: GroupCall[T]) -> dict[str, Result[T]]:
+    """The results of `call(connection, coordinator, groups)` by group, in the order of `groups`.
+
+    A group without a result before the deadline has a Failure with REQUEST_TIMED_OUT. `name` is the call's name in its message.
+    """
+    group_ids = list(dict.fromkeys(groups))
+    found: dict[str, Result[T]] = {}
+    coordinators: dict[str, BrokerEndpoint] = {}
+    deadline, contact = (make(f"{name}(api=FIND_COORDINATOR)") for make in (brokers.deadline, brokers.contact_deadline))
+    last: str | None = None
+    while pending := [group for group in group_ids if group not in found]:
+        try:
+            last = _attempt(brokers, pending, coordinators, found, call, deadline)
+            if len(found) < len(group_ids):
+                deadline.wait(last)
+        except BrokerUnavailableError as gone:
+            try:
+                brokers.wait(gone, deadline, contact, last)
+            except DeadlineExceededError as error:
+                return _timed_out(group_ids, found, error)
+        except DeadlineExceededError as error:
+            return _timed_out(group_ids, found, error)
+    return {group: found[group] for group in group_ids}
+
+
+def _timed_out(groups: list[str], found: Mapping[str, Result[T]], error: DeadlineExceededError) -> dict[str, Result[T]]:
+    late = Failure(ErrorCode.REQUEST_TIMED_OUT, str(error))
+    return {group: found.get(group, late) for group in groups}
+
+
+def _attempt(
+    brokers: Brokers,
+    pending: list[str],
+    coordinators: dict[str, BrokerEndpoint],
+    found: dict[str, Result[T]],
+    call: GroupCall[T],
+    deadline: Deadline,
+) -> str | None:
+    """One attempt for all pending groups: the name of a retriable error, if there was one."""
+    last = _find(brokers, [group for group in pending if group not in coordinators], coordinators, found, deadline)
+    by_coordinator: dict[BrokerEndpoint, list[str]] = {}
+    for group in pending:
+        if group in coordinators:
+            by_coordinator.setdefault(coordinators.pop(group), []).append(group)  # looked up again unless it answers
+    for coordinator, groups in by_coordinator.items():
+        for chunk in _chunks(groups):
+            results = call(brokers.connection(coordinator, deadline), coordinator, chunk)
+            for group in chunk:
+                result = results.get(group, Failure(ErrorCode.UNKNOWN_SERVER_ERROR, f"the coordinator did not answer for {group}"))
+                if not isinstance(result, Failure) or result.code not in RETRIABLE:
+                    found[group] = result
+                    continue
+                last = result.code.name
+                if result.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                    coordinators[group] = coordinator
+    return last
+
+
+def _find(
+    brokers: Brokers, names: list[str], coordinators: dict[str, BrokerEndpoint], found: dict[str, Result[T]], deadline: Deadline
+) -> str | None:
+    last = None
+    for chunk in _chunks(names):
+        request = FindCoordinatorRequest(key_type=i8(GROUP_KEY), coordinator_keys=tuple(chunk))
+        for item in brokers.call_any(request, FindCoordinatorResponse, deadline).coordinators:
+            code = error_code(item.error_code)
+            if item.key not in chunk:
+                continue
+            if code is ErrorCode.NONE:
+                coordinators[item.key] = BrokerEndpoint(item.node_id, item.host, item.port)
+            elif code in RETRIABLE:
+                last = code.name
+            else:
+                found[item.key] = Failure(code)
+    return last
+
+
+def _chunks(names: list[str]) -> Iterator[list[str]]:
+    for at in range(0, len(names), GROUPS_MAX):
+        yield names[at : at + GROUPS_MAX]
+
+
+PartitionResults = Mapping[TopicPartition, Failure | None]
+Committed = Mapping[TopicPartition, CommittedOffset]
+
+
+def committed_offsets(brokers: Brokers, groups: Iterable[str]) -> dict[str, Committed | Failure]:
+    """All committed offsets of each group; an unknown group has none."""
+
+    def call(connection: BrokerConnection, coordinator: BrokerEndpoint, names: list[str]) -> Mapping[str, Committed | Failure]:
+        request = OffsetFetchRequest(groups=tuple(OffsetFetchRequestGroup(group_id=GroupId(name), topics=None) for name in names))
+        answer = brokers.call(connection, request, OffsetFetchResponse)
+        found: dict[str, Committed | Failure] = {}
+        for group in answer.groups:
+            code = error_code(group.error_code)
+            if code is not ErrorCode.NONE:
+                found[group.group_id] = Failure(code)
+                continue
+            found[group.group_id] = {
+                TopicPartition(topic.name, item.partition_index): CommittedOffset(
+                    item.committed_offset, item.committed_leader_epoch, item.metadata or ""
+                )
+                for topic in group.topics
+                for item in topic.partitions
+                if error_code(item.error_code) is ErrorCode.NONE
+            }
+        return found
+
+    return call_coordinators(brokers, "listConsumerGroupOffsets", groups, call)
+
+
+def commit_offsets(brokers: Brokers, group: str, offsets: Mapping[TopicPartition, int | CommittedOffset]) -> PartitionResults | Failure:
+    """Commit offsets for a group; None for each committed partition."""
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, partition), offset in offsets.items():
+        committed = CommittedOffset(offset) if isinstance(offset, int) else offset
+        item = OffsetCommitRequestPartition(
+            partition_index=i32(partition),
+            committed_offset=i64(committed.offset),
+            committed_leader_epoch=i32(committed.leader_epoch),
+            committed_metadata=committed.metadata,
+        )
+        topics.setdefault(topic, []).append(item)
+    request = OffsetCommitRequest(
+        group_id=GroupId(group),
+        member_id="",
+        topics=tuple(OffsetCommitRequestTopic(name=TopicName(name), partitions=tuple(items)) for name, items in topics.items()),
+    )
+
+    def call(connection: BrokerConnection, coordinator: BrokerEndpoint, names: list[str]) -> Mapping[str, PartitionResults | Failure]:
+        answer = brokers.call(connection, request, OffsetCommitResponse)
+        return {group: _results(answer.topics)}
+
+    return call_coordinators(brokers, "commitOffsets", [group], call)[group]
+
+
+def delete_offsets(brokers: Brokers, group: str, partitions: Iterable[TopicPartition]) -> PartitionResults | Failure:
+    """Delete a group's offsets; None for each deleted partition, one Failure when the whole request is refused."""
+    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=i32(partition)))
+    request = OffsetDeleteRequest(
+        group_id=GroupId(group),
+        topics=tuple(OffsetDeleteRequestTopic(name=TopicName(name), partitions=tuple(items)) for name, items in topics.items()),
+    )
+
+    def call(connection: BrokerConnection, coordinator: BrokerEndpoint, names: list[str]) -> Mapping[str, PartitionResults | Failure]:
+        answer = brokers.call(connection, request, OffsetDeleteResponse)
+        code = error_code(answer.error_code)
+        return {group: _results(answer.topics) if code is ErrorCode.NONE else Failure(code)}
+
+    return call_coordinators(brokers, "offsetDelete", [group], call)[group]
+
+
+def _results(topics: Iterable[Any]) -> PartitionResults | Failure:
+    """Results by partition; a single retriable error stands for them all, so that all are retried."""
+    results: dict[TopicPartition, Failure | None] = {}
+    for topic in topics:
+        for item in topic.partitions:
+            code = error_code(item.error_code)
+            if code in RETRIABLE:
+                return Failure(code)
+            results[TopicPartition(topic.name, item.partition_index)] = None if code is ErrorCode.NONE else Failure(code)
+    return results
+
 
 CONSUMER_PROTOCOLS: Final = ("", "consumer")
 """The protocol types of consumer groups: "" is a group that only ever committed."""

@@ -15,9 +15,9 @@ from ottla.client.admin.values import DescribedCluster, DescribedPartition, Desc
 from ottla.client.brokers import Brokers
 from ottla.client.deadlines import RETRIABLE, Deadline, raise_for
 from ottla.client.errors import RequestFailedError, UnknownTopicError
-from ottla.core.client.leaders import NO_LEADER, TopicMetadata
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.client.fetch.leaders import NO_LEADER, TopicMetadata
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 
 
 def describe_topics(brokers: Brokers, topics: Iterable[str]) -> dict[str, DescribedTopic | Failure]:

@@ -1,6 +1,6 @@
-"""Results of admin requests: groups, members, offsets and topics. Values without behaviour.
+"""Results of admin requests: groups, members, offsets and topics.
 
-Assignments of classic members stay bytes: they belong to the members' own protocol.
+Assignments of classic members stay bytes, which belong to the members' own protocol; `partitions` reads those of the consumer protocol.
 """
 
 from collections.abc import Mapping
@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ottla.client.addresses import BrokerEndpoint
-from ottla.core.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.consumer_protocol import parse_assignment
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -54,6 +56,16 @@ class DescribedMember:
     epoch: int | None = None
     is_upgraded: bool | None = None
 
+    @property
+    def partitions(self) -> Mapping[str, tuple[int, ...]]:
+        """What it is assigned, by topic; bytes of a classic member that are no assignment of the consumer protocol assign nothing."""
+        if self.assigned is not None:
+            return self.assigned
+        try:
+            return parse_assignment(self.assignment_bytes)
+        except PeerError:
+            return {}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedGroup:
@@ -68,6 +80,13 @@ class DescribedGroup:
     members: tuple[DescribedMember, ...]
     group_epoch: int | None = None
     target_epoch: int | None = None
+
+    @property
+    def partitions(self) -> set[TopicPartition]:
+        """What its members are assigned."""
+        return {
+            TopicPartition(topic, number) for member in self.members for topic, numbers in member.partitions.items() for number in numbers
+        }
 
 
 class CommittedOffset(NamedTuple):

@@ -13,16 +13,14 @@ from typing import Any, Final, Self
 
 from ottla.client.async_consumer.arguments import parse_arguments
 from ottla.client.async_consumer.errors import ConsumerStoppedError, IllegalStateError
-from ottla.client.async_consumer.lookups import Lookups
-from ottla.client.async_consumer.offsets import Offsets
+from ottla.client.async_consumer.offsets import Lookups, Offsets
 from ottla.client.async_consumer.reader import Many, Reader
-from ottla.client.async_consumer.record import ConsumerRecord, record_maker
+from ottla.client.async_consumer.record import ConsumerRecord, OffsetAndTimestamp, record_maker
 from ottla.client.async_consumer.shell import Shell
-from ottla.client.async_consumer.structs import OffsetAndTimestamp
-from ottla.client.consumer.topic_partition import key, keys
-from ottla.core.client.consumer.subscriptions import PartitionState
-from ottla.core.client.consumer.values import EARLIEST, LATEST
-from ottla.core.model import TopicPartition
+from ottla.client.consumer.message import key, keys
+from ottla.client.engine.subscriptions import PartitionState
+from ottla.client.engine.values import EARLIEST, LATEST
+from ottla.protocol.model import TopicPartition
 
 _UNSUBSCRIBED: Final = "the consumer unsubscribed from all topics"
 _CLOSED: Final = "the consumer is being closed"

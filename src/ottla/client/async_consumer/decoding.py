@@ -10,11 +10,11 @@ from typing import Final
 
 from ottla.client.consumer.decoding import SMALL_BYTES
 from ottla.client.consumer.plain_columns import decode_plain
-from ottla.core.client.consumer.record_buffer import Columns
-from ottla.core.client.fetch_values import FetchedRecords
-from ottla.core.extras import missing_packages
-from ottla.core.model import Header, Record, TopicPartition
-from ottla.core.records.batch import encode_batch
+from ottla.client.engine.record_buffer import Columns
+from ottla.client.fetch.fetch_values import FetchedRecords
+from ottla.extras import missing_packages
+from ottla.protocol.model import Header, Record, TopicPartition
+from ottla.protocol.records.batch import encode_batch
 
 _LOG: Final = logging.getLogger("ottla.consumer")
 

@@ -10,9 +10,9 @@ from typing import Final
 
 from ottla.client.brokers import Connect
 from ottla.client.consumer.exchange import Exchange
+from ottla.client.engine.engine import Engine
 from ottla.client.network.channel import Channel
 from ottla.client.settings import ClientSettings
-from ottla.core.client.consumer.engine import Engine
 
 _ROUNDS_PER_HEARTBEAT: Final = 3
 """Rounds in heartbeat.interval.ms, at least: how exactly a blocked event loop is noticed."""

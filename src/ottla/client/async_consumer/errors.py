@@ -2,8 +2,8 @@
 
 from typing import Any, ClassVar, Final
 
-from ottla.client.consumer.error_codes import CODES
-from ottla.core.errors import ErrorCode
+from ottla.client.consumer.kafka_errors import CODES
+from ottla.protocol.errors import ErrorCode
 
 
 class ConsumerStoppedError(Exception):

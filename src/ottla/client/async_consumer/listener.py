@@ -5,8 +5,8 @@ import logging
 from collections.abc import Iterable
 from typing import Any, Final
 
-from ottla.core.client.consumer.rebalances import ASSIGNED, LOST
-from ottla.core.model import TopicPartition
+from ottla.client.engine.rebalances import ASSIGNED, LOST
+from ottla.protocol.model import TopicPartition
 
 _LOG: Final = logging.getLogger("ottla.consumer")
 

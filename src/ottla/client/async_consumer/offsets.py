@@ -1,18 +1,87 @@
-"""Positions and committed offsets of a consumer in an event loop: seek, commit, and what the cluster knows of them."""
+"""Offsets in aiokafka's interface: commits, positions, lookups.
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+Questions to the cluster that are no part of reading: offsets by time, committed offsets, topics. They run in a thread, one at a time.
 
+The thread and its connections are there from the first question until `stop`.
+
+Positions and committed offsets of a consumer in an event loop: seek, commit, and what the cluster knows of them.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import Failure
-from ottla.client.async_consumer.errors import CommitFailedError, IllegalOperation, IllegalStateError, error_of
-from ottla.client.async_consumer.lookups import Lookups
+from ottla.client.async_consumer.errors import (
+    CommitFailedError,
+    IllegalOperation,
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    UnknownTopicOrPartitionError,
+    error_of,
+)
+from ottla.client.async_consumer.record import OffsetAndTimestamp
 from ottla.client.async_consumer.shell import Shell
-from ottla.client.async_consumer.structs import OffsetAndTimestamp
-from ottla.client.consumer.topic_partition import key, keys
-from ottla.core.client.consumer.commits import NOT_A_MEMBER, Commit
-from ottla.core.client.consumer.values import OffsetAndMetadata
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.client.brokers import Connect
+from ottla.client.consumer.message import key, keys
+from ottla.client.deadlines import DeadlineExceededError
+from ottla.client.engine.commits import NOT_A_MEMBER, Commit
+from ottla.client.engine.values import OffsetAndMetadata
+from ottla.client.errors import ClientError, RequestFailedError, UnknownTopicError
+from ottla.client.settings import ClientSettings
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.model import TopicPartition
+
+T = TypeVar("T")
+
+
+class Lookups:
+    """An admin client for an event loop. `timeout_ms` is the time of each question."""
+
+    def __init__(self, settings: ClientSettings, *, connect: Connect, timeout_ms: int) -> None:
+        self._settings = settings
+        self._connect = connect
+        self._timeout_ms = timeout_ms
+        self._executor: ThreadPoolExecutor | None = None
+        self._admin: AdminClient | None = None
+
+    async def ask(self, call: Callable[[AdminClient], T]) -> T:
+        """The result of `call`. Raises KafkaTimeoutError without an answer in time, and the error of a refusal."""
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, thread_name_prefix="ottla-consumer-lookup")
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._ask, call)
+
+    async def stop(self) -> None:
+        """Close the connections, and end the thread."""
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            await asyncio.get_running_loop().run_in_executor(executor, self._close)
+            executor.shutdown()
+
+    def _ask(self, call: Callable[[AdminClient], T]) -> T:
+        if self._admin is None:
+            self._admin = AdminClient(self._settings, timeout_ms=self._timeout_ms, connect=self._connect)
+        try:
+            return call(self._admin)
+        except UnknownTopicError as error:
+            raise UnknownTopicOrPartitionError(str(error)) from error
+        except RequestFailedError as error:
+            raise error_of(error.code, str(error)) from error
+        except DeadlineExceededError as error:
+            raise KafkaTimeoutError(str(error)) from error
+        except ClientError as error:
+            raise KafkaConnectionError(str(error)) from error
+        except PeerError as error:
+            raise KafkaError(str(error)) from error
+
+    def _close(self) -> None:
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
 
 
 class Offsets:

@@ -19,11 +19,10 @@ from ottla.client.async_consumer.errors import (
 )
 from ottla.client.async_consumer.record import ConsumerRecord, MakeRecord, Records
 from ottla.client.async_consumer.shell import Shell
-from ottla.core.client.consumer.events import LogTruncated, PartitionFailure, PollIntervalExceeded, TopicUnavailable
-from ottla.core.client.consumer.record_buffer import Slice, UndecodableRecords
-from ottla.core.client.consumer.values import OffsetAndMetadata
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.client.engine.record_buffer import Slice, UndecodableRecords
+from ottla.client.engine.values import LogTruncated, OffsetAndMetadata, PartitionFailure, PollIntervalExceeded, TopicUnavailable
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 
 _LOG: Final = logging.getLogger("ottla.consumer")
 RECORDS_MAX: Final = 20_000

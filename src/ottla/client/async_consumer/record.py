@@ -1,9 +1,29 @@
-"""`ConsumerRecord` of aiokafka's interface: a light view on decoded columns, whose attributes are read when they are asked for."""
+"""Records and other values in aiokafka's interface.
+
+Values of aiokafka's interface. Partitions are `ottla.protocol.model.TopicPartition`, a named tuple equal to aiokafka's.
+
+`ConsumerRecord` of aiokafka's interface: a light view on decoded columns, whose attributes are read when they are asked for.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, overload
+from typing import Any, Final, NamedTuple, overload
 
 from ottla.client.consumer.message import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, MessageColumns
+
+
+class OffsetAndMetadata(NamedTuple):
+    """An offset to commit: where reading continues."""
+
+    offset: int
+    metadata: str = ""
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """The first record at or after a time: its offset, and its own time in milliseconds since 1970."""
+
+    offset: int
+    timestamp: int
+
 
 Deserializer = Callable[[Any], Any]
 MakeRecord = Callable[[Any, int], "ConsumerRecord"]

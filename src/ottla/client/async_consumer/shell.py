@@ -24,12 +24,12 @@ from ottla.client.async_consumer.errors import (
 )
 from ottla.client.async_consumer.listener import Notifier
 from ottla.client.consumer.exchange import RANDOM, new_engine
+from ottla.client.engine.rebalances import ASSIGNED, Callback
+from ottla.client.engine.subscriptions import PartitionState
 from ottla.client.errors import AuthenticationError, UnsupportedBrokerError
-from ottla.core.client.consumer.rebalances import ASSIGNED, Callback
-from ottla.core.client.consumer.subscriptions import PartitionState
-from ottla.core.client.group.states import MemberState
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.client.membership.values import MemberState
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 
 _LOG: Final = logging.getLogger("ottla.consumer")
 LOOK_MS: Final = 1_000.0

@@ -2,13 +2,12 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.client.consumer.arrow.columns import ArrowColumns, join_batches
-from ottla.client.consumer.arrow.plain_batches import plain_batch
+from ottla.client.consumer.arrow.columns import ArrowColumns, join_batches, plain_batch
 from ottla.client.consumer.conversions import event_message
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException
 from ottla.client.consumer.polling import take_records
-from ottla.columnar.decoding.decoder import ROWS_MAX as ROWS_MAX
-from ottla.core.client.consumer.engine import Engine
+from ottla.client.engine.engine import Engine
+from ottla.protocol.arrow.decoding.decoder import ROWS_MAX as ROWS_MAX
 
 if TYPE_CHECKING:
     import pyarrow as pa

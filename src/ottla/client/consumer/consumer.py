@@ -10,27 +10,21 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ottla.client.consumer import decoding
-from ottla.client.consumer.conversions import given, offset_of, position_of, results_of, starts, with_offsets
+from ottla.client.consumer.conversions import given, offset_of, position_of, refusal_of, results_of, split_topics, starts, with_offsets
 from ottla.client.consumer.driver import Driver
 from ottla.client.consumer.exchange import RANDOM, new_engine
-from ottla.client.consumer.group_metadata import encode_group_metadata
-from ottla.client.consumer.join_refusals import refusal_of
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, exception
-from ottla.client.consumer.listing import ClusterMetadata
-from ottla.client.consumer.lookups import Lookups
-from ottla.client.consumer.message import Message
-from ottla.client.consumer.patterns import split_topics
-from ottla.client.consumer.polling import Poller
-from ottla.client.consumer.processing import MessageProcessing
+from ottla.client.consumer.lookups import ClusterMetadata, Lookups
+from ottla.client.consumer.message import OFFSET_INVALID, Message, TopicPartition, encode_group_metadata, key, keys
+from ottla.client.consumer.polling import MessageProcessing, Poller
 from ottla.client.consumer.properties import parse_properties
-from ottla.client.consumer.topic_partition import OFFSET_INVALID, TopicPartition, key, keys
+from ottla.client.engine.commits import Commit
+from ottla.client.engine.rebalances import Callback
 from ottla.client.errors import AuthenticationError
 from ottla.client.network.connector import connect
-from ottla.core import model
-from ottla.core.client.consumer.commits import Commit
-from ottla.core.client.consumer.rebalances import Callback
-from ottla.core.errors import ErrorCode
-from ottla.core.extras import require
+from ottla.extras import require
+from ottla.protocol import model
+from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     import pyarrow

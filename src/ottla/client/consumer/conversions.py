@@ -1,17 +1,57 @@
-"""The engine's values and what an application of confluent-kafka's interface gives and gets for them."""
+"""From the application's values to the engine's and back.
 
+What a coordinator's refusal of a member means for its settings: sentences for errors that a broker gives as a code alone.
+
+Topics and patterns of a subscription, as confluent-kafka takes them: a name that begins with "^" is a regular expression.
+
+The engine's values and what an application of confluent-kafka's interface gives and gets for them.
+"""
+
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException
-from ottla.client.consumer.message import ErrorMessage
-from ottla.client.consumer.topic_partition import OFFSET_INVALID, TopicPartition, key
-from ottla.core import model
-from ottla.core.client.consumer.commits import Commit
-from ottla.core.client.consumer.events import Event, LogTruncated, PartitionEnd, PartitionFailure, TopicUnavailable
-from ottla.core.client.consumer.subscriptions import PartitionState
-from ottla.core.client.consumer.values import OffsetAndMetadata
-from ottla.core.errors import ErrorCode
+from ottla.client.consumer.message import OFFSET_INVALID, ErrorMessage, TopicPartition, key
+from ottla.client.engine.commits import Commit
+from ottla.client.engine.subscriptions import PartitionState
+from ottla.client.engine.values import Event, LogTruncated, OffsetAndMetadata, PartitionEnd, PartitionFailure, TopicUnavailable
+from ottla.client.membership.values import GroupSettings
+from ottla.protocol import model
+from ottla.protocol.errors import ErrorCode
+
+
+def refusal_of(code: ErrorCode, settings: GroupSettings) -> str | None:
+    """A sentence that names the settings which do not fit; None for other errors."""
+    group = f"group {settings.group_id}"
+    match code:
+        case ErrorCode.INVALID_SESSION_TIMEOUT:
+            return (
+                f"{group}: session.timeout.ms={settings.session_timeout_ms} is refused: it must be between the broker's "
+                "group.min.session.timeout.ms (default 6000) and group.max.session.timeout.ms (default 1800000)"
+            )
+        case ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+            return (
+                f"{group}: its members have no assignor in common with this one: partition.assignment.strategy must name one of theirs, too"
+            )
+        case ErrorCode.FENCED_INSTANCE_ID:
+            return f"{group}: another consumer has joined with group.instance.id={settings.instance_id}: each needs one of its own"
+        case ErrorCode.GROUP_MAX_SIZE_REACHED:
+            return f"{group}: it has as many members as the broker's group.max.size allows"
+        case _:
+            return None
+
+
+def split_topics(topics: Sequence[str]) -> tuple[list[str], list[re.Pattern[str]]]:
+    """Names and patterns. Raises TypeError for something else than a list of texts, KafkaException for a malformed pattern."""
+    if isinstance(topics, str) or not all(isinstance(topic, str) for topic in topics):
+        raise TypeError("expected list of topic unicode strings")
+    if not topics:
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "Failed to set subscription: there is no topic; unsubscribe() ends one"))
+    try:
+        return [topic for topic in topics if not topic.startswith("^")], [re.compile(topic) for topic in topics if topic.startswith("^")]
+    except re.error as error:
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, f"Failed to set subscription: {error}")) from error
 
 
 def offset_of(partition: Any) -> OffsetAndMetadata:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from ottla.client.consumer.plain_columns import decode_plain
-from ottla.core.client.consumer.record_buffer import Columns, Decode
-from ottla.core.client.fetch_values import FetchedRecords
-from ottla.core.extras import missing_packages
+from ottla.client.engine.record_buffer import Columns, Decode
+from ottla.client.fetch.fetch_values import FetchedRecords
+from ottla.extras import missing_packages
 
 SMALL_BYTES: Final = 16 * 1024
 

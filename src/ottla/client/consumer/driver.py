@@ -13,8 +13,8 @@ from collections.abc import Callable
 from ottla.client.brokers import Connect
 from ottla.client.consumer.exchange import Exchange
 from ottla.client.consumer.links import Outcome
+from ottla.client.engine.engine import Engine
 from ottla.client.settings import ClientSettings
-from ottla.core.client.consumer.engine import Engine
 
 
 class Driver(Exchange):

@@ -11,16 +11,15 @@ from typing import Final
 
 from ottla.client.addresses import parse_addresses
 from ottla.client.brokers import Connect
-from ottla.client.consumer.gc_pauses import GcPauses
 from ottla.client.consumer.links import Links, Outcome
-from ottla.client.consumer.stall_meter import StallMeter
+from ottla.client.consumer.stall_meter import GcPauses, StallMeter
+from ottla.client.engine.engine import Engine
+from ottla.client.engine.record_buffer import Decode
+from ottla.client.engine.values import ConsumerSettings, Send
 from ottla.client.errors import AuthenticationError, UnsupportedBrokerError
 from ottla.client.settings import ClientSettings
-from ottla.core.assignors import Assignor
-from ottla.core.client.consumer.engine import Engine
-from ottla.core.client.consumer.record_buffer import Decode
-from ottla.core.client.consumer.values import ConsumerSettings, Send
-from ottla.core.errors import PeerError
+from ottla.groups.assignors import Assignor
+from ottla.protocol.errors import PeerError
 
 _LOG: Final = logging.getLogger("ottla.consumer")
 WAIT_MS_MAX: Final = 60_000.0

@@ -9,8 +9,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ottla.client.consumer.message import Message
-from ottla.client.consumer.topic_partition import TopicPartition
+from ottla.client.consumer.message import Message, TopicPartition
 
 _LOG: Final = logging.getLogger("ottla.consumer")
 

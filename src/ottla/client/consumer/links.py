@@ -11,14 +11,14 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from ottla.client.addresses import Address
+from ottla.client.backoff import backoff_ms
 from ottla.client.brokers import Connect
 from ottla.client.consumer.requests import Encoded, encode_request
+from ottla.client.engine.values import Endpoint, Route, Send
 from ottla.client.errors import ClientError
 from ottla.client.network.channel import Channel
 from ottla.client.settings import ClientSettings
-from ottla.core.client.backoff import backoff_ms
-from ottla.core.client.consumer.values import Endpoint, Route, Send
-from ottla.core.errors import PeerError
+from ottla.protocol.errors import PeerError
 
 
 class Outcome(NamedTuple):

@@ -1,17 +1,91 @@
-"""What a consumer looks up with requests of their own, on connections of their own: offsets, topics and the cluster."""
+"""Calls that ask brokers something while the application waits: offsets, watermarks, topics.
+
+What `Consumer.list_topics` returns: brokers and topics, with the attributes that confluent-kafka's classes have.
+
+What a consumer looks up with requests of their own, on connections of their own: offsets, topics and the cluster.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ottla.client.admin.client import AdminClient
-from ottla.client.admin.values import EARLIEST, LATEST, CommittedOffset, Failure
+from ottla.client.admin.values import EARLIEST, LATEST, CommittedOffset, DescribedCluster, DescribedPartition, Failure
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, exception
-from ottla.client.consumer.listing import ClusterMetadata, cluster_metadata
+from ottla.client.consumer.message import TopicPartition, key, keys
 from ottla.client.consumer.properties import ConsumerProperties
-from ottla.client.consumer.topic_partition import TopicPartition, key, keys
 from ottla.client.errors import ClientError, RequestFailedError, UnknownTopicError
-from ottla.core import model
-from ottla.core.errors import ErrorCode
+from ottla.protocol import model
+from ottla.protocol.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerMetadata:
+    """A broker and its address."""
+
+    id: int
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}/{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetadata:
+    """A partition; `leader` is a broker's id, -1 without one; `replicas` and `isrs` (those in sync) are brokers' ids."""
+
+    id: int
+    leader: int
+    replicas: list[int] = field(default_factory=list)
+    isrs: list[int] = field(default_factory=list)
+    error: KafkaError | None = None
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """A topic and its partitions by number."""
+
+    topic: str
+    partitions: dict[int, PartitionMetadata] = field(default_factory=dict)
+    error: KafkaError | None = None
+
+    def __str__(self) -> str:
+        return self.topic
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    """Brokers by id and topics by name; `controller_id` is -1 where there is none."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: dict[int, BrokerMetadata]
+    topics: dict[str, TopicMetadata]
+
+    def __str__(self) -> str:
+        return self.cluster_id
+
+
+def cluster_metadata(cluster: DescribedCluster) -> ClusterMetadata:
+    """The listing of a described cluster."""
+    brokers = {each.broker_id: BrokerMetadata(each.broker_id, each.host, each.port) for each in cluster.brokers.values()}
+    topics = {}
+    for name, partitions in cluster.topics.items():
+        if isinstance(partitions, Failure):
+            topics[name] = TopicMetadata(name, error=KafkaError(partitions.code))
+        else:
+            topics[name] = TopicMetadata(name, {number: _partition(number, each) for number, each in partitions.items()})
+    return ClusterMetadata(cluster.cluster_id, cluster.controller_id, brokers, topics)
+
+
+def _partition(number: int, described: DescribedPartition) -> PartitionMetadata:
+    leader = -1 if described.leader is None else described.leader
+    return PartitionMetadata(number, leader, list(described.replicas), list(described.in_sync))
+
 
 T = TypeVar("T")
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
-from ottla.core.client.consumer.record_buffer import Columns
-from ottla.core.client.fetch_values import FetchedRecords
-from ottla.core.errors import PeerError
-from ottla.core.model import Record
-from ottla.core.records.batch import NO_TIMESTAMP, BatchHeader, crc_is_valid, decode_batch, split_batches
-from ottla.core.records.control import ControlType, control_type
+from ottla.client.engine.record_buffer import Columns
+from ottla.client.fetch.fetch_values import FetchedRecords
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import NO_TIMESTAMP, BatchHeader, crc_is_valid, decode_batch, split_batches
+from ottla.protocol.records.control import ControlType, control_type
 
 CREATE_TIME: Final = 1
 LOG_APPEND_TIME: Final = 2

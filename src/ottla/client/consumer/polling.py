@@ -1,6 +1,10 @@
-"""How the application gets records: `poll` one, `consume` many, both with what is due in between, and `wakeup` to end their waiting.
+"""`poll()` and `consume()`: records one at a time, through deserialisers and interceptors.
+
+How the application gets records: `poll` one, `consume` many, both with what is due in between, and `wakeup` to end their waiting.
 
 Most polls take a record of the engine's run, without the lock. All others run callbacks, raise failures, take what is there, and wait.
+
+Messages of consumers that have deserialisers or interceptors: both run in the application's thread, without the lock of the engine.
 """
 
 import time
@@ -10,14 +14,16 @@ from math import inf
 from typing import Any, Protocol
 
 from ottla.client.consumer.conversions import event_message
+from ottla.client.consumer.deserializers import Deserializers
 from ottla.client.consumer.driver import Driver
-from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, WakeupException
+from ottla.client.consumer.interceptors import Interceptors
+from ottla.client.consumer.kafka_errors import ConsumeError, KafkaError, KafkaException, WakeupException
 from ottla.client.consumer.message import NEW_MESSAGE, Message, messages_of
-from ottla.core.client.consumer.engine import Engine
-from ottla.core.client.consumer.record_buffer import UndecodableRecords
-from ottla.core.client.consumer.values import OffsetAndMetadata
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.client.engine.engine import Engine
+from ottla.client.engine.record_buffer import UndecodableRecords
+from ottla.client.engine.values import OffsetAndMetadata
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 
 
 class Taken(Protocol):
@@ -194,3 +200,50 @@ class Poller:
             self._engine.seek(partition, start)
             state.stored = None if stored is None else start
         self._driver.wake()
+
+
+class MessageProcessing:
+    """Takes messages of `poller`, deserialises them, and passes them to the interceptors."""
+
+    def __init__(
+        self, poller: Poller, deserializers: Deserializers, interceptors: Interceptors, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._poller = poller
+        self._deserializers = deserializers
+        self._interceptors = interceptors
+        self._clock = clock
+
+    def poll(self, timeout: float | None = None) -> Message | None:
+        """The next message that the interceptors let through. Raises KeyDeserializationError and ValueDeserializationError."""
+        has_limit = timeout is not None and timeout >= 0
+        ends = self._clock() + (timeout or 0)
+        while True:
+            messages = self.consume(1, max(ends - self._clock(), 0) if has_limit else None)
+            if messages:
+                return messages[0]
+            if has_limit and self._clock() >= ends:
+                return None
+
+    def consume(self, count: int, timeout: float | None) -> list[Message]:
+        """Up to `count` messages, before the interceptors. The error of a message is raised when it is the first one."""
+        messages = self._deserialized(count, timeout) if self._deserializers else self._poller.consume(count, timeout)
+        return self._interceptors.on_consume(messages) if messages else messages
+
+    def _deserialized(self, count: int, timeout: float | None) -> list[Message]:
+        has_limit = timeout is not None and timeout >= 0
+        ends = self._clock() + (timeout or 0)
+        messages: list[Message] = []
+        while len(messages) < count:
+            message = self._poller.poll(max(ends - self._clock(), 0) if has_limit else None, in_hand=len(messages))
+            if message is None:
+                break
+            if message.error() is None:
+                try:
+                    self._deserializers.apply(message)
+                except ConsumeError:
+                    if not messages:
+                        raise
+                    self._poller.hand_back(message)
+                    break
+            messages.append(message)
+        return messages

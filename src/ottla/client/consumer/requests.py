@@ -7,11 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from ottla.client.errors import error_code
-from ottla.client.fetch.requests import BY_ID, BY_NAME, WITH_ENDPOINTS, decode_fetch, encode_fetch
-from ottla.client.metadata import WITH_IDS, metadata_request, read_metadata
-from ottla.client.network.channel import Channel
-from ottla.core.client.consumer.values import (
+from ottla.client.brokers import WITH_IDS, metadata_request, read_metadata
+from ottla.client.engine.values import (
     CoordinatorResponse,
     Endpoint,
     EpochEnd,
@@ -29,7 +26,9 @@ from ottla.core.client.consumer.values import (
     OffsetForLeaderEpoch,
     Request,
 )
-from ottla.core.client.group.values import (
+from ottla.client.errors import error_code
+from ottla.client.fetch.requests import BY_ID, BY_NAME, WITH_ENDPOINTS, decode_fetch, encode_fetch
+from ottla.client.membership.values import (
     FindCoordinator,
     Heartbeat,
     JoinedMember,
@@ -39,10 +38,11 @@ from ottla.core.client.group.values import (
     SyncGroup,
     SyncResponse,
 )
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
-from ottla.core.wire.api_keys import ApiKey
-from ottla.core.wire.messages import decoder, encode, fitter, is_flexible, request_class, response_class
+from ottla.client.network.channel import Channel
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.protocol.wire.messages import decoder, encode, fitter, is_flexible, request_class, response_class
 
 _GROUP_KEY: Final = 0
 _METADATA_WITHOUT_IDS: Final = 9

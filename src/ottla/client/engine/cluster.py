@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ottla.core.client.backoff import backoff_ms
-from ottla.core.client.consumer.values import ConsumerSettings, Endpoint, Metadata, MetadataResponse
-from ottla.core.client.leaders import Leaders
-from ottla.core.errors import ErrorCode
+from ottla.client.backoff import backoff_ms
+from ottla.client.engine.values import ConsumerSettings, Endpoint, Metadata, MetadataResponse
+from ottla.client.fetch.leaders import Leaders
+from ottla.protocol.errors import ErrorCode
 
 MISSING_TOPIC_MS: Final = 1_000
 """A topic that does not exist yet is looked for this often (librdkafka: topic.metadata.refresh.fast.interval.ms, with its back-off)."""

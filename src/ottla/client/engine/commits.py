@@ -6,13 +6,13 @@ A commit of a member carries the generation that it has when the request is sent
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ottla.core.client.backoff import backoff_ms
-from ottla.core.client.consumer.subscriptions import Subscriptions
-from ottla.core.client.consumer.values import ConsumerSettings, OffsetAndMetadata, OffsetCommit
-from ottla.core.client.group.membership import Membership
-from ottla.core.client.group.states import MemberState
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.client.backoff import backoff_ms
+from ottla.client.engine.subscriptions import Subscriptions
+from ottla.client.engine.values import ConsumerSettings, OffsetAndMetadata, OffsetCommit
+from ottla.client.membership.membership import Membership
+from ottla.client.membership.values import MemberState
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 
 _COORDINATOR_GONE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT})
 _RETRIABLE: Final = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})

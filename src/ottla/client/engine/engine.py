@@ -11,22 +11,19 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import singledispatchmethod
 from typing import Any, Final
 
-from ottla.core.assignors import Assignor
-from ottla.core.client.consumer.cluster import ClusterView
-from ottla.core.client.consumer.commits import Commits
-from ottla.core.client.consumer.events import Event, PollIntervalExceeded, TopicUnavailable
-from ottla.core.client.consumer.fetching import Fetching
-from ottla.core.client.consumer.metrics import Metrics
-from ottla.core.client.consumer.positions import Positions
-from ottla.core.client.consumer.rebalances import Callback, Rebalances
-from ottla.core.client.consumer.record_buffer import Decode, RecordBuffer, Slice
-from ottla.core.client.consumer.record_run import MS_MAX, NO_RUN, ROWS_MIN, RecordRun, next_rows
-from ottla.core.client.consumer.subscriptions import Subscriptions
-from ottla.core.client.consumer.validation import Validation
-from ottla.core.client.consumer.values import (
+from ottla.client.engine.cluster import ClusterView
+from ottla.client.engine.commits import Commits
+from ottla.client.engine.fetching import Fetching
+from ottla.client.engine.metrics import Metrics
+from ottla.client.engine.positions import Positions, Validation
+from ottla.client.engine.rebalances import Callback, Rebalances
+from ottla.client.engine.record_buffer import MS_MAX, NO_RUN, ROWS_MIN, Decode, RecordBuffer, RecordRun, Slice, next_rows
+from ottla.client.engine.subscriptions import Subscriptions
+from ottla.client.engine.values import (
     LATEST,
     ConsumerSettings,
     CoordinatorResponse,
+    Event,
     Fetch,
     ListOffsets,
     Metadata,
@@ -35,23 +32,25 @@ from ottla.core.client.consumer.values import (
     OffsetCommit,
     OffsetFetch,
     OffsetForLeaderEpoch,
+    PollIntervalExceeded,
     Request,
     Route,
     Send,
+    TopicUnavailable,
 )
-from ottla.core.client.group.evidence import Evidence
-from ottla.core.client.group.membership import Membership
-from ottla.core.client.group.values import FindCoordinator, GroupRequest, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
-from ottla.core.client.leaders import Leaders, TopicMetadata
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.client.fetch.leaders import Leaders, TopicMetadata
+from ottla.client.membership.evidence import Evidence
+from ottla.client.membership.membership import Membership
+from ottla.client.membership.values import FindCoordinator, GroupRequest, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from ottla.groups.assignors import Assignor
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 
 UNAVAILABLE: Final = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION}
 )
 """What a topic of the subscription has while it cannot be read."""
 ANY_BROKER: Final = -1
-CLOSE_SESSION_MS: Final = 1_000
 TAIL_BASE: Final = -2000
 """Offsets from here down count records before the end (librdkafka: `RD_KAFKA_OFFSET_TAIL_BASE`)."""
 

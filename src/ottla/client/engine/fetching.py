@@ -6,17 +6,24 @@ It keeps the fetch machine, the sessions and the buffer in step with the assignm
 from collections.abc import Callable, Container, Iterable
 from typing import Final
 
-from ottla.core.client.consumer.cluster import ClusterView
-from ottla.core.client.consumer.events import PartitionEnd, PartitionFailure
-from ottla.core.client.consumer.metrics import Metrics
-from ottla.core.client.consumer.positions import Positions
-from ottla.core.client.consumer.record_buffer import RecordBuffer, Slice, UndecodableRecords
-from ottla.core.client.consumer.subscriptions import PartitionState, Subscriptions
-from ottla.core.client.consumer.validation import Validation
-from ottla.core.client.consumer.values import ConsumerSettings, Fetch, FetchResponse, OffsetAndMetadata, Route, Send
-from ottla.core.client.fetch_machine import FetchMachine
-from ottla.core.client.fetch_sessions import FetchSessions
-from ottla.core.client.fetch_values import (
+from ottla.client.engine.cluster import ClusterView
+from ottla.client.engine.metrics import Metrics
+from ottla.client.engine.positions import Positions, Validation
+from ottla.client.engine.record_buffer import RecordBuffer, Slice, UndecodableRecords
+from ottla.client.engine.subscriptions import PartitionState, Subscriptions
+from ottla.client.engine.values import (
+    ConsumerSettings,
+    Fetch,
+    FetchResponse,
+    OffsetAndMetadata,
+    PartitionEnd,
+    PartitionFailure,
+    Route,
+    Send,
+)
+from ottla.client.fetch.fetch_machine import FetchMachine
+from ottla.client.fetch.fetch_sessions import FetchSessions
+from ottla.client.fetch.fetch_values import (
     FINAL_EPOCH,
     Need,
     OffsetOutOfRange,
@@ -26,9 +33,9 @@ from ottla.core.client.fetch_values import (
     SendFetch,
     TopicRecreated,
 )
-from ottla.core.client.leaders import Leaders, TopicMetadata
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.client.fetch.leaders import Leaders, TopicMetadata
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 
 CLOSE_SESSION_MS: Final = 1_000
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from math import nan
 from typing import Any, Final
 
-from ottla.core.client.consumer.subscriptions import Subscriptions
-from ottla.core.client.consumer.values import ConsumerSettings, Fetch, OffsetCommit, Request, Send
-from ottla.core.client.group.evidence import Evidence
-from ottla.core.client.group.values import Heartbeat, JoinGroup, SyncGroup
-from ottla.core.client.sensors import Sensor
-from ottla.core.errors import ErrorCode
-from ottla.core.reason_evidence import MemberCause
+from ottla.client.engine.subscriptions import Subscriptions
+from ottla.client.engine.values import ConsumerSettings, Fetch, OffsetCommit, Request, Send
+from ottla.client.membership.evidence import Evidence
+from ottla.client.membership.values import Heartbeat, JoinGroup, SyncGroup
+from ottla.client.sensors import Sensor
+from ottla.groups.reason_evidence import MemberCause
+from ottla.protocol.errors import ErrorCode
 
 _NO_FAILURES: Final = frozenset({ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED})
 """The second is the first half of each join of a new member."""

@@ -7,11 +7,11 @@ It runs step by step while the application polls, since callbacks run there and 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from ottla.core.client.consumer.commits import Commit, Commits
-from ottla.core.client.consumer.subscriptions import Subscriptions
-from ottla.core.client.consumer.values import ConsumerSettings
-from ottla.core.client.group.membership import Membership
-from ottla.core.model import TopicPartition
+from ottla.client.engine.commits import Commit, Commits
+from ottla.client.engine.subscriptions import Subscriptions
+from ottla.client.engine.values import ConsumerSettings
+from ottla.client.membership.membership import Membership
+from ottla.protocol.model import TopicPartition
 
 ASSIGNED, REVOKED, LOST = "assigned", "revoked", "lost"
 _NOT_SUBSCRIBED: Final = "received assignment does not match the current subscription"

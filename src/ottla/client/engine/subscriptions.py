@@ -6,9 +6,9 @@ It holds state and answers questions; it requests nothing.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from ottla.core.client.consumer.values import STORED, OffsetAndMetadata, ResetByDuration
-from ottla.core.client.leaders import LeaderAndEpoch
-from ottla.core.model import TopicPartition
+from ottla.client.engine.values import STORED, OffsetAndMetadata, ResetByDuration
+from ottla.client.fetch.leaders import LeaderAndEpoch
+from ottla.protocol.model import TopicPartition
 
 
 class PartitionState:

@@ -1,15 +1,20 @@
-"""Values of the consumer's engine: settings, requests to brokers, and their responses. Free of API versions."""
+"""Values of the consumer's engine: settings, positions, and the events that it reports.
+
+Values of the consumer's engine: settings, requests to brokers, and their responses. Free of API versions.
+
+What happens that the application gets in the place of a record.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
-from ottla.core.client.fetch_values import NO_SESSION, FetchPolicy, PartitionFetch, PartitionResponse, SessionFields
-from ottla.core.client.group.values import GroupRequest, GroupSettings
-from ottla.core.client.leaders import TopicMetadata
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.client.fetch.fetch_values import NO_SESSION, FetchPolicy, PartitionFetch, PartitionResponse, SessionFields
+from ottla.client.fetch.leaders import TopicMetadata
+from ottla.client.membership.values import GroupRequest, GroupSettings
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -195,3 +200,45 @@ class FetchResponse(NamedTuple):
     endpoints: Mapping[int, Endpoint]
     error: ErrorCode = ErrorCode.NONE
     session_id: int = NO_SESSION
+
+
+class PartitionEnd(NamedTuple):
+    """The application has all records of a partition: the next one will have this offset."""
+
+    partition: TopicPartition
+    offset: int
+
+
+class PartitionFailure(NamedTuple):
+    """A partition cannot be read until the application seeks or assigns again."""
+
+    partition: TopicPartition
+    error: ErrorCode
+    why: str
+
+
+class TopicUnavailable(NamedTuple):
+    """A topic that the subscription names does not exist, or may not be read. It is looked for, and read as soon as it can be."""
+
+    topic: str
+    error: ErrorCode
+
+
+class LogTruncated(NamedTuple):
+    """The leader's log does not hold a position, and auto.offset.reset is none: it cannot be read until the application seeks.
+
+    `diverges`: the first offset at which the log may differ from the one that was read, None where that is not known (KIP-320).
+    """
+
+    partition: TopicPartition
+    position: OffsetAndMetadata
+    diverges: OffsetAndMetadata | None
+
+
+class PollIntervalExceeded(NamedTuple):
+    """The application polled too late, and the member has left the group."""
+
+    interval_ms: int
+
+
+Event = PartitionEnd | PartitionFailure | TopicUnavailable | LogTruncated | PollIntervalExceeded

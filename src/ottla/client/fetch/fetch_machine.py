@@ -1,4 +1,14 @@
-"""State machine of the fetch client: ranges of offsets in, requests for brokers out; responses and failures in, records out. Pure.
+"""Which Fetch requests are sent, and what their responses mean: the state machine of the fetch client. No I/O.
+
+Boundaries of fetched record batches: offsets and lengths from the headers, without decoding records.
+
+It checks only what is needed to find the next batch; decoders check checksums. Source: KIP-98.
+
+Progress of one range of offsets: what to fetch next and where, failures in a row, and when to retry or give up.
+
+Sources: KIP-580 (back-off), KIP-392 (preferred replicas).
+
+State machine of the fetch client: ranges of offsets in, requests for brokers out; responses and failures in, records out. Pure.
 
 It decides what to fetch from which broker and when, what an error means, whether a retry is worth it, and when a range is complete. Each
 broker has at most one request in flight. The shell carries out `next_actions`, reports what happened (`on_response`, `on_disconnect`,
@@ -8,12 +18,14 @@ KIP-320 (leader epochs), KIP-392 (followers named by leaders), KIP-516 (topic id
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from struct import Struct
+from typing import Final, NamedTuple
 
-from ottla.core.client.batch_scan import scan_batches
-from ottla.core.client.fetch_values import (
+from ottla.client.backoff import backoff_ms
+from ottla.client.fetch.fetch_values import (
     BULK_BYTES,
     NO_REPLICA,
+    OPEN_END,
     BrokersUnreachable,
     FetchedRecords,
     FetchPolicy,
@@ -29,10 +41,143 @@ from ottla.core.client.fetch_values import (
     TopicRecreated,
     UnknownPartition,
 )
-from ottla.core.client.leaders import NO_EPOCH, NO_LEADER, Leaders, TopicMetadata
-from ottla.core.client.range_progress import PreferredReplica, RangeProgress
-from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.model import TopicPartition
+from ottla.client.fetch.leaders import NO_EPOCH, NO_LEADER, LeaderAndEpoch, Leaders, TopicMetadata
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.records.batch import BATCH_LENGTH_MIN, HEADER_BYTES, LENGTH_OVERHEAD_BYTES, MAGIC
+
+_HEAD: Final = Struct(">qi4xb6xi")  # base offset, length, (leader epoch), magic, (checksum, attributes), last offset delta
+_OFFSET_MAX: Final = 2**63 - 2
+
+
+class WholeBatches(NamedTuple):
+    """The first `size_bytes` bytes are whole batches; `next_offset` follows the last of them, -1 when there is none."""
+
+    size_bytes: int
+    next_offset: int
+
+
+def scan_batches(records: memoryview) -> WholeBatches:
+    """Find whole batches; the last one may be cut, and is left out. Raises PeerError for bytes that are no batches of format 2."""
+    at, next_offset, size = 0, -1, len(records)
+    while at + HEADER_BYTES <= size:
+        base, length, magic, delta = _HEAD.unpack_from(records, at)
+        if magic != MAGIC:
+            raise PeerError(f"a batch of format {magic}: only format {MAGIC} is read (Kafka 0.11 and later)")
+        if length < BATCH_LENGTH_MIN or base < 0 or delta < 0 or base + delta > _OFFSET_MAX:
+            raise PeerError("a batch header with an impossible length or offset")
+        following = at + LENGTH_OVERHEAD_BYTES + length
+        if following > size:
+            break
+        next_offset = base + delta + 1
+        at = following
+    return WholeBatches(at, next_offset)
+
+
+ATTEMPTS_MIN: Final = 4
+"""Attempts before giving up, however much time the reader itself took in between."""
+SHORT_MS: Final = 1_000
+"""How long a log may seem truncated, or a topic missing: a new leader, or a broker that lags behind, may not know better yet."""
+
+
+class PreferredReplica(NamedTuple):
+    """A follower to read from, named by a leader; it holds for this leader, up to a time."""
+
+    broker_id: int
+    leader: LeaderAndEpoch
+    until_ms: float
+
+
+class RangeProgress:
+    """A range that is being read.
+
+    `fetch_offset`: what the next request asks for. It is `position`, unless the range may hold no more records (see `fetch_machine`).
+    `need`: whether it is requested for now. `replica`: the follower to read from, None for the leader. `needs_metadata`: the leader has to
+    be looked up. `is_topic_doubted`: the topic may have been deleted or re-created. `failures` in a row began at `failing_since_ms`; the
+    `kind_` fields count those of the last kind of problem.
+    """
+
+    __slots__ = (
+        "empty_responses",
+        "end",
+        "failing_since_ms",
+        "failures",
+        "fetch_offset",
+        "is_topic_doubted",
+        "kind",
+        "kind_failures",
+        "kind_since_ms",
+        "need",
+        "needs_metadata",
+        "partition",
+        "position",
+        "replica",
+        "retry_at_ms",
+        "topic_id",
+    )
+
+    def __init__(self, each: FetchRange) -> None:
+        self.partition = each.partition
+        self.position = self.fetch_offset = each.start
+        self.end = each.end
+        self.topic_id = each.topic_id
+        self.need = Need.NOW
+        self.replica: PreferredReplica | None = None
+        self.needs_metadata = False
+        self.is_topic_doubted = False
+        self.retry_at_ms = 0.0
+        self.failures = self.kind_failures = self.empty_responses = 0
+        self.failing_since_ms = self.kind_since_ms = 0.0
+        self.kind: type[Problem] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the range has no end."""
+        return self.end == OPEN_END
+
+    def broker_id(self, leader: LeaderAndEpoch, now_ms: float) -> int:
+        """The broker to read from: the leader, or the follower that it has named."""
+        if self.replica is not None and (self.replica.leader != leader or now_ms > self.replica.until_ms):
+            self.replica = None
+        return leader.broker_id if self.replica is None else self.replica.broker_id
+
+    def may_retry_at_once(self, now_ms: float) -> bool:
+        """Count a failure after which the next attempt is expected to succeed: whether that still is so."""
+        self.failures += 1
+        if self.failures >= ATTEMPTS_MIN:
+            return False
+        self.failing_since_ms = now_ms
+        return True
+
+    def advance(self, next_offset: int) -> None:
+        """Move behind records that were received; earlier failures do not count any more."""
+        self.position = self.fetch_offset = next_offset
+        self.failures = self.empty_responses = 0
+        self.kind = None
+        self.is_topic_doubted = False
+
+    def record_failure(
+        self, problem: Problem, now_ms: float, *, policy: FetchPolicy, rng: float, is_short: bool, is_connecting: bool
+    ) -> bool:
+        """Count a failure and schedule a retry. False to give up: it failed for too long (`is_short`: for SHORT_MS in this way). An open
+        range is retried without end.
+
+        `rng` is a number from 0 to 1; `is_connecting` takes the back-off of connection attempts.
+        """
+        if self.failures == 0:
+            self.failing_since_ms = now_ms
+        if type(problem) is not self.kind:
+            self.kind, self.kind_failures, self.kind_since_ms = type(problem), 0, now_ms
+        self.failures += 1
+        self.kind_failures += 1
+        if not self.is_open and self.failures >= ATTEMPTS_MIN and now_ms - self.failing_since_ms >= policy.api_timeout_ms:
+            return False
+        if not self.is_open and is_short and self.kind_failures >= ATTEMPTS_MIN and now_ms - self.kind_since_ms >= SHORT_MS:
+            return False
+        waits = policy.reconnect_backoff_ms if is_connecting else policy.retry_backoff_ms
+        self.retry_at_ms = now_ms + backoff_ms(self.failures, *waits, rng)
+        return True
+
 
 EMPTY_TO_END: Final = 2
 """Empty responses in a row, each of which had space for a batch, after which a range counts as complete.

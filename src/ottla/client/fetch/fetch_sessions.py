@@ -7,7 +7,7 @@ to request, and what the partitions that it left out are like. Source: Kafka's `
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.core.client.fetch_values import (
+from ottla.client.fetch.fetch_values import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_REPLICA,
@@ -16,8 +16,8 @@ from ottla.core.client.fetch_values import (
     PartitionResponse,
     SessionFields,
 )
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 
 EPOCH_MAX: Final = 2**31 - 1
 

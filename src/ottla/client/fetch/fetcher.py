@@ -1,31 +1,114 @@
-"""The fetch client: every record of some ranges of offsets, as the brokers' own record batches.
+"""Fetching ranges of offsets from their leaders.
+
+Problems of the fetch machine as the errors that the reader gets.
+
+The offsets that a topic holds now, as ranges to fetch: where each partition begins, or where a reader stopped, to its present end.
+
+Ends are high watermarks: what is in open transactions lies within.
+
+The fetch client: every record of some ranges of offsets, as the brokers' own record batches.
 
 The shell of `core.client.fetch_machine`: it carries out what the machine decides, with one connection to each broker and one request in
-flight on each. It sends the next request before it hands received records to the reader. Metadata and ListOffsets have connections of their
-own, so that they never wait behind a Fetch. It decodes no records and checks no checksums: decoders do.
+flight on each. It sends the next request before it hands received records to the reader. Metadata and ListOffsets have connections of
+their own, so that they never wait behind a Fetch. It decodes no records and checks no checksums: decoders do.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from secrets import SystemRandom
 from types import TracebackType
 from typing import Final, Self
 
 from ottla.client.addresses import Address
+from ottla.client.admin.client import AdminClient
+from ottla.client.admin.topics import list_offsets
+from ottla.client.admin.values import EARLIEST, LATEST, Failure
 from ottla.client.brokers import Brokers, Connect
 from ottla.client.deadlines import DeadlineExceededError
-from ottla.client.errors import BrokerUnavailableError, RequestFailedError
-from ottla.client.fetch.problems import error_of
+from ottla.client.errors import (
+    BrokerUnavailableError,
+    ClientError,
+    OffsetOutOfRangeError,
+    RequestFailedError,
+    TopicRecreatedError,
+    UnknownTopicError,
+)
+from ottla.client.fetch.fetch_machine import FetchMachine
+from ottla.client.fetch.fetch_sessions import without_session
+from ottla.client.fetch.fetch_values import (
+    BrokersUnreachable,
+    FetchedRecords,
+    FetchPolicy,
+    FetchRange,
+    OffsetOutOfRange,
+    PartitionFetch,
+    PartitionRefused,
+    Problem,
+    RefreshMetadata,
+    TopicRecreated,
+)
+from ottla.client.fetch.leaders import Leaders
 from ottla.client.fetch.requests import BY_ID, BY_NAME, WITH_ENDPOINTS, decode_fetch, encode_fetch
 from ottla.client.network.connection import BrokerConnection, readable
 from ottla.client.network.connector import connect
 from ottla.client.settings import ClientSettings
-from ottla.core.client.fetch_machine import FetchMachine
-from ottla.core.client.fetch_sessions import without_session
-from ottla.core.client.fetch_values import FetchedRecords, FetchPolicy, FetchRange, PartitionFetch, RefreshMetadata
-from ottla.core.client.leaders import Leaders
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.api_keys import ApiKey
+
+
+def error_of(problem: Problem, brokers: Brokers) -> ClientError:
+    """The error for a problem; `brokers` give the bounds of a log that does not hold an offset."""
+    if isinstance(problem, OffsetOutOfRange):
+        return _out_of_range(problem, brokers)
+    if isinstance(problem, TopicRecreated):
+        return TopicRecreatedError(problem.topic, problem.expected, problem.found)
+    if isinstance(problem, BrokersUnreachable):
+        return BrokerUnavailableError(problem.why)
+    name = f"partition {problem.partition.partition} of topic {problem.partition.topic}"
+    if isinstance(problem, PartitionRefused):
+        return RequestFailedError(f"{name}: {problem.error.name}", problem.error)
+    return UnknownTopicError(f"{name} does not exist")
+
+
+def _out_of_range(problem: OffsetOutOfRange, brokers: Brokers) -> OffsetOutOfRangeError:
+    partition, start, end = problem.partition, problem.log_start_offset, problem.end_offset
+    if start < 0 or end < 0:  # Kafka's brokers do not send them with the error
+        try:
+            start = list_offsets(brokers, {partition: EARLIEST})[partition].offset
+            end = list_offsets(brokers, {partition: LATEST})[partition].offset
+        except ClientError:
+            start = end = -1
+    return OffsetOutOfRangeError(partition, problem.position, start, end)
+
+
+_NO_POSITIONS: Final[Mapping[int, int]] = {}
+
+
+def topic_ranges(
+    admin: AdminClient, topic: str, *, positions: Mapping[int, int] = _NO_POSITIONS, partitions: Collection[int] | None = None
+) -> list[FetchRange]:
+    """One range for each partition, empty where there is nothing (new); partitions without a leader are left out.
+
+    `positions`: where to begin, by partition; a range begins later when the log does, and ends before its start when the log was
+    truncated. Raises UnknownTopicError, or RequestFailedError with
+    the code of the refusal.
+    """
+    described = admin.describe_topics([topic])[topic]
+    if isinstance(described, Failure):
+        if described.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise UnknownTopicError(f"topic {topic} does not exist")
+        raise RequestFailedError(f"topic {topic}: {described.code.name}", described.code)
+    led = [number for number, leader in described.leaders.items() if leader is not None]
+    wanted = [TopicPartition(topic, number) for number in led if partitions is None or number in partitions]
+    starts, ends = admin.list_offsets(wanted, EARLIEST), admin.list_offsets(wanted, LATEST)
+    ranges = []
+    for each in wanted:
+        start = max(starts[each], positions.get(each.partition, 0))
+        ranges.append(FetchRange(each, start, ends[each], described.topic_id))
+    return ranges
+
 
 PREFETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 """Most bytes that `prefetch` requests from one broker; a larger first batch comes whole."""

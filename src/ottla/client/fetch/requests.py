@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 from ottla.client.addresses import BrokerEndpoint
 from ottla.client.errors import error_code
-from ottla.core.client.fetch_values import NO_CURRENT_LEADER, NO_SESSION, FetchPolicy, PartitionFetch, PartitionResponse, SessionFields
-from ottla.core.client.leaders import LeaderAndEpoch
-from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.model import TopicPartition
-from ottla.core.wire.reader import Reader
-from ottla.core.wire.writer import Writer
+from ottla.client.fetch.fetch_values import NO_CURRENT_LEADER, NO_SESSION, FetchPolicy, PartitionFetch, PartitionResponse, SessionFields
+from ottla.client.fetch.leaders import LeaderAndEpoch
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.reader import Reader
+from ottla.protocol.wire.writer import Writer
 
 BY_NAME, BY_ID, WITH_ENDPOINTS = 12, 13, 16
 

@@ -1,42 +1,183 @@
-"""The membership of one consumer in a classic group, without I/O (Kafka: `AbstractCoordinator`, and `ConsumerCoordinator` where it joins).
+"""A member of a group by the classic protocol: joining, leading, heartbeats, leaving. As Kafka's AbstractCoordinator; no I/O.
+
+Timers of a member: the next heartbeat, the session, the application's polls (Kafka: `Heartbeat`).
+
+They keep times; what follows from them, `membership` decides. Times are milliseconds of a clock that never jumps.
+
+What the leader of a group does: all members' subscriptions in, their assignments out (Kafka: `ConsumerCoordinator.onLeaderElected`).
+
+The membership of one consumer in a classic group, without I/O (Kafka: `AbstractCoordinator`, and `ConsumerCoordinator` where it joins).
 
 It decides when to look for the coordinator, join, synchronise, send heartbeats and leave, and what an error means. Its user sends what
 `next_requests` gives, and reports each outcome with the request itself. Two steps belong to the application's thread: before a JoinGroup
-it gives up partitions (`must_prepare`, `prepared`), and after a SyncGroup it takes over the assignment (`assigned`, `completed`). Times are
-milliseconds of a clock that never jumps; `rng` gives numbers from 0 to 1.
+it gives up partitions (`must_prepare`, `prepared`), and after a SyncGroup it takes over the assignment (`assigned`, `completed`). Times
+are milliseconds of a clock that never jumps; `rng` gives numbers from 0 to 1.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from ottla.core.assignors import NO_RACKS, Assignor, Racks
-from ottla.core.client.backoff import backoff_ms
-from ottla.core.client.group.error_reactions import HEARTBEAT, JOIN, SYNC, Reaction, reaction
-from ottla.core.client.group.evidence import Evidence, generation_text
-from ottla.core.client.group.heartbeat_timers import HeartbeatTimers
-from ottla.core.client.group.leading import InvalidAssignment, make_assignments
-from ottla.core.client.group.states import TRANSITIONS, MemberState
-from ottla.core.client.group.values import (
+from ottla.client.backoff import backoff_ms
+from ottla.client.membership.evidence import Evidence, generation_text
+from ottla.client.membership.values import (
+    HEARTBEAT,
+    JOIN,
+    SYNC,
+    TRANSITIONS,
     Assigned,
     FindCoordinator,
     GroupRequest,
     GroupSettings,
     Heartbeat,
+    JoinedMember,
     JoinGroup,
     JoinResponse,
     LeaveGroup,
+    MemberState,
+    Reaction,
     SyncGroup,
     SyncResponse,
+    reaction,
 )
-from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.reason_evidence import with_evidence
-from ottla.core.wire.consumer_protocol import (
+from ottla.groups.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
+from ottla.groups.reason_evidence import with_evidence
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.wire.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     NO_GENERATION,
     Partitions,
+    encode_assignment,
     encode_subscription,
     parse_assignment,
+    parse_subscription,
 )
+
+
+class HeartbeatTimers:
+    """One member's timers; one heartbeat is in flight at most."""
+
+    def __init__(self, settings: GroupSettings, now_ms: float) -> None:
+        self._settings = settings
+        self._failures = 0
+        self.polled_ms = now_ms
+        self.in_flight = False
+        self._session_ends_ms = self._next_ms = 0.0
+        self.reset(now_ms)
+
+    def reset(self, now_ms: float) -> None:
+        """A rebalance is complete: all timers start again."""
+        self.poll(now_ms)
+        self._next_ms = now_ms + self._settings.heartbeat_interval_ms
+        self.reset_session(now_ms)
+        self._failures = 0
+        self.in_flight = False
+
+    def reset_session(self, now_ms: float) -> None:
+        """The coordinator was found, or has answered."""
+        self._session_ends_ms = now_ms + self._settings.session_timeout_ms
+
+    def poll(self, now_ms: float) -> None:
+        """The application has called poll; the network's thread may learn of it later."""
+        self.polled_ms = max(self.polled_ms, now_ms)
+
+    @property
+    def due_ms(self) -> float:
+        """When the next heartbeat is due."""
+        return self._next_ms
+
+    def sent(self, now_ms: float) -> None:
+        """A heartbeat is on its way."""
+        self.in_flight = True
+        self._next_ms = now_ms + self._settings.heartbeat_interval_ms
+
+    def succeeded(self, now_ms: float) -> None:
+        """The coordinator has answered a heartbeat, and knows the member."""
+        self.in_flight = False
+        self._failures = 0
+        self.reset_session(now_ms)
+
+    def failed(self, now_ms: float, rng: float) -> None:
+        """A heartbeat was not answered, or with an error: send the next one after a back-off."""
+        self.in_flight = False
+        self._failures += 1
+        self._next_ms = now_ms + backoff_ms(self._failures, *self._settings.retry_backoff_ms, rng)
+
+    def is_session_over(self, now_ms: float) -> bool:
+        """Whether the coordinator has not answered for session.timeout.ms."""
+        return now_ms >= self._session_ends_ms
+
+    def is_poll_over(self, now_ms: float) -> bool:
+        """Whether the application has not called poll for max.poll.interval.ms."""
+        return now_ms >= self.polled_ms + self._settings.max_poll_interval_ms
+
+    def is_due(self, now_ms: float) -> bool:
+        """Whether a heartbeat has to be sent."""
+        return not self.in_flight and now_ms >= self._next_ms
+
+    def next_ms(self) -> float:
+        """When the first of the timers ends."""
+        polls_end_ms = self.polled_ms + self._settings.max_poll_interval_ms
+        return min(self._session_ends_ms, polls_end_ms, *([] if self.in_flight else [self._next_ms]))
+
+
+class InvalidAssignment(Exception):
+    """A cooperative assignor gave away a partition that another member still owns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupAssignment:
+    """The assignments as bytes by member id, and the topics to which any member subscribes."""
+
+    assignments: tuple[tuple[str, bytes], ...]
+    topics: frozenset[str]
+
+
+def make_assignments(
+    assignor: Assignor, members: Sequence[JoinedMember], partitions: Mapping[str, int], racks: Racks = NO_RACKS
+) -> GroupAssignment:
+    """Assign `partitions` (their count by topic; topics that are not known yet are left out) to `members`.
+
+    Raises PeerError for a subscription that cannot be read, and InvalidAssignment.
+    """
+    subscribers = [_subscriber(assignor, member) for member in members]
+    topics = frozenset(topic for each in subscribers for topic in each.topics)
+    made = assignor.assign(subscribers, {topic: count for topic, count in partitions.items() if topic in topics}, racks)
+    if assignor.is_cooperative:
+        _check_cooperative(assignor.name, subscribers, made)
+    assignments = tuple((each.member_id, encode_assignment(made.get(each.member_id, {}))) for each in subscribers)
+    return GroupAssignment(assignments=assignments, topics=topics)
+
+
+def _subscriber(assignor: Assignor, member: JoinedMember) -> Subscriber:
+    read = parse_subscription(member.metadata)
+    described = Subscriber(
+        member_id=member.member_id,
+        topics=frozenset(read.topics),
+        instance_id=member.instance_id,
+        owned=read.owned,
+        generation=read.generation,
+        rack=read.rack,
+    )
+    return assignor.with_user_data(described, read.user_data)
+
+
+def _check_cooperative(name: str, members: Iterable[Subscriber], made: Assignment) -> None:
+    """A partition that a member of the latest generation owns may stay there or be left out, and go nowhere else yet."""
+    latest = max((member.generation for member in members), default=0)
+    owners: dict[tuple[str, int], set[str]] = {}
+    for member in members:
+        if member.generation == latest:
+            for topic, numbers in member.owned.items():
+                for number in numbers:
+                    owners.setdefault((topic, number), set()).add(member.member_id)
+    for member_id, mine in made.items():
+        for topic, numbers in mine.items():
+            for number in numbers:
+                others = owners.get((topic, number), set())
+                if len(others) == 1 and member_id not in others:
+                    raise InvalidAssignment(f"assignor {name} gave {topic}-{number} to {member_id} before its owner revoked it")
+
 
 POLL_EXPIRED: Final = "consumer poll timeout has expired."
 LEAVING_BY_ITSELF: Final = "consumer pro-actively leaving the group"

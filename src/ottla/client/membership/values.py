@@ -1,13 +1,51 @@
-"""Values of group membership: settings, requests to the coordinator, and its responses. Free of API versions.
+"""Values of a membership: states, settings, requests and responses, and what an error code means for it.
+
+The states of a member of a classic group, and every transition between them (Kafka: `AbstractCoordinator.MemberState`).
+
+Values of group membership: settings, requests to the coordinator, and its responses. Free of API versions.
 
 A request is also the key of its response: the machine takes a response only for the request that it waits for.
+
+How a member reacts to each error code of the group APIs, as tables (Kafka: the response handlers of `AbstractCoordinator`).
+
+An error that a table does not name fails the call of the application, unless it is retriable.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final, NamedTuple
 
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.consumer_protocol import NO_GENERATION, Partitions
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode as E
+from ottla.protocol.wire.consumer_protocol import NO_GENERATION, Partitions
+
+
+class MemberState(Enum):
+    """What a member does. `sends_heartbeats`: whether the coordinator expects heartbeats of it."""
+
+    UNJOINED = "unjoined"
+    """Not in the group, or a rebalance failed. Next: JoinGroup."""
+    PREPARING_REBALANCE = "preparing rebalance"
+    """JoinGroup was sent. The coordinator answers when all members have joined, and expects no heartbeat until then."""
+    COMPLETING_REBALANCE = "completing rebalance"
+    """JoinGroup was answered, SyncGroup is sent."""
+    STABLE = "stable"
+    """SyncGroup was answered with an assignment."""
+
+    @property
+    def sends_heartbeats(self) -> bool:
+        return self in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
+
+
+TRANSITIONS: Final = {
+    MemberState.UNJOINED: frozenset({MemberState.PREPARING_REBALANCE}),
+    MemberState.PREPARING_REBALANCE: frozenset({MemberState.COMPLETING_REBALANCE, MemberState.UNJOINED}),
+    MemberState.COMPLETING_REBALANCE: frozenset({MemberState.STABLE, MemberState.UNJOINED}),
+    MemberState.STABLE: frozenset({MemberState.PREPARING_REBALANCE, MemberState.UNJOINED}),
+}
+"""From each state to those that may follow it."""
+
 
 JOIN_OVERHEAD_MS: Final = 5_000
 """How much longer a JoinGroup may take than the rebalance timeout (Kafka: `JOIN_GROUP_TIMEOUT_LAPSE`)."""
@@ -135,3 +173,52 @@ class Assigned:
     generation: int
     assignor: str
     partitions: Partitions = field(default_factory=dict)
+
+
+class Reaction(Enum):
+    """What a member does after an error."""
+
+    RETRY_LATER = "retry after retry.backoff.ms"
+    REJOIN = "join again"
+    FORGET_GENERATION = "forget the generation, keep the member id, and join again"
+    FORGET_MEMBER = "forget generation and member id, and join again"
+    TAKE_MEMBER_ID = "join again with the member id of the response"
+    FIND_COORDINATOR = "find the coordinator again"
+    FAIL = "raise the error in the application's next call"
+    IGNORE = "count the request as failed, and send the next one after a back-off"
+
+
+_COORDINATOR_GONE: Final[dict[E, Reaction]] = {
+    E.COORDINATOR_NOT_AVAILABLE: Reaction.FIND_COORDINATOR,
+    E.NOT_COORDINATOR: Reaction.FIND_COORDINATOR,
+}
+RETRIABLE: Final = frozenset({E.COORDINATOR_LOAD_IN_PROGRESS, E.REQUEST_TIMED_OUT, E.NOT_ENOUGH_REPLICAS, E.KAFKA_STORAGE_ERROR})
+"""Errors after which the same request may succeed a little later."""
+
+JOIN: Final[Mapping[E, Reaction]] = _COORDINATOR_GONE | {
+    E.UNKNOWN_MEMBER_ID: Reaction.FORGET_MEMBER,
+    E.ILLEGAL_GENERATION: Reaction.FORGET_GENERATION,
+    E.MEMBER_ID_REQUIRED: Reaction.TAKE_MEMBER_ID,
+    E.REBALANCE_IN_PROGRESS: Reaction.RETRY_LATER,
+}
+SYNC: Final[Mapping[E, Reaction]] = _COORDINATOR_GONE | {
+    E.REBALANCE_IN_PROGRESS: Reaction.REJOIN,
+    E.UNKNOWN_MEMBER_ID: Reaction.FORGET_MEMBER,
+    E.ILLEGAL_GENERATION: Reaction.FORGET_GENERATION,
+}
+HEARTBEAT: Final[Mapping[E, Reaction]] = _COORDINATOR_GONE | {
+    E.REBALANCE_IN_PROGRESS: Reaction.REJOIN,
+    E.UNKNOWN_MEMBER_ID: Reaction.FORGET_MEMBER,
+    E.ILLEGAL_GENERATION: Reaction.FORGET_GENERATION,
+    E.FENCED_INSTANCE_ID: Reaction.FAIL,
+    E.GROUP_AUTHORIZATION_FAILED: Reaction.FAIL,
+}
+
+
+def reaction(table: Mapping[E, Reaction], error: E) -> Reaction:
+    """The reaction to an error of a request whose errors `table` names."""
+    if error in table:
+        return table[error]
+    if table is HEARTBEAT:
+        return Reaction.IGNORE
+    return Reaction.RETRY_LATER if error in RETRIABLE else Reaction.FAIL

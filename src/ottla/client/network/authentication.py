@@ -15,9 +15,9 @@ from ottla.client.errors import AuthenticationError, error_code
 from ottla.client.network.connection import BrokerConnection
 from ottla.client.security.properties import PLAIN, SecuritySettings
 from ottla.client.security.tokens import TokenProvider
-from ottla.core.errors import ErrorCode
-from ottla.core.security.oauthbearer import ACKNOWLEDGEMENT, initial_response, refusal
-from ottla.core.security.scram import ScramClient, plain
+from ottla.protocol.errors import ErrorCode
+from ottla.security.oauthbearer import ACKNOWLEDGEMENT, initial_response, refusal
+from ottla.security.scram import ScramClient, plain
 
 _HANDSHAKE: Final = 17
 _HANDSHAKE_VERSION: Final = 1

@@ -11,11 +11,18 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.client.errors import BrokerUnavailableError
-from ottla.client.network.connection import BrokerConnection
-from ottla.client.network.frame_buffer import FrameBuffer
-from ottla.client.network.frames import LENGTH_BYTES, next_correlation_id, request_frame, response_body, response_bytes, unsupported
+from ottla.client.network.connection import (
+    LENGTH_BYTES,
+    BrokerConnection,
+    FrameBuffer,
+    next_correlation_id,
+    request_frame,
+    response_body,
+    response_bytes,
+    unsupported,
+)
 from ottla.client.security.tls import refusal
-from ottla.core.errors import PeerError
+from ottla.protocol.errors import PeerError
 
 _LATER: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 READS_MAX: Final = 64

@@ -1,4 +1,10 @@
-"""One blocking connection to one broker: requests and responses in order, each bounded in size and time.
+"""One connection to a broker: frames, correlation of responses, timeouts.
+
+Memory for one response: it is used as bytes come, whatever length the broker has announced.
+
+Frames of requests and responses, as every connection writes and reads them: lengths, headers, and the bounds of what a broker sends.
+
+One blocking connection to one broker: requests and responses in order, each bounded in size and time.
 
 On connecting it asks for the broker's API versions (KIP-35), and refuses to send any other. It never retries and never chooses a broker;
 any failure closes it.
@@ -7,22 +13,100 @@ any failure closes it.
 import select
 import socket
 import ssl
+import struct
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from io import BytesIO
 from math import inf
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 from ottla.client.errors import AuthenticationError, BrokerUnavailableError, UnsupportedBrokerError
-from ottla.client.network.frame_buffer import FrameBuffer
-from ottla.client.network.frames import LENGTH_BYTES, next_correlation_id, request_frame, response_body, response_bytes, unsupported
 from ottla.client.security.tls import refusal
-from ottla.core.errors import PeerError
-from ottla.core.wire.api_keys import ApiKey
-from ottla.core.wire.messages import decoder, encode
-from ottla.core.wire.reader import Reader
-from ottla.core.wire.writer import Writer
+from ottla.protocol.errors import PeerError
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.protocol.wire.messages import decoder, encode
+from ottla.protocol.wire.reader import Reader
+from ottla.protocol.wire.writer import Writer
+
+
+class Source(Protocol):
+    """A socket, plain or encrypted."""
+
+    def recv_into(self, buffer: memoryview, /) -> int: ...
+
+
+class FrameBuffer:
+    """Room for a response of `size` bytes.
+
+    The operating system provides its pages when they are written to: `bytes` asks for zeroed memory, while a bytearray writes the zeros
+    itself. BytesIO gives a view on those bytes without a copy, since nothing else refers to them.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._data = BytesIO(bytes(size)).getbuffer()
+        self._filled = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the response is complete."""
+        return self._filled == len(self._data)
+
+    def receive(self, source: Source) -> None:
+        """Read once. Raises ConnectionError at the end of the connection, and what `source` raises."""
+        count = source.recv_into(self._data[self._filled :])
+        if count == 0:
+            raise ConnectionError("the broker closed the connection")
+        self._filled += count
+
+    def view(self) -> memoryview:
+        """What has come, read-only."""
+        return self._data[: self._filled].toreadonly()
+
+
+FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Largest response that is read: above Kafka's default fetch.max.bytes of 55 MiB, plus one batch beyond it."""
+LENGTH_BYTES: Final = 4
+
+_LENGTH: Final = struct.Struct(">i")
+_CORRELATION_ID_BYTES: Final = 4
+
+
+def request_frame(api_key: int, version: int, correlation_id: int, client_id: str, body: bytes, *, is_flexible: bool) -> bytes:
+    """A whole request. `is_flexible`: whether its header has tagged fields (KIP-482)."""
+    writer = Writer().int16(api_key).int16(version).int32(correlation_id).string(client_id)
+    header = (writer.uvarint(0) if is_flexible else writer).to_bytes()
+    return _LENGTH.pack(len(header) + len(body)) + header + body
+
+
+def next_correlation_id(last: int) -> int:
+    """The correlation id of the request after the one with `last`."""
+    return (last + 1) & 0x7FFFFFFF
+
+
+def response_bytes(name: str, head: bytes | bytearray | memoryview) -> int:
+    """The length of a response of broker `name`, from its first LENGTH_BYTES. Raises PeerError for an impossible one."""
+    (size,) = _LENGTH.unpack(head)
+    if not _CORRELATION_ID_BYTES <= size <= FRAME_BYTES_MAX:
+        raise PeerError(f"broker {name} announced an answer of {size} bytes (the limit is {FRAME_BYTES_MAX})")
+    return int(size)
+
+
+def response_body(name: str, frame: memoryview, correlation_id: int, *, is_flexible: bool) -> memoryview:
+    """A response without its header. Raises PeerError unless it answers the request with this id."""
+    reader = Reader(frame, flexible=is_flexible)
+    if reader.int32() != correlation_id:
+        raise PeerError(f"broker {name} answered out of order")
+    reader.skip_tagged_fields()
+    return frame[reader.at :]
+
+
+def unsupported(name: str, api_key: int, version: int, supported: tuple[int, int] | None) -> UnsupportedBrokerError:
+    """The error for a version that broker `name` does not support; `supported` are its lowest and highest."""
+    speaks = f"it speaks {supported[0]} to {supported[1]}" if supported else "it has no such API"
+    return UnsupportedBrokerError(f"broker {name} does not speak version {version} of API {api_key} ({speaks}): a newer one does")
+
 
 _API_VERSIONS_VERSION: Final = 3
 _API_VERSION_ITEM_BYTES: Final = 7

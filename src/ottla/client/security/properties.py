@@ -1,16 +1,22 @@
-"""A client's security settings: Kafka's `security.protocol`, `sasl.*` and `ssl.*` properties, as one checked value.
+"""Security properties of a client, in Java's and librdkafka's spelling, JAAS entries included.
+
+The property `sasl.jaas.config`: a Java login module with its options.
+
+It supports Kafka's two modules with passwords and the one with tokens, by their short and full names, and refuses all others.
+
+A client's security settings: Kafka's `security.protocol`, `sasl.*` and `ssl.*` properties, as one checked value.
 
 It reads no file and opens no connection. Certificates and keys are PEM; a Java key store is refused with the command that turns it into
 PEM. Unsupported properties are refused by name. Source: KIP-651 (PEM), Kafka's SslConfigs and SaslConfigs.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from ottla.client.security.jaas import parse_jaas, parse_oauth_jaas
 from ottla.client.security.tokens import (
     CallbackTokens,
     FileTokens,
@@ -21,6 +27,48 @@ from ottla.client.security.tokens import (
     parse_unsecured,
     parse_unsecured_options,
 )
+
+_MODULE: Final = re.compile(r"\s*([\w.$]+)\s+(?:required|requisite|sufficient|optional)\b(.*?);\s*", re.DOTALL | re.IGNORECASE)
+_OPTION: Final = re.compile(r"""\s*(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.DOTALL)
+_PLAIN: Final = ("PlainLoginModule", "org.apache.kafka.common.security.plain.PlainLoginModule")
+_SCRAM: Final = ("ScramLoginModule", "org.apache.kafka.common.security.scram.ScramLoginModule")
+_OAUTH: Final = ("OAuthBearerLoginModule", "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule")
+_SHADED: Final = "kafkashaded."  # how one vendor's Spark names the classes that it carries with it
+
+
+def parse_jaas(text: str, *, is_scram: bool) -> tuple[str, str]:
+    """User and password. Raises ValueError for malformed text or a module of another mechanism; no message shows the password."""
+    modules = _SCRAM if is_scram else _PLAIN
+    form = f'sasl.jaas.config must read: {modules[1]} required username="..." password="...";'
+    options = _options(text, modules, form)
+    if not options.get("username") or not options.get("password"):
+        raise ValueError(form)
+    unknown = sorted(set(options) - {"username", "password"})
+    if unknown:
+        raise ValueError(f"sasl.jaas.config has the option {unknown[0]}, which is not supported: leave it out")
+    return options["username"], options["password"]
+
+
+def parse_oauth_jaas(text: str) -> dict[str, str]:
+    """The options of the module with tokens, which are none where a callback or a file gives them. Raises ValueError."""
+    return _options(text, _OAUTH, f'sasl.jaas.config must read: {_OAUTH[1]} required unsecuredLoginStringClaim_sub="...";')
+
+
+def _options(text: str, modules: tuple[str, str], form: str) -> dict[str, str]:
+    found = _MODULE.fullmatch(text)
+    if found is None:
+        raise ValueError(form)
+    if found[1].removeprefix(_SHADED) not in modules:
+        raise ValueError(f"{form} It names {found[1]}")
+    options, at, rest = {}, 0, found[2]
+    while option := _OPTION.match(rest, at):
+        at = option.end()
+        quoted = option[2] if option[2] is not None else option[3]
+        options[option[1]] = option[4] if quoted is None else re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
+    if rest[at:].strip():
+        raise ValueError(form)
+    return options
+
 
 PLAINTEXT_PROTOCOL, SSL, SASL_PLAINTEXT, SASL_SSL = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
 PROTOCOLS: Final = (PLAINTEXT_PROTOCOL, SSL, SASL_PLAINTEXT, SASL_SSL)

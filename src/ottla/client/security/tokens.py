@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ottla.client.errors import AuthenticationError
-from ottla.core.security.oauthbearer import TOKEN_LETTERS_MAX, OAuthToken, parse_jwt, unsecured_jwt
+from ottla.security.oauthbearer import TOKEN_LETTERS_MAX, OAuthToken, parse_jwt, unsecured_jwt
 
 REFRESH_FACTOR: Final = 0.8
 """The part of a token's life after which new connections get another one (Kafka: sasl.login.refresh.window.factor)."""

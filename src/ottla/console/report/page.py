@@ -12,7 +12,7 @@ from typing import Final
 
 from ottla.console.report.script import asset, joined_script
 from ottla.console.report.table import advice_html, headline_html, table_html
-from ottla.core.diagnosis.story.story import Story
+from ottla.history.story.story import Story
 
 _GZIP_LEVEL: Final = 6
 _ROWS_FIRST: Final = 100

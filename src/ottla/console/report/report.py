@@ -7,15 +7,14 @@ from typing import Any, Final, Self
 
 from ottla.console.report.page import report_page
 from ottla.console.report.table import advice_html, headline_html, table_html
-from ottla.core.diagnosis.evidence.group_events import evidence_of_event
-from ottla.core.diagnosis.evidence.model import Evidence
-from ottla.core.diagnosis.story.lag import LagHistory
-from ottla.core.diagnosis.story.stories import EVERYTHING, StoryOptions, stories
-from ottla.core.diagnosis.story.story import Story
-from ottla.core.model import GroupEvent
+from ottla.groups.events import GroupEvent
+from ottla.history.sources.group_events import BROKER_CLOCK, evidence_of_event
+from ottla.history.sources.model import Evidence
+from ottla.history.story.lag import LagHistory
+from ottla.history.story.stories import EVERYTHING, StoryOptions, stories
+from ottla.history.story.story import Story
 
 FRAME_HEIGHT: Final = 860
-BROKER_CLOCK: Final = "broker"
 _SANDBOX: Final = "allow-scripts"
 
 

@@ -1,1 +1,1 @@
-"""The client's decisions: fetching, leaders, retries."""
+"""See `ottla.core`."""

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ottla.core.java_text import java_order
-from ottla.core.suggestions import did_you_mean
-from ottla.core.wire.consumer_protocol import NO_GENERATION, Partitions
+from ottla.protocol.wire.consumer_protocol import NO_GENERATION, Partitions
+from ottla.text import did_you_mean, java_order
 
 Assignment = dict[str, dict[str, list[int]]]
 """Partition numbers by member id and topic, in ascending order; every member has an entry."""
@@ -65,8 +64,8 @@ class Assignor(ABC):
 
 def assignors() -> dict[str, Assignor]:
     """Every assignor by its Kafka name."""
-    from ottla.core import assignors as package
-    from ottla.core.discovery import drop_ins
+    from ottla.discovery import drop_ins
+    from ottla.groups import assignors as package
 
     # mypy: an abstract class is a class all the same.
     return {each.name: each for each in drop_ins(package, "ASSIGNOR", Assignor).values()}  # type: ignore[type-abstract]
@@ -85,7 +84,7 @@ def find_assignor(name: str) -> Assignor:
     except (ImportError, ValueError) as error:
         raise ValueError(f"the assignor {name}: the module cannot be imported: {error}") from error
     if not isinstance(found, type) or not issubclass(found, Assignor):
-        raise ValueError(f"the assignor {name}: {class_name} must be a subclass of ottla.core.assignors.Assignor")
+        raise ValueError(f"the assignor {name}: {class_name} must be a subclass of ottla.groups.assignors.Assignor")
     try:
         assignor = found()
     except TypeError as error:

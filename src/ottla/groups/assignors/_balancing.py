@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import NamedTuple
 
-from ottla.core.assignors._holdings import NONE, Holdings
+from ottla.groups.assignors._holdings import NONE, Holdings
 
 
 def fill_up(holdings: Holdings) -> None:

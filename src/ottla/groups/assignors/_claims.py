@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from ottla.core.assignors import Subscriber
-from ottla.core.model import TopicPartition
+from ottla.groups.assignors import Subscriber
+from ottla.protocol.model import TopicPartition
 
 
 def claimed_partitions(members: Sequence[Subscriber]) -> dict[TopicPartition, str | None]:

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.core.assignors import Assignment, Subscriber
-from ottla.core.model import TopicPartition
+from ottla.groups.assignors import Assignment, Subscriber
+from ottla.protocol.model import TopicPartition
 
 NONE: Final = -1
 

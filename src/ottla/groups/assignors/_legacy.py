@@ -5,10 +5,10 @@ They are not among `assignors()`: groups of today's brokers cannot name them. Fo
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ottla.core.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
-from ottla.core.assignors.range import ASSIGNOR as RANGE
-from ottla.core.java_text import java_hash, java_order
-from ottla.core.model import TopicPartition
+from ottla.groups.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
+from ottla.groups.assignors.range import ASSIGNOR as RANGE
+from ottla.protocol.model import TopicPartition
+from ottla.text import java_hash, java_order
 
 
 class LegacyRangeAssignor(Assignor):

@@ -4,10 +4,10 @@
 What cannot be read shows no ownership, as in Java.
 """
 
-from ottla.core.errors import PeerError
-from ottla.core.wire.consumer_protocol import NO_GENERATION, Partitions
-from ottla.core.wire.reader import Reader
-from ottla.core.wire.writer import Writer
+from ottla.protocol.errors import PeerError
+from ottla.protocol.wire.consumer_protocol import NO_GENERATION, Partitions
+from ottla.protocol.wire.reader import Reader
+from ottla.protocol.wire.writer import Writer
 
 
 def encode_sticky(owned: Partitions, generation: int) -> bytes:

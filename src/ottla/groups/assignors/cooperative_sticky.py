@@ -7,12 +7,12 @@ to its new owner. All other partitions are read meanwhile.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ottla.core.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
-from ottla.core.assignors._claims import claimed_partitions
-from ottla.core.assignors._user_data import decode_generation, encode_generation
-from ottla.core.assignors.sticky import assign_sticky
-from ottla.core.model import TopicPartition
-from ottla.core.wire.consumer_protocol import NO_GENERATION, Partitions
+from ottla.groups.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
+from ottla.groups.assignors._claims import claimed_partitions
+from ottla.groups.assignors._user_data import decode_generation, encode_generation
+from ottla.groups.assignors.sticky import assign_sticky
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.consumer_protocol import NO_GENERATION, Partitions
 
 
 class CooperativeStickyAssignor(Assignor):

@@ -8,7 +8,7 @@ the same count are divided alike, so that a member has the same partitions of ea
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from ottla.core.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
+from ottla.groups.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
 
 
 class RangeAssignor(Assignor):

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from ottla.core.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
+from ottla.groups.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
 
 
 class RoundRobinAssignor(Assignor):

@@ -8,13 +8,13 @@ fewer of them for counts as even. Racks are not looked at.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ottla.core.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
-from ottla.core.assignors._balancing import even_out, even_out_by_chains, fill_up, give_back
-from ottla.core.assignors._claims import claimed_partitions
-from ottla.core.assignors._holdings import as_assignment, kept_holdings
-from ottla.core.assignors._user_data import decode_sticky, encode_sticky
-from ottla.core.model import TopicPartition
-from ottla.core.wire.consumer_protocol import Partitions
+from ottla.groups.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
+from ottla.groups.assignors._balancing import even_out, even_out_by_chains, fill_up, give_back
+from ottla.groups.assignors._claims import claimed_partitions
+from ottla.groups.assignors._holdings import as_assignment, kept_holdings
+from ottla.groups.assignors._user_data import decode_sticky, encode_sticky
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.consumer_protocol import Partitions
 
 
 def assign_sticky(members: Sequence[Subscriber], partitions: Mapping[str, int], owners: Mapping[TopicPartition, str | None]) -> Assignment:

@@ -1,23 +1,31 @@
 """A classic group: its members, parked requests and rebalance. All of it is soft state, which a restart loses.
 
-It maintains its counts and rejects transitions that the table does not contain. It sends no replies and arms no timers.
+It maintains its counts and rejects transitions that the table does not contain. How it rebalances is in `rebalance`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.groups.classic.member import Member, Protocols, member_from_value
-from ottla.core.groups.classic.states import ANSWERS, TRANSITIONS, GroupState
-from ottla.core.groups.effects import JoinMember
-from ottla.core.groups.group import Group
-from ottla.core.groups.log.records import GroupMetadataValue
-from ottla.core.groups.timers import JOIN, SYNC, Timer
-from ottla.core.java_text import java_hash
-from ottla.core.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_subscribed_topics
+from ottla.coordinator.timers import Timer, Timers
+from ottla.groups.classic.member import Member, Protocols, member_from_value
+from ottla.groups.classic.states import ANSWERS, TRANSITIONS, GroupState
+from ottla.groups.commands import DescribedMember, DescribeGroup, DescribeResult, JoinMember, JoinResult, OffsetCommit, SyncResult
+from ottla.groups.events import Cause, EventMember, GroupEvent, readable_assignment
+from ottla.groups.group import CommandContext, CoordinatorState, Group
+from ottla.groups.log.records import GroupMetadataRecord
+from ottla.groups.log.replayed_state import OffsetsByTopic
+from ottla.groups.snapshots import GroupSnapshot, GroupSummary, MemberAssignment
+from ottla.protocol.coordinator_records import GroupMetadataValue, MemberValue
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_subscribed_topics
+from ottla.text import java_hash
 
 CLASSIC: Final = "classic"
+JOIN: Final = "join"
+"""The timer of the join phase."""
+SYNC: Final = "sync"
+"""The timer of the members that have not sent SyncGroup."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +135,163 @@ class ClassicGroup(Group):
     def parked_requests(self) -> Iterator[int]:
         for member in self.members.values():
             yield from (to for to in (member.awaiting_join, member.awaiting_sync) if to is not None)
+
+    def fast_heartbeat(self, generation: int, member_id: str, instance_id: str | None, timer_ms: int, timers: Timers) -> ErrorCode | None:
+        member = self.members.get(member_id)
+        if member is None or generation != self.generation:
+            return None
+        if instance_id is not None and self.static_members.get(instance_id) != member_id:
+            return None
+        member.last_seen_ms = timer_ms
+        timers.arm(member.session, timer_ms + member.session_timeout_ms)
+        return ANSWERS[self.state].heartbeat
+
+    def check_commit(self, context: CommandContext, command: OffsetCommit) -> ErrorCode:
+        answers = ANSWERS[self.state]
+        if self.state is GroupState.DEAD:
+            return answers.commit
+        if command.generation < 0 and self.state is GroupState.EMPTY:
+            return answers.commit_anonymous
+        if command.generation < 0 and not command.member_id and command.instance_id is None:
+            return answers.commit_anonymous
+        error = self.check_member(context, command.member_id, command.instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+        if command.generation != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        if answers.commits_keep_session:
+            self.members[command.member_id].restart_session(context)
+        return answers.commit
+
+    def check_member(self, context: CommandContext, member_id: str, instance_id: str | None) -> ErrorCode:
+        """NONE, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID (KIP-345); an id that has not joined yet is not a member."""
+        if instance_id is not None:
+            holder_id = self.static_members.get(instance_id)
+            if holder_id is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if holder_id != member_id:
+                self._report_fenced(context, self.members[holder_id], member_id)
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def _report_fenced(self, context: CommandContext, holder: Member, member_id: str) -> None:
+        # Two processes with one instance id are a deployment mistake that shows nowhere else; each fenced member id is reported once.
+        if holder.fenced_id == member_id:
+            return
+        holder.fenced_id = member_id
+        reason = (
+            f"Request memberId={member_id} for static member with groupInstanceId={holder.instance_id} "
+            f"is fenced by existing memberId={holder.member_id}"
+        )
+        context.log(reason)
+        evidence = holder.liveness(context.timer_ms)
+        self.emit_static_change(context, "static_fenced", Cause.STATIC_FENCED, holder, reason=reason, evidence=evidence)
+
+    def emit_static_change(
+        self,
+        context: CommandContext,
+        kind: str,
+        cause: Cause,
+        member: Member,
+        *,
+        reason: str,
+        evidence: Mapping[str, int],
+        members: Sequence[EventMember] = (),
+    ) -> None:
+        """Publish a change of a static member without a rebalance: `static_replaced` or `static_fenced`."""
+        context.events.append(
+            GroupEvent(
+                at_ms=context.now_ms,
+                group=self.group_id,
+                kind=kind,
+                generation=self.generation,
+                state_from=self.state.value,
+                state_to=self.state.value,
+                trigger=cause.value,
+                reason=reason,
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                protocol=self.protocol,
+                leader=self.leader,
+                members=members,
+                evidence=evidence,
+            )
+        )
+
+    def record(self, members: tuple[MemberValue, ...], *, leader: str | None) -> GroupMetadataRecord:
+        """The group's record at its current generation."""
+        return GroupMetadataRecord(
+            group_id=self.group_id,
+            value=GroupMetadataValue(
+                protocol_type=self.protocol_type or "",
+                generation=self.generation,
+                protocol=self.protocol,
+                leader=leader,
+                current_state_timestamp_ms=self.state_since_ms,
+                members=members,
+            ),
+        )
+
+    def unload(self, context: CommandContext) -> None:
+        for member in self.members.values():
+            join_reply_to = self.unpark_join(member)
+            if join_reply_to is not None:
+                context.reply(join_reply_to, JoinResult(error=ErrorCode.NOT_COORDINATOR, member_id=member.member_id))
+            if member.awaiting_sync is not None:
+                context.reply(member.awaiting_sync, SyncResult(error=ErrorCode.NOT_COORDINATOR))
+                member.awaiting_sync = None
+        self.transition(GroupState.DEAD, context.now_ms)
+
+    def snapshot(self, *, metadata: GroupMetadataValue | None, offsets: OffsetsByTopic) -> GroupSnapshot:
+        return GroupSnapshot(
+            group_id=self.group_id,
+            state=self.state.value,
+            state_since_ms=self.state_since_ms,
+            generation=self.generation,
+            metadata=metadata,
+            protocol_type=self.protocol_type,
+            protocol=self.protocol,
+            leader=self.leader,
+            subscribed_topics=self.subscribed_topics,
+            members=tuple(member.snapshot(self.protocol_type) for member in self.members.values()),
+            pending_member_ids=tuple(self.pending),
+            pending_sync_ids=tuple(self.pending_sync),
+            join_deadline_ms=self.join_timer.at_ms,
+            sync_deadline_ms=self.sync_timer.at_ms,
+            offsets={topic: dict(by_partition) for topic, by_partition in offsets.items()},
+        )
+
+    def summary(self, offset_commits: int) -> GroupSummary:
+        return GroupSummary(
+            group_id=self.group_id,
+            state=self.state.value,
+            generation=self.generation,
+            protocol_type=self.protocol_type or "",
+            protocol=self.protocol or "",
+            members=len(self.members),
+            static_members=len(self.static_members),
+            pending=len(self.pending),
+            offset_commits=offset_commits,
+        )
+
+    def assignments(self) -> tuple[MemberAssignment, ...] | None:
+        if self.state is not GroupState.STABLE:
+            return None
+        return tuple(
+            MemberAssignment(
+                member_id=member.member_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                partitions=tuple(
+                    (topic, partition)
+                    for topic, partitions in readable_assignment(self.protocol_type, member.assignment).items()
+                    for partition in partitions
+                ),
+            )
+            for member in self.members.values()
+        )
 
     def timers(self) -> Iterator[Timer]:
         yield from (self.join_timer, self.sync_timer, *self.pending.values())
@@ -276,6 +441,47 @@ class ClassicGroup(Group):
         except PeerError:
             return None
         return frozenset(topics)
+
+
+def find_group(state: CoordinatorState, group_id: str) -> ClassicGroup | None:
+    """The classic group of this id; None if there is none."""
+    group = state.groups.get(group_id)
+    return group if isinstance(group, ClassicGroup) else None
+
+
+def describe_group(context: CommandContext, command: DescribeGroup) -> None:
+    """Answer with the group's present state; an unknown group is Dead, for newer clients with an error."""
+    group = find_group(context.state, command.group_id)
+    if group is None:
+        unknown = command.unknown_is_error
+        result = DescribeResult(
+            error=ErrorCode.GROUP_ID_NOT_FOUND if unknown else ErrorCode.NONE,
+            group_id=command.group_id,
+            state=GroupState.DEAD.value,
+            error_message=f"Group {command.group_id} not found." if unknown else None,
+        )
+    else:
+        shows_metadata = ANSWERS[group.state].describes_metadata
+        result = DescribeResult(
+            error=ErrorCode.NONE,
+            group_id=group.group_id,
+            state=group.state.value,
+            protocol_type=group.protocol_type or "",
+            protocol_data=group.protocol or "" if shows_metadata else "",
+            members=tuple(_describe_member(member, group, shows_metadata=shows_metadata) for member in group.members.values()),
+        )
+    context.reply(command.reply_to, result)
+
+
+def _describe_member(member: Member, group: ClassicGroup, *, shows_metadata: bool) -> DescribedMember:
+    return DescribedMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        metadata=member.metadata(group.protocol) if shows_metadata else b"",
+        assignment=member.assignment,
+    )
 
 
 def _java_bucket(name: str) -> int:

@@ -1,25 +1,27 @@
-"""JoinGroup: checks, new members and their ids, members that join again, and the rebalance that a join triggers.
+"""JoinGroup: checks, new members and their ids, members that join again, static members that return; the rebalance that each triggers.
 
-Parked requests are answered in rebalance; static members that return are handled in static_members.
+Parked requests are answered in rebalance.
 """
 
-from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.groups.classic.events import Trigger, emit_trigger, liveness_evidence, port_evidence
-from ottla.core.groups.classic.group import ClassicGroup
-from ottla.core.groups.classic.group_records import group_metadata_record
-from ottla.core.groups.classic.identity import check_member, find_group
-from ottla.core.groups.classic.member import Member, Protocols
-from ottla.core.groups.classic.rebalance import complete_if_all_joined, joined_result, remove_member, trigger_rebalance
-from ottla.core.groups.classic.states import ANSWERS, PARK, GroupState
-from ottla.core.groups.classic.static_members import replace_static_member
-from ottla.core.groups.command_context import CommandContext
-from ottla.core.groups.commands import JoinGroup
-from ottla.core.groups.effects import JoinResult
-from ottla.core.groups.events import Cause, reason_or_default
-from ottla.core.groups.log.records import refuse_long_strings
-from ottla.core.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
-from ottla.core.groups.timers import SESSION, Timer
-from ottla.core.wire.consumer_protocol import parse_subscription
+from ottla.coordinator.timers import Timer
+from ottla.groups.classic.group import ClassicGroup, Staged, find_group
+from ottla.groups.classic.member import SESSION, Member, Protocols, assigned_members, port_evidence
+from ottla.groups.classic.rebalance import (
+    Trigger,
+    complete_if_all_joined,
+    emit_trigger,
+    joined_result,
+    remove_member,
+    trigger_rebalance,
+)
+from ottla.groups.classic.states import ANSWERS, PARK, GroupState
+from ottla.groups.commands import JoinGroup, JoinMember, JoinResult, SyncResult
+from ottla.groups.events import Cause, reason_or_default
+from ottla.groups.group import CommandContext
+from ottla.groups.log.records import refuse_long_strings
+from ottla.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.wire.consumer_protocol import parse_subscription
 
 
 def join_group(context: CommandContext, command: JoinGroup) -> None:
@@ -29,7 +31,7 @@ def join_group(context: CommandContext, command: JoinGroup) -> None:
     if not context.settings.allows_session_timeout(command.session_timeout_ms):
         _refuse(context, command, ErrorCode.INVALID_SESSION_TIMEOUT)
         return
-    group = find_group(context, command.group_id)
+    group = find_group(context.state, command.group_id)
     if group is None:
         _join_unknown_group(context, command)
     elif not _has_capacity(context, group, command.member_id):
@@ -57,7 +59,7 @@ def _join_unknown_group(context: CommandContext, command: JoinGroup) -> None:
     group = ClassicGroup(command.group_id, now_ms=context.now_ms)
     context.state.groups[command.group_id] = group
     # As in Kafka, a record without members makes a new group durable before its first generation.
-    context.records.append(group_metadata_record(group, (), leader=None))
+    context.records.append(group.record((), leader=None))
     if group.supports(command.protocol_type, command.protocols):
         _join_new(context, group, command)
     else:
@@ -164,7 +166,7 @@ def _add(context: CommandContext, group: ClassicGroup, command: JoinGroup, membe
 
 
 def _join_existing(context: CommandContext, group: ClassicGroup, command: JoinGroup) -> None:
-    error = check_member(context, group, command.member_id, command.instance_id)
+    error = group.check_member(context, command.member_id, command.instance_id)
     if error is not ErrorCode.NONE:
         _refuse(context, command, error)
         return
@@ -194,7 +196,7 @@ def _update(context: CommandContext, group: ClassicGroup, member: Member, comman
     change = _subscription_change(member.protocols, command.protocols)
     has_changed = cause is Cause.ASSIGNOR_CHANGE or bool(change.get("topics_added") or change.get("topics_removed"))
     is_trigger = has_changed or not is_expected
-    evidence = {**liveness_evidence(context, member), **change} if is_trigger else {}
+    evidence = {**member.liveness(context.timer_ms), **change} if is_trigger else {}
     group.update(member, command.protocols, command.session_timeout_ms, command.rebalance_timeout_ms)
     member.last_seen_ms = context.timer_ms
     superseded = group.park_join(member, command.reply_to)
@@ -235,3 +237,115 @@ def _subscription_change(before: Protocols, after: Protocols) -> dict[str, int]:
         "owned_partitions_before": sum(map(len, old.owned.values())),
         "owned_partitions": sum(map(len, new.owned.values())),
     }
+
+
+# Static members: a new member id takes the place of the old one (KIP-345, KIP-814).
+
+
+def replace_static_member(context: CommandContext, group: ClassicGroup, command: JoinGroup, replaced_id: str) -> None:
+    """Give the instance id to the new member id of `command`; a parked request of the old id is answered FENCED_INSTANCE_ID."""
+    old = group.members[replaced_id]
+    member = _new_member(context, group, command, old)
+    if group.state is GroupState.STABLE and _protocol_with(group, old, command) == group.protocol:
+        _stage_replacement(context, group, command, old, member)
+        return
+    evidence = {**old.liveness(context.timer_ms), **port_evidence(command.client_port)}
+    is_alive = _fence(context, group, old)
+    context.cancel(old.session)
+    group.replace(replaced_id, member)
+    group.park_join(member, command.reply_to)
+    context.arm(member.session, old.session_timeout_ms)
+    client_reason = f"client reason: {reason_or_default(command.reason)}"
+    if group.state is GroupState.STABLE:
+        cause = Cause.ASSIGNOR_CHANGE
+        reason = (
+            f"Group's selectedProtocol will change because static member {member.member_id} "
+            f"with instance id {member.instance_id} joined with change of protocol; {client_reason}"
+        )
+    else:
+        # In CompletingRebalance the leader may be computing an assignment for the old id, so the group must rebalance again.
+        cause = Cause.STATIC_FENCED if is_alive else Cause.STATIC_REJOIN
+        reason = f"Updating metadata for static member {member.member_id} with instance id {member.instance_id}; {client_reason}"
+    trigger = Trigger(cause=cause, reason=reason, member=member, client_reason=command.reason, evidence=evidence)
+    trigger_rebalance(context, group, trigger)
+
+
+def _new_member(context: CommandContext, group: ClassicGroup, command: JoinGroup, old: Member) -> Member:
+    # As in Kafka, client id and host stay those of the first member id.
+    member = Member(
+        group.group_id,
+        command.new_member_id,
+        instance_id=old.instance_id,
+        client_id=old.client_id,
+        client_host=old.client_host,
+        session_timeout_ms=command.session_timeout_ms,
+        rebalance_timeout_ms=command.rebalance_timeout_ms,
+        protocols=command.protocols,
+        now_ms=context.timer_ms,
+    )
+    member.assignment = old.assignment
+    return member
+
+
+def _protocol_with(group: ClassicGroup, old: Member, command: JoinGroup) -> str:
+    """The protocol that the group selects if the member has the protocols of `command`."""
+    protocols, was_loaded, timeouts_ms = old.protocols, old.is_loaded, (old.session_timeout_ms, old.rebalance_timeout_ms)
+    group.update(old, command.protocols, *timeouts_ms)
+    selected = group.select_protocol()
+    group.update(old, protocols, *timeouts_ms)
+    old.is_loaded = was_loaded
+    return selected
+
+
+def _fence(context: CommandContext, group: ClassicGroup, old: Member) -> bool:
+    """Answer parked requests of the old id with FENCED_INSTANCE_ID; True if there was one: two processes use the instance id."""
+    join_reply_to = group.unpark_join(old)
+    if join_reply_to is not None:
+        context.reply(join_reply_to, JoinResult(error=ErrorCode.FENCED_INSTANCE_ID, member_id=old.member_id))
+    sync_reply_to, old.awaiting_sync = old.awaiting_sync, None
+    if sync_reply_to is not None:
+        context.reply(sync_reply_to, SyncResult(error=ErrorCode.FENCED_INSTANCE_ID))
+    return join_reply_to is not None or sync_reply_to is not None
+
+
+def _stage_replacement(context: CommandContext, group: ClassicGroup, command: JoinGroup, old: Member, member: Member) -> None:
+    reason = "Static member which joins during Stable stage and doesn't affect the selected protocol will not trigger a rebalance."
+    context.log(reason)
+    leads = group.leader == old.member_id
+    all_members = [*(other for other in group.members.values() if other is not old), member]
+    members = tuple(each.value(group.protocol, each.assignment) for each in all_members)
+    leader = member.member_id if leads else group.leader
+    context.records.append(group.record(members, leader=leader))
+    group.staged = Staged(at_ms=context.now_ms, replaced_id=old.member_id, member=member)
+    # As in Kafka, its first session has the timeout of the old member id; its own applies from its first heartbeat on.
+    context.arm(member.session, old.session_timeout_ms)
+    context.reply(command.reply_to, _unchanged_result(group, command, member, all_members, leads=leads))
+    group.emit_static_change(
+        context,
+        "static_replaced",
+        Cause.STATIC_REJOIN,
+        member,
+        reason=reason,
+        evidence={**old.liveness(context.timer_ms), **port_evidence(command.client_port)},
+        members=assigned_members(group.protocol_type, members),
+    )
+
+
+def _unchanged_result(group: ClassicGroup, command: JoinGroup, member: Member, all_members: list[Member], *, leads: bool) -> JoinResult:
+    """The response for a member that keeps its assignment in the current generation."""
+    skips = leads and command.supports_skip_assignment
+    # A client without SkipAssignment must not compute an assignment, so the response names the old member id as leader.
+    leader = member.member_id if skips else group.leader or ""
+    listed = tuple(
+        JoinMember(member_id=each.member_id, instance_id=each.instance_id, metadata=each.metadata(group.protocol)) for each in all_members
+    )
+    return JoinResult(
+        error=ErrorCode.NONE,
+        member_id=member.member_id,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        leader=leader,
+        skip_assignment=skips,
+        members=listed if skips else (),
+    )

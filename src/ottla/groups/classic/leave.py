@@ -1,19 +1,23 @@
-"""LeaveGroup: members leave, or an administrator removes them; then one rebalance for all of them."""
+"""Members that go: by LeaveGroup, by an administrator, or because their session ended; then one rebalance for all of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.classic.events import Trigger, emit_trigger, liveness_evidence, port_evidence
-from ottla.core.groups.classic.group import ClassicGroup
-from ottla.core.groups.classic.identity import check_member, find_group
-from ottla.core.groups.classic.member import Member
-from ottla.core.groups.classic.rebalance import remove_member, start_or_complete
-from ottla.core.groups.classic.states import ANSWERS, GroupState, can_rebalance
-from ottla.core.groups.command_context import CommandContext
-from ottla.core.groups.commands import EvictMember, LeaveGroup, LeavingMember
-from ottla.core.groups.effects import LeaveResult, LeftMember
-from ottla.core.groups.events import Cause, reason_or_default
+from ottla.groups.classic.group import ClassicGroup, find_group
+from ottla.groups.classic.member import Member, port_evidence
+from ottla.groups.classic.rebalance import (
+    Trigger,
+    complete_after_expiry,
+    emit_trigger,
+    prepare_rebalance,
+    remove_member,
+    start_or_complete,
+)
+from ottla.groups.classic.states import ANSWERS, GroupState, can_rebalance
+from ottla.groups.commands import EvictMember, ExpireMember, LeaveGroup, LeaveResult, LeavingMember, LeftMember
+from ottla.groups.events import Cause, reason_or_default
+from ottla.groups.group import CommandContext
+from ottla.protocol.errors import ErrorCode
 
 ADMIN_REASON = "member was removed by an admin"
 POLL_TIMEOUT_REASON = "poll timeout has expired"
@@ -32,7 +36,7 @@ class _Departure:
 
 def leave_group(context: CommandContext, command: LeaveGroup) -> None:
     """Remove members, each with its own error code; then one rebalance for all of them."""
-    group = find_group(context, command.group_id)
+    group = find_group(context.state, command.group_id)
     if group is None:
         lines = tuple(_line(leaving, ErrorCode.UNKNOWN_MEMBER_ID) for leaving in command.members)
         context.reply(command.reply_to, LeaveResult(error=ErrorCode.NONE, members=lines))
@@ -49,7 +53,7 @@ def leave_group(context: CommandContext, command: LeaveGroup) -> None:
 
 def evict_member(context: CommandContext, command: EvictMember) -> None:
     """Remove one member; its client learns it from its next request (UNKNOWN_MEMBER_ID). Without effects if there is no such member."""
-    group = find_group(context, command.group_id)
+    group = find_group(context.state, command.group_id)
     if group is None or group.state is GroupState.DEAD:
         return
     departures: list[_Departure] = []
@@ -94,12 +98,12 @@ def _leave(context: CommandContext, group: ClassicGroup, leaving: LeavingMember,
         departures.append(_Departure(leaving, _cause_of_leave(leaving), None, {}))
         return ErrorCode.NONE
     else:
-        error = check_member(context, group, member_id, leaving.instance_id)
+        error = group.check_member(context, member_id, leaving.instance_id)
         if error is not ErrorCode.NONE:
             return error
     member = group.members[member_id]
     context.log(f"{prefix} Member {member_id} {text}")
-    departures.append(_Departure(leaving, _cause_of_leave(leaving), member, liveness_evidence(context, member)))
+    departures.append(_Departure(leaving, _cause_of_leave(leaving), member, member.liveness(context.timer_ms)))
     remove_member(context, group, member)
     return ErrorCode.NONE
 
@@ -115,3 +119,38 @@ def _cause_of_leave(leaving: LeavingMember) -> Cause:
     if not leaving.member_id or reason == ADMIN_REASON:
         return Cause.ADMIN_REMOVE
     return Cause.LEAVE
+
+
+def expire_member(context: CommandContext, command: ExpireMember) -> None:
+    """End a session before its time. Without effects if there is no such member or id, or if a request of it is parked."""
+    group = find_group(context.state, command.group_id)
+    if group is None:
+        return
+    pending = group.pending.get(command.member_id)
+    if pending is not None:
+        context.cancel(pending)
+    expire_session(context, group.group_id, command.member_id)
+
+
+def expire_session(context: CommandContext, group_id: str, member_id: str) -> None:
+    """Handle a session timer: remove the member, or the id that never joined. A member with a parked request stays."""
+    group = find_group(context.state, group_id)
+    assert group is not None, f"a session of {group_id} is running, and the group was removed"
+    if group.state is GroupState.DEAD:
+        return
+    if member_id in group.pending:
+        context.log(f"Pending member {member_id} in group {group.group_id} has been removed after session timeout expiration.")
+        group.remove(member_id)
+        complete_after_expiry(context, group)
+        return
+    member = group.members.get(member_id)
+    if member is None or member.counts_as_alive:
+        return
+    context.log(f"Member {member_id} in group {group.group_id} has failed, removing it from the group.")
+    reason, evidence = f"removing member {member_id} on heartbeat expiration.", member.liveness(context.timer_ms)
+    remove_member(context, group, member)
+    emit_trigger(context, group, Trigger(cause=Cause.EXPIRE_HEARTBEAT, reason=reason, member=member, evidence=evidence))
+    if can_rebalance(group.state):
+        prepare_rebalance(context, group, reason)
+    else:
+        complete_after_expiry(context, group)

@@ -3,21 +3,66 @@
 Requests and timers that change the membership call it. The assignment that follows is stored in sync.
 """
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.classic.events import Trigger, emit_trigger, joined_members, liveness_evidence
-from ottla.core.groups.classic.group import ClassicGroup
-from ottla.core.groups.classic.group_records import group_metadata_record
-from ottla.core.groups.classic.identity import restart_session
-from ottla.core.groups.classic.member import Member
-from ottla.core.groups.classic.states import GroupState, can_rebalance
-from ottla.core.groups.command_context import CommandContext
-from ottla.core.groups.effects import JoinResult, SyncResult
-from ottla.core.groups.events import Cause, emit_change
-from ottla.core.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ottla.groups.classic.group import ClassicGroup, find_group
+from ottla.groups.classic.member import Member, joined_members
+from ottla.groups.classic.states import GroupState, can_rebalance
+from ottla.groups.commands import JoinResult, SyncResult
+from ottla.groups.events import Cause, GroupEvent
+from ottla.groups.group import CommandContext
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 GENERATION_MAX = 2**31 - 1
 REJOIN_RETRY_MS_MIN = 100
 """The shortest join phase after one that no member joined: a rebalance timeout of 0 would repeat it without end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """A reason to rebalance. `reason` is Kafka's text, `client_reason` the client's own (KIP-800).
+
+    `member_id` is set where there is no `member`: an id that was handed out and never joined.
+    """
+
+    cause: Cause
+    reason: str
+    member: Member | None = None
+    member_id: str | None = None
+    client_reason: str | None = None
+    evidence: Mapping[str, int] | None = None
+
+
+def emit_trigger(context: CommandContext, group: ClassicGroup, trigger: Trigger, *, coalesced: bool | None = None) -> None:
+    """Publish a trigger; by default it is coalesced when a rebalance is already in progress."""
+    if coalesced is None:
+        coalesced = not can_rebalance(group.state)
+    # A coalesced trigger belongs to a rebalance that has started, or that an earlier trigger of the same request starts.
+    state_from = GroupState.PREPARING_REBALANCE if coalesced else group.state
+    member = trigger.member
+    context.events.append(
+        GroupEvent(
+            at_ms=context.now_ms,
+            group=group.group_id,
+            kind="trigger",
+            generation=group.generation,
+            state_from=state_from.value,
+            state_to=GroupState.PREPARING_REBALANCE.value,
+            trigger=trigger.cause.value,
+            coalesced=coalesced,
+            reason=trigger.reason,
+            member_id=trigger.member_id if member is None else member.member_id,
+            instance_id=None if member is None else member.instance_id,
+            client_id=None if member is None else member.client_id,
+            client_host=None if member is None else member.client_host,
+            client_reason=trigger.client_reason,
+            protocol=group.protocol,
+            leader=group.leader,
+            evidence=trigger.evidence or {},
+        )
+    )
 
 
 def trigger_rebalance(context: CommandContext, group: ClassicGroup, trigger: Trigger) -> None:
@@ -69,8 +114,10 @@ def complete_after_expiry(context: CommandContext, group: ClassicGroup) -> None:
         complete_join(context, group)
 
 
-def expire_join(context: CommandContext, group: ClassicGroup) -> None:
+def expire_join(context: CommandContext, group_id: str) -> None:
     """Handle the join timer: extend the initial rebalance delay if members joined meanwhile, otherwise complete the join phase."""
+    group = find_group(context.state, group_id)
+    assert group is not None, f"the join timer of {group_id} is armed, and the group was removed"
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
     if group.initial_remaining_ms and group.new_member_added:
@@ -106,7 +153,7 @@ def release_syncs(context: CommandContext, group: ClassicGroup, error: ErrorCode
         if member.awaiting_sync is not None:
             context.reply(member.awaiting_sync, SyncResult(error=error))
             member.awaiting_sync = None
-            restart_session(context, member)
+            member.restart_session(context)
 
 
 def remove_member(context: CommandContext, group: ClassicGroup, member: Member) -> None:
@@ -150,7 +197,7 @@ def _remove_late_members(context: CommandContext, group: ClassicGroup) -> None:
     reason = f"Group {group.group_id} removed dynamic members who haven't joined: [{_ids(late)}]"
     context.log(reason)
     for member in late:
-        evidence = liveness_evidence(context, member)
+        evidence = member.liveness(context.timer_ms)
         evidence["waited_ms"] = context.now_ms - group.state_since_ms
         emit_trigger(context, group, Trigger(cause=Cause.JOIN_TIMEOUT, reason=reason, member=member, evidence=evidence))
         remove_member(context, group, member)
@@ -189,13 +236,12 @@ def _form_generation(context: CommandContext, group: ClassicGroup) -> None:
         member.is_new = False
         group.pending_sync[member.member_id] = None
     context.arm(group.sync_timer, group.rebalance_timeout_ms)
-    emit_change(
-        context,
+    context.emit_change(
         group,
         "join_completed",
         GroupState.PREPARING_REBALANCE.value,
         GroupState.COMPLETING_REBALANCE.value,
-        members=joined_members(group),
+        members=joined_members(group.members.values()),
         evidence={"join_phase_ms": context.now_ms - prepared_at_ms},
     )
 
@@ -205,8 +251,8 @@ def _become_empty(context: CommandContext, group: ClassicGroup) -> None:
     group.update_subscribed_topics()
     group.transition(GroupState.EMPTY, context.now_ms)
     context.log(f"Group {group.group_id} with generation {group.generation} is now empty.")
-    context.records.append(group_metadata_record(group, (), leader=None))
-    emit_change(context, group, "emptied", GroupState.PREPARING_REBALANCE.value, GroupState.EMPTY.value)
+    context.records.append(group.record((), leader=None))
+    context.emit_change(group, "emptied", GroupState.PREPARING_REBALANCE.value, GroupState.EMPTY.value)
 
 
 def _next_generation(generation: int) -> int:

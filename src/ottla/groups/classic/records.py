@@ -1,28 +1,22 @@
-"""Failed appends: answer the requests with an error and leave the group in a state from which it can continue.
+"""The record of a classic group in the log: groups are created from it after a restart, its replay completes a change, its append may fail.
 
-The failed effects changed nothing durable and their replies were not sent, so nothing has to be undone.
+Failed effects changed nothing durable and their replies were not sent, so nothing has to be undone.
 """
 
 from dataclasses import replace
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.classic.events import Trigger
-from ottla.core.groups.classic.group import ClassicGroup
-from ottla.core.groups.classic.identity import find_group
-from ottla.core.groups.classic.rebalance import release_syncs, trigger_rebalance
-from ottla.core.groups.classic.sync import EMPTY_ASSIGNMENT_WARNING
-from ottla.core.groups.command_context import CommandContext
-from ottla.core.groups.commands import AppendFailed
-from ottla.core.groups.effects import (
-    CommitResult,
-    DeleteResult,
-    JoinResult,
-    LeaveResult,
-    OffsetDeleteResult,
-    Result,
-)
-from ottla.core.groups.events import Cause
-from ottla.core.groups.log.records import GroupMetadataRecord, GroupMetadataValue
+from ottla.coordinator.coordinator import AppendFailed
+from ottla.groups.classic.group import ClassicGroup, find_group
+from ottla.groups.classic.member import assigned_members
+from ottla.groups.classic.rebalance import Trigger, log_unreadable_subscriptions, release_syncs, trigger_rebalance
+from ottla.groups.classic.states import GroupState
+from ottla.groups.classic.sync import EMPTY_ASSIGNMENT_WARNING
+from ottla.groups.commands import CommitResult, DeleteResult, JoinResult, LeaveResult, OffsetDeleteResult, Result
+from ottla.groups.events import Cause
+from ottla.groups.group import CommandContext, CoordinatorState
+from ottla.groups.log.records import GroupMetadataRecord
+from ottla.protocol.coordinator_records import GroupMetadataValue
+from ottla.protocol.errors import ErrorCode
 
 _E = ErrorCode
 RESPONSE_ERRORS = {
@@ -38,12 +32,62 @@ RESPONSE_ERRORS = {
 }
 
 
+def create_groups(context: CommandContext) -> None:
+    """Create the groups: with members Stable, each session restarted. A group that is over capacity rebalances."""
+    replayed = context.state.replayed
+    for group_id, value in replayed.group_metadata.items():
+        group = ClassicGroup.from_record(group_id, value, timer_ms=context.timer_ms)
+        context.state.groups[group_id] = group
+        log_unreadable_subscriptions(context, group)
+        context.log(f"Loaded classic group {group_id} with {len(group.members)} members.")
+        members = assigned_members(group.protocol_type, value.members)
+        context.emit_change(group, "loaded", group.state_name, group.state_name, members=members)
+        for member in group.members.values():
+            context.arm(member.session, member.session_timeout_ms)
+        size, size_max = len(group.members), context.settings.group_max_size
+        if size > size_max:
+            reason = (
+                f"Freshly-loaded group {group_id} (size {size}) is over capacity {size_max}. "
+                "Rebalancing in order to give a chance for consumers to commit offsets"
+            )
+            evidence = {"group_size": size, "group_size_max": size_max}
+            trigger_rebalance(context, group, Trigger(cause=Cause.CAPACITY, reason=reason, evidence=evidence))
+    for group_id in replayed.offsets:
+        # Offsets without a group record were committed by consumers that are not members: a simple group.
+        if group_id not in context.state.groups:
+            context.state.groups[group_id] = ClassicGroup(group_id, now_ms=context.now_ms)
+
+
+def replay_group_record(state: CoordinatorState, record: GroupMetadataRecord) -> None:
+    """Apply a record that was appended: remove the group, or complete the change that was staged with the record."""
+    group = find_group(state, record.group_id)
+    if group is None:
+        return
+    if record.value is None:
+        state.remove_group(group)
+        return
+    staged, group.staged = group.staged, None
+    if staged is None:
+        return
+    if staged.member is None:
+        for value in record.value.members:
+            member = group.members[value.member_id]
+            member.assignment = value.assignment
+            member.awaiting_sync = None
+        group.transition(GroupState.STABLE, staged.at_ms)
+    else:
+        assert staged.replaced_id is not None, f"{group.group_id} has no replacement staged"
+        replaced = group.members[staged.replaced_id]
+        group.replace(staged.replaced_id, staged.member)
+        state.timers.cancel(replaced.session)
+
+
 def append_failed(context: CommandContext, command: AppendFailed) -> None:
     """Answer the requests of the failed effects with an error, and every request that is parked for them."""
     error = RESPONSE_ERRORS.get(command.error, command.error)
     for record in command.effects.records:
         if isinstance(record, GroupMetadataRecord) and record.value is not None:
-            group = find_group(context, record.group_id)
+            group = find_group(context.state, record.group_id)
             assert group is not None, f"{record.group_id} was removed while its record was appended"
             if group.staged is not None:
                 _discard_staged(context, group, command, error)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
-from ottla.core.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode
 
 
 class GroupState(Enum):

@@ -1,20 +1,16 @@
-"""SyncGroup: the leader sends the assignment, and every member fetches its part of it.
+"""SyncGroup: the leader sends the assignment, and every member fetches its part of it. Heartbeat: a member says that it is alive.
 
-The assignment takes effect when its record is replayed (group_records); a failed append is handled in failures.
+The assignment takes effect when its record is replayed; a failed append is handled in `records`.
 """
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.classic.events import Trigger, assigned_members, emit_trigger, liveness_evidence
-from ottla.core.groups.classic.group import ClassicGroup, Staged
-from ottla.core.groups.classic.group_records import group_metadata_record, member_value
-from ottla.core.groups.classic.identity import check_member, find_group, restart_session
-from ottla.core.groups.classic.member import Member
-from ottla.core.groups.classic.rebalance import remove_member, start_or_complete
-from ottla.core.groups.classic.states import ANSWERS, PARK, GroupState
-from ottla.core.groups.command_context import CommandContext
-from ottla.core.groups.commands import SyncGroup
-from ottla.core.groups.effects import SyncResult
-from ottla.core.groups.events import Cause, emit_change
+from ottla.groups.classic.group import ClassicGroup, Staged, find_group
+from ottla.groups.classic.member import Member, assigned_members
+from ottla.groups.classic.rebalance import Trigger, emit_trigger, remove_member, start_or_complete
+from ottla.groups.classic.states import ANSWERS, PARK, GroupState
+from ottla.groups.commands import Heartbeat, HeartbeatResult, SyncGroup, SyncResult
+from ottla.groups.events import Cause
+from ottla.groups.group import CommandContext
+from ottla.protocol.errors import ErrorCode
 
 EMPTY_ASSIGNMENT_WARNING = "Sending empty assignment to member"
 """The start of Kafka's warning that a stored assignment has no bytes for a member."""
@@ -22,7 +18,7 @@ EMPTY_ASSIGNMENT_WARNING = "Sending empty assignment to member"
 
 def sync_group(context: CommandContext, command: SyncGroup) -> None:
     """Answer a SyncGroup, or park it until the leader's assignment is stored. The order of the checks is Kafka's."""
-    group = find_group(context, command.group_id)
+    group = find_group(context.state, command.group_id)
     if group is None:
         context.reply(command.reply_to, SyncResult(error=ErrorCode.UNKNOWN_MEMBER_ID))
         return
@@ -33,7 +29,7 @@ def sync_group(context: CommandContext, command: SyncGroup) -> None:
     member = group.members[command.member_id]
     _record_sync(context, group, member)
     if group.state is GroupState.STABLE:
-        restart_session(context, member)
+        member.restart_session(context)
         context.reply(command.reply_to, _sync_result(group, member.assignment))
         return
     superseded, member.awaiting_sync = member.awaiting_sync, command.reply_to
@@ -44,14 +40,16 @@ def sync_group(context: CommandContext, command: SyncGroup) -> None:
         _store_assignments(context, group, member, dict(command.assignments))
 
 
-def expire_sync(context: CommandContext, group: ClassicGroup) -> None:
+def expire_sync(context: CommandContext, group_id: str) -> None:
     """Handle the sync timer: remove the members of this generation that have not sent SyncGroup."""
+    group = find_group(context.state, group_id)
+    assert group is not None, f"the sync timer of {group_id} is armed, and the group was removed"
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_sync:
         return
     reason = f"Removing [{', '.join(group.pending_sync)}] on pending sync request expiration"
     for at, member_id in enumerate([*group.pending_sync]):
         member = group.members.get(member_id)  # None for the old id of a static member that was replaced before it sent SyncGroup
-        evidence = None if member is None else liveness_evidence(context, member)
+        evidence = None if member is None else member.liveness(context.timer_ms)
         trigger = Trigger(cause=Cause.SYNC_TIMEOUT, reason=reason, member=member, member_id=member_id, evidence=evidence)
         emit_trigger(context, group, trigger, coalesced=at > 0)
         if member is not None:
@@ -63,7 +61,7 @@ def _refusal(context: CommandContext, group: ClassicGroup, command: SyncGroup) -
     answer = ANSWERS[group.state].sync
     if group.state is GroupState.DEAD and answer is not PARK:
         return answer
-    error = check_member(context, group, command.member_id, command.instance_id)
+    error = group.check_member(context, command.member_id, command.instance_id)
     if error is not ErrorCode.NONE:
         return error
     if command.generation != group.generation:
@@ -92,8 +90,8 @@ def _store_assignments(context: CommandContext, group: ClassicGroup, leader: Mem
     missing = [member_id for member_id in group.members if member_id not in assignments]
     if missing:
         context.log(f"Setting empty assignments for members [{', '.join(missing)}] of {group.group_id} for generation {group.generation}.")
-    members = tuple(member_value(member, group.protocol, assignments.get(member.member_id, b"")) for member in group.members.values())
-    context.records.append(group_metadata_record(group, members, leader=group.leader))
+    members = tuple(member.value(group.protocol, assignments.get(member.member_id, b"")) for member in group.members.values())
+    context.records.append(group.record(members, leader=group.leader))
     group.staged = Staged(at_ms=context.now_ms)
     # The leader first: its request settles those that are parked, and no response to them is written before its own.
     for member in (leader, *(each for each in group.members.values() if each is not leader)):
@@ -104,9 +102,8 @@ def _store_assignments(context: CommandContext, group: ClassicGroup, leader: Mem
             )
         if member.awaiting_sync is not None:
             context.reply(member.awaiting_sync, _sync_result(group, assignment))
-            restart_session(context, member)
-    emit_change(
-        context,
+            member.restart_session(context)
+    context.emit_change(
         group,
         "sync_completed",
         GroupState.COMPLETING_REBALANCE.value,
@@ -123,3 +120,21 @@ def _sync_result(group: ClassicGroup, assignment: bytes) -> SyncResult:
         protocol_name=group.protocol,
         assignment=assignment,
     )
+
+
+def heartbeat(context: CommandContext, command: Heartbeat) -> None:
+    """Answer a Heartbeat; an accepted one restarts the member's session, also while the group rebalances."""
+    group = find_group(context.state, command.group_id)
+    if group is None:
+        error = ErrorCode.UNKNOWN_MEMBER_ID
+    elif group.state is GroupState.DEAD:
+        error = ANSWERS[GroupState.DEAD].heartbeat
+    else:
+        error = group.check_member(context, command.member_id, command.instance_id)
+        if error is ErrorCode.NONE:
+            if command.generation != group.generation:
+                error = ErrorCode.ILLEGAL_GENERATION
+            else:
+                group.members[command.member_id].restart_session(context)
+                error = ANSWERS[group.state].heartbeat
+    context.reply(command.reply_to, HeartbeatResult(error=error))

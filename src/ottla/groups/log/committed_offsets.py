@@ -1,19 +1,89 @@
-"""Encoding of offset records for a batch, many at once, with the bytes that encoding each record's key and value gives.
+"""The offsets of an OffsetCommit in columns, one object for each topic whatever its number of partitions, and their bytes in a batch.
 
-The records of a topic differ in a few numbers and in their metadata; one struct packs all whose metadata have the same size. Only offsets
-with their own expiry (OffsetCommit v2-4) are encoded one by one.
+In the log they are ordinary records. The records of a topic differ in a few numbers and in their metadata; one struct packs all whose
+metadata have the same size, with the bytes that the codec gives for each (a property test). Only offsets with their own expiry
+(OffsetCommit v2-4) are encoded one by one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise, repeat
 from struct import Struct
 from typing import Final, NamedTuple
 
-from ottla.core.groups.log.committed_offsets import CommittedOffsets, TopicOffsets
-from ottla.core.groups.log.records import NO_TOPIC_ID, GroupRecord, encode_key, encode_value
-from ottla.core.records.record import put_varint
-from ottla.core.wire.writer import Writer
+from ottla.coordinator.effects import LazySequence
+from ottla.groups.log.records import GroupRecord, OffsetRecord, encode_key, encode_value
+from ottla.protocol.coordinator_records import OffsetValue
+from ottla.protocol.record_codec import NO_ID
+from ottla.protocol.records.record import put_varint
+from ottla.protocol.wire.writer import Writer
+
+
+class TopicOffsets(NamedTuple):
+    """Offsets of one topic in columns of equal length: `offsets[i]` belongs to `partitions[i]`.
+
+    `metadata` None: no partition has any, the usual case. Of a partition that occurs twice the later one counts.
+    """
+
+    topic: str
+    topic_id: bytes
+    partitions: Sequence[int]
+    offsets: Sequence[int]
+    leader_epochs: Sequence[int]
+    metadata: Sequence[str] | None = None
+
+
+def partition_count(topics: Sequence[TopicOffsets]) -> int:
+    """The partitions of all topics."""
+    return len(topics[0].partitions) if len(topics) == 1 else sum([len(topic.partitions) for topic in topics])
+
+
+class CommittedOffsets(LazySequence[OffsetRecord]):
+    """The records that one OffsetCommit stores, one for each partition in the order of the request, created on demand.
+
+    `expire_timestamp_ms` is None unless the commit asked for its own expiry; then leader epochs and topic ids are the unknown ones.
+    """
+
+    __slots__ = ("_count", "commit_timestamp_ms", "expire_timestamp_ms", "group_id", "topics")
+
+    def __init__(
+        self, group_id: str, topics: tuple[TopicOffsets, ...], *, commit_timestamp_ms: int, expire_timestamp_ms: int | None = None
+    ) -> None:
+        self.group_id = group_id
+        self.commit_timestamp_ms = commit_timestamp_ms
+        self.expire_timestamp_ms = expire_timestamp_ms
+        self.topics = topics if expire_timestamp_ms is None else tuple(map(_of_version_1, topics))
+        self._count = partition_count(topics)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def values(self, topic: TopicOffsets) -> Iterator[OffsetValue]:
+        """The values of one of its topics, one for each partition."""
+        metadata = repeat("") if topic.metadata is None else topic.metadata
+        columns = zip(
+            topic.offsets,
+            topic.leader_epochs,
+            metadata,
+            repeat(self.commit_timestamp_ms),
+            repeat(self.expire_timestamp_ms),
+            repeat(topic.topic_id),
+            strict=False,
+        )
+        return map(tuple.__new__, repeat(OffsetValue), columns)
+
+    def _make(self) -> tuple[OffsetRecord, ...]:
+        return tuple(
+            OffsetRecord(group_id=self.group_id, topic=topic.topic, partition=partition, value=value)
+            for topic in self.topics
+            for partition, value in zip(topic.partitions, self.values(topic), strict=True)
+        )
+
+
+def _of_version_1(topic: TopicOffsets) -> TopicOffsets:
+    # The only value version with an expiry contains neither epoch nor topic id: a restart would lose them, so they are dropped now.
+    return topic._replace(topic_id=NO_ID, leader_epochs=[-1] * len(topic.partitions))
+
 
 _FIRST_OF_WIDTH: Final = (0, 0, 1 << 6, 1 << 13, 1 << 20, 1 << 27, 1 << 31)
 """By number of bytes: the first record number that takes so many as a zig-zag varint."""
@@ -163,7 +233,7 @@ def _two_bytes(number: int) -> int:
 def _topic(group_id: str, topic: str, topic_id: bytes, width: int) -> _Topic:
     key = Writer().int16(1).string(group_id).string(topic).to_bytes()
     key = _varint(len(key) + 4) + key
-    tags = b"\0" if topic_id == NO_TOPIC_ID else b"\x01\0" + bytes([len(topic_id)]) + topic_id
+    tags = b"\0" if topic_id == NO_ID else b"\x01\0" + bytes([len(topic_id)]) + topic_id
     tail = tags + b"\0"  # no headers
     return _Topic(key, tail, _sized(width, len(key), 0, len(tail)))
 

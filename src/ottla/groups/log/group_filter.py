@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Container
 
-from ottla.core.errors import PeerError
-from ottla.core.model import Record
-from ottla.core.records.batch import BatchHeader, decode_batch, empty_batch, encode_batch, read_header
-from ottla.core.records.merged_batches import Batch
-from ottla.core.wire.reader import Reader
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import BatchHeader, decode_batch, empty_batch, encode_batch, read_header
+from ottla.protocol.records.merged_batches import Batch
+from ottla.protocol.wire.reader import Reader
 
 GroupOf = Callable[[bytes | None], str | None]
 

@@ -7,8 +7,9 @@ timers are soft state, which a restart loses; they are in the groups.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ottla.core.groups.log.committed_offsets import CommittedOffsets
-from ottla.core.groups.log.records import GroupMetadataValue, GroupRecord, OffsetRecord, OffsetValue
+from ottla.groups.log.committed_offsets import CommittedOffsets
+from ottla.groups.log.records import GroupRecord, OffsetRecord
+from ottla.protocol.coordinator_records import GroupMetadataValue, OffsetValue
 
 OffsetsByTopic = dict[str, dict[int, OffsetValue]]
 

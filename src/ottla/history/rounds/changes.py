@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
-from ottla.core.diagnosis.rounds.identity import Identity, KnownMembers, of_evidence
-from ottla.core.diagnosis.rounds.round import Arrival, Departure, Round
+from ottla.history.rounds.identity import Identity, KnownMembers, of_evidence
+from ottla.history.rounds.round import Arrival, Departure, Round
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.model import Evidence, Kind, Source
 
 NO_REASON: Final = "not provided"
 """What a broker logs where the client gave no reason."""
@@ -121,8 +121,20 @@ def attach_client_items(each: Round, known: KnownMembers) -> None:
             if departure is None and not each.departures and not each.parts:
                 departure = Departure(who=who, at_ms=item.at_ms, clock=item.clock, role=Role.REMOVED)
                 each.departures.append(departure)
-            if departure is not None:
+            if departure is not None and not _contradicts(item, departure):
                 departure.client_items.append(item)
+
+
+_REMOVED_BY_COORDINATOR: Final = frozenset({Role.EXPIRED, Role.LATE_TO_JOIN, Role.LATE_TO_SYNC})
+
+
+def _contradicts(item: Evidence, departure: Departure) -> bool:
+    """Whether a client's close is of another time: the coordinator removed this member, which had not left.
+
+    A KIP-848 member may close without LeaveGroup, and is removed when its session ends.
+    """
+    is_close = item.kind is Kind.CLIENT_LEAVES and item.trigger == Cause.LEAVE_CLOSE
+    return is_close and departure.role in _REMOVED_BY_COORDINATOR and not departure.is_consumer_type
 
 
 def add_client_arrivals(each: Round, known: KnownMembers) -> None:

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.model import Evidence, Kind
-from ottla.core.diagnosis.rounds.changes import DEPARTS, Role, role_of
-from ottla.core.diagnosis.rounds.identity import KnownMembers, of_evidence
-from ottla.core.diagnosis.rounds.round import Round
+from ottla.history.rounds.changes import DEPARTS, Role, role_of
+from ottla.history.rounds.identity import KnownMembers, of_evidence
+from ottla.history.rounds.round import Round
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.model import Evidence, Kind
 
 EPOCHS_BEHIND_MAX: Final = 4
 _LOSSES: Final = frozenset({Kind.CLIENT_LEAVES, Kind.CLIENT_LOST})
@@ -64,8 +64,13 @@ def _generation(each: Round) -> int:
     return each.generation or 0
 
 
+def _generations(each: Round) -> set[int | None]:
+    """A rebalance may have several: those that were superseded, and KIP-848 epochs that one assignment answers."""
+    return {each.generation, *(generation for part in each.parts for generation in part.generations)}
+
+
 def _with_seen_by_clients(group: str, rounds: list[Round], logs: Mapping[str, Sequence[Evidence]]) -> list[Round]:
-    known = {each.generation for each in rounds}
+    known = {generation for each in rounds for generation in _generations(each)}
     seen = {item.generation for items in logs.values() for item in items if item.kind is Kind.CLIENT_JOINED and item.generation is not None}
     if not rounds:
         seen |= {generation + 1 for items in logs.values() for generation in _lost(items)}
@@ -101,7 +106,7 @@ def _place(items: Sequence[Evidence], index: _Index) -> None:
         if item.kind is Kind.CLIENT_JOINED and item.generation is not None:
             _place_between(waiting, joined, item.generation, index)
             at = index.first_after(item.generation - 1)
-            if at < len(index.rounds) and index.rounds[at].generation == item.generation:
+            if at < len(index.rounds) and item.generation in _generations(index.rounds[at]):
                 index.rounds[at].client_items.append(item)
                 if joined is None or any(each.kind in _LOSSES for each in waiting):
                     index.rounds[at].client_arrivals.append(item)

@@ -5,10 +5,10 @@ It is one if the members say so ("need to revoke partitions and re-join"), or if
 
 from typing import Final
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.model import Kind
-from ottla.core.diagnosis.rounds.changes import Role, first_code, role_of
-from ottla.core.diagnosis.rounds.round import Round
+from ottla.history.rounds.changes import Role, first_code, role_of
+from ottla.history.rounds.round import Round
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.model import Kind
 
 FOLLOWS_WITHIN_MS: Final = 10_000
 REVOKE_REASON: Final = "need to revoke partitions"
@@ -24,7 +24,7 @@ def join_follow_ups(rounds: list[Round]) -> list[Round]:
             continue
         if parent is not None and is_follow_up(each):
             parent.follow_ups.append(each)
-            parent.after, parent.count_after = each.after or parent.after, each.count_after
+            parent.count_after = each.count_after
             continue
         found.append(each)
         parent = each

@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from ottla.core.diagnosis.evidence.member_ids import name_in_member_id
-from ottla.core.diagnosis.evidence.model import Evidence
-from ottla.core.model import EventMember
+from ottla.groups.events import EventMember
+from ottla.history.sources.model import Evidence, name_in_member_id
 
 _DEFAULT_NAME: Final = re.compile(r"rdkafka|sarama|kafkajs|kgo|console-consumer|kafka-python-\d.*|aiokafka-\d.*|consumer-.*-\d+")
 """Client ids that libraries use where none is set: many members of a group may have one."""
@@ -38,7 +37,7 @@ class Identity(NamedTuple):
     @property
     def label(self) -> str:
         """The shortest text that people recognise the member by."""
-        return self.name or self.member_id or "?"
+        return self.name or self.member_id or "a member"
 
     def is_same_client(self, other: "Identity") -> bool:
         """Whether both may be the same client: the same name, whatever the host (pods get another one)."""
@@ -72,7 +71,7 @@ class KnownMembers:
             if item.member_id:
                 self._add(of_evidence(item))
             for member in item.members or ():
-                if member.member_id not in self._known:
+                if member.member_id and member.member_id not in self._known:
                     self._add(of_member(member))
 
     def complete(self, identity: Identity) -> Identity:

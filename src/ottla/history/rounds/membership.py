@@ -1,18 +1,49 @@
-"""Walks a group's rounds in their order and fills in who was a member before and after, who came, who went, and what moved."""
+"""Walks a group's rounds in their order: who was a member before and after, who came, who went, and when their partitions committed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ottla.core.diagnosis.evidence.model import Kind
-from ottla.core.diagnosis.rounds.changes import add_client_arrivals, attach_client_items, read_changes
-from ottla.core.diagnosis.rounds.commit_history import CommitHistory
-from ottla.core.diagnosis.rounds.diffs import diff, owners
-from ottla.core.diagnosis.rounds.identity import KnownMembers, of_member
-from ottla.core.diagnosis.rounds.part import Part
-from ottla.core.diagnosis.rounds.round import Arrival, Departure, Membership, Previous, Round
-from ottla.core.diagnosis.rounds.subscriptions import topics_resubscribed
-from ottla.core.model import EventMember, TopicPartition
+from ottla.groups.events import EventMember
+from ottla.history.rounds.changes import add_client_arrivals, attach_client_items, read_changes
+from ottla.history.rounds.identity import KnownMembers, of_member
+from ottla.history.rounds.round import Arrival, Departure, Membership, Previous, Round
+from ottla.history.rounds.splitting import Part
+from ottla.history.rounds.subscriptions import topics_resubscribed
+from ottla.history.sources.model import CommitSpan, Kind
+from ottla.protocol.model import TopicPartition
+
+
+class CommitHistory:
+    """The newest commit of each partition, and how often it is committed. One entry a partition, whatever the number of commits."""
+
+    def __init__(self) -> None:
+        self._last_ms: dict[TopicPartition, int] = {}
+        self._interval_ms: dict[TopicPartition, int] = {}
+        self.clock: str | None = None
+
+    def add(self, clock: str, commits: Mapping[TopicPartition, CommitSpan]) -> None:
+        """Take commits in; a change of the clock makes the earlier ones useless."""
+        if not commits:
+            return
+        if self.clock != clock:
+            self._last_ms.clear()
+            self._interval_ms.clear()
+            self.clock = clock
+        for partition, span in commits.items():
+            if span.commit_count > 1:
+                self._interval_ms[partition] = max(0, span.last_ms - span.first_ms) // (span.commit_count - 1)
+            self._last_ms[partition] = max(span.last_ms, self._last_ms.get(partition, span.last_ms))
+
+    def gap_ms(self, partitions: Iterable[TopicPartition], at_ms: int) -> tuple[int, int | None] | None:
+        """From the last commit of any of the partitions to `at_ms`, and the usual interval between commits; None without commits."""
+        known = [partition for partition in partitions if partition in self._last_ms]
+        if not known:
+            return None
+        gap_ms = at_ms - max(self._last_ms[partition] for partition in known)
+        intervals = [self._interval_ms[partition] for partition in known if partition in self._interval_ms]
+        return max(0, gap_ms), min(intervals) if intervals else None
+
 
 FIRST_EPOCH: Final = 2
 EARLY_GENERATION: Final = 3
@@ -26,8 +57,6 @@ class MembershipWalk:
     def __init__(self, known: KnownMembers) -> None:
         self._known = known
         self._membership: Membership | None = None
-        self._owners: dict[TopicPartition, str] = {}
-        self._last_owners: dict[TopicPartition, str] = {}
         self._explained: set[str] = set()
         """Member ids that came or went, by what a source says, since the last known membership."""
         self._count: int | None = None
@@ -156,12 +185,6 @@ class MembershipWalk:
             each.skipped = max(0, each.parts[0].generations[0] - self._generation - 1) if each.parts[0].generations else 0
         self._generation = each.generation if each.generation is not None else self._generation
         if each.after is not None:
-            if each.after.has_assignments:
-                after = owners(each.after)
-                if self._membership is not None and self._membership.has_assignments:
-                    each.diff = diff(self._owners, after, self._last_owners)
-                self._owners = after
-                self._last_owners |= after
             self._set(each.after)
         elif each.departures or each.arrivals:
             self._explained.update(departure.who.member_id or "" for departure in each.departures)

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from ottla.core.diagnosis.evidence.model import CommitSpan, Evidence, Kind
-from ottla.core.diagnosis.rounds.part import SOURCE_RANK, Part, Stage
-from ottla.core.diagnosis.rounds.round import Round
-from ottla.core.diagnosis.rounds.splitting import split
-from ottla.core.model import TopicPartition
+from ottla.history.rounds.round import Round
+from ottla.history.rounds.splitting import SOURCE_RANK, Part, Stage, split
+from ottla.history.sources.model import CommitSpan, Evidence, Kind
+from ottla.protocol.model import TopicPartition
 
 _Key = tuple[int, int]
 """How often the generation had started again (the group was deleted and re-created), and the generation."""
@@ -77,7 +76,8 @@ def _keyed(parts: list[Part]) -> Iterable[tuple[_Key, Part]]:
     for part in parts:
         generation = part.generation
         if generation is not None:
-            if generation < last and not part.is_avoided:
+            was_deleted = any(item.kind is Kind.DELETED for item in part.context)
+            if not part.is_avoided and (generation < last or (generation == last and was_deleted)):
                 restarts += 1
             last = generation
         yield (restarts, last), part

@@ -1,4 +1,4 @@
-"""Pairs members that went with the clients that came back: by member id, or by the name of the client within minutes.
+"""Pairs members that went with the clients that came back: by member id, by the name of the client within minutes, or by their times alone.
 
 Times are compared on one clock only. Entries older than RETURN_WITHIN_MS are dropped, so memory does not grow with the history.
 """
@@ -7,16 +7,18 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from ottla.core.diagnosis.evidence.model import Evidence
-from ottla.core.diagnosis.rounds.identity import Identity
-from ottla.core.diagnosis.rounds.nameless_members import NamelessMembers
-from ottla.core.diagnosis.rounds.round import Arrival, Departure, Round
+from ottla.history.rounds.changes import Role
+from ottla.history.rounds.identity import Identity
+from ottla.history.rounds.round import Arrival, Departure, Round
+from ottla.history.sources.model import Evidence
 
 RETURN_WITHIN_MS: Final = 300_000
 """A client that joins again within this time came back; Kafka's default max.poll.interval.ms."""
 SESSION_MAX_MS: Final = 60_000
 SLACK_MS: Final = 5_000
 """A member whose process was replaced is removed when its session ends, and the others have joined again."""
+TOGETHER_MS: Final = 3_000
+"""Members that join this soon after a group's first assignment were started together with the first ones."""
 PORTS_MAX: Final = 10_000
 ROUNDS_APART_MAX: Final = 20
 """Where clocks differ: a return is at most this many rebalances after the departure."""
@@ -47,10 +49,12 @@ class Returns:
             joined_from, left_from = self._ports.get(departure.who.member_id or ""), departure.figures.get("client_port")
             departure.is_left_by_other = joined_from is not None and left_from is not None and joined_from != left_from
         before = {id(departure) for departure in each.departures}
+        # Members of one name that start together are not each other's successors.
+        is_start = each.is_start or (each.since_cold_start_ms is not None and each.since_cold_start_ms <= TOGETHER_MS)
         for departure in each.departures:
             self._keep(departure)
         for arrival in each.arrivals:
-            self._pair(arrival, before)
+            self._pair(arrival, before, is_start=is_start)
         for departure in each.departures:
             self._forget(departure.who)
         for arrival in each.arrivals:
@@ -72,9 +76,9 @@ class Returns:
     def _mark_replaced(self, departure: Departure) -> None:
         """A member whose client had joined again as another member."""
         name = departure.who.name
+        if departure.is_consumer_type:
+            self._nameless.add(departure)
         if name is None:
-            if departure.is_consumer_type:
-                self._nameless.add(departure)
             return
         others = {member_id: arrival for member_id, arrival in self._alive.get(name, {}).items() if member_id != departure.who.member_id}
         departure.is_shared_name = bool(others)
@@ -102,14 +106,14 @@ class Returns:
             while (gone and _is_over(gone[0][1], departure)) or len(gone) > ROUNDS_APART_MAX:
                 gone.popleft()
 
-    def _pair(self, arrival: Arrival, of_this_round: Iterable[int]) -> None:
+    def _pair(self, arrival: Arrival, of_this_round: Iterable[int], *, is_start: bool) -> None:
         name = arrival.who.name or arrival.who.member_id or ""
         alive = [member_id for member_id in self._alive.get(name, {}) if member_id != arrival.who.member_id]
         gone = self._gone.get(name)
         found = None if not gone else self._best(gone, arrival)
         if gone is None or found is None:
-            arrival.replaces = bool(alive) and arrival.who.name is not None
-            if arrival.who.name is None and any(item.group_type == "consumer" for item in arrival.items):
+            arrival.replaces = bool(alive) and arrival.who.name is not None and not is_start
+            if not alive and any(item.group_type == "consumer" for item in arrival.items):
                 self._nameless.pair(arrival)
             return
         gone.remove(found)
@@ -129,7 +133,7 @@ class Returns:
 
     def _best(self, gone: deque[tuple[int, Departure]], arrival: Arrival) -> tuple[int, Departure] | None:
         """The same member id first, then the same host, then the oldest."""
-        possible = [each for each in gone if self._may_be(each, arrival)]
+        possible = [each for each in gone if each[1].returned is None and self._may_be(each, arrival)]
         if not possible:
             return None
         return max(
@@ -162,3 +166,46 @@ def _port(items: Iterable[Evidence]) -> int | None:
 
 def _is_over(old: Departure, new: Departure) -> bool:
     return old.clock == new.clock and new.at_ms - old.at_ms > RETURN_WITHIN_MS
+
+
+NAMELESS_WITHIN_MS: Final = 30_000
+KEPT_MAX: Final = 20
+
+
+def _has_nameless(departure: Departure, arrival: Arrival) -> bool:
+    """One of the two may have a name, from the log of a client that does not cover the other."""
+    return departure.who.name is None or arrival.who.name is None
+
+
+class NamelessMembers:
+    """Members of which only a random id is known, as in the log of a KIP-848 group, and that nothing has been paired with.
+
+    A restarted process has another id: one member goes, another comes within seconds. If the process was killed, the other one may come
+    first: the session of the one that was killed is not over yet.
+    """
+
+    def __init__(self) -> None:
+        self._gone: list[Departure] = []
+        self._came: list[Arrival] = []
+
+    def add(self, departure: Departure) -> None:
+        """Keep a departure; one whose session expired may be of a process that had been started again before."""
+        self._gone = [*self._gone[1 - KEPT_MAX :], departure]
+        if departure.role != Role.EXPIRED:
+            return
+        for arrival in self._came:
+            is_near = departure.clock == arrival.clock and 0 <= departure.at_ms - arrival.at_ms <= SESSION_MAX_MS
+            if is_near and arrival.who.member_id != departure.who.member_id and _has_nameless(departure, arrival):
+                departure.may_be_replaced = arrival.may_replace = True
+
+    def pair(self, arrival: Arrival) -> None:
+        """Pair an arrival with the oldest departure of the last seconds, if there is one."""
+        for departure in self._gone:
+            is_near = departure.clock == arrival.clock and 0 <= arrival.at_ms - departure.at_ms <= NAMELESS_WITHIN_MS
+            if is_near and departure.returned is None and _has_nameless(departure, arrival):
+                self._gone.remove(departure)
+                departure.returned, arrival.loss = arrival, departure
+                departure.returned_after_ms = arrival.at_ms - departure.at_ms
+                departure.is_nameless_pair = True
+                return
+        self._came = [*self._came[1 - KEPT_MAX :], arrival]

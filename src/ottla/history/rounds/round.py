@@ -3,14 +3,16 @@
 Rounds are built in steps (merging, membership, returns); rules read them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ottla.core.diagnosis.evidence.model import CommitSpan, Evidence, Kind
-from ottla.core.diagnosis.rounds.identity import Identity
-from ottla.core.diagnosis.rounds.part import Part
-from ottla.core.model import EventMember, TopicPartition
+from ottla.groups.events import EventMember
+from ottla.history.owners import AssignmentDiff
+from ottla.history.rounds.identity import Identity
+from ottla.history.rounds.splitting import Part
+from ottla.history.sources.model import CommitSpan, Evidence, Kind
+from ottla.protocol.model import TopicPartition
 
 
 class Membership(NamedTuple):
@@ -20,6 +22,16 @@ class Membership(NamedTuple):
     protocol: str | None
     topics: frozenset[str] | None
     has_assignments: bool
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The members by instance id, or else by member id."""
+        return frozenset(member.instance_id or member_id for member_id, member in self.members.items())
+
+
+def same_members(before: Membership, after: Membership) -> bool:
+    """Whether the members are the same, static ones by instance id."""
+    return before.members.keys() == after.members.keys() or before.names == after.names
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -88,20 +100,6 @@ class Arrival:
     is_protocol_changed: bool = False
 
 
-class AssignmentDiff(NamedTuple):
-    """What an assignment changed: partitions with a new owner, in no earlier assignment, and no longer assigned; and what it gave back.
-
-    `regained`: partitions that the assignment before had revoked and this one assigns, as a cooperative follow-up does.
-    """
-
-    assigned: int
-    moved: int
-    new: int
-    gone: int
-    regained: int
-    kept: int
-
-
 class Previous(NamedTuple):
     """What a round needs to know of the one before it, if their clock is the same."""
 
@@ -120,6 +118,7 @@ class Round:
     `parts`: the same rebalance as each source shows it, the most informative first. `follow_ups`: second halves of a cooperative rebalance.
     `since_move_ms`: since another coordinator had loaded the group, or the one before had unloaded it, on its clock.
     `resubscribed`: members that subscribe to other topics than before, in it or in those just before and after it, where sources name them.
+    `change`: what its assignment changed, where one is known.
     `protocol_before`, `protocol_after`: the assignors of the two generations, as lists of members, or else clients, name them.
     `client_arrivals`: clients that join for the first time in their log, or after a loss.
     `skipped`: generations before it that no source shows. `since_cold_start_ms`: since the group's first members joined, on its clock.
@@ -138,7 +137,7 @@ class Round:
     count_after: int | None = None
     departures: list[Departure] = field(default_factory=list)
     arrivals: list[Arrival] = field(default_factory=list)
-    diff: AssignmentDiff | None = None
+    change: AssignmentDiff | None = None
     commits: Mapping[TopicPartition, CommitSpan] = field(default_factory=dict)
     commits_after: Mapping[TopicPartition, CommitSpan] = field(default_factory=dict)
     since_move_ms: int | None = None
@@ -148,6 +147,16 @@ class Round:
     previous: Previous | None = None
     since_cold_start_ms: int | None = None
     skipped: int = 0
+
+    @property
+    def diff(self) -> AssignmentDiff | None:
+        """What its assignment changed; None where no assignment before is known."""
+        return None if self.change is None or self.change.is_first else self.change
+
+    @property
+    def settled(self) -> Membership | None:
+        """The members and assignments after its last second half."""
+        return next((each.after for each in reversed(self.follow_ups) if each.after is not None), self.after)
 
     @property
     def main(self) -> Part | None:
@@ -201,8 +210,3 @@ class Round:
     def is_consumer_type(self) -> bool:
         """Whether the group speaks KIP-848."""
         return any(item.group_type == "consumer" for item in self.items)
-
-
-def all_items(rounds: Sequence[Round]) -> Iterator[Evidence]:
-    """Everything that sources of the whole group say about these rounds."""
-    return (item for each in rounds for item in each.items)

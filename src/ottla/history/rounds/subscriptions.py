@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ottla.core.diagnosis.rounds.round import Round
+from ottla.history.rounds.round import Round
 
 PATTERN_WITHIN_MS: Final = 60_000
 """Members that subscribe to a pattern see that a topic matches it at different times, each when it asks for metadata again."""

@@ -7,8 +7,8 @@ They are in the broker's log and in the clients' own. Anyone may send any text: 
 import re
 from typing import Final, NamedTuple
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.reason_evidence import HEARTBEATS_MISSING, POLLED_LATE, evidence_in
+from ottla.groups.reason_evidence import HEARTBEATS_MISSING, POLLED_LATE, evidence_in
+from ottla.history.sources.cause_codes import Cause
 
 
 class Meaning(NamedTuple):

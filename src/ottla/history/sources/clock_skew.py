@@ -12,7 +12,7 @@ from itertools import permutations
 from statistics import median
 from typing import Final, NamedTuple
 
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
+from ottla.history.sources.model import Evidence, Kind, Source
 
 REPEATED_AFTER_MS: Final = 600_000
 """An event that one clock has twice so far apart is two: generations begin at 1 again when a group was deleted."""

@@ -4,27 +4,132 @@ A leave and a fence write the same records (tombstones 8, 7, 5, then 3), so who 
 begin anywhere, as compaction removes what later records replace. Source: KIP-848, Kafka's `GroupMetadataManager.replay`.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.consumer_members import (
-    STABLE,
-    STATIC_LEAVE_EPOCH,
-    UNREVOKED_PARTITIONS,
-    ConsumerGroup,
-    ConsumerMember,
+from ottla.groups.events import EventMember
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.model import Evidence, Kind, about_member
+from ottla.protocol.coordinator_records import (
+    AssignedTopicPartitions,
+    ClassicMemberMetadata,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionValue,
+    GroupKey,
+    MemberKey,
+    RegularExpressionKey,
+    TargetAssignmentMemberValue,
+    TargetAssignmentMetadataValue,
+    TopicPartitions,
 )
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, about_member
-from ottla.core.records.schema import DecodedRecord
+from ottla.protocol.record_codec import DecodedRecord, uuid_text
+
+STABLE, UNREVOKED_PARTITIONS = 0, 1
+"""States of a member's reconciliation (Kafka: `MemberState`); UNREVOKED_PARTITIONS: it has not given up yet what it shall."""
+STATIC_LEAVE_EPOCH: Final = -2
+NO_TIMEOUT: Final = -1
+
+
+@dataclass(slots=True, kw_only=True)
+class ConsumerMember:
+    """A member. `metadata` is the value of type 5, None while only other types are known; `target` and `assigned`: topic to partitions.
+
+    `reconciled_epoch`: the last target epoch that it reached. `revoking_since_ms`: None unless it must give up partitions.
+    """
+
+    member_id: str
+    metadata: ConsumerGroupMemberMetadataValue | None = None
+    target: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    assigned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    epoch: int = NO_TIMEOUT
+    state: int = STABLE
+    reconciled_epoch: int = 0
+    revoking_since_ms: int | None = None
+
+    @property
+    def instance_id(self) -> str | None:
+        return None if self.metadata is None else self.metadata.instance_id
+
+    @property
+    def subscription(self) -> tuple[frozenset[str], str]:
+        """The topics, and the regular expression ("" for none)."""
+        if self.metadata is None:
+            return frozenset(), ""
+        return frozenset(self.metadata.subscribed_topic_names), self.metadata.subscribed_topic_regex or ""
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it speaks the classic protocol in a group of the new one."""
+        return self._classic is not None
+
+    @property
+    def _classic(self) -> ClassicMemberMetadata | None:
+        classic = None if self.metadata is None else self.metadata.classic_member_metadata
+        return None if classic == ClassicMemberMetadata() else classic
+
+    def event_member(self, assignment: Mapping[str, Sequence[int]] = MappingProxyType({})) -> EventMember:
+        """The member with this assignment. A member of the new protocol has its session timeout from the group's settings: -1 here."""
+        metadata, classic = self.metadata, self._classic
+        return EventMember(
+            member_id=self.member_id,
+            instance_id=self.instance_id,
+            client_id="" if metadata is None else metadata.client_id,
+            client_host="" if metadata is None else metadata.client_host,
+            session_timeout_ms=NO_TIMEOUT if classic is None else classic.session_timeout_ms,
+            rebalance_timeout_ms=NO_TIMEOUT if metadata is None else metadata.rebalance_timeout_ms,
+            assignment=dict(assignment),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroup:
+    """A group. `joined`, `left`, ... are changes since the last epoch, which the next epoch explains.
+
+    `metadata_hash`: of the subscribed topics (0 before 4.1); `partition_metadata`: the topics as brokers before 4.1 wrote them.
+    """
+
+    epoch: int = 0
+    metadata_hash: int = 0
+    partition_metadata: object = None
+    target_epoch: int = 0
+    target_at_ms: int = 0
+    members: dict[str, ConsumerMember] = field(default_factory=dict)
+    regular_expressions: dict[str, frozenset[str]] = field(default_factory=dict)
+    joined: list[ConsumerMember] = field(default_factory=list)
+    left: list[ConsumerMember] = field(default_factory=list)
+    resubscribed: int = 0
+    assignors_changed: int = 0
+    are_topics_changed: bool = False
+
+    def member(self, member_id: str) -> ConsumerMember:
+        """The member, new if no record named it before."""
+        member = self.members.get(member_id)
+        if member is None:
+            member = self.members[member_id] = ConsumerMember(member_id=member_id)
+        return member
+
+    def topics(self) -> frozenset[str]:
+        """All subscribed topics, those that regular expressions match included."""
+        named = [member.subscription[0] for member in self.members.values()]
+        return frozenset().union(*named, *self.regular_expressions.values())
+
+    def end_epoch(self) -> None:
+        """Forget the changes that an epoch has explained."""
+        self.joined, self.left = [], []
+        self.resubscribed = self.assignors_changed = 0
+        self.are_topics_changed = False
+
 
 CONSUMER: Final = "consumer"
 LEFT_OR_FENCED: Final = (Cause.LEAVE_CLOSE.value, Cause.POLL_TIMEOUT.value, Cause.EXPIRE_HEARTBEAT.value)
 """What the records of a member's end cannot tell apart; one that had not revoked its partitions may also be a JOIN_TIMEOUT."""
 _FIRST_EPOCH: Final = 2
 """The epoch of a group's first members; the first record of a group at a later epoch shows a group that was there before."""
-Value = Mapping[str, Any]
 
 
 class ConsumerReplay:
@@ -47,15 +152,15 @@ class ConsumerReplay:
 
     def _remove(self, record: DecodedRecord) -> None:
         if record.record_type == 5:
-            member = self.group.members.pop(str(record.key["memberId"]), None)
+            member = self.group.members.pop(record.key.member_id, None)
             if member is not None:
                 self.group.left.append(member)
         elif record.record_type == 16:
-            self.group.regular_expressions.pop(str(record.key["regularExpression"]), None)
+            self.group.regular_expressions.pop(record.key.regular_expression, None)
 
-    def _epoch(self, key: Value, value: Value, head: Evidence) -> Iterator[Evidence]:
+    def _epoch(self, key: GroupKey, value: ConsumerGroupMetadataValue, head: Evidence) -> Iterator[Evidence]:
         """Type 3: a new epoch, after the changes that caused it."""
-        group, epoch, metadata_hash = self.group, value["epoch"], value.get("metadataHash", 0)
+        group, epoch, metadata_hash = self.group, value.epoch, value.metadata_hash
         if self._converted and group.epoch == 0:
             group.end_epoch()  # the classic group's last generation goes on as this epoch
         elif epoch != group.epoch and (group.members or group.left):
@@ -92,27 +197,27 @@ class ConsumerReplay:
         if figures["metadata_changed"] and not (group.joined or group.left or group.resubscribed):
             yield replace(head, kind=Kind.TOPICS_CHANGED)
 
-    def _partition_metadata(self, key: Value, value: Value, head: Evidence) -> Iterator[Evidence]:
+    def _partition_metadata(self, key: GroupKey, value: ConsumerGroupPartitionMetadataValue, head: Evidence) -> Iterator[Evidence]:
         """Type 4, of brokers before 4.1: the subscribed topics with their ids and partitions."""
-        for topic in value["topics"]:
-            self._topic_names.setdefault(topic["topicId"], topic["topicName"])
+        for topic in value.topics:
+            self._topic_names.setdefault(uuid_text(topic.topic_id), topic.topic_name)
         if self.group.partition_metadata is not None and self.group.partition_metadata != value:
             self.group.are_topics_changed = True
         self.group.partition_metadata = value
         return iter(())
 
-    def _member(self, key: Value, value: Value, head: Evidence) -> Iterator[Evidence]:
+    def _member(self, key: MemberKey, value: ConsumerGroupMemberMetadataValue, head: Evidence) -> Iterator[Evidence]:
         """Type 5: a new member, or one with other settings. One with the instance id of a member that has gone replaces it."""
         group = self.group
-        member = group.member(key["memberId"])
+        member = group.member(key.member_id)
         before, was_known, old_subscription = member.metadata, member.metadata is not None, member.subscription
         member.metadata = value
         if was_known:
             assert before is not None, "it is known by its metadata"
             group.resubscribed += member.subscription != old_subscription
-            group.assignors_changed += before["serverAssignor"] != value["serverAssignor"]
+            group.assignors_changed += before.server_assignor != value.server_assignor
             return
-        instance_id = value["instanceId"]
+        instance_id = value.instance_id
         member.reconciled_epoch = group.target_epoch  # it is no part of targets before it
         if member.member_id in self._converted:
             return
@@ -126,12 +231,12 @@ class ConsumerReplay:
         head = replace(head, kind=Kind.STATIC_REPLACED, generation=group.epoch or None, reason=f"replaces {old.member_id}")
         yield about_member(head, member.event_member())
 
-    def _target(self, key: Value, value: Value, head: Evidence) -> Iterator[Evidence]:
+    def _target(self, key: GroupKey, value: TargetAssignmentMetadataValue, head: Evidence) -> Iterator[Evidence]:
         """Type 6: the target assignment of an epoch is complete; the members' targets came before it.
 
         The first one of a group that was converted is the assignment that its members had.
         """
-        group, epoch = self.group, value["assignmentEpoch"]
+        group, epoch = self.group, value.assignment_epoch
         if epoch <= 0 or epoch == group.target_epoch:
             return
         is_conversion = bool(self._converted) and group.target_epoch == 0
@@ -139,7 +244,7 @@ class ConsumerReplay:
         if not group.members:
             return
         members = tuple(member.event_member(member.target) for member in group.members.values())
-        computed_ms = value.get("assignmentTimestamp", 0)
+        computed_ms = value.assignment_timestamp_ms
         figures = {"target_computed_ms": computed_ms} if computed_ms > 0 else {}
         head = replace(head, generation=epoch, members=members, topics=group.topics(), protocol=self._assignor())
         if is_conversion:
@@ -149,16 +254,16 @@ class ConsumerReplay:
         else:
             yield replace(head, kind=Kind.SYNC_COMPLETED, evidence=figures)
 
-    def _target_member(self, key: Value, value: Value, head: Evidence) -> Iterator[Evidence]:
+    def _target_member(self, key: MemberKey, value: TargetAssignmentMemberValue, head: Evidence) -> Iterator[Evidence]:
         """Type 7."""
-        self.group.member(key["memberId"]).target = self._partitions(value["topicPartitions"])
+        self.group.member(key.member_id).target = self._partitions(value.topic_partitions)
         return iter(())
 
-    def _current(self, key: Value, value: Value, head: Evidence) -> Iterator[Evidence]:
+    def _current(self, key: MemberKey, value: ConsumerGroupCurrentMemberAssignmentValue, head: Evidence) -> Iterator[Evidence]:
         """Type 8: where a member is on its way to its target; a static leave."""
-        group, member = self.group, self.group.member(key["memberId"])
-        member.assigned = self._partitions(value["assignedPartitions"])
-        member.epoch, member.state = value["memberEpoch"], value["state"]
+        group, member = self.group, self.group.member(key.member_id)
+        member.assigned = self._partitions(value.assigned_partitions)
+        member.epoch, member.state = value.member_epoch, value.state
         head = about_member(head, member.event_member())
         if member.epoch == STATIC_LEAVE_EPOCH:
             figures = {"member_epoch": STATIC_LEAVE_EPOCH}
@@ -180,20 +285,23 @@ class ConsumerReplay:
                 figures["revocation_ms"] = revoked_ms
             yield replace(head, kind=Kind.MEMBER_RECONCILED, generation=group.target_epoch or None, evidence=figures)
 
-    def _regular_expression(self, key: Value, value: Value, head: Evidence) -> Iterator[Evidence]:
+    def _regular_expression(
+        self, key: RegularExpressionKey, value: ConsumerGroupRegularExpressionValue, head: Evidence
+    ) -> Iterator[Evidence]:
         """Type 16: the topics that a regular expression matches."""
-        found, known = frozenset(value["topics"]), self.group.regular_expressions.get(key["regularExpression"])
-        if known is not None and known != found:
+        topics, before = frozenset(value.topics), self.group.regular_expressions.get(key.regular_expression)
+        if before is not None and before != topics:
             self.group.are_topics_changed = True
-        self.group.regular_expressions[key["regularExpression"]] = found
+        self.group.regular_expressions[key.regular_expression] = topics
         return iter(())
 
     def _assignor(self) -> str | None:
         metadata = [member.metadata for member in self.group.members.values() if member.metadata is not None]
-        return ",".join(sorted({each["serverAssignor"] for each in metadata if each["serverAssignor"]})) or None
+        return ",".join(sorted({value.server_assignor for value in metadata if value.server_assignor})) or None
 
-    def _partitions(self, entries: Any) -> dict[str, tuple[int, ...]]:
-        return {self._topic_names.get(entry["topicId"], entry["topicId"]): tuple(entry["partitions"]) for entry in entries}
+    def _partitions(self, entries: Iterable[TopicPartitions | AssignedTopicPartitions]) -> dict[str, tuple[int, ...]]:
+        named = ((uuid_text(entry.topic_id), entry.partitions) for entry in entries)
+        return {self._topic_names.get(topic_id, topic_id): partitions for topic_id, partitions in named}
 
 
 _AWAY: Final = (Cause.STATIC_REJOIN.value, *LEFT_OR_FENCED)
@@ -205,7 +313,7 @@ def _why_left(member: ConsumerMember) -> tuple[str, ...]:
     return LEFT_OR_FENCED
 
 
-_Apply = Callable[[ConsumerReplay, Value, Value, Evidence], Iterator[Evidence]]
+_Apply = Callable[[ConsumerReplay, Any, Any, Evidence], Iterator[Evidence]]
 _APPLY: Final[Mapping[int, _Apply]] = {
     3: ConsumerReplay._epoch,
     4: ConsumerReplay._partition_metadata,

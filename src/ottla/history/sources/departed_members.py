@@ -13,10 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.clock_skew import ClockSkew, estimate_skews
-from ottla.core.diagnosis.evidence.member_ids import name_in_member_id
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.clock_skew import ClockSkew, estimate_skews
+from ottla.history.sources.model import Evidence, Kind, Source, name_in_member_id
 
 SOON_MS: Final = 3_000
 """A client that leaves says so within this time of the coordinator, whichever is first."""

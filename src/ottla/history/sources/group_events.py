@@ -7,9 +7,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
-from ottla.core.model import EventMember, GroupEvent, Record
+from ottla.groups.events import EventMember, GroupEvent
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.model import Evidence, Kind, Source
+from ottla.protocol.model import Record
 
 KINDS: Final[Mapping[str, Kind]] = {
     "trigger": Kind.TRIGGER,
@@ -52,6 +53,8 @@ REASONS: Final = (
     ("rebalance enforced by user", Cause.ENFORCED),
 )
 """Parts of the reasons that Java's clients give (KIP-800), and the cause that each names."""
+BROKER_CLOCK: Final = "broker"
+"""The clock of events that come from one broker's callback."""
 _TEXTS: Final = ("reason", "member_id", "instance_id", "client_id", "client_host", "client_reason", "protocol", "leader", "trigger")
 
 
@@ -70,6 +73,7 @@ def evidence_of_event(event: GroupEvent, *, clock: str) -> Evidence | None:
         generation=event.generation,
         trigger=trigger,
         candidates=candidates,
+        trigger_code=event.trigger,
         coalesced=event.coalesced,
         reason=event.reason,
         member_id=event.member_id,

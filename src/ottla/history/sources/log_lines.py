@@ -1,17 +1,139 @@
-"""Reads the lines of one log into evidence: chooses the lines to look at, finds their time, counts what became of each.
+"""The lines of any log: chooses those to look at, finds their time, has them understood, and counts what became of each.
 
-Most lines of a log are not about groups. They are rejected as bytes, in whole chunks, before anything is decoded.
+Most lines of a log are not about groups. They are rejected as bytes, in whole chunks, before anything is decoded. Times are found in the
+layouts of Log4j, Python's logging, Docker, Kubernetes, journald and librdkafka. A time of day without a date is no time, and neither is
+syslog's `Nov 22 14:31:07`, which names no year.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import tzinfo
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, tzinfo
+from enum import StrEnum
 from typing import Any, Final, Protocol
 
-from ottla.core.diagnosis.evidence.log_counts import LogCounts, Skip
-from ottla.core.diagnosis.evidence.log_times import LogClock
-from ottla.core.diagnosis.evidence.model import Evidence, Source
+from ottla.history.sources.model import Evidence, Source
+
+
+class Skip(StrEnum):
+    """Why a line was skipped, in the words of a message."""
+
+    TOO_LONG = "too long"
+    BINARY = "binary"
+    NO_TIME = "no time, or no date"
+    UNKNOWN_FORMAT = "unknown format"
+    """It looks like a line about groups and is none that is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCounts:
+    """The lines of one log, or of several (`+`). Lines that are neither understood nor skipped are not about groups.
+
+    understood: lines whose message is known, whether they are evidence or not. mentions_kafka: whether the log has Kafka's name in it.
+    """
+
+    lines: int = 0
+    understood: int = 0
+    evidence: int = 0
+    skipped: Mapping[Skip, int] = field(default_factory=dict)
+    mentions_kafka: bool = False
+
+    def __add__(self, other: "LogCounts") -> "LogCounts":
+        """Both logs together."""
+        return LogCounts(
+            lines=self.lines + other.lines,
+            understood=self.understood + other.understood,
+            evidence=self.evidence + other.evidence,
+            skipped={skip: count for skip in Skip if (count := self.skipped.get(skip, 0) + other.skipped.get(skip, 0))},
+            mentions_kafka=self.mentions_kafka or other.mentions_kafka,
+        )
+
+    def __str__(self) -> str:
+        """A sentence without its subject, e.g. "not a Kafka log: 0 of 12,000 lines were understood"."""
+        start = ""
+        if not self.understood and not self.skipped:
+            start = "no lines about groups: " if self.mentions_kafka else "not a Kafka log: "
+        text = f"{start}{self.understood:,} of {self.lines:,} lines were understood"
+        reasons = ", ".join(f"{count:,} {skip}" for skip, count in self.skipped.items())
+        return f"{text}; skipped: {reasons}" if reasons else text
+
+
+ISO_TIME: Final = re.compile(
+    r"(?<!\d)(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:\s?(Z)(?![A-Za-z])|\s?([+-]\d\d):?(\d\d)(?!\d))?",
+)
+EPOCH_SECONDS: Final = re.compile(r"%\d\|(\d{9,11})\.(\d{3})\|")
+"""How librdkafka's log callback writes to stderr: `%4|1763800000.123|MAXPOLL|...`."""
+
+ZONE_STEP_MS: Final = 15 * 60_000
+"""Time zones differ by multiples of a quarter of an hour."""
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+class LogClock:
+    """Reads times of one log in milliseconds since 1970; `zone` is for those that name none.
+
+    In the hour that a change to winter time repeats, a time without a zone is taken as the first of the two.
+    """
+
+    def __init__(self, zone: tzinfo) -> None:
+        self._zone = zone
+        self._minute = ""
+        self._minute_ms = 0
+
+    def minute_ms(self, minute: str) -> int | None:
+        """The time of `2026-11-22 14:31`, remembered: lines come in the order of time. None where there is no such minute."""
+        if minute != self._minute:
+            try:
+                local = datetime(
+                    int(minute[:4]), int(minute[5:7]), int(minute[8:10]), int(minute[11:13]), int(minute[14:16]), tzinfo=self._zone
+                )
+                self._minute_ms = (local - EPOCH) // MILLISECOND
+            except (ValueError, OverflowError):
+                return None
+            self._minute = minute
+        return self._minute_ms
+
+    def find_ms(self, head: str) -> int | None:
+        """The time in what precedes a message, None where there is none.
+
+        A line that a collector wrapped has two. The last is the program's own and the more exact one; where only the collector's has a
+        zone, that says which zone the program's is in.
+        """
+        epoch = EPOCH_SECONDS.search(head)
+        if epoch is not None:
+            return int(epoch[1]) * 1000 + int(epoch[2])
+        own_ms = zoned_ms = None
+        is_zoned = False
+        for found in ISO_TIME.finditer(head):
+            at_ms, is_zoned = self._parse(found)
+            if at_ms is None:
+                continue
+            own_ms = at_ms
+            zoned_ms = at_ms if is_zoned else zoned_ms
+        if own_ms is not None and zoned_ms is not None and not is_zoned:
+            return own_ms - round((own_ms - zoned_ms) / ZONE_STEP_MS) * ZONE_STEP_MS
+        return own_ms
+
+    def _parse(self, found: re.Match[str]) -> tuple[int | None, bool]:
+        year, month, day, hour, minute, second, fraction, zulu, zone_hours, zone_minutes = found.groups()
+        within_ms = int(second) * 1000 + int(((fraction or "") + "000")[:3])
+        minute_text = f"{year}-{month}-{day} {hour}:{minute}"
+        if zulu is None and zone_hours is None:
+            start_ms = self.minute_ms(minute_text)
+            return (None if start_ms is None else start_ms + within_ms), False
+        try:
+            start = datetime(int(year), int(month), int(day), int(hour), int(minute), tzinfo=UTC)
+        except ValueError:
+            return None, True
+        offset_ms = 0
+        if zone_hours is not None:
+            sign = -1 if zone_hours[0] == "-" else 1
+            offset_ms = sign * (int(zone_hours[1:]) * 60 + int(zone_minutes)) * 60_000
+        return (start - EPOCH) // MILLISECOND + within_ms - offset_ms, True
+
 
 LINE_BYTES_MAX: Final = 1_000_000
 """A longer line is skipped. The longest that Kafka writes lists the members of a group: 100 bytes for each."""

@@ -4,12 +4,14 @@ A source says what it knows and leaves the rest None. Times of different clocks 
 the same generation of a group belongs together, whatever their clocks say.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from ottla.core.model import EventMember, TopicPartition
+from ottla.groups.events import EventMember
+from ottla.protocol.model import TopicPartition
 
 
 class Source(StrEnum):
@@ -76,14 +78,19 @@ class CommitSpan(NamedTuple):
     commit_count: int
 
 
+class SourceError(Exception):
+    """A source that cannot be used; the message says why."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """One thing that one source says.
 
     clock: whose clock `at_ms` is of, e.g. a broker's log file, a client's log file; equal names are one clock. group: None where the source
     does not name it (lines of some clients): it is found by the member id or the client id. trigger: the cause code where the source has
-    one; candidates: the codes that it cannot distinguish. reason: the text as logged. member_count: members of the generation, where only
-    their number is known. evidence: figures, units in the names.
+    one; candidates: the codes that it cannot distinguish. trigger_code: the code of the event that an Ottla broker published
+    (docs/rebalances.md). reason: the text as logged. member_count: members of the generation, where only their number is known. evidence:
+    figures, units in the names.
     """
 
     at_ms: int
@@ -94,6 +101,7 @@ class Evidence:
     generation: int | None = None
     trigger: str | None = None
     candidates: tuple[str, ...] = ()
+    trigger_code: str | None = None
     coalesced: bool = False
     reason: str | None = None
     member_id: str | None = None
@@ -120,3 +128,15 @@ def about_member(evidence: Evidence, member: EventMember) -> Evidence:
         client_id=member.client_id or None,
         client_host=member.client_host or None,
     )
+
+
+_SUFFIX: Final = re.compile(r"-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
+"""A classic coordinator makes member ids of the client id or the instance id and a UUID."""
+
+
+def name_in_member_id(member_id: str | None) -> str | None:
+    """The client id or instance id that a classic member id begins with; None for the ids of KIP-848 members."""
+    if not member_id:
+        return None
+    name = _SUFFIX.sub("", member_id)
+    return name if name and name != member_id else None

@@ -11,33 +11,35 @@ from typing import Final
 
 from ottla.client.admin.client import AdminClient
 from ottla.client.errors import ClientError, RequestFailedError, UnknownTopicError
-from ottla.client.fetch.fetcher import Fetcher
-from ottla.client.fetch.topic_ranges import topic_ranges
+from ottla.client.fetch.fetch_values import FetchRange
+from ottla.client.fetch.fetcher import Fetcher, topic_ranges
 from ottla.client.settings import ClientSettings
-from ottla.core.client.fetch_values import FetchRange
-from ottla.core.diagnosis.evidence.group_events import read_group_events
-from ottla.core.diagnosis.evidence.group_records import GroupRecords
-from ottla.core.diagnosis.evidence.model import Evidence, Kind
-from ottla.core.diagnosis.evidence.read_counts import ReadCounts
-from ottla.core.diagnosis.evidence.snapshot_lines import SnapshotReader, read_topic_names
-from ottla.core.errors import ErrorCode, PeerError, StorageError
-from ottla.core.groups.log.evidence_decoding import EvidenceDecoder
-from ottla.core.groups.placement import coordinator_partition
-from ottla.core.metadata.topics import CONSUMER_OFFSETS, GROUP_EVENTS
-from ottla.core.records.batch import split_batches
-from ottla.core.records.committed_records import CommittedRecords
-from ottla.core.records.merged_batches import Batch, merge_batches
-from ottla.storage.archive.layout import SNAPSHOTS_FOLDER, read_manifest
-from ottla.storage.archive.line_files import LineProblems, read_lines
-from ottla.storage.archive.partition_folders import FolderProblems, find_partitions, partition_of, read_batches, topic_names
-from ottla.storage.files import OsFiles
+from ottla.coordinator.placement import coordinator_partition
+from ottla.groups.log.evidence_decoding import EvidenceDecoder
+from ottla.history.sources.admin import SnapshotReader, read_topic_names
+from ottla.history.sources.archive import (
+    SNAPSHOTS_FOLDER,
+    FolderProblems,
+    LineProblems,
+    find_partitions,
+    partition_of,
+    read_batches,
+    read_lines,
+    read_manifest,
+    topic_names,
+)
+from ottla.history.sources.group_events import read_group_events
+from ottla.history.sources.group_records import GroupRecords, ReadCounts
+from ottla.history.sources.model import Evidence, Kind, SourceError
+from ottla.log.files import OsFiles
+from ottla.metadata.topics import CONSUMER_OFFSETS, GROUP_EVENTS
+from ottla.protocol.errors import ErrorCode, PeerError, StorageError
+from ottla.protocol.records.batch import split_batches
+from ottla.protocol.records.committed_records import CommittedRecords
+from ottla.protocol.records.merged_batches import Batch, merge_batches
 
 REFUSED: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 Copy = Callable[[], Iterable[Batch]]
-
-
-class SourceError(Exception):
-    """A source that cannot be used; the message says why."""
 
 
 class OffsetsTopic:

@@ -3,11 +3,12 @@
 from dataclasses import replace
 from typing import TypeVar
 
-from ottla.core.diagnosis.evidence.model import Evidence
-from ottla.core.diagnosis.rounds.identity import Identity
-from ottla.core.diagnosis.story.lag import LagHistory
-from ottla.core.diagnosis.verdicts.verdict import Verdict
-from ottla.core.model import EventMember, TopicPartition
+from ottla.groups.events import EventMember
+from ottla.history.rounds.identity import Identity
+from ottla.history.sources.model import Evidence
+from ottla.history.story.lag import LagHistory
+from ottla.history.verdicts.verdict import Verdict
+from ottla.protocol.model import TopicPartition
 
 Name = TypeVar("Name", str, str | None)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Final
 
-from ottla.core.model import TopicPartition
+from ottla.protocol.model import TopicPartition
 
 WORST: Final = 200
 _TABLE_BITS: Final = 10

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.story.words import counted, duration
-from ottla.core.diagnosis.verdicts.rule import Confidence
-from ottla.core.diagnosis.verdicts.verdict import SettingAdvice, Verdict
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.verdicts.rule import Confidence
+from ottla.history.verdicts.verdict import SettingAdvice, Verdict
 
 _WENT: Final[Mapping[Cause, str]] = {
     Cause.EXPIRE_HEARTBEAT: "{who} sent no heartbeat{silent_ms| for |}{session_timeout_ms| (its session is |)} and was removed",
@@ -102,3 +101,22 @@ def advice_text(advice: SettingAdvice) -> str:
     """A setting with its value, the arithmetic, and where it backfires."""
     head = "" if advice.value is None else f"Set {advice.setting} to {advice.value}. "
     return f"{head}{advice.sentence}" + (f" But: {advice.warning}" if advice.warning else "")
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 rebalance`, `3 rebalances`, `1,200 members`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def duration(milliseconds: float) -> str:
+    """A time span in the largest unit that leaves it readable: `340 ms`, `6.1 s`, `4 min 10 s`, `2 h 5 min`."""
+    if milliseconds < 1_000:
+        return f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1_000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"

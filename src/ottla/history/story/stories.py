@@ -4,18 +4,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ottla.core.diagnosis.evidence.clock_skew import ClockSkew, estimate_skews
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
-from ottla.core.diagnosis.patterns.deployments import find_deployments
-from ottla.core.diagnosis.patterns.sentences import sentences
-from ottla.core.diagnosis.rounds.attribution import by_group
-from ottla.core.diagnosis.story.anonymity import Anonymiser
-from ottla.core.diagnosis.story.bursts import DeploymentSpan
-from ottla.core.diagnosis.story.judged import Phases, judged_rebalances
-from ottla.core.diagnosis.story.lag import LagHistory
-from ottla.core.diagnosis.story.story import Story, StoryExtras, story
-from ottla.core.diagnosis.verdicts.judging import judge_group
-from ottla.core.diagnosis.verdicts.verdict import Verdict
+from ottla.history.group_history import history_of_group
+from ottla.history.patterns import find_deployments, sentences
+from ottla.history.rounds.assembly import by_group
+from ottla.history.sources.clock_skew import ClockSkew, estimate_skews
+from ottla.history.sources.departed_members import complete_departures
+from ottla.history.sources.model import Evidence, Kind, Source
+from ottla.history.story.anonymity import Anonymiser
+from ottla.history.story.lag import LagHistory
+from ottla.history.story.rebalances import Phases, judged_rebalances
+from ottla.history.story.story import Story, StoryExtras, story
+from ottla.history.story.summary import DeploymentSpan
+from ottla.history.verdicts.verdict import Verdict
 
 _LEADING: Final = (Source.GROUP_EVENTS, Source.OFFSETS_TOPIC, Source.ADMIN, Source.BROKER_LOG, Source.CLIENT_LOG)
 """Whose members and assignments are drawn: the first that has any."""
@@ -44,7 +44,7 @@ def stories(
     evidence: Iterable[Evidence], *, options: StoryOptions = EVERYTHING, lag: Mapping[str, LagHistory] | None = None
 ) -> list[Story]:
     """The story of each group by name."""
-    found = by_group(evidence)
+    found = by_group(complete_departures(list(evidence)))
     names = [group for group in sorted(found) if not options.groups or group in options.groups]
     anonymiser = Anonymiser() if options.is_anonymous else None
     return [_story_of_group(group, found[group], options, (lag or {}).get(group), anonymiser) for group in names]
@@ -54,9 +54,13 @@ def _story_of_group(
     group: str, evidence: Sequence[Evidence], options: StoryOptions, lag: LagHistory | None, anonymiser: Anonymiser | None
 ) -> Story:
     """The story of one group. Times are those of the clock of the source whose members are drawn."""
-    verdicts = judge_group(group, evidence)
+    history = history_of_group(group, evidence, lag=lag)
+    verdicts, returned = history.verdicts, history.returned
+    names = {member_id: member.name for member in history.members for _, member_id in member.ids}
     if anonymiser is not None:
+        names = {}
         evidence, verdicts = [anonymiser.evidence(each) for each in evidence], [anonymiser.verdict(each) for each in verdicts]
+        returned = {anonymiser.name("member", now): anonymiser.name("member", before) for now, before in returned.items()}
         group, lag = anonymiser.name("group", group), lag and anonymiser.lag(lag)
     leading = leading_evidence(evidence)
     skews = estimate_skews(evidence, reference=leading[0].clock) if leading else {}
@@ -73,6 +77,8 @@ def _story_of_group(
         ],
         since_ms=options.since_ms,
         until_ms=options.until_ms,
+        returned=returned,
+        names=names,
     )
     return story(group, leading, judged_rebalances(wanted, phases), extras)
 

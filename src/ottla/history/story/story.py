@@ -3,24 +3,94 @@
 docs/report.md describes the document. Nothing is left to decide for who draws it: sentences, advice and the order of members are here.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from ottla.core.diagnosis.evidence.model import Evidence, Kind
-from ottla.core.diagnosis.story.arrays import pack, plain
-from ottla.core.diagnosis.story.assignments import NOTHING, AssignmentChange, OwnerArrays, owner_arrays
-from ottla.core.diagnosis.story.bursts import DeploymentSpan, bursts
-from ottla.core.diagnosis.story.columns import rebalance_columns
-from ottla.core.diagnosis.story.lag import LagHistory, encode_lag
-from ottla.core.diagnosis.story.presence import Presence
-from ottla.core.diagnosis.story.processes import Process, Processes
-from ottla.core.diagnosis.story.rebalance import StoryRebalance
-from ottla.core.diagnosis.story.sentences import advice_text
-from ottla.core.diagnosis.story.summary import advice_of, blames, headline
-from ottla.core.diagnosis.story.words import counted
-from ottla.core.diagnosis.verdicts.verdict import SettingAdvice
-from ottla.core.model import EventMember
+from ottla.groups.events import EventMember
+from ottla.history.processes import Process, Processes, distinct_names
+from ottla.history.rounds.identity import of_evidence
+from ottla.history.sources.model import Evidence, Kind
+from ottla.history.story.arrays import NOTHING, AssignmentChange, OwnerArrays, owner_arrays, pack, plain
+from ottla.history.story.lag import LagHistory, encode_lag
+from ottla.history.story.rebalances import StoryRebalance, rebalance_columns
+from ottla.history.story.sentences import advice_text, counted
+from ottla.history.story.summary import DeploymentSpan, advice_of, blames, bursts, headline
+from ottla.history.verdicts.verdict import SettingAdvice
+
+JOINS: Final = frozenset({"JOIN_NEW", "COLD_START"})
+GONE: Final = frozenset({"LEAVE_CLOSE", "POLL_TIMEOUT", "EXPIRE_HEARTBEAT", "JOIN_TIMEOUT", "SYNC_TIMEOUT", "ADMIN"})
+"""What a trigger may mean: a restart is both, and shows by its other candidates which half it is."""
+EXPIRED: Final = "EXPIRE_HEARTBEAT"
+AGE: Final = "last_heartbeat_age_ms"
+
+
+class Presence:
+    """Follows the members of one group through its evidence.
+
+    `lists_members`: the evidence has lists of all members. Without them, members are known by the lines about each of them.
+    """
+
+    def __init__(self, processes: Processes, *, lists_members: bool = True) -> None:
+        self._lists_members = lists_members
+        self.silent: list[tuple[int, int, int]] = []
+        """Row, from, to in milliseconds: a process that was still a member and sent nothing."""
+        self._processes = processes
+        self._last_rows: Sequence[int] | None = None
+        self._here: dict[int, int] = {}
+        self._asked_ms: dict[str, int] = {}
+
+    def note(self, evidence: Evidence) -> None:
+        """One line of evidence about one member: it joins or is gone."""
+        codes = {evidence.trigger, *evidence.candidates} if evidence.kind is Kind.TRIGGER else set()
+        if evidence.kind is Kind.MEMBER_JOINED or codes & JOINS:
+            if evidence.member_id is not None:
+                self._asked_ms.setdefault(evidence.member_id, evidence.at_ms)
+                self._appear(evidence)
+        elif evidence.kind in (Kind.MEMBER_LEFT, Kind.MEMBER_REMOVED) or codes & GONE:
+            name = of_evidence(evidence)
+            row = self._processes.find(name)
+            if row is not None and row in self._here:
+                self._leave(row, evidence.at_ms)
+                self._last_rows = None
+                if evidence.trigger == EXPIRED:
+                    self._note_silence(row, evidence)
+
+    def _appear(self, evidence: Evidence) -> None:
+        if not self._lists_members:
+            name = of_evidence(evidence)
+            self._here.setdefault(self._processes.row_of(name, self._here, evidence.at_ms), evidence.at_ms)
+
+    def set_members(self, rows: Sequence[int], ids: Iterable[str], at_ms: int) -> None:
+        """All members of a generation, by row and member id."""
+        if rows is self._last_rows:
+            return
+        self._last_rows = rows
+        joined = dict(zip(rows, ids, strict=True))
+        for row in [row for row in self._here if row not in joined]:
+            self._leave(row, at_ms)
+        for row, member_id in joined.items():
+            if row not in self._here:
+                self._here[row] = min(at_ms, self._asked_ms.pop(member_id, at_ms))
+
+    def end(self) -> None:
+        """The evidence ends: who is here stays."""
+        for row, from_ms in self._here.items():
+            self._processes.rows[row].present.append((from_ms, None))
+
+    def _leave(self, row: int, at_ms: int) -> None:
+        self._processes.rows[row].present.append((self._here.pop(row), at_ms))
+
+    def _note_silence(self, row: int, evidence: Evidence) -> None:
+        age_ms = _age(evidence.evidence)
+        if age_ms is not None:
+            self.silent.append((row, evidence.at_ms - age_ms, evidence.at_ms))
+
+
+def _age(figures: Mapping[str, int]) -> int | None:
+    age = figures.get(AGE)
+    return age if age is not None and age > 0 else None
+
 
 VERSION: Final = 1
 ASSIGNMENTS: Final = (Kind.SYNC_COMPLETED, Kind.LOADED, Kind.EMPTIED, Kind.DELETED)
@@ -50,6 +120,7 @@ class StoryExtras:
     """What a story may hold beside members and rebalances.
 
     clocks: how far those of several sources are apart, findings: what matters most, both as sentences. since_ms, until_ms: what is shown.
+    returned: as `GroupHistory` has it. names: by member id, the names of its members.
     """
 
     lag: LagHistory | None = None
@@ -58,6 +129,8 @@ class StoryExtras:
     deployments: Sequence[DeploymentSpan] = ()
     since_ms: int | None = None
     until_ms: int | None = None
+    returned: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 NO_EXTRAS: Final = StoryExtras()
@@ -68,11 +141,11 @@ def story(group: str, evidence: Sequence[Evidence], rebalances: Sequence[StoryRe
 
     `rebalances`: in the order in which they began.
     """
-    read = _read(evidence)
+    read = _read(evidence, extras.returned)
     processes = read.processes.rows
     owners = owner_arrays(read.changes, rows=len(processes))
     rows = [None if each.member is None else read.processes.find(each.member) for each in rebalances]
-    names = distinct_names(processes)
+    names = distinct_names([_name(process, extras.names) for process in processes])
     ledger = blames(rebalances, rows, names)
     from_ms, to_ms = _range(read, rebalances, extras)
     return Story(
@@ -108,8 +181,8 @@ def story(group: str, evidence: Sequence[Evidence], rebalances: Sequence[StoryRe
 class _Reading:
     """What was read from the evidence of one group so far."""
 
-    def __init__(self, *, lists_members: bool) -> None:
-        self.processes = Processes()
+    def __init__(self, returned: Mapping[str, str], *, lists_members: bool) -> None:
+        self.processes = Processes(returned)
         self.presence = Presence(self.processes, lists_members=lists_members)
         self.changes: list[AssignmentChange] = []
         self.sources: set[str] = set()
@@ -143,29 +216,17 @@ class _Reading:
             self.owned = now
 
 
-def _read(evidence: Sequence[Evidence]) -> _Reading:
+def _read(evidence: Sequence[Evidence], returned: Mapping[str, str]) -> _Reading:
     lists_members = any(each.members is not None and each.kind in (Kind.JOIN_COMPLETED, *ASSIGNMENTS) for each in evidence)
-    reading = _Reading(lists_members=lists_members)
+    reading = _Reading(returned, lists_members=lists_members)
     for each in evidence:
         reading.note(each)
     reading.presence.end()
     return reading
 
 
-def distinct_names(processes: Sequence[Process]) -> list[str]:
-    """A name for each process; equal names get the host, or a number."""
-    names = [process.name for process in processes]
-    if len(set(names)) == len(names):
-        return names
-    seen: dict[str, int] = {}
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-    counts: dict[str, int] = {}
-    distinct = []
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-        distinct.append(name if seen[name] == 1 else f"{name} #{counts[name]}")
-    return distinct
+def _name(process: Process, names: Mapping[str, str]) -> str:
+    return next((names[member_id] for _, member_id in process.ids if member_id in names), process.name)
 
 
 def _member(process: Process, name: str) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from typing import Final, NamedTuple
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.model import Source
-from ottla.core.diagnosis.rounds.round import Arrival, Round
-from ottla.core.diagnosis.verdicts.rule import Confidence, Rule
+from ottla.history.rounds.round import Arrival, Round
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.model import Source
+from ottla.history.verdicts.rule import Confidence, Rule
 
 COLD_START_MS: Final = 1_000
 """Who joins this soon after the group's first assignment was started together with the first members."""

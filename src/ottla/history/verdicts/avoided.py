@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
-from ottla.core.diagnosis.rounds.round import Round
-from ottla.core.diagnosis.verdicts.rule import Confidence, Narrowed, Rule, findings_of, narrow
+from ottla.history.rounds.round import Round
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.model import Evidence, Kind, Source
+from ottla.history.verdicts.rule import Confidence, Narrowed, Rule, findings_of, narrow
 
 LIVE_HEARTBEAT_MS: Final = 1_000
 """A member whose last heartbeat is this fresh was most likely alive when another process took its instance id."""

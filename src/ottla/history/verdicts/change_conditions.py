@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from ottla.core.diagnosis.evidence.model import Evidence, Kind
-from ottla.core.diagnosis.rounds.diffs import same_members
-from ottla.core.diagnosis.rounds.round import Membership, Round
-from ottla.core.diagnosis.rounds.subscriptions import resubscribed_members, topics_resubscribed
+from ottla.history.rounds.round import Membership, Round, same_members
+from ottla.history.rounds.subscriptions import resubscribed_members, topics_resubscribed
+from ottla.history.sources.model import Evidence, Kind
 
 MOVED_WITHIN_MS: Final = 30_000
 """A rebalance this soon after another coordinator has loaded the group may be due to the move."""
@@ -119,12 +118,8 @@ def _in_new_topics(before: Membership, after: Membership) -> int:
     return sum(len(numbers) for topic, numbers in assigned if topic not in known)
 
 
-def partitions_added(each: Round) -> bool:
-    return each.diff is not None and each.diff.new > 0
-
-
 def subscribed_topic_is_gone(each: Round) -> bool:
-    before, after = each.before, each.after
+    before, after = each.before, each.settled
     if before is None or after is None or after.topics is None or each.diff is None or not each.diff.gone:
         return False
     assigned = {topic for member in after.members.values() for topic in member.assignment}
@@ -136,7 +131,7 @@ def nothing_changed(each: Round) -> bool:
     diff, before, after = each.diff, each.before, each.after
     if diff is None or before is None or after is None or topics_resubscribed(each) or before.protocol != after.protocol:
         return False
-    return diff.new == diff.gone == diff.regained == 0 and same_members(before.members, after.members)
+    return diff.new == diff.gone == diff.regained == 0 and same_members(before, after)
 
 
 def gave_back(each: Round) -> bool:

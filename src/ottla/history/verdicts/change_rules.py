@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.model import Source
-from ottla.core.diagnosis.rounds.round import Round
-from ottla.core.diagnosis.rounds.subscriptions import topics_resubscribed
-from ottla.core.diagnosis.verdicts import change_conditions as conditions
-from ottla.core.diagnosis.verdicts.rule import Confidence, Rule
+from ottla.history.rounds.round import Round
+from ottla.history.rounds.subscriptions import topics_resubscribed
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.model import Source
+from ottla.history.verdicts import change_conditions as conditions
+from ottla.history.verdicts.rule import Confidence, Rule
 
 _C = Cause
 _LOG, _TOPIC, _HIGH, _MEDIUM, _LOW = Source.BROKER_LOG, Source.OFFSETS_TOPIC, Confidence.HIGH, Confidence.MEDIUM, Confidence.LOW

@@ -3,9 +3,9 @@
 import re
 from typing import Final
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.rounds.changes import Role
-from ottla.core.diagnosis.rounds.round import Departure
+from ottla.history.rounds.changes import Role
+from ottla.history.rounds.round import Departure
+from ottla.history.sources.cause_codes import Cause
 
 COMMITS_ON_CLOSE_MS: Final = 2_000
 """A client that commits when it closes does so at most this long before the group has another assignment."""

@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.model import Source
-from ottla.core.diagnosis.rounds.round import Departure
-from ottla.core.diagnosis.verdicts import departure_conditions as conditions
-from ottla.core.diagnosis.verdicts.departure_weights import ANY_LOSS, AWAY, BACK, OPEN, SILENT
-from ottla.core.diagnosis.verdicts.rule import Confidence, Rule
+from ottla.history.rounds.round import Departure
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.model import Source
+from ottla.history.verdicts import departure_conditions as conditions
+from ottla.history.verdicts.departure_weights import ANY_LOSS, AWAY, BACK, OPEN, SILENT
+from ottla.history.verdicts.rule import Confidence, Rule
 
 _C = Cause
 _LOG, _EVENTS, _TOPIC = Source.BROKER_LOG, Source.GROUP_EVENTS, Source.OFFSETS_TOPIC

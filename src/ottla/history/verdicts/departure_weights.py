@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
+from ottla.history.sources.cause_codes import Cause
 
 _C = Cause
 

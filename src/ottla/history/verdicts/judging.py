@@ -4,35 +4,31 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.departed_members import complete_departures
-from ottla.core.diagnosis.evidence.model import Evidence, Kind
-from ottla.core.diagnosis.rounds.assembly import rounds_of_group
-from ottla.core.diagnosis.rounds.attribution import by_group
-from ottla.core.diagnosis.rounds.changes import Role, role_of
-from ottla.core.diagnosis.rounds.identity import Identity, of_evidence
-from ottla.core.diagnosis.rounds.round import Arrival, Departure, Round
-from ottla.core.diagnosis.verdicts.arrival_rules import ARRIVAL_RULES, Joining
-from ottla.core.diagnosis.verdicts.avoided import judge_avoided
-from ottla.core.diagnosis.verdicts.change_conditions import is_coordinator_moved, is_protocol_changed
-from ottla.core.diagnosis.verdicts.change_rules import CHANGE_RULES
-from ottla.core.diagnosis.verdicts.cost import cost_of
-from ottla.core.diagnosis.verdicts.departure_rules import DEPARTURE_RULES
-from ottla.core.diagnosis.verdicts.figures import figures_of
-from ottla.core.diagnosis.verdicts.policy import LOSSES, POLICIES
-from ottla.core.diagnosis.verdicts.rule import NOTHING, Confidence, Finding, Narrowed, findings_of, narrow
-from ottla.core.diagnosis.verdicts.setting_advice import Situation, advice_for
-from ottla.core.diagnosis.verdicts.sharper import what_is_missing
-from ottla.core.diagnosis.verdicts.stated_causes import stated_findings
-from ottla.core.diagnosis.verdicts.verdict import AVOIDED, REBALANCE, Verdict
-from ottla.core.reason_evidence import evidence_in
+from ottla.groups.reason_evidence import evidence_in
+from ottla.history.rounds.assembly import by_group, rounds_of_group
+from ottla.history.rounds.changes import Role, role_of
+from ottla.history.rounds.identity import Identity, of_evidence
+from ottla.history.rounds.round import Arrival, Departure, Round
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.departed_members import complete_departures
+from ottla.history.sources.model import Evidence, Kind
+from ottla.history.verdicts.arrival_rules import ARRIVAL_RULES, Joining
+from ottla.history.verdicts.avoided import judge_avoided
+from ottla.history.verdicts.change_conditions import is_coordinator_moved, is_protocol_changed
+from ottla.history.verdicts.change_rules import CHANGE_RULES
+from ottla.history.verdicts.cost import cost_of, figures_of, what_is_missing
+from ottla.history.verdicts.departure_rules import DEPARTURE_RULES
+from ottla.history.verdicts.hindsight import Doubt, doubts_in_hindsight, with_doubt
+from ottla.history.verdicts.policy import LOSSES, POLICIES, SETTLING
+from ottla.history.verdicts.rule import NOTHING, Confidence, Finding, Narrowed, findings_of, narrow
+from ottla.history.verdicts.setting_advice import Situation, advice_for
+from ottla.history.verdicts.stated_causes import stated_findings
+from ottla.history.verdicts.verdict import AVOIDED, REBALANCE, Verdict
 
 WHOLE: Final = (Cause.CAPACITY, Cause.STORE_ERROR, Cause.MIGRATION, Cause.ASSIGNOR_CHANGE, Cause.STATIC_FENCED, Cause.STATIC_REJOIN)
 """Causes that a source names for the whole rebalance, whichever members came or went."""
 
 SETTLES_MS: Final = 3_000
-_NOT_AT_START: Final = frozenset({Cause.ASSIGNOR_CHANGE, Cause.STATIC_REJOIN, Cause.STATIC_FENCED})
-"""What members that start a group together set off while it settles: they repeat requests and agree on an assignor."""
 
 _TOLD_BY_ROLE: Final = frozenset({Role.EXPIRED, Role.LATE_TO_JOIN, Role.LATE_TO_SYNC})
 """Departures whose rules say all that the coordinator's lines do."""
@@ -62,11 +58,39 @@ def judge_group(group: str, evidence: Iterable[Evidence]) -> list[Verdict]:
 def judge_rounds(rounds: Sequence[Round]) -> list[Verdict]:
     """The verdicts on these rounds, in their order."""
     losses: dict[int, Narrowed] = {}
-    return [_avoided(each) if each.is_avoided else _judge(each, losses) for each in rounds]
+    last = next((each for each in reversed(rounds) if not each.is_avoided), None)
+    doubts = doubts_in_hindsight(rounds)
+    return [_avoided(each) if each.is_avoided else _judge(each, losses, doubts.get(id(each)), is_last=each is last) for each in rounds]
 
 
-def _judge(each: Round, losses: dict[int, Narrowed]) -> Verdict:
-    readings = _readings(each, losses)
+def judge_follow_up(each: Round, first: Verdict, *, is_last: bool) -> Verdict:
+    """The verdict on the second half of a cooperative rebalance, of which `first` is the verdict."""
+    policy = POLICIES[Cause.COOP_FOLLOWUP]
+    return Verdict(
+        group=each.group,
+        generation=each.generation,
+        generations=_generations(each),
+        started_ms=each.started_ms,
+        ended_ms=each.ended_ms,
+        kind=REBALANCE,
+        outcome=_outcome(each, is_last=is_last),
+        cause=Cause.COOP_FOLLOWUP,
+        candidates=(Cause.COOP_FOLLOWUP,),
+        confidence=first.confidence,
+        planned=policy.planned,
+        avoidable=policy.avoidable,
+        members_before=each.count_before,
+        members_after=each.count_after,
+        who=_who_rejoined(each),
+        cost=cost_of(each),
+        sources=_sources(each),
+        rules=("the second half of a cooperative rebalance",),
+        clock=each.clock,
+    )
+
+
+def _judge(each: Round, losses: dict[int, Narrowed], doubt: Doubt | None, *, is_last: bool) -> Verdict:
+    readings = _readings(each, losses, doubt)
     main = _after_move(each, _main(each, readings))
     if main.departure is not None:
         losses[id(main.departure)] = main.narrowed  # its return is the same story
@@ -91,7 +115,7 @@ def _judge(each: Round, losses: dict[int, Narrowed]) -> Verdict:
         started_ms=each.started_ms,
         ended_ms=each.ended_ms,
         kind=REBALANCE,
-        outcome=_outcome(each),
+        outcome=_outcome(each, is_last=is_last),
         cause=cause,
         candidates=tuple(dict.fromkeys((*main.narrowed.candidates, *contributing))),
         confidence=main.narrowed.confidence if each.parts else min(main.narrowed.confidence, Confidence.MEDIUM),
@@ -148,17 +172,22 @@ def _avoided(each: Round) -> Verdict:
     )
 
 
-def _readings(each: Round, losses: dict[int, Narrowed]) -> list[_Reading]:
+def _readings(each: Round, losses: dict[int, Narrowed], doubt: Doubt | None) -> list[_Reading]:
     """One for each member that came or went, in the order of their times; or one for what else changed."""
     has_other_protocol = is_protocol_changed(each)
     readings = []
     for departure in each.departures:
         departure.is_protocol_changed = has_other_protocol and bool(each.count_after)
         narrowed = losses[id(departure)] = judge_departure(departure)
+        if doubt is not None and departure.returned is not None:
+            narrowed = with_doubt(narrowed, doubt)
         readings.append(_Reading(narrowed, departure.at_ms, departure.who, departure=departure))
     for arrival in each.arrivals:
         arrival.is_protocol_changed = has_other_protocol
-        readings.append(_Reading(_judge_arrival(arrival, each, losses), arrival.at_ms, arrival.who, arrival=arrival))
+        narrowed = _judge_arrival(arrival, each, losses)
+        if doubt is not None and arrival.loss is not None:
+            narrowed = with_doubt(narrowed, doubt)
+        readings.append(_Reading(narrowed, arrival.at_ms, arrival.who, arrival=arrival))
     if not readings or _begins_with_rejoin(each):
         change = _judge_change(each)
         if not readings or change.confidence > Confidence.LOW:
@@ -199,7 +228,7 @@ def _is_return(reading: _Reading) -> bool:
 def _whole(each: Round) -> Narrowed | None:
     settles = each.is_start or (each.since_cold_start_ms is not None and each.since_cold_start_ms <= SETTLES_MS)
     for item in (*each.items, *each.context):
-        if settles and item.trigger in _NOT_AT_START:
+        if settles and item.trigger in SETTLING:
             continue
         if item.kind is Kind.CONVERTED and "empty" not in (item.reason or ""):
             return _certain(Cause.MIGRATION, item)
@@ -284,7 +313,7 @@ def _generations(each: Round) -> tuple[int, ...]:
     return first + tuple(follow_up.generation for follow_up in each.follow_ups if follow_up.generation is not None)
 
 
-def _outcome(each: Round) -> str:
+def _outcome(each: Round, *, is_last: bool) -> str:
     part = each.main
     if part is None:
         return "completed"
@@ -292,7 +321,7 @@ def _outcome(each: Round) -> str:
         return "emptied"
     if each.ended_ms is not None:
         return "completed"
-    return "interrupted" if part.is_interrupted else "superseded" if part.generations else "open"
+    return "interrupted" if part.is_interrupted else "open" if is_last else "superseded"
 
 
 def _sources(each: Round) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 from typing import Final, NamedTuple
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.group_events import CODES
 
 
 class Policy(NamedTuple):
@@ -40,3 +41,15 @@ POLICIES: Final = {
 
 LOSSES: Final = frozenset({Cause.EXPIRE_HEARTBEAT, Cause.POLL_TIMEOUT, Cause.JOIN_TIMEOUT, Cause.SYNC_TIMEOUT})
 """Causes of a member that was lost: one of them decides over every planned trigger of the same rebalance."""
+
+
+SETTLING: Final = frozenset({Cause.ASSIGNOR_CHANGE, Cause.STATIC_REJOIN, Cause.STATIC_FENCED})
+"""What members that start a group together set off while it settles, too: they repeat requests and agree on an assignor."""
+
+
+def planned_of_trigger(code: str) -> bool | None:
+    """Whether a trigger's code alone says that it was planned: None where that depends on what else happened."""
+    if code in SETTLING:
+        return None
+    planned = {POLICIES[cause].planned for cause in CODES.get(code, (Cause.UNKNOWN,))}
+    return planned.pop() if len(planned) == 1 else None

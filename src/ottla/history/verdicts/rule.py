@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.model import Source
-from ottla.core.diagnosis.rounds.part import SOURCE_RANK
+from ottla.history.rounds.splitting import SOURCE_RANK
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.model import Source
 
 
 class Confidence(IntEnum):
@@ -31,6 +31,9 @@ CANDIDATE_SHARE: Final = 0.02
 """The share of all weights that a cause needs for a confidence, or to be a candidate at all."""
 CONFLICT_SHARE: Final = 0.01
 """Where the likeliest causes of two findings have less than this of each other's weight, the findings contradict each other."""
+DISPUTE_SHARE: Final = 0.06
+"""The same for what members' own logs say and what another source does, whose clocks and generations may not fit together: a cause that
+one of them hardly allows is not certain because the other excludes all the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,25 +87,48 @@ def findings_of(rules: Iterable[Rule[Any]], subject: object) -> list[Finding]:
 def narrow(findings: Iterable[Finding]) -> Narrowed:
     """Combine findings, those of the most informative source first."""
     weights: dict[Cause, float] = {}
-    names: list[str] = []
-    confidence, has_conflict = Confidence.LOW, False
+    taken: list[Finding] = []
+    confidence, has_conflict, is_disputed = Confidence.LOW, False, False
     for finding in sorted(findings, key=_rank):
-        if not names:
+        if not taken:
             weights = dict(finding.weights)
         else:
             narrowed = {cause: weight * finding.weights[cause] for cause, weight in weights.items() if cause in finding.weights}
             if max(narrowed.values(), default=0.0) < CONFLICT_SHARE * max(weights.values()) * max(finding.weights.values()):
                 has_conflict = True
                 continue
+            others = [other for other in taken if _is_of_member(other) != _is_of_member(finding)]
+            is_disputed = is_disputed or any(_agreement(other, finding) < DISPUTE_SHARE for other in others)
+            if _is_of_member(finding) and any(other.confidence is Confidence.HIGH for other in others):
+                is_disputed = is_disputed or _overturns(weights, narrowed)
             weights = narrowed
-        names.append(finding.name)
+        taken.append(finding)
         confidence = max(confidence, finding.confidence)
-    if not names:
+    if not taken:
         return NOTHING
     total = sum(weights.values()) or 1.0
     shares = sorted(((cause, weight / total) for cause, weight in weights.items()), key=_by_share)
     confidence = min(confidence, _confidence_of(shares[0][1]))
-    return Narrowed(shares, Confidence(max(0, confidence - has_conflict)), tuple(names), has_conflict)
+    if is_disputed and not has_conflict:
+        confidence = min(confidence, Confidence.MEDIUM)
+    return Narrowed(shares, Confidence(max(0, confidence - has_conflict)), tuple(finding.name for finding in taken), has_conflict)
+
+
+def _is_of_member(finding: Finding) -> bool:
+    return finding.source is Source.CLIENT_LOG
+
+
+def _agreement(one: Finding, other: Finding) -> float:
+    """How likely the cause that both allow most is in both together: 1 where it is the likeliest of each."""
+    together = max((weight * other.weights[cause] for cause, weight in one.weights.items() if cause in other.weights), default=0.0)
+    return together / (max(one.weights.values()) * max(other.weights.values()))
+
+
+def _overturns(before: Weights, after: Weights) -> bool:
+    """Whether the likeliest cause is another one than before, when it was rather sure."""
+    likeliest = max(before, key=before.__getitem__)
+    is_sure = before[likeliest] >= MEDIUM_SHARE * sum(before.values())
+    return is_sure and after.get(likeliest, 0.0) < max(after.values())
 
 
 def _rank(finding: Finding) -> int:

@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.rounds.identity import Identity
-from ottla.core.diagnosis.verdicts.verdict import SettingAdvice
-from ottla.core.reason_evidence import HEARTBEATS_MISSING, evidence_in, evidence_text
+from ottla.groups.reason_evidence import HEARTBEATS_MISSING, evidence_in, evidence_text
+from ottla.history.rounds.identity import Identity
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.verdicts.verdict import SettingAdvice
 
 SESSION_MAX_MS: Final = 1_800_000
 """Brokers' default of group.max.session.timeout.ms."""

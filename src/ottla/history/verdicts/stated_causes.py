@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.model import Evidence
-from ottla.core.diagnosis.verdicts.rule import Confidence, Finding, Weights
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.model import Evidence
+from ottla.history.verdicts.rule import Confidence, Finding, Weights
 
 _CODES: Final = {cause.value: cause for cause in Cause} | {"ADMIN_REMOVE": Cause.ADMIN}
 

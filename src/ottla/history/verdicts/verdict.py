@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.rounds.identity import Identity
-from ottla.core.diagnosis.verdicts.rule import Confidence
+from ottla.history.rounds.identity import Identity
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.verdicts.rule import Confidence
 
 REBALANCE, AVOIDED = "rebalance", "avoided"
 

@@ -2,23 +2,197 @@
 
 The rules are the Java client's: heartbeats in the background; joining and revoking in `poll`; LeaveGroup when the time between two polls
 exceeds max.poll.interval.ms; static members send no LeaveGroup, neither then nor on close. librdkafka and kafka-python do the same.
+
+Its environment is the replay's: the time, the coordinator, the assignor, and the sums that the stops of its partitions are added to.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, Protocol
 
-from ottla.core.assignors import Subscriber
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.effects import HeartbeatResult, JoinResult, SyncResult
-from ottla.core.model import TopicPartition
-from ottla.core.whatif import requests
-from ottla.core.whatif.behaviour import Action, ActionKind, Process
-from ottla.core.whatif.client_rules import ADMIN, CLOSED, FATAL, FOLLOW_UP, POLL_TIMEOUT, RESUBSCRIBED, RETRY_MS, Phase, stop_times
-from ottla.core.whatif.consumer_metadata import encode_subscription
-from ottla.core.whatif.environment import Environment
-from ottla.core.whatif.partition_stops import partitions_of
-from ottla.core.wire.consumer_protocol import parse_assignment
+from ottla.client.membership.membership import POLL_EXPIRED
+from ottla.client.membership.values import HEARTBEAT, JOIN, SYNC, Reaction, reaction
+from ottla.groups.assignors import Assignor, Subscriber
+from ottla.groups.commands import (
+    Heartbeat,
+    HeartbeatResult,
+    JoinGroup,
+    JoinResult,
+    LeaveGroup,
+    LeavingMember,
+    Request,
+    SyncGroup,
+    SyncResult,
+)
+from ottla.history.whatif.behaviour import Action, ActionKind, Process
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, encode_subscription, parse_assignment
+
+RETRY_MS: Final = 100
+"""Clients' retry.backoff.ms."""
+ADMIN: Final = "member was removed by an admin"
+CLOSED: Final = "the consumer is being closed"
+FOLLOW_UP: Final = "need to revoke partitions and re-join"
+RESUBSCRIBED: Final = "subscription has changed"
+
+
+class Phase(StrEnum):
+    """Where a process stands. APART: it runs and has left or lost its membership; it joins at its next poll."""
+
+    GONE = "gone"
+    APART = "apart"
+    JOINING = "joining"
+    SYNCING = "syncing"
+    OWNING = "owning"
+
+
+def stop_times(process: Process) -> list[int]:
+    """When it stops sending heartbeats, in order."""
+    times = []
+    for action in process.actions:
+        if action.kind in (ActionKind.SILENCE, ActionKind.CRASH, ActionKind.CLOSE):
+            times.append(action.at_ms)
+        elif action.kind is ActionKind.POLL_GAP and (action.until_ms is None or action.length_ms > process.rebalance_timeout_ms):
+            times.append(action.at_ms + process.rebalance_timeout_ms)
+    return sorted(times)
+
+
+MakeRequest = Callable[[int], Request]
+
+
+def join_request(
+    group_id: str, process: Process, member_id: str, *, assignor: str, metadata: bytes, reason: str | None, new_id: str
+) -> MakeRequest:
+    """JoinGroup as clients send it since Kafka 2.2: a new dynamic member gets its id first (KIP-394)."""
+    return lambda reply_to: JoinGroup(
+        reply_to=reply_to,
+        group_id=group_id,
+        member_id=member_id,
+        instance_id=process.instance_id,
+        client_id=process.name,
+        client_host=process.client_host,
+        session_timeout_ms=process.session_timeout_ms,
+        rebalance_timeout_ms=process.rebalance_timeout_ms,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocols=((assignor, metadata),),
+        reason=reason,
+        require_known_member_id=True,
+        supports_skip_assignment=True,
+        new_member_id=new_id,
+    )
+
+
+def sync_request(
+    group_id: str, process: Process, member_id: str, generation: int, *, assignor: str, assignments: tuple[tuple[str, bytes], ...]
+) -> MakeRequest:
+    """SyncGroup; `assignments` are the leader's."""
+    return lambda reply_to: SyncGroup(
+        reply_to=reply_to,
+        group_id=group_id,
+        generation=generation,
+        member_id=member_id,
+        instance_id=process.instance_id,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocol_name=assignor,
+        assignments=assignments,
+    )
+
+
+def heartbeat_request(group_id: str, process: Process, member_id: str, generation: int) -> MakeRequest:
+    """Heartbeat."""
+    return lambda reply_to: Heartbeat(
+        reply_to=reply_to, group_id=group_id, generation=generation, member_id=member_id, instance_id=process.instance_id
+    )
+
+
+def leave_request(group_id: str, process: Process, member_id: str, reason: str) -> MakeRequest:
+    """LeaveGroup of one member."""
+    leaving = LeavingMember(member_id=member_id, instance_id=process.instance_id, reason=reason)
+    return lambda reply_to: LeaveGroup(reply_to=reply_to, group_id=group_id, members=(leaving,))
+
+
+Partitions = Mapping[str, Sequence[int]]
+
+
+def partitions_of(owned: Mapping[str, Sequence[int]]) -> frozenset[TopicPartition]:
+    """The partitions of an assignment by topic."""
+    return frozenset(TopicPartition(topic, number) for topic, numbers in owned.items() for number in numbers)
+
+
+class PartitionStops:
+    """The running sums; `advance` to the present before each change."""
+
+    def __init__(self) -> None:
+        self.rebalancing_ms = 0
+        """Partitions that no member owned."""
+        self.waiting_ms = 0
+        """Partitions whose owner did not read."""
+        self._now_ms = 0
+        self._known: set[TopicPartition] = set()
+        self._readers: Counter[TopicPartition] = Counter()
+        self._absent: Counter[TopicPartition] = Counter()
+        self._read_count = self._absent_count = 0
+
+    def start(self, now_ms: int) -> None:
+        """Count from now on."""
+        self._now_ms = now_ms
+        self.rebalancing_ms = self.waiting_ms = 0
+
+    def advance(self, now_ms: int, *, is_running: bool) -> None:
+        """Add the time since the last call; without running members (`is_running`) nothing is expected to be read."""
+        elapsed_ms, self._now_ms = now_ms - self._now_ms, now_ms
+        if is_running:
+            self.waiting_ms += elapsed_ms * self._absent_count
+            self.rebalancing_ms += elapsed_ms * (len(self._known) - self._read_count - self._absent_count)
+
+    def replace(self, before: frozenset[TopicPartition], after: frozenset[TopicPartition], *, read_before: bool, read_after: bool) -> None:
+        """A member owned `before` and now owns `after`; whether it read them, and reads them."""
+        if read_before == read_after:
+            before, after = before - after, after - before
+        for partition in before:
+            self._change(partition, -1, reads=read_before)
+        for partition in after:
+            self._known.add(partition)
+            self._change(partition, 1, reads=read_after)
+
+    def _change(self, partition: TopicPartition, by: int, *, reads: bool) -> None:
+        was_read, was_absent = self._state(partition)
+        (self._readers if reads else self._absent)[partition] += by
+        is_read, is_absent = self._state(partition)
+        self._read_count += is_read - was_read
+        self._absent_count += is_absent - was_absent
+
+    def _state(self, partition: TopicPartition) -> tuple[bool, bool]:
+        is_read = self._readers[partition] > 0
+        return is_read, not is_read and self._absent[partition] > 0
+
+
+class Environment(Protocol):
+    """The environment of the members of one replay."""
+
+    now_ms: int
+    group_id: str
+    assignor: Assignor
+    stops: PartitionStops
+
+    def send(self, request: MakeRequest, receive: Callable[[Any], None]) -> None:
+        """Send a request; `receive` gets its result."""
+
+    def later(self, delay_ms: int, act: Callable[[], None]) -> None:
+        """Call `act` after `delay_ms`."""
+
+    def new_member_id(self, process: str) -> str:
+        """An id for a process that no member has had."""
+
+    def assign(self, result: JoinResult) -> tuple[tuple[str, bytes], ...]:
+        """What the leader of a generation assigns, by member id."""
+
+    def sync_delay_ms(self) -> int:
+        """How long the leader takes for it."""
+
 
 E = ErrorCode
 
@@ -78,7 +252,7 @@ class ModelMember:
         if self.phase is Phase.OWNING and self._is_silent:
             self._when_awake(self.notice)
         elif self.phase is Phase.OWNING:
-            request = requests.heartbeat(self._environment.group_id, self.process, self.member_id, self.generation)
+            request = heartbeat_request(self._environment.group_id, self.process, self.member_id, self.generation)
             self._call(request, self._on_heartbeat)
 
     def removed(self, member_id: str) -> None:
@@ -158,7 +332,7 @@ class ModelMember:
             return
         self.phase = Phase.APART
         if self.process.instance_id is None:
-            self._leave(POLL_TIMEOUT)
+            self._leave(POLL_EXPIRED)
         else:
             self._last_heartbeat_ms = self._environment.now_ms
         held = self._held
@@ -194,8 +368,10 @@ class ModelMember:
             self.owned = {}
         self.phase = Phase.JOINING
         version = self._metadata_version.to_bytes(4, "big") if self._metadata_version else b""
-        metadata = encode_subscription(self.topics, self.owned, generation=self._claim[1] if self.owned else -1, user_data=version)
-        request = requests.join(
+        metadata = encode_subscription(
+            self.topics, owned=self.owned, generation=self._claim[1] if self.owned else -1, user_data=version or None
+        )
+        request = join_request(
             self._environment.group_id,
             self.process,
             self.member_id,
@@ -207,11 +383,11 @@ class ModelMember:
         self._call(request, lambda result: self._on_join(result, reason))
 
     def _on_join(self, result: JoinResult, reason: str | None) -> None:
-        if result.error is E.MEMBER_ID_REQUIRED:
+        if result.error is not E.NONE and reaction(JOIN, result.error) is Reaction.TAKE_MEMBER_ID:
             self.member_id = result.member_id
             self._join(reason)
         elif result.error is not E.NONE:
-            self._recover(result.error)
+            self._recover(reaction(JOIN, result.error))
         else:
             self.member_id, self.generation, self.phase = result.member_id, result.generation, Phase.SYNCING
             if result.leader == self.member_id and not result.skip_assignment:
@@ -222,12 +398,12 @@ class ModelMember:
 
     def _sync(self, assignments: tuple[tuple[str, bytes], ...]) -> None:
         group_id, name = self._environment.group_id, self._environment.assignor.name
-        request = requests.sync(group_id, self.process, self.member_id, self.generation, assignor=name, assignments=assignments)
+        request = sync_request(group_id, self.process, self.member_id, self.generation, assignor=name, assignments=assignments)
         self._call(request, self._on_sync)
 
     def _on_sync(self, result: SyncResult) -> None:
         if result.error is not E.NONE:
-            self._recover(result.error)
+            self._recover(reaction(SYNC, result.error))
             return
         before, self.owned = partitions_of(self.owned), dict(parse_assignment(result.assignment))
         self.phase = Phase.OWNING
@@ -238,23 +414,25 @@ class ModelMember:
 
     def _on_heartbeat(self, result: HeartbeatResult) -> None:
         if result.error is not E.NONE:
-            self._recover(result.error)
+            self._recover(reaction(HEARTBEAT, result.error))
 
     def _leave(self, reason: str) -> None:
         if self.member_id:
-            self._environment.send(requests.leave(self._environment.group_id, self.process, self.member_id, reason), lambda _: None)
+            self._environment.send(leave_request(self._environment.group_id, self.process, self.member_id, reason), lambda _: None)
 
-    def _recover(self, error: ErrorCode) -> None:
-        if error in FATAL:
+    def _recover(self, what: Reaction) -> None:
+        """React to an error as Ottla's client does: by its tables."""
+        if what is Reaction.FAIL:
             self._end()
-        elif error in (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION):
+        elif what in (Reaction.FORGET_MEMBER, Reaction.FORGET_GENERATION):
+            member_id = self.member_id if what is Reaction.FORGET_GENERATION else ""
             self._lose_membership()
-            self.phase = Phase.APART
+            self.member_id, self.phase = member_id, Phase.APART
             self.rejoin()
-        elif error is E.REBALANCE_IN_PROGRESS:
+        elif what is Reaction.REJOIN:
             self.rejoin()
         else:
-            self._after(RETRY_MS, self.rejoin)
+            self._after(RETRY_MS, self.notice if what is Reaction.IGNORE else self.rejoin)
 
     def _lose_membership(self) -> None:
         self._hold(frozenset(), reads=True)
@@ -272,7 +450,7 @@ class ModelMember:
     def _is_silent(self) -> bool:
         return self._silent_until_ms is None or self._silent_until_ms > self._environment.now_ms
 
-    def _call(self, request: requests.MakeRequest, receive: Callable[[Any], None]) -> None:
+    def _call(self, request: MakeRequest, receive: Callable[[Any], None]) -> None:
         """Send a request; its result counts unless the member has done something else meanwhile, and not before it is awake."""
         self._attempt += 1
         attempt = self._attempt

@@ -4,14 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ottla.core.diagnosis.causes import RETURN_WITHIN_MS
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.ownership import Owners
-from ottla.core.diagnosis.verdicts.policy import POLICIES
-from ottla.core.model import GroupEvent
-from ottla.core.whatif.behaviour import ActionKind, GroupBehaviour, Process
-from ottla.core.whatif.client_rules import FOLLOW_UP
-from ottla.core.whatif.replay import REMOVALS, Origin, Replayed
+from ottla.groups.events import GroupEvent
+from ottla.history.owners import Owners
+from ottla.history.processes import Processes
+from ottla.history.rounds.returns import RETURN_WITHIN_MS
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.verdicts.policy import POLICIES
+from ottla.history.whatif.behaviour import ActionKind, GroupBehaviour, Process
+from ottla.history.whatif.member import FOLLOW_UP
+from ottla.history.whatif.replay import REMOVALS, Origin, Replayed
 
 Key = tuple[Origin, str]
 """What a trigger is a consequence of, and whether a member went, came, or changed: the same in replays of other settings."""
@@ -67,7 +68,7 @@ class Outcome:
 def outcome(behaviour: GroupBehaviour, replayed: Replayed) -> Outcome:
     """The outcome of a replay of `behaviour`."""
     processes = {process.name: process for process in behaviour.processes}
-    owners = Owners()
+    owners = Owners(Processes())
     rebalances: list[ReplayedRebalance] = []
     avoided = []
     for at, event in enumerate(replayed.events):
@@ -77,7 +78,7 @@ def outcome(behaviour: GroupBehaviour, replayed: Replayed) -> Outcome:
         elif event.kind == "static_replaced":
             avoided.append((event.at_ms, replayed.origins[at].process))
         elif event.kind == "sync_completed":
-            moved = owners.update(event.members).moved
+            moved = owners.update(event.members, event.at_ms).all_moved
             if rebalances:
                 rebalances[-1] = replace(rebalances[-1], generation=event.generation, moved=rebalances[-1].moved + moved)
     return Outcome(rebalances=tuple(rebalances), avoided=tuple(avoided), stopped_ms=replayed.rebalancing_ms, waiting_ms=replayed.waiting_ms)

@@ -1,24 +1,229 @@
 """From evidence to behaviour: what the members of a group did by themselves, as far as the sources show it.
 
-It reads the rounds of `diagnosis.rounds`, in which members that went are paired with those that came back, and takes the likeliest cause of
-each departure: a silence, a poll gap, a restart, an end. What is assumed is said in `notes`.
+It reads rounds, in which members that went are paired with those that came back, and takes the likeliest cause of each departure: a
+silence, a poll gap, a restart, an end. What is assumed is said in `notes`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-from ottla.core.assignors import assignors
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.model import Evidence, Kind
-from ottla.core.diagnosis.rounds.assembly import rounds_of_group
-from ottla.core.diagnosis.rounds.identity import Identity, of_evidence, of_member
-from ottla.core.diagnosis.rounds.round import Arrival, Departure, Round
-from ottla.core.diagnosis.verdicts.judging import judge_departure, judge_rounds
-from ottla.core.whatif.behaviour import Action, ActionKind, GroupBehaviour, LeaderRejoin
-from ottla.core.whatif.histories import Histories, History
-from ottla.core.whatif.settings import RECORDED_DEFAULTS, Settings
-from ottla.core.whatif.timelines import initial_delay_ms, partition_timeline, reactions
+from ottla.groups.assignors import assignors
+from ottla.groups.events import EventMember
+from ottla.history.rounds.assembly import rounds_of_group
+from ottla.history.rounds.identity import Identity, of_evidence, of_member
+from ottla.history.rounds.round import Arrival, Departure, Round
+from ottla.history.rounds.splitting import Part
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.model import Evidence, Kind
+from ottla.history.verdicts.judging import judge_departure, judge_rounds
+from ottla.history.whatif.behaviour import Action, ActionKind, GroupBehaviour, LeaderRejoin, Process, Reaction
+from ottla.history.whatif.settings import RECORDED_DEFAULTS, Settings
+
+SYNC_MS_MAX: Final = 5_000
+"""A leader that took longer did not assign all that time: it was slow or gone."""
+USUAL_DELAYS_MS: Final = (0, 3_000)
+"""Values of group.initial.rebalance.delay.ms to try first: Ottla's default, and Kafka's."""
+TOLERANCE_MS: Final = 250
+
+PartitionCounts = tuple[int, Mapping[str, int]]
+
+
+def partition_timeline(rounds: Sequence[Round]) -> tuple[PartitionCounts, ...]:
+    """The partitions of each topic, from the start of each rebalance on whose assignment shows others than before.
+
+    Partitions are never taken away while a topic exists, and a cooperative assignment leaves out those that are being revoked.
+    """
+    found: list[PartitionCounts] = []
+    known: dict[str, int] = {}
+    for each in rounds:
+        if each.is_avoided or each.after is None or not each.after.has_assignments or not each.after.members:
+            continue
+        assigned: dict[str, set[int]] = {}
+        for member in each.after.members.values():
+            for topic, numbers in member.assignment.items():
+                assigned.setdefault(topic, set()).update(numbers)
+        # Counted, not read off the largest number: a damaged record may hold any.
+        counts = {topic: max(len(numbers), known.get(topic, 0)) for topic, numbers in assigned.items()}
+        if counts and counts != known:
+            found.append((each.started_ms, counts))
+            known = counts
+    return tuple(found)
+
+
+def reactions(rounds: Sequence[Round], heartbeat_ms: int) -> tuple[Reaction, ...]:
+    """How fast each rebalance was; slower than a heartbeat interval is due to single members, not to the group.
+
+    The first members of a group wait for the initial rebalance delay: for them it is as fast as in the rebalance that follows. A source
+    that shows only when rebalances ended (the offsets topic) leaves it open: half a heartbeat interval, and no longer than to the next.
+    """
+    found: list[Reaction] = []
+    usual_ms = join_ms = heartbeat_ms // 2
+    next_ms: int | None = None
+    for each in sorted(rounds, key=_started_ms, reverse=True):
+        part = each.main
+        if each.is_avoided or part is None:
+            continue
+        if part.formed_ms is None:
+            join_ms = usual_ms if next_ms is None else min(usual_ms, (next_ms - each.started_ms) // 2)
+        elif each.count_before:
+            join_ms = max(0, min(part.formed_ms - each.started_ms, heartbeat_ms))
+        found.append(Reaction(each.started_ms, join_ms, _sync_ms(part)))
+        next_ms = each.started_ms
+    return tuple(reversed(found))
+
+
+def initial_delay_ms(rounds: Sequence[Round]) -> int:
+    """The group.initial.rebalance.delay.ms that explains how long the first rebalances of the empty group took; 0 if there is none."""
+    starts = [each for each in rounds if not each.is_avoided and each.count_before == 0 and each.arrivals]
+    for each in starts:
+        part = each.main
+        if part is not None:
+            return _delay_of(part) if part.formed_ms is not None else int(len(each.arrivals) > 1)
+    return 0
+
+
+def _delay_of(part: Part) -> int:
+    took_ms = (part.formed_ms or part.started_ms) - part.started_ms
+    arrivals = [item.at_ms - part.started_ms for item in part.of_kind(Kind.TRIGGER, Kind.MEMBER_JOINED)]
+    guesses = [*USUAL_DELAYS_MS, *(took_ms // times for times in (1, 2, 3, 4))]
+    for delay_ms in guesses:
+        end_ms = _join_phase_ms(delay_ms, arrivals)
+        if abs(end_ms - took_ms) <= TOLERANCE_MS and end_ms >= max(arrivals, default=0) and (delay_ms or len(arrivals) < 2):
+            return delay_ms
+    # Members that joined in the same millisecond joined before the first rebalance was over.
+    return max(took_ms, 1)
+
+
+def _join_phase_ms(delay_ms: int, arrivals: Sequence[int]) -> int:
+    """How long the first join phase takes: another delay for each one in which members joined."""
+    end_ms = delay_ms
+    while delay_ms and any(end_ms - delay_ms < at_ms <= end_ms for at_ms in _later(arrivals)):
+        end_ms += delay_ms
+    return end_ms
+
+
+def _later(arrivals: Sequence[int]) -> Iterator[int]:
+    """All arrivals but the first, which began the delay."""
+    return (at_ms for at_ms in arrivals if at_ms > 0)
+
+
+def _sync_ms(part: Part) -> int:
+    ended_ms = part.ended_ms
+    return 0 if ended_ms is None or part.formed_ms is None else max(0, min(ended_ms - part.formed_ms, SYNC_MS_MAX))
+
+
+def _started_ms(each: Round) -> int:
+    return each.started_ms
+
+
+@dataclass(slots=True, eq=False)
+class History:
+    """One process over all its member ids. Timeouts are None where no source says them."""
+
+    who: Identity
+    actions: list[Action] = field(default_factory=list)
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    is_present: bool = True
+
+    @property
+    def started_ms(self) -> int:
+        """When it last started: it cannot have stopped to poll before."""
+        return next((action.at_ms for action in reversed(self.actions) if action.kind is ActionKind.START), 0)
+
+    def add(self, *actions: Action) -> None:
+        """Add what it did; sources may report it in another order."""
+        self.actions += actions
+        self.actions.sort(key=_at_ms)
+
+    def process(self, name: str, *, session_timeout_ms: int, rebalance_timeout_ms: int, topics: frozenset[str]) -> Process:
+        """The process, with these timeouts where its own are not known."""
+        return Process(
+            name=name,
+            client_id=self.who.client_id or name,
+            client_host=self.who.client_host or "",
+            instance_id=self.who.instance_id,
+            session_timeout_ms=self.session_timeout_ms or session_timeout_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms or rebalance_timeout_ms,
+            topics=topics,
+            actions=tuple(self.actions),
+        )
+
+
+class Histories:
+    """All processes of a group, by the member ids that they have had."""
+
+    def __init__(self) -> None:
+        self.all: list[History] = []
+        self._by_member_id: dict[str, History] = {}
+
+    def of(self, who: Identity) -> History | None:
+        """The process that has or had this member id; or, for a static member, this instance id."""
+        found = self._by_member_id.get(who.member_id or "")
+        if found is None and who.instance_id is not None:
+            found = next((each for each in reversed(self.all) if each.who.instance_id == who.instance_id), None)
+        return found
+
+    def has(self, member_id: str | None) -> bool:
+        """Whether a process has or had this member id."""
+        return member_id in self._by_member_id
+
+    def start(self, who: Identity, at_ms: int) -> History:
+        """A process that joins; one that ended before under the same name and on the same host, and is not there, starts again."""
+        again = [each for each in self.all if not each.is_present and each.who.is_same_client(who) and each.who.has_same_host(who)]
+        history = again[-1] if len(again) == 1 and not self._is_shared(who) else History(who)
+        if history not in again:
+            self.all.append(history)
+        history.add(Action(at_ms=at_ms, kind=ActionKind.START))
+        history.is_present = True
+        self.rename(history, who)
+        return history
+
+    def rename(self, history: History, who: Identity) -> None:
+        """The process has this member id from now on."""
+        if who.member_id is not None:
+            self._by_member_id[who.member_id] = history
+
+    def merge(self, first: History, second: History) -> None:
+        """Both are one process: what the second did belongs to the first."""
+        if first is second:
+            return
+        first.add(*second.actions)
+        first.is_present = second.is_present
+        self.all.remove(second)
+        for member_id, history in list(self._by_member_id.items()):
+            if history is second:
+                self._by_member_id[member_id] = first
+
+    def learn(self, member: EventMember) -> None:
+        """Remember the timeouts of a member that a source lists."""
+        history = self._by_member_id.get(member.member_id)
+        if history is not None:
+            # -1 where a source does not know them.
+            history.session_timeout_ms = max(0, member.session_timeout_ms) or history.session_timeout_ms
+            history.rebalance_timeout_ms = max(0, member.rebalance_timeout_ms) or history.rebalance_timeout_ms
+
+    def named(self) -> Iterator[tuple[str, History]]:
+        """Each process with a name that no other has: its instance id or client id, numbered where several share it."""
+        counts: dict[str, int] = {}
+        used: set[str] = set()
+        for history in self.all:
+            label = name = history.who.label
+            while name in used:
+                counts[label] = counts.get(label, 1) + 1
+                name = f"{label}#{counts[label]}"
+            used.add(name)
+            yield name, history
+
+    def _is_shared(self, who: Identity) -> bool:
+        return any(each.is_present and each.who.is_same_client(who) and each.who.has_same_host(who) for each in self.all)
+
+
+def _at_ms(action: Action) -> int:
+    return action.at_ms
+
 
 BEFORE_MS: Final = 60_000
 """How long before the evidence the members start that were there when it begins."""

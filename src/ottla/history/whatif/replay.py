@@ -11,19 +11,16 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 
-from ottla.core.assignors import NO_RACKS, find_assignor
-from ottla.core.groups.classic.group import ClassicGroup
-from ottla.core.groups.commands import Command, FinishLoading
-from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.effects import Effects, JoinResult
-from ottla.core.groups.settings import GroupSettings
-from ottla.core.model import GroupEvent
-from ottla.core.whatif.behaviour import Action, ActionKind, GroupBehaviour, Reaction
-from ottla.core.whatif.client_rules import RETRY_MS, Phase
-from ottla.core.whatif.consumer_metadata import encode_assignment
-from ottla.core.whatif.member import ModelMember
-from ottla.core.whatif.partition_stops import PartitionStops
-from ottla.core.whatif.requests import MakeRequest
+from ottla.coordinator.coordinator import FinishLoading
+from ottla.groups.assignors import NO_RACKS, find_assignor
+from ottla.groups.classic.group import find_group
+from ottla.groups.commands import Command, GroupEffects, JoinResult
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.events import GroupEvent
+from ottla.groups.settings import GroupSettings
+from ottla.history.whatif.behaviour import Action, ActionKind, GroupBehaviour, Reaction
+from ottla.history.whatif.member import RETRY_MS, MakeRequest, ModelMember, PartitionStops, Phase
+from ottla.protocol.wire.consumer_protocol import encode_assignment
 
 MARGIN_MS: Final = 60_000
 """How long a replay goes on after the last timeout that an action may cause."""
@@ -79,7 +76,7 @@ class _Replay:
             group_max_session_timeout_ms=2**31 - 1,
             group_initial_rebalance_delay_ms=behaviour.initial_rebalance_delay_ms,
         )
-        self._coordinator = Coordinator(settings)
+        self._coordinator = GroupCoordinator(settings)
         starts_ms = [action.at_ms for process in behaviour.processes for action in process.actions]
         self.now_ms = min([behaviour.started_ms, *starts_ms])
 
@@ -157,8 +154,8 @@ class _Replay:
 
     def _extend_sessions(self) -> None:
         """Extend each session that ends now and whose process sends heartbeats, to the last one that it will send."""
-        group = self._coordinator.state.groups.get(self.group_id)
-        if not isinstance(group, ClassicGroup):
+        group = find_group(self._coordinator.state, self.group_id)
+        if group is None:
             return
         for member_id, member in list(group.members.items()):
             if member.session.at_ms is None or member.session.at_ms > self.now_ms or member.is_new:
@@ -185,7 +182,7 @@ class _Replay:
 
     def _rejoin_leader(self, index: int) -> None:
         group = self._coordinator.state.groups.get(self.group_id)
-        leader = self._by_id.get(group.leader or "") if isinstance(group, ClassicGroup) else None
+        leader = self._by_id.get(group.leader or "") if group is not None else None
         if leader is not None and leader.phase in (Phase.JOINING, Phase.SYNCING):
             # It did so after the rebalance that the replay has not finished yet.
             self.later(RETRY_MS, lambda: self._rejoin_leader(index))
@@ -199,7 +196,7 @@ class _Replay:
     def _submit(self, command: Command) -> None:
         self._apply(self._coordinator.handle(command, now_ms=self.now_ms))
 
-    def _apply(self, effects: Effects) -> None:
+    def _apply(self, effects: GroupEffects) -> None:
         if effects.records:
             self._coordinator.replay_all(effects.records)
         for event in effects.events:

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from ottla.core.assignors import find_assignor
-from ottla.core.suggestions import did_you_mean
-from ottla.core.whatif.behaviour import Action, ActionKind, GroupBehaviour, Process, Reaction
+from ottla.groups.assignors import find_assignor
+from ottla.history.whatif.behaviour import Action, ActionKind, GroupBehaviour, Process, Reaction
+from ottla.text import did_you_mean
 
 VALUE_MAX: Final = 2**31 - 1
 SWITCH: Final = {"on": True, "off": False}

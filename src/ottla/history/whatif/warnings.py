@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ottla.core.diagnosis.advice import HEARTBEATS_PER_SESSION
-from ottla.core.diagnosis.causes import RETURN_WITHIN_MS
-from ottla.core.diagnosis.rebalance_impact import COOPERATIVE
-from ottla.core.whatif.behaviour import ActionKind, GroupBehaviour, Process
-from ottla.core.whatif.outcome import Outcome
-from ottla.core.whatif.settings import Settings
+from ottla.history.advice import HEARTBEATS_PER_SESSION
+from ottla.history.rounds.returns import RETURN_WITHIN_MS
+from ottla.history.verdicts.cost import COOPERATIVE
+from ottla.history.whatif.behaviour import ActionKind, GroupBehaviour, Process
+from ottla.history.whatif.outcome import Outcome
+from ottla.history.whatif.settings import Settings
 
 SESSION_MIN_MS: Final = 6_000
 SESSION_MAX_MS: Final = 1_800_000

@@ -1,6 +1,6 @@
 """The cleaner's compiled backend: both passes over a buffer of whole batches, in compiled code that releases the GIL.
 
-It implements the protocol of core/cleaning/backend.py, with the reference backend's results to the byte. What it does in Python is done per
+It implements the protocol of log/cleaner/backend.py, with the reference backend's results to the byte. What it does in Python is done per
 buffer, or per
 compressed batch: those are expanded and compressed here. Only importing this module loads NumPy and Numba (the extra `arrow`).
 """
@@ -11,24 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ottla.columnar.cleaning import kernels as kernels
-from ottla.columnar.cleaning.digests import md5_keys
-from ottla.columnar.cleaning.offset_table import first_slots
-from ottla.columnar.primitives import batch_scan
-from ottla.columnar.primitives.batch_scan import check, expand
-from ottla.columnar.primitives.compilation import Array
-from ottla.core.cleaning.backend import BatchRetention, Buffer, Filtered, Indexed, Tombstones
-from ottla.core.cleaning.offset_map import SLOT_BYTES, OffsetMap
-from ottla.core.model import Record
-from ottla.core.records.batch import (
-    CODEC_MASK,
-    HEADER_BYTES,
-    LENGTH_OVERHEAD_BYTES,
-    encode_batch,
-    seal,
-)
-from ottla.core.records.compression import Codec, compress
-from ottla.core.records.record import RECORD_BYTES_MIN
+from ottla.log.cleaner import kernels
+from ottla.log.cleaner.backend import SLOT_BYTES, BatchRetention, Buffer, Filtered, Indexed, OffsetMap, Tombstones
+from ottla.log.cleaner.kernels import first_slots, md5_keys
+from ottla.protocol.arrow.primitives import batch_scan
+from ottla.protocol.arrow.primitives.batch_scan import check, expand
+from ottla.protocol.arrow.primitives.compilation import Array
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import CODEC_MASK, HEADER_BYTES, LENGTH_OVERHEAD_BYTES, encode_batch, seal
+from ottla.protocol.records.compression import Codec, compress
+from ottla.protocol.records.record import RECORD_BYTES_MIN
 
 GROUP_BYTES_MAX = 256 * 1024
 """Most plain record bytes in one call of the kernels, but for one larger batch: with their tables they fit into the cache."""

@@ -1,14 +1,31 @@
-"""Numba kernels of the cleaner: whole batches checked, records walked, keys put into the map, and what is kept is written out.
+"""Numba kernels of the cleaner: whole batches checked, records walked, keys put into the map, what is kept written out.
 
-Their output equals that of core/cleaning/reference.py to the byte. They only read inside the bounds of their arguments, and return a status
+Checksums for the cleaner's kernels: MD5 of many keys at once.
+
+MD5 (RFC 1321) is one long chain of steps that wait for each other, so sixteen keys go through it side by side, one in each element of a
+vector: that takes hardly longer than a single one. MD5 reads little-endian words, as all processors do that Numba writes code for.
+
+The offset map's slots, as compiled code sees them: the same memory and the same probing as log/cleaner/backend.py.
+
+It finds slots and fills them; its callers decide when the map is full, and what an offset means. Three 64-bit words a slot: the digest's
+two, and the offset, big-endian. Arguments are addresses: `memory_at` of the map's memory, `digest_at` of a digest.
+
+Numba kernels of the cleaner: whole batches checked, records walked, keys put into the map, and what is kept is written out.
+
+Their output equals that of log/cleaner/backend.py to the byte. They only read inside the bounds of their arguments, and return a status
 for any bytes, never an exception. Compression, transactions and files are the callers': kernels take plain record bytes and retentions.
 """
 
-import numpy as np
+import math
+from typing import Any
 
-from ottla.columnar.cleaning.digests import DIGEST_BYTES
-from ottla.columnar.cleaning.offset_table import offset_of, put
-from ottla.columnar.primitives.batch_scan import (
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from ottla.log.cleaner.backend import LAST_WINDOW, NO_OFFSET, SLOT_BYTES, BatchRetention
+from ottla.protocol.arrow.primitives.batch_scan import (
     AT,
     ATTRIBUTES,
     BAD_COUNT,
@@ -27,13 +44,11 @@ from ottla.columnar.primitives.batch_scan import (
     START,
     checked_sum,
 )
-from ottla.columnar.primitives.checksums import crc32c
-from ottla.columnar.primitives.compilation import Array, Int, helper, jit
-from ottla.columnar.primitives.memory import address_of, copy, fetch, put_byte
-from ottla.columnar.primitives.record_reading import head, span
-from ottla.core.cleaning.backend import BatchRetention
-from ottla.core.cleaning.offset_map import SLOT_BYTES
-from ottla.core.records.batch import (
+from ottla.protocol.arrow.primitives.checksums import crc32c
+from ottla.protocol.arrow.primitives.compilation import Array, Int, helper, jit
+from ottla.protocol.arrow.primitives.memory import address_of, byte_at, copy, fetch, put_byte, put_word, swapped, word_at
+from ottla.protocol.arrow.primitives.record_reading import head, span
+from ottla.protocol.records.batch import (
     ATTRIBUTES_AT,
     CODEC_MASK,
     CONTROL_BIT,
@@ -45,7 +60,169 @@ from ottla.core.records.batch import (
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
 )
-from ottla.core.records.record import RECORD_BYTES_MIN
+from ottla.protocol.records.record import RECORD_BYTES_MIN
+
+KEYS_AT_ONCE = 16
+BLOCK_BYTES = 64
+DIGEST_BYTES = 16
+_LENGTH_BYTES = 8
+_START = np.array([0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476], np.uint32)
+_ADDENDS = [int(abs(math.sin(step + 1)) * 2**32) for step in range(64)]
+_ROTATIONS = [7, 12, 17, 22] * 4 + [5, 9, 14, 20] * 4 + [4, 11, 16, 23] * 4 + [6, 10, 15, 21] * 4
+
+
+def _round(builder: Any, step: int, b: Any, c: Any, d: Any) -> tuple[Any, int]:
+    """The mixing function of a step and the number of the word that it adds."""
+    if step < 16:
+        return builder.xor(d, builder.and_(b, builder.xor(c, d))), step
+    if step < 32:
+        return builder.xor(c, builder.and_(d, builder.xor(b, c))), (5 * step + 1) % 16
+    if step < 48:
+        return builder.xor(builder.xor(b, c), d), (3 * step + 5) % 16
+    return builder.xor(c, builder.or_(b, builder.not_(d))), 7 * step % 16
+
+
+def _md5_block_code(typing_context: Any, state_at: Any, words_at: Any) -> Any:
+    """Mix one block of every key into the state: addresses of the state (uint32, 4 rows of vectors) and the blocks (16 rows of vectors)."""
+    vector = ir.VectorType(ir.IntType(32), KEYS_AT_ONCE)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        state_at, words_at = (builder.inttoptr(address, vector.as_pointer()) for address in arguments)
+
+        def row(first: Any, number: int) -> Any:
+            return builder.gep(first, [ir.Constant(ir.IntType(64), number)])
+
+        def splat(number: int) -> Any:
+            return ir.Constant(vector, [number] * KEYS_AT_ONCE)
+
+        before = [builder.load(row(state_at, number), align=4) for number in range(4)]
+        block = [builder.load(row(words_at, number), align=4) for number in range(16)]
+        a, b, c, d = before
+        for step in range(64):
+            mixed, word = _round(builder, step, b, c, d)
+            total = builder.add(builder.add(a, builder.add(block[word], splat(_ADDENDS[step]))), mixed)
+            left, right = splat(_ROTATIONS[step]), splat(32 - _ROTATIONS[step])
+            rotated = builder.or_(builder.shl(total, left), builder.lshr(total, right))
+            a, b, c, d = d, builder.add(b, rotated), b, c
+        for number, (old, new) in enumerate(zip(before, (a, b, c, d), strict=True)):
+            builder.store(builder.add(old, new), row(state_at, number), align=4)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+_md5_block: Any = intrinsic(_md5_block_code)
+
+
+@helper
+def _padded_bytes(length: Int) -> Int:
+    """MD5's padding of a key: a byte and the length follow the key, and the last block is filled."""
+    return max(length, 0) + 1 + _LENGTH_BYTES
+
+
+@helper
+def _fill_block(row_at: Int, key_at: Int, length: Int, block_at: Int) -> None:
+    """Write the 64 bytes from `block_at` on of a key as MD5 pads it: the key, a byte 0x80, zeros, the length in bits."""
+    for word in range(0, BLOCK_BYTES, 8):
+        put_word(row_at + word, np.uint64(0))
+    copy(row_at, key_at + block_at, min(max(length - block_at, 0), BLOCK_BYTES))
+    if block_at <= length < block_at + BLOCK_BYTES:
+        put_byte(row_at + length - block_at, 0x80)
+    if block_at < length + 1 + _LENGTH_BYTES <= block_at + BLOCK_BYTES:
+        put_word(row_at + BLOCK_BYTES - _LENGTH_BYTES, np.uint64(length) << np.uint64(3))
+
+
+@jit
+def md5_keys(buffer: Array, spans: Array, digests: Array) -> None:
+    """The MD5 of each byte range of `buffer`: `spans` has (position, length) in its first two columns, checked by the caller; a length
+    of -1 counts as 0. Fills `digests` (uint32, one row of 4 little-endian words a range)."""
+    buffer_at = address_of(buffer)
+    row = np.zeros(16, np.uint32)
+    words = np.zeros((16, KEYS_AT_ONCE), np.uint32)
+    state = np.empty((4, KEYS_AT_ONCE), np.uint32)
+    row_at, state_at, words_at = address_of(row), address_of(state), address_of(words)
+    for first in range(0, spans.shape[0], KEYS_AT_ONCE):
+        keys = min(KEYS_AT_ONCE, spans.shape[0] - first)
+        longest = np.int64(0)
+        for key in range(keys):
+            longest = max(longest, spans[first + key, 1])
+        for number in range(4):
+            state[number, :] = _START[number]
+        for block_at in range(0, _padded_bytes(longest), BLOCK_BYTES):
+            for key in range(keys):
+                _fill_block(row_at, buffer_at + spans[first + key, 0], max(spans[first + key, 1], 0), block_at)
+                for word in range(16):
+                    words[word, key] = row[word]
+            _md5_block(state_at, words_at)
+            for key in range(keys):
+                # Shorter keys continue with zeros, and their result is not used again.
+                if block_at < _padded_bytes(spans[first + key, 1]) <= block_at + BLOCK_BYTES:
+                    for number in range(4):
+                        digests[first + key, number] = state[number, key]
+
+
+_INT32_MIN = -(1 << 31)
+
+
+@helper
+def _slot_of(number: Int, slots: Int) -> Int:
+    """As `offset_map.probe`: the absolute value of a signed number of 32 bits, modulo the slots; the smallest number has none."""
+    return np.int64(0) if number == _INT32_MIN else np.int64(np.uint64(abs(number)) % np.uint64(slots))
+
+
+@jit
+def first_slots(digests: Array, slots: Int, found: Array) -> None:
+    """The first slot to probe for each key. digests: uint64, two columns."""
+    for row in range(digests.shape[0]):
+        found[row] = _slot_of(np.int64(swapped(digests[row, 0])) >> 32, slots)
+
+
+@helper
+def _next_slot(digest_at: Int, attempt: Int, slots: Int) -> Int:
+    """The slot to probe in a further attempt: other windows of the digest, and at last one slot after the other."""
+    number = np.int64(0)
+    for byte in range(4):
+        number = number << 8 | byte_at(digest_at + min(attempt, LAST_WINDOW) + byte)
+    number += max(0, attempt - LAST_WINDOW) - _INT32_MIN
+    return _slot_of((number & 0xFFFFFFFF) + _INT32_MIN, slots)
+
+
+@helper
+def _is_of(slot_at: Int, digest_at: Int) -> Int:
+    return word_at(slot_at) == word_at(digest_at) and word_at(slot_at + 8) == word_at(digest_at + 8)
+
+
+@helper
+def _find(memory_at: Int, slots: Int, digest_at: Int, first_slot: Int) -> Int:
+    """The address of the slot that holds the digest, or of the free one for it. There always is one: the map is never completely full."""
+    attempt = 0
+    slot_at = memory_at + first_slot * SLOT_BYTES
+    while not _is_of(slot_at, digest_at):
+        if word_at(slot_at) | word_at(slot_at + 8) | word_at(slot_at + 16) == np.uint64(0):
+            break
+        attempt += 1
+        slot_at = memory_at + _next_slot(digest_at, attempt, slots) * SLOT_BYTES
+    return slot_at
+
+
+@helper
+def offset_of(memory_at: Int, slots: Int, digest_at: Int, first_slot: Int) -> Int:
+    """The latest offset of a key, NO_OFFSET when the map does not have it."""
+    slot_at = _find(memory_at, slots, digest_at, first_slot)
+    return np.int64(swapped(word_at(slot_at + 16))) if _is_of(slot_at, digest_at) else np.int64(NO_OFFSET)
+
+
+@helper
+def put(memory_at: Int, slots: Int, digest_at: Int, first_slot: Int, offset: Int) -> Int:
+    """Set the offset of a key; 1 when that took a free slot, otherwise 0."""
+    slot_at = _find(memory_at, slots, digest_at, first_slot)
+    is_new = not _is_of(slot_at, digest_at)
+    if is_new:
+        put_word(slot_at, word_at(digest_at))
+        put_word(slot_at + 8, word_at(digest_at + 8))
+    put_word(slot_at + 16, swapped(np.uint64(offset)))
+    return np.int64(is_new)
+
 
 # Columns of the record table: one row a record that is read. REST_AT is where its key's length begins.
 KEY_AT, KEY_LENGTH, OFFSET, TIME_MS, REST_AT, RECORD_END, HAS_VALUE, KEPT = range(8)

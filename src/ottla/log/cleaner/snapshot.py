@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ottla.core.diagnosis.cleaner_health import CleanerFacts, CleanerState, PartitionFault
-from ottla.core.model import TopicPartition
+from ottla.log.cleaner.health import CleanerFacts, CleanerState, PartitionFault
+from ottla.protocol.model import TopicPartition
 
 
 class CleaningSnapshot(NamedTuple):

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from ottla.core.errors import PeerError
-from ottla.core.records.batch import (
+from ottla.log.dump.items import WINDOW_BYTES, BatchItem, DumpOptions, FindingItem, Item, Note, OldBatchItem, RecordItem, Window
+from ottla.protocol.errors import PeerError
+from ottla.protocol.records.batch import (
     ATTRIBUTES_AT,
     DECOMPRESSED_BYTES_MAX,
     HEADER,
@@ -24,9 +25,7 @@ from ottla.core.records.batch import (
     BatchHeader,
     iter_batch,
 )
-from ottla.core.records.control import decode_control
-from ottla.storage.dump.items import BatchItem, DumpOptions, FindingItem, Item, Note, OldBatchItem, RecordItem
-from ottla.storage.dump.window import WINDOW_BYTES, Window
+from ottla.protocol.records.control import decode_control
 
 # What Kafka's own reader asks of any format: the fields up to the format's number, and a message of format 0 without key and value.
 _START: Final = Struct(">qi4xb")

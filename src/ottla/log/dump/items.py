@@ -1,12 +1,17 @@
-"""The lines of a dump as values: what was found in a file, one after another. The command prints them."""
+"""The lines of a dump as values: what was found in a file, one after another; and the window through which a file is read.
+
+The command prints the items. Large files take the memory of one window; what a running broker appends later is not read.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from ottla.core.model import Record
-from ottla.core.records.batch import BatchHeader
-from ottla.core.records.control import ControlRecord
-from ottla.core.records.schema import JsonValue
+from ottla.log.segment_facts import Readable
+from ottla.protocol.model import Record
+from ottla.protocol.record_codec import JsonValue
+from ottla.protocol.records.batch import BatchHeader
+from ottla.protocol.records.control import ControlRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +85,32 @@ class DumpOptions:
     is_sanity_check: bool = False
     bytes_max: int | None = None
     batch_bytes_max: int | None = None
+
+
+WINDOW_BYTES: Final = 1 << 20
+
+
+class Window:
+    """Ranges of the file at `path`. StorageError where the system refuses."""
+
+    __slots__ = ("_buffer", "_files", "_start", "path", "size")
+
+    def __init__(self, files: Readable, path: str, *, size_max: int | None = None) -> None:
+        self._files = files
+        self._start = 0
+        self._buffer = b""
+        self.path = path
+        self.size = files.size(path)
+        if size_max is not None:
+            self.size = min(self.size, size_max)
+
+    def read(self, position: int, length: int) -> memoryview:
+        """`length` bytes from `position` on, fewer where the file ends, none before it begins; no copy while they are in the window."""
+        length = min(length, self.size - position)
+        if position < 0 or length <= 0:
+            return memoryview(b"")
+        if not self._start <= position <= position + length <= self._start + len(self._buffer):
+            self._buffer = self._files.read_range(self.path, position, max(length, min(WINDOW_BYTES, self.size - position)))
+            self._start = position
+        at = position - self._start
+        return memoryview(self._buffer)[at : at + length]

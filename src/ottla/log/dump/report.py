@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Final
 
-from ottla.core.errors import PeerError, StorageError
-from ottla.storage.checkpoints import (
+from ottla.log.checkpoints import (
     CLEANER_FILE,
     HIGH_WATERMARK_FILE,
     LEADER_EPOCHS_FILE,
@@ -18,13 +17,20 @@ from ottla.storage.checkpoints import (
     METADATA_FILE,
     RECOVERY_POINT_FILE,
 )
-from ottla.storage.dump.batches import dump_batches
-from ottla.storage.dump.indexes import dump_offset_index, dump_time_index
-from ottla.storage.dump.items import DumpOptions, FindingItem, Item, Note
-from ottla.storage.dump.tables import dump_leader_epochs, dump_offsets, dump_producer_snapshot, dump_properties, dump_transaction_index
-from ottla.storage.dump.window import Window
-from ottla.storage.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
-from ottla.storage.log.segment_facts import Readable
+from ottla.log.dump.batches import dump_batches
+from ottla.log.dump.indexes import (
+    dump_leader_epochs,
+    dump_offset_index,
+    dump_offsets,
+    dump_producer_snapshot,
+    dump_properties,
+    dump_time_index,
+    dump_transaction_index,
+)
+from ottla.log.dump.items import DumpOptions, FindingItem, Item, Note, Window
+from ottla.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
+from ottla.log.segment_facts import Readable
+from ottla.protocol.errors import PeerError, StorageError
 
 _BOOTSTRAP: Final = "bootstrap.checkpoint"
 

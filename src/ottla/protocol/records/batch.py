@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from ottla.core.errors import BatchTooLarge, PeerError
-from ottla.core.model import Record
-from ottla.core.records.compression import NONE, Codec, compress, decompress
-from ottla.core.records.record import encode_records, iter_records
+from ottla.protocol.errors import BatchTooLarge, PeerError
+from ottla.protocol.model import Record
+from ottla.protocol.records.compression import NONE, Codec, compress, decompress
+from ottla.protocol.records.record import encode_records, iter_records
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = 61

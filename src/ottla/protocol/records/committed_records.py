@@ -7,11 +7,10 @@ partition in the order of their offsets. Source: KIP-98.
 from collections.abc import Iterator
 from typing import Final
 
-from ottla.core.errors import PeerError
-from ottla.core.model import Record
-from ottla.core.records.batch import BatchHeader, iter_batch
-from ottla.core.records.control import ControlType
-from ottla.core.records.end_marker import decode_end_marker
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import BatchHeader, iter_batch
+from ottla.protocol.records.control import ControlType, decode_end_marker
 
 PENDING_RECORDS_MAX: Final = 1_000_000
 """Records of open transactions that are kept until their marker comes; of more, the oldest transactions are dropped and counted."""

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import cramjam
 
-from ottla.core.errors import PeerError
+from ottla.protocol.errors import PeerError
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)

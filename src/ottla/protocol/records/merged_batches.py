@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 from typing import NamedTuple
 
-from ottla.core.records.batch import BatchHeader
+from ottla.protocol.records.batch import BatchHeader
 
 
 class Batch(NamedTuple):

@@ -7,9 +7,9 @@ or not. `record.py` decodes a record for clients and people. Any bytes give reco
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from ottla.core.errors import PeerError
-from ottla.core.records.batch import BatchHeader
-from ottla.core.records.record import RECORD_BYTES_MIN, VARLONG_BYTES_MAX, put_varint, read_varint
+from ottla.protocol.errors import PeerError
+from ottla.protocol.records.batch import BatchHeader
+from ottla.protocol.records.record import RECORD_BYTES_MIN, VARLONG_BYTES_MAX, put_varint, read_varint
 
 _INT64_MAX: Final = (1 << 63) - 1
 

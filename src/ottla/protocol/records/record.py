@@ -7,8 +7,8 @@ length is compared with the bytes that are left before it is believed. Source: K
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ottla.core.errors import PeerError
-from ottla.core.model import Header, Record
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Header, Record
 
 # length, attributes, timestamp delta, offset delta, key length, value length, header count: a byte each at least
 RECORD_BYTES_MIN: Final = 7

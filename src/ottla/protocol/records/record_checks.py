@@ -1,18 +1,18 @@
 """Checks of each record of a batch that a client sends, which the batch's header cannot show: keys, timestamps, offsets.
 
-This is the reference implementation; columnar/record_checks/checks.py is held equal to it. It decides nothing: which findings refuse a
-batch, and with which error, is decided in storage/log/validation.py.
+This is the reference implementation; log/compiled_checks.py is held equal to it. It decides nothing: which findings refuse a
+batch, and with which error, is decided in log/append.py.
 """
 
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import Final, NamedTuple, cast
 
-from ottla.core.errors import PeerError
-from ottla.core.model import Record
-from ottla.core.records.batch import DECOMPRESSED_BYTES_MAX, NO_TIMESTAMP, BatchHeader
-from ottla.core.records.compression import Compressed, Inflated
-from ottla.core.records.record import iter_records
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import DECOMPRESSED_BYTES_MAX, NO_TIMESTAMP, BatchHeader
+from ottla.protocol.records.compression import Compressed, Inflated
+from ottla.protocol.records.record import iter_records
 
 FAULTS_MAX: Final = 10_000
 """The first faults are listed, up to this many: a compressed batch can hold millions of records."""

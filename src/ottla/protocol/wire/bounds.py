@@ -1,23 +1,71 @@
-"""The walk over a message's bytes before kio reads them. It refuses lengths that the bytes cannot hold, and nulls where Kafka allows none.
+"""The walk over a message's bytes before kio reads them, by what kio's message classes state about their fields.
 
-kio's compiled reader allocates an array as soon as it has read its length: four hostile bytes would make it ask for gigabytes and end the
-process. So every length is checked first. A walk builds nothing; it only finds the next length. `walker` walks at once.
-`check_in_pieces` takes the same steps as a generator, for requests that may be long; for short ones a generator takes 1.1 to 1.3 times as
-long to decode. A property test holds the two equal.
+It refuses lengths that the bytes cannot hold, and nulls where Kafka allows none. kio's compiled reader allocates an array as soon as it
+has read its length: four hostile bytes would make it ask for gigabytes and end the process. So every length is checked first. A walk
+builds nothing; it only finds the next length. `walker` walks at once. `check_in_pieces` takes the same steps as a generator, for requests
+that may be long; for short ones a generator takes 1.1 to 1.3 times as long to decode. A property test holds the two equal.
 """
 
 import dataclasses
 from collections.abc import Callable, Generator
 from functools import cache
-from typing import Final
+from typing import Any, Final, TypeAlias, get_args
 
-from ottla.core.errors import PeerError
-from ottla.core.wire.fields import Buffer, skip_tagged_fields, uvarint
-from ottla.core.wire.schema import Entity, fixed_bytes, has_arrays, is_array, is_nullable, kind_of, nested_entity, untagged_fields
+from ottla.protocol.errors import PeerError
+from ottla.protocol.wire.fields import Buffer, skip_tagged_fields, uvarint
+
+Entity: TypeAlias = Any
+"""A message class of kio's, or the class of a structure in one: type[Any], but mypy does not hold that hashable."""
+
+_FIXED_BYTES = {
+    "bool": 1, "boolean": 1, "int8": 1, "int16": 2, "uint16": 2, "error_code": 2, "int32": 4, "timedelta_i32": 4, "uint32": 4,
+    "int64": 8, "timedelta_i64": 8, "datetime_i64": 8, "float64": 8, "uuid": 16,
+}  # fmt: skip
+
+
+def untagged_fields(entity: Entity) -> "list[dataclasses.Field[Any]]":
+    """The fields of a structure that are always there, in their order on the wire."""
+    return [field for field in dataclasses.fields(entity) if "tag" not in field.metadata]
+
+
+def kind_of(field: "dataclasses.Field[Any]") -> str:
+    """kio's name for the primitive type of a field, or of the items of an array."""
+    return str(field.metadata.get("kafka_type"))
+
+
+def fixed_bytes(field: "dataclasses.Field[Any]") -> int:
+    """The size of a field's values, or of the items of an array, where all have the same size; else 0."""
+    return 0 if nested_entity(field) else _FIXED_BYTES.get(kind_of(field), 0)
+
+
+def is_nullable(field: "dataclasses.Field[Any]") -> bool:
+    """Whether a field may be null."""
+    return type(None) in get_args(field.type)
+
+
+def is_array(field: "dataclasses.Field[Any]") -> bool:
+    """Whether a field is an array."""
+    return any(getattr(part, "__origin__", None) is tuple for part in _parts(field.type))
+
+
+def nested_entity(field: "dataclasses.Field[Any]") -> Entity | None:
+    """The class of the structures in a field; None where there are none."""
+    return next((part for part in _parts(field.type) if isinstance(part, type) and dataclasses.is_dataclass(part)), None)
+
+
+@cache
+def has_arrays(entity: Entity) -> bool:
+    """Whether a structure, or one within it, has an array."""
+    fields = untagged_fields(entity)
+    return any(is_array(field) or ((nested := nested_entity(field)) is not None and has_arrays(nested)) for field in fields)
+
+
+def _parts(annotation: Any) -> list[Any]:
+    return [annotation, *(found for part in get_args(annotation) for found in _parts(part))]
+
 
 Walk = Callable[[Buffer, int, int], int]
 """From (buffer, position, end) to the position behind what was walked. Raises PeerError or IndexError when the bytes are too few."""
-Pieces = Generator[None, None, None]
 PIECE: Final = 1024
 """Elements that are checked before other requests continue: about 0.3 ms."""
 _INT8_MAX: Final = 127

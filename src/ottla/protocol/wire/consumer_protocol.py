@@ -5,14 +5,15 @@ readers get bytes of that: they give PeerError. Source: Kafka's `ConsumerProtoco
 KIP-881 (rack).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from typing import Annotated, Final
 
-from ottla.core.errors import PeerError
-from ottla.core.wire.reader import Reader
-from ottla.core.wire.writer import Writer
+from ottla.protocol.errors import PeerError
+from ottla.protocol.record_codec import Int32, Schema, Wire, record_class
+from ottla.protocol.wire.reader import Reader
+from ottla.protocol.wire.writer import Writer
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 """The protocol type of consumers."""
@@ -22,6 +23,37 @@ ASSIGNMENT_VERSION: Final = 3
 OWNED_VERSION, GENERATION_VERSION, RACK_VERSION = 1, 2, 3
 CACHED_BYTES_MAX: Final = 512
 """Larger subscriptions are not cached."""
+
+
+@record_class
+class TopicPartitionNumbers:
+    """Partitions of one topic."""
+
+    topic: str
+    partitions: tuple[Int32, ...]
+
+
+@record_class
+class SubscriptionMessage:
+    """The bytes of a subscription as fields."""
+
+    topics: tuple[str, ...]
+    user_data: bytes | None
+    owned_partitions: Annotated[tuple[TopicPartitionNumbers, ...], Wire(since=OWNED_VERSION)] = ()
+    generation_id: Annotated[Int32, Wire(since=GENERATION_VERSION)] = NO_GENERATION
+    rack_id: Annotated[str | None, Wire(since=RACK_VERSION)] = None
+
+
+@record_class
+class AssignmentMessage:
+    """The bytes of an assignment as fields."""
+
+    assigned_partitions: tuple[TopicPartitionNumbers, ...]
+    user_data: bytes | None
+
+
+SUBSCRIPTION: Final = Schema(SubscriptionMessage, version_max=SUBSCRIPTION_VERSION)
+ASSIGNMENT: Final = Schema(AssignmentMessage, version_max=ASSIGNMENT_VERSION)
 
 Partitions = Mapping[str, Sequence[int]]
 """Partition numbers by topic."""
@@ -42,12 +74,14 @@ def encode_subscription(
     topics: Collection[str], *, owned: Partitions, generation: int, rack: str = "", user_data: bytes | None = None
 ) -> bytes:
     """A subscription of version 3."""
-    out = Writer().int16(SUBSCRIPTION_VERSION).array(len(topics))
-    for topic in sorted(topics):
-        out.string(topic)
-    _put_user_data(out, user_data)
-    _put_partitions(out, owned)
-    return out.int32(generation).nullable_string(rack or None).to_bytes()
+    message = SubscriptionMessage(
+        topics=tuple(sorted(topics)),
+        user_data=user_data,
+        owned_partitions=_sorted(owned),
+        generation_id=generation,
+        rack_id=rack or None,
+    )
+    return SUBSCRIPTION.encode(Writer().int16(SUBSCRIPTION_VERSION), message, SUBSCRIPTION_VERSION).to_bytes()
 
 
 def parse_subscription(metadata: bytes) -> Subscription:
@@ -58,13 +92,13 @@ def parse_subscription(metadata: bytes) -> Subscription:
 
 def _parse(metadata: bytes) -> Subscription:
     reader = Reader(metadata)
-    version = _version(reader)
+    message = SUBSCRIPTION.decode(reader, _version(reader))
     return Subscription(
-        topics=_topics(reader),
-        user_data=_user_data(reader),
-        owned=_partitions(reader) if version >= OWNED_VERSION else {},
-        generation=reader.int32() if version >= GENERATION_VERSION else NO_GENERATION,
-        rack=reader.nullable_string() if version >= RACK_VERSION else None,
+        topics=message.topics,
+        user_data=message.user_data,
+        owned=_by_topic(message.owned_partitions),
+        generation=message.generation_id,
+        rack=message.rack_id,
     )
 
 
@@ -75,17 +109,13 @@ def parse_subscribed_topics(metadata: bytes) -> tuple[str, ...]:
     """The topics, from the part that every version shares, as Kafka's coordinator reads it; PeerError if it is not one."""
     reader = Reader(metadata)
     _version(reader)
-    topics = _topics(reader)
-    _user_data(reader)
-    return topics
+    return SUBSCRIPTION.decode(reader, 0).topics
 
 
 def encode_assignment(partitions: Partitions, user_data: bytes | None = None) -> bytes:
     """The assignment of one member."""
-    out = Writer().int16(ASSIGNMENT_VERSION)
-    _put_partitions(out, partitions)
-    _put_user_data(out, user_data)
-    return out.to_bytes()
+    message = AssignmentMessage(assigned_partitions=_sorted(partitions), user_data=user_data)
+    return ASSIGNMENT.encode(Writer().int16(ASSIGNMENT_VERSION), message, ASSIGNMENT_VERSION).to_bytes()
 
 
 def parse_assignment(assignment: bytes) -> dict[str, tuple[int, ...]]:
@@ -93,8 +123,7 @@ def parse_assignment(assignment: bytes) -> dict[str, tuple[int, ...]]:
     if not assignment:
         return {}
     reader = Reader(assignment)
-    _version(reader)
-    return _partitions(reader)
+    return _by_topic(ASSIGNMENT.decode(reader, _version(reader)).assigned_partitions)
 
 
 def _version(reader: Reader) -> int:
@@ -104,32 +133,12 @@ def _version(reader: Reader) -> int:
     return version
 
 
-def _topics(reader: Reader) -> tuple[str, ...]:
-    return tuple(reader.string() for _ in range(reader.count(2)))
-
-
-def _user_data(reader: Reader) -> bytes | None:
-    size_bytes = reader.int32()
-    return None if size_bytes < 0 else reader.raw(size_bytes)
-
-
-def _put_user_data(out: Writer, user_data: bytes | None) -> None:
-    if user_data is None:
-        out.octets_length(-1)
-    else:
-        out.octets(user_data)
-
-
-def _partitions(reader: Reader) -> dict[str, tuple[int, ...]]:
+def _by_topic(entries: Iterable[TopicPartitionNumbers]) -> dict[str, tuple[int, ...]]:
     partitions: dict[str, tuple[int, ...]] = {}
-    for _ in range(reader.count(6)):
-        topic = reader.string()
-        numbers = tuple(reader.int32() for _ in range(reader.count(4)))
-        partitions[topic] = partitions.get(topic, ()) + numbers
+    for entry in entries:
+        partitions[entry.topic] = partitions.get(entry.topic, ()) + entry.partitions
     return partitions
 
 
-def _put_partitions(out: Writer, partitions: Partitions) -> None:
-    out.array(len(partitions))
-    for topic in sorted(partitions):
-        out.string(topic).int32s(sorted(partitions[topic]))
+def _sorted(partitions: Partitions) -> tuple[TopicPartitionNumbers, ...]:
+    return tuple([TopicPartitionNumbers(topic=topic, partitions=tuple(sorted(partitions[topic]))) for topic in sorted(partitions)])

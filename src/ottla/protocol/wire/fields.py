@@ -9,8 +9,8 @@ from collections.abc import Callable
 from struct import Struct, error
 from typing import Final, NamedTuple, TypeVar
 
-from ottla.core.errors import PeerError
-from ottla.core.model import TAGGED_FIELDS_MAX
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import TAGGED_FIELDS_MAX
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
@@ -20,11 +20,6 @@ _INT64: Final = Struct(">q").unpack_from
 _VARINT_BYTES_MAX: Final = 5
 ITEMS_MAX: Final = 50_000
 """In one array: they take some 25 ms to read, and no group has so many members, protocols or topics."""
-
-
-def int16(data: bytes, at: int) -> tuple[int, int]:
-    """A signed 16-bit number."""
-    return _INT16(data, at)[0], at + 2
 
 
 def int32(data: bytes, at: int) -> tuple[int, int]:

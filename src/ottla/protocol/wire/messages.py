@@ -15,10 +15,9 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 
-from ottla.core.errors import PeerError
-from ottla.core.wire.bounds import walker
-from ottla.core.wire.fields import Buffer
-from ottla.core.wire.schema import Entity, is_array, nested_entity
+from ottla.protocol.errors import PeerError
+from ottla.protocol.wire.bounds import Entity, is_array, nested_entity, walker
+from ottla.protocol.wire.fields import Buffer
 
 Decoder = Callable[[Buffer, int], Any]
 Encoder = Callable[[Mapping[str, Any]], bytes]

@@ -7,8 +7,8 @@ the functions of `fields`, which are faster; a property test holds the two equal
 import struct
 from collections.abc import Iterator
 
-from ottla.core.errors import PeerError
-from ottla.core.wire.fields import Buffer, skip_tagged_fields, uvarint
+from ottla.protocol.errors import PeerError
+from ottla.protocol.wire.fields import Buffer, skip_tagged_fields, uvarint
 
 _INT8 = struct.Struct(">b")
 _INT16 = struct.Struct(">h")

@@ -14,11 +14,21 @@ from kio.serial import entity_reader
 from kio.serial._parse import get_field_reader, get_reader  # kio has no public name for the reader of one field
 from kio.serial.readers import Reader
 
-from ottla.core.errors import PeerError
-from ottla.core.wire.bounds import array_length, check_in_pieces
-from ottla.core.wire.fields import skip_tagged_fields
-from ottla.core.wire.messages import request_class
-from ottla.core.wire.schema import Entity, fixed_bytes, has_arrays, is_array, is_nullable, kind_of, nested_entity, untagged_fields
+from ottla.protocol.errors import PeerError
+from ottla.protocol.wire.bounds import (
+    Entity,
+    array_length,
+    check_in_pieces,
+    fixed_bytes,
+    has_arrays,
+    is_array,
+    is_nullable,
+    kind_of,
+    nested_entity,
+    untagged_fields,
+)
+from ottla.protocol.wire.fields import skip_tagged_fields
+from ottla.protocol.wire.messages import request_class
 
 AT_ONCE_BYTES_MAX: Final = 8 * 1024
 """A smaller request is decoded at once: its elements, some thousand at most, take a few milliseconds."""

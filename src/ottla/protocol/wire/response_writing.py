@@ -8,17 +8,16 @@ item. Tagged fields are left out: none of these responses has one that is not it
 import dataclasses
 import datetime
 import struct
-import uuid
 from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import cache
 from operator import itemgetter
 from typing import Any, Final
 
-from ottla.core.errors import PeerError
-from ottla.core.wire.fields import Buffer
-from ottla.core.wire.messages import response_class
-from ottla.core.wire.schema import is_array, is_nullable, nested_entity
-from ottla.core.wire.writer import Writer
+from ottla.protocol.errors import PeerError
+from ottla.protocol.wire.bounds import is_array, is_nullable, nested_entity
+from ottla.protocol.wire.fields import Buffer
+from ottla.protocol.wire.messages import response_class
+from ottla.protocol.wire.writer import Writer
 
 PIECE: Final = 64
 """So many structures are encoded before other requests continue: about 0.2 ms."""
@@ -231,7 +230,8 @@ def _write_bytes(out: _Out, data: bytes | None) -> None:
         out.octets_length(len(data)).add(data)
 
 
-def _write_id(out: _Out, value: uuid.UUID | None) -> None:
+def _write_id(out: _Out, value: Any) -> None:
+    """A UUID, or None."""
     out.data += _NO_ID if value is None else value.bytes
 
 

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from ottla.core.wire.fields import Buffer
+from ottla.protocol.wire.fields import Buffer
 
 _INT8 = struct.Struct(">b")
 _INT16 = struct.Struct(">h")

@@ -16,8 +16,8 @@ from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import Failure
 from ottla.client.errors import ClientError
 from ottla.client.settings import ClientSettings
-from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.model import TopicPartition
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.model import TopicPartition
 
 GROUP_COMMIT: Final = "#group_commit"
 """The key of `metrics` in the JSON of a query's progress, beside the topics. It is not a valid topic name."""

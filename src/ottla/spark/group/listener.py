@@ -14,7 +14,7 @@ from typing import Any, Final
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from ottla.client.settings import parse_client_settings
-from ottla.core.model import TopicPartition
+from ottla.protocol.model import TopicPartition
 from ottla.spark.group.committer import Commit, GroupCommitter
 
 ENDED_MAX: Final = 100

@@ -1,4 +1,17 @@
-"""A streaming query as a member of its group: a thread polls Ottla's consumer, and the planner asks for partitions and reports batches.
+"""A query's membership in its group: its consumer, where partitions continue, and leaving when the planner is killed.
+
+How far a streaming query is in the partitions that it owns as a member of its group: where it continues, and what it commits. Pure.
+
+A query owns a partition from an assignment to the revocation or loss. It continues at the group's committed offset, because another
+member may have progressed in between. The exception is what the query itself has processed but could not commit: it is in the query's
+checkpoint (and in its table), and is not read again.
+
+Leaves a group for a query that is no more. Spark ends the process of a query's planner with SIGKILL, also when the query is stopped.
+
+Without that, the group would wait for the member until its session expires, and its partitions would not be read so long. A small process
+of its own reads the member's id from a pipe. When the pipe ends, the planner has ended, and the process sends LeaveGroup.
+
+A streaming query as a member of its group: a thread polls Ottla's consumer, and the planner asks for partitions and reports batches.
 
 The consumer reads nothing: all its partitions are paused. Its heartbeats and polls keep the membership alive while a batch runs. A
 revocation waits in its callback until the batch in flight is processed and committed; what it waits at most is max.poll.interval.ms, when
@@ -6,19 +19,184 @@ the coordinator continues without the member. So a partition that is committed i
 next generation begins only behind the callback. Sources: KIP-62, KIP-429.
 """
 
+import json
 import logging
+import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 from ottla.client.consumer.consumer import Consumer
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, WakeupException
-from ottla.client.consumer.topic_partition import TopicPartition as Place
-from ottla.client.consumer.topic_partition import key, keys
-from ottla.core.model import TopicPartition
-from ottla.spark.group.departure import Departure
-from ottla.spark.group.progress import Owned, Progress
+from ottla.client.consumer.message import TopicPartition as Place
+from ottla.client.consumer.message import key, keys
+from ottla.protocol.model import TopicPartition
+
+
+class Processed(NamedTuple):
+    """The last batch of a query in a partition, which is processed: it ended at `end`.
+
+    `committed`: what the group had committed when the batch was planned, as far as the query knew; the start of the batch where it had
+    nothing. The group's offset lies between the two if the query was the last to progress.
+    """
+
+    committed: int
+    end: int
+
+
+@dataclass(slots=True, eq=False)
+class Owned:
+    """One assignment of a partition: the next offset to plan, None before it is known, and the group's offset as far as it is known.
+
+    The planner alone changes it. When the partition is assigned again after a revocation or loss, that is another object.
+    """
+
+    position: int | None = None
+    committed: int | None = None
+
+
+def resume_offset(processed: Processed | None, committed: int | None, otherwise: int) -> int:
+    """Where a query continues a partition that it has got. `committed`: the group's offset, None: there is none; then `otherwise`.
+
+    An offset outside of what the query itself has processed is that of another member, or was set by an administrator.
+    """
+    if processed is None:
+        return otherwise if committed is None else committed
+    is_own = committed is None or processed.committed <= committed <= processed.end
+    return processed.end if is_own else committed  # type: ignore[return-value]
+
+
+class Progress:
+    """The partitions of one query, and what it has processed.
+
+    `assigned` and `given_up` belong to the thread that polls, all else to the planner; `owned` and `due` need the lock between the two.
+    """
+
+    def __init__(self) -> None:
+        self._owned: dict[TopicPartition, Owned] = {}
+        self._in_flight: dict[TopicPartition, Processed] = {}
+        self._processed: dict[TopicPartition, Processed] = {}
+
+    def assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        """The group gives these partitions to the query."""
+        self._owned.update({partition: Owned() for partition in partitions})
+
+    def given_up(self, partitions: Iterable[TopicPartition]) -> None:
+        """These partitions may be another member's from now on: nothing is committed for them any more."""
+        for partition in partitions:
+            self._owned.pop(partition, None)
+
+    def owned(self) -> dict[TopicPartition, Owned]:
+        """Everything that is owned now."""
+        return dict(self._owned)
+
+    def restore(self, processed: Mapping[TopicPartition, Processed]) -> None:
+        """What an earlier run of the query has processed."""
+        self._processed = dict(processed)
+
+    def resume(self, partition: TopicPartition, owned: Owned, committed: int | None, otherwise: int) -> None:
+        """Set where the query continues a partition that it has got: see `resume_offset`."""
+        owned.position = resume_offset(self._processed.get(partition), committed, otherwise)
+        owned.committed = committed
+
+    def planned(self, batch: Mapping[TopicPartition, Processed], owned: Mapping[TopicPartition, Owned]) -> None:
+        """A batch of the `owned` is planned. It is processed also where a partition is lost meanwhile, but then it is never committed."""
+        self._in_flight.update(batch)
+        for partition, processed in batch.items():
+            owned[partition].position = processed.end
+
+    def not_run(self) -> None:
+        """What was planned was not processed: everything that is owned continues where the group is."""
+        self._in_flight.clear()
+        for owned in self.owned().values():
+            owned.position = None
+
+    def batch_done(self) -> None:
+        """What was planned is durably processed."""
+        self._processed.update(self._in_flight)
+        self._in_flight.clear()
+
+    def due(self) -> dict[TopicPartition, Owned]:
+        """Those whose position the group does not have. All that was planned must be processed."""
+        return {partition: each for partition, each in self._owned.items() if each.position not in (None, each.committed)}
+
+
+TIMEOUT_MS: Final = 5_000
+REASON: Final = "the streaming query has ended"
+_PROPERTIES: Final = "properties"
+_MEMBER_ID: Final = "member_id"
+_PROGRAM: Final = "import sys; sys.path[:] = {path!r}; from ottla.spark.group.member import main; main(sys.stdin)"
+
+log = logging.getLogger(__name__)
+
+
+class Departure:
+    """The process, as the planner uses it. `properties`: the consumer's; they reach the process by the pipe alone."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        command = [sys.executable, "-c", _PROGRAM.format(path=sys.path)]
+        # A session of its own: what ends the driver from the terminal does not end it.
+        self._process = subprocess.Popen(command, bufsize=0, stdin=subprocess.PIPE, start_new_session=True)
+        self._send({_PROPERTIES: dict(properties)})
+
+    def joined(self, member_id: str) -> None:
+        """The query is this member now."""
+        self._send({_MEMBER_ID: member_id})
+
+    def close(self) -> None:
+        """The query has left the group by itself."""
+        self.joined("")
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    def _send(self, value: Mapping[str, Any]) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(value).encode() + b"\n")
+        except BrokenPipeError:
+            log.warning(
+                "the process that leaves the group for a query that is killed has ended: this one would stay until its session expires"
+            )
+
+
+def main(lines: Iterable[str]) -> None:
+    """Read until the planner ends, then leave its group, unless it has done so."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    properties: dict[str, str] = {}
+    member_id = ""
+    for line in lines:
+        if line.endswith("\n"):  # otherwise it was cut off
+            value = json.loads(line)
+            properties = value.get(_PROPERTIES, properties)
+            member_id = value.get(_MEMBER_ID, member_id)
+    if member_id:
+        leave(properties, member_id)
+
+
+def leave(properties: Mapping[str, str], member_id: str) -> None:
+    """Send LeaveGroup; what fails is logged, and then the session expires."""
+    from ottla.client.admin.client import AdminClient
+    from ottla.client.consumer.properties import OWN
+    from ottla.client.errors import ClientError
+    from ottla.client.settings import parse_client_settings
+    from ottla.protocol.errors import PeerError
+
+    group = properties["group.id"]
+    settings = parse_client_settings({name: text for name, text in properties.items() if name not in OWN})
+    try:
+        with AdminClient(settings, timeout_ms=TIMEOUT_MS) as admin:
+            failure = admin.remove_member(group, member_id, REASON)
+    except (ClientError, PeerError, OSError) as error:
+        log.warning("member %s of the group %s did not leave: %s", member_id, group, error)
+        return
+    if failure is not None:
+        log.warning("member %s of the group %s did not leave: %s", member_id, group, failure.message or failure.code.name)
+
 
 GROUP_MEMBER: Final = "#group_member"
 """The key of `metrics` in the JSON of a query's progress, beside the topics. It is not a valid topic name."""
@@ -31,8 +209,6 @@ WARN_AT: Final = 0.8
 """The part of max.poll.interval.ms after which a batch is about to outlast it."""
 WARN_OF_WAITING_S: Final = 30.0
 """How long a query may be without a decision of its group before it says so."""
-
-log = logging.getLogger(__name__)
 
 
 class GroupMemberError(Exception):

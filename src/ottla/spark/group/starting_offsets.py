@@ -9,8 +9,8 @@ from typing import Final
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import EARLIEST, LATEST, Failure
 from ottla.client.errors import RequestFailedError
-from ottla.core.model import TopicPartition
-from ottla.spark.options.positions import listed
+from ottla.protocol.model import TopicPartition
+from ottla.spark.options.source_options import listed
 
 RESETS: Final[Mapping[str, int | None]] = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 """The values of Kafka's auto.offset.reset, with the start of partitions without a committed offset; None: an error."""

@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from ottla.core.diagnosis.causes import RETURN_WITHIN_MS
+from ottla.history.rounds.returns import RETURN_WITHIN_MS
 from ottla.spark.schemas import MEMBER_CHURN
 
 RETURNS_MAX: Final = 6

@@ -1,23 +1,166 @@
-"""The reading side of a batch, in the workers: records of the source as chunks, each for one writing task.
+"""The source in chunks: reading them, the target partition of each record, and checksums.
 
-Spark moves and sorts chunks, a few thousand records each, instead of records: rows of Spark would cost more than all the rest. A chunk has
-records of one source partition, in the order of their offsets, as an Arrow stream.
+Reads of tasks, in the workers: the fetch client and the decoder of Spark's source, without rows of Spark.
+
+The target partition of each record, and its place in the order there: for whole Arrow batches, in the workers.
+
+It adds the columns of ORDER to a batch of one source partition, and drops records that the target has already. It reads and writes
+nothing.
+
+Checksums of sets of offsets, which show whether two reads found the same records. Pure, but for NumPy in the workers.
+
+The offsets that a migration read in the source have to be those that the target's headers name. Both reads add up to a few numbers for
+each source partition, and none is repeated for the comparison.
+
+The reading side of a batch, in the workers: records of the source as chunks, each for one writing task.
+
+Spark moves and sorts chunks, a few thousand records each, instead of records: rows of Spark would cost more than all the rest. A chunk
+has records of one source partition, in the order of their offsets, as an Arrow stream.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+from zlib import crc32
 
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from ottla.spark.migration.checksums import Checksum, checksum
-from ottla.spark.migration.reading import read, task_numbers
-from ottla.spark.migration.routing import LATEST, PHASE, TARGET, PartitionRouter, Routing
+from ottla.spark.migration.values import CRC32, NOTHING, MigrationError
 from ottla.spark.options.source_options import ReadSettings
-from ottla.spark.source.tasks import ReadTask
+from ottla.spark.source.planning import ReadTask
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+
+    Longs = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def task_numbers(numbers: "Iterator[pa.RecordBatch]") -> Iterator[int]:
+    """The numbers in the rows of a DataFrame of `spark.range`."""
+    for batch in numbers:
+        yield from batch.column(0).to_pylist()
+
+
+def read(settings: ReadSettings, task: ReadTask) -> "Iterator[pa.RecordBatch]":
+    """The records of a task, each batch of one partition; none is empty. Raises MigrationError for lost records, other ClientErrors."""
+    from ottla.spark.source import task_reading
+    from ottla.spark.source.planning import DataLossError
+
+    try:
+        yield from (batch for batch in task_reading.read(settings, task) if batch.num_rows)
+    except DataLossError as error:
+        raise MigrationError(f"{error.__cause__}. To continue with what is there, run the same command again") from error
+
+
+TARGET, PHASE, LATEST = "target_partition", "phase", "latest"
+ORDER: Final = (TARGET, PHASE, LATEST)
+"""The added columns: the target partition (int32), the number of groups that have not read the record (int32), and the latest timestamp of
+its source partition so far, in microseconds (int64): timestamps may go backwards, offsets do not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routing:
+    """How the records of the source are spread over `partitions`.
+
+    By source partition: `positions`, the sorted committed offsets of the groups, and `copied`, the highest source offset that each target
+    partition has (NOTHING: none).
+    """
+
+    partitions: int
+    partitioner: str
+    positions: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    copied: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+class PartitionRouter:
+    """For the records of one source partition, in the order of their offsets."""
+
+    def __init__(self, routing: Routing, partition: int) -> None:
+        import numpy as np
+
+        self._routing = routing
+        self._partition = partition
+        self._positions = np.array(routing.positions.get(partition, ()), np.int64)
+        self._copied = np.array(routing.copied.get(partition, (NOTHING,) * routing.partitions), np.int64)
+        self._latest = np.iinfo(np.int64).min
+
+    def route(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
+        """The records that are still to copy, with the columns of ORDER. Needs the columns key, offset and timestamp."""
+        import numpy as np
+        import pyarrow as pa
+
+        targets = self._targets(batch.column("key"))
+        offsets = np.asarray(batch.column("offset"))
+        times = np.asarray(batch.column("timestamp").cast(pa.int64()))
+        latest = np.maximum(np.maximum.accumulate(times), self._latest) if len(times) else times
+        self._latest = latest[-1] if len(latest) else self._latest
+        phases = np.searchsorted(self._positions, offsets, side="right").astype(np.int32)
+        arrays = (pa.array(targets), pa.array(phases), pa.array(latest))
+        routed = pa.RecordBatch.from_arrays([*batch.columns, *arrays], names=[*batch.schema.names, *ORDER])
+        missing = offsets > self._copied[targets]
+        return routed if missing.all() else routed.filter(pa.array(missing))
+
+    def _targets(self, keys: "pa.BinaryArray") -> "np.ndarray[tuple[int], np.dtype[np.int32]]":
+        """By the key, as producers will choose; records that they would put anywhere stay together with those of their source partition."""
+        import numpy as np
+
+        from ottla.protocol.arrow.partitioning import NO_PARTITION, murmur2_partitions
+
+        count = self._routing.partitions
+        anywhere = self._partition % count
+        if self._routing.partitioner == CRC32:
+            # librdkafka puts empty keys anywhere, too.
+            return np.array([crc32(key) % count if key else anywhere for key in keys.to_pylist()], np.int32)
+        targets = murmur2_partitions(keys, count)
+        targets[targets == NO_PARTITION] = anywhere
+        return targets
+
+
+K = TypeVar("K")
+_MODULUS: Final = 2**64
+
+
+class Checksum(NamedTuple):
+    """Of a set of offsets: how many there are, and the sum of a hash of each, modulo 2**64. Those of disjoint sets add up."""
+
+    records: int = 0
+    hashes: int = 0
+
+    def plus(self, other: "Checksum") -> "Checksum":
+        """Of both sets together."""
+        return Checksum(self.records + other.records, (self.hashes + other.hashes) % _MODULUS)
+
+    def minus(self, other: "Checksum") -> "Checksum":
+        """Of this set without the other, which is a part of it."""
+        return Checksum(self.records - other.records, (self.hashes - other.hashes) % _MODULUS)
+
+
+NO_OFFSETS: Final = Checksum()
+
+
+def add_up(total: dict[K, Checksum], more: Mapping[K, Checksum]) -> None:
+    """Add each checksum of `more` to that of the same key in `total`."""
+    for key, checksum in more.items():
+        total[key] = total.get(key, NO_OFFSETS).plus(checksum)
+
+
+def checksum(offsets: "Longs") -> Checksum:
+    """The checksum of these offsets."""
+    return Checksum(len(offsets), int(hashes(offsets).view("uint64").sum()))
+
+
+def hashes(offsets: "Longs") -> "Longs":
+    """A hash of each offset; their sums wrap around. The last steps of SplitMix64, a permutation of 64 bits."""
+    import numpy as np
+
+    mixed = offsets.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed ^= mixed >> np.uint64(shift)
+        mixed *= np.uint64(factor)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed.view(np.int64)
+
 
 COLUMNS: Final = ("key", "value", "headers", "timestamp", "partition", "offset")
 """The columns that are read from the source."""

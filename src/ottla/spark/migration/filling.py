@@ -1,28 +1,326 @@
-"""The target while it is filled: what it holds, the next batches, and what it must hold in the end."""
+"""Filling the target: batch after batch, comparing what was written, until the source stands still.
+
+The Spark jobs of a migration: tasks that read, chunks that move to the tasks that write them, summaries of the target, and forecasts.
+
+Records are rows of Spark nowhere: the tasks read and write them as Arrow.
+
+Which offsets of the source make the next batch. Pure.
+
+A batch has a bounded number of offsets. Records that more groups have read come first; among those that as many groups have read, all
+source partitions advance by the same share, so that they advance together in time.
+
+Whether the target has exactly the records of the source, by checksums of their offsets in it. Pure.
+
+Two comparisons for each source partition. What the target got since the run began has to be what this run read and did not find there.
+What it held before has to be what the run read and found there already: all of it, since a run that continues reads these offsets again.
+
+Reads of the target with Spark: what is new in it, each part once, and where groups are in it.
+
+The target while it is filled: what it holds, the next batches, and what it must hold in the end.
+"""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import SparkSession
+from pyspark.accumulators import AccumulatorParam
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from ottla.client.admin.client import AdminClient
-from ottla.spark.migration.batches import Batch, plan_batches
-from ottla.spark.migration.chunks import COLUMNS, OFFSET_COLUMNS, ChunkReader, OffsetReader, Sum
-from ottla.spark.migration.comparing import Comparison
-from ottla.spark.migration.forecast import COLUMNS as PLACE_COLUMNS
-from ottla.spark.migration.forecast import PlaceReader
-from ottla.spark.migration.offsets import Carried, Positions, by_group, by_partition, carry, forecast
-from ottla.spark.migration.routing import Routing
-from ottla.spark.migration.shape import Shape, extents
-from ottla.spark.migration.steps import SeenOffsets, copy_batch, forecast_counts, read_offsets, tasks_of
-from ottla.spark.migration.target_reading import TargetReads
+from ottla.spark.migration.chunks import (
+    BUCKET,
+    CHUNK_ORDER,
+    CHUNKS,
+    COLUMNS,
+    NO_OFFSETS,
+    OFFSET_COLUMNS,
+    TARGET,
+    Checksum,
+    ChunkReader,
+    OffsetReader,
+    Routing,
+    Seen,
+    Sum,
+    add_up,
+)
+from ottla.spark.migration.copied import COLUMNS as POSITION_COLUMNS
+from ottla.spark.migration.copied import RECORDS_MAX, SUMMARIES, Contents, Place, Summary, SummaryReader, summary_of
+from ottla.spark.migration.offsets import COLUMNS as PLACE_COLUMNS
+from ottla.spark.migration.offsets import (
+    COUNTS,
+    FIRST_PLACES,
+    Carried,
+    Counts,
+    FirstUnread,
+    PlaceCounter,
+    PlaceReader,
+    Positions,
+    by_group,
+    by_partition,
+    carry,
+    earliest_places,
+    forecast,
+    total_counts,
+)
+from ottla.spark.migration.topics import Shape, extents
 from ottla.spark.migration.values import Extent, Migration, MigrationError, Progress, Report
-from ottla.spark.migration.writer import MigrationWriter
+from ottla.spark.migration.writer import WRITTEN, MigrationWriter
 from ottla.spark.options.source_options import ReadSettings
-from ottla.spark.source.tasks import ReadTask
+from ottla.spark.source.planning import OffsetRange, ReadTask, group_into_tasks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+_ROWS_MAX: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_CHUNKS_AT_ONCE: Final = 16
+"""Chunks are large: Spark's ten thousand rows in one Arrow batch would be more than Arrow can hold."""
+
+
+def tasks_of(topic: str, topic_id: str, extents: Mapping[int, Extent], tasks_max: int) -> tuple[ReadTask, ...]:
+    """At most `tasks_max` tasks that read these offsets, each whole partitions."""
+    return tasks_of_parts(topic, topic_id, {partition: [extent] for partition, extent in extents.items()}, tasks_max)
+
+
+def tasks_of_parts(topic: str, topic_id: str, parts: Mapping[int, Sequence[Extent]], tasks_max: int) -> tuple[ReadTask, ...]:
+    """At most `tasks_max` tasks that read these parts of partitions, each whole parts."""
+    ranges = [OffsetRange(topic, partition, start, end, topic_id) for partition, each in sorted(parts.items()) for start, end in each]
+    return tuple(group_into_tasks(ranges, tasks_max))
+
+
+class SeenOffsets(AccumulatorParam[dict[Seen, Checksum]]):
+    """Adds up what tasks have read. Spark runs each task once: one that fails ends the migration."""
+
+    def zero(self, value: dict[Seen, Checksum]) -> dict[Seen, Checksum]:
+        """Nothing."""
+        return {}
+
+    def addInPlace(self, value1: dict[Seen, Checksum], value2: dict[Seen, Checksum]) -> dict[Seen, Checksum]:
+        """The first one, with the second one added."""
+        add_up(value1, value2)
+        return value1
+
+
+def copy_batch(spark: SparkSession, reader: ChunkReader, writer: MigrationWriter) -> dict[int, int]:
+    """Copy what the reader's tasks read; the number of written records by target partition."""
+    chunks = rows_of_tasks(spark, len(reader.tasks), reader, CHUNKS)
+    with _small_batches(spark):
+        rows = order_chunks(chunks, reader.buckets).mapInArrow(writer, WRITTEN).collect()
+    return {row[TARGET]: row["records"] for row in rows}
+
+
+def order_chunks(chunks: DataFrame, buckets: int) -> DataFrame:
+    """Each chunk in the Spark partition of its bucket, in the order of their first records."""
+    return chunks.repartitionById(buckets, F.col(BUCKET)).sortWithinPartitions(*CHUNK_ORDER)
+
+
+def summarize(spark: SparkSession, reader: SummaryReader) -> list[Summary]:
+    """The summaries of the parts of the target that the reader's tasks read."""
+    return [summary_of(row) for row in rows_of_tasks(spark, len(reader.tasks), reader, SUMMARIES).collect()]
+
+
+def read_offsets(spark: SparkSession, reader: OffsetReader) -> None:
+    """Read the offsets of the reader's tasks; its accumulator has them afterwards."""
+    rows_of_tasks(spark, len(reader.tasks), reader, WRITTEN).collect()
+
+
+def forecast_counts(spark: SparkSession, reader: PlaceReader) -> Mapping[int, Counts]:
+    """What the reader's tasks would copy, by target partition."""
+    groups, partitions = len(reader.committed), reader.routing.partitions
+    rows = rows_of_tasks(spark, len(reader.tasks), FirstUnread(reader=reader), FIRST_PLACES).collect()
+    first = tuple(tuple(each) for each in earliest_places(rows, groups, partitions))
+    rows = rows_of_tasks(spark, len(reader.tasks), PlaceCounter(reader=reader, first=first), COUNTS).collect()
+    return total_counts(rows, groups, partitions)
+
+
+def rows_of_tasks(
+    spark: SparkSession, count: int, work: "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]", schema: StructType
+) -> DataFrame:
+    """The rows that `work` makes of the numbers of `count` tasks."""
+    return spark.range(0, count, 1, max(count, 1)).mapInArrow(work, schema)
+
+
+@contextmanager
+def _small_batches(spark: SparkSession) -> Iterator[None]:
+    before: Any = spark.conf.get(_ROWS_MAX)
+    spark.conf.set(_ROWS_MAX, str(_CHUNKS_AT_ONCE))
+    try:
+        yield
+    finally:
+        spark.conf.set(_ROWS_MAX, before)
+
+
+Batch = dict[int, Extent]
+"""The offsets of a batch by source partition; none is empty."""
+
+
+def plan_batches(left: Mapping[int, Extent], positions: Mapping[int, Sequence[int]], records_max: int) -> Iterator[Batch]:
+    """Batches of about `records_max` offsets that make up `left`, in their order.
+
+    `positions`: the committed offsets of the groups in each source partition, sorted. Each source partition has its offsets in rising
+    order.
+    """
+    batch: Batch = {}
+    for phase in _phases(left, positions):
+        total, done = _offsets(phase), 0
+        while done < total:
+            step = min(records_max - _offsets(batch), total - done)
+            for partition, extent in phase.items():
+                start, end = (extent.start + extent.size * share // total for share in (done, done + step))
+                if end > start:
+                    batch[partition] = Extent(batch[partition].start if partition in batch else start, end)
+            done += step
+            if _offsets(batch) >= records_max - len(left):
+                yield batch
+                batch = {}
+    if batch:
+        yield batch
+
+
+def _phases(left: Mapping[int, Extent], positions: Mapping[int, Sequence[int]]) -> Iterator[dict[int, Extent]]:
+    """The parts of `left` that equally many groups have read: all groups, all but one, and so on."""
+    count = max((len(each) for each in positions.values()), default=0)
+    cuts = {partition: [extent.start, *positions.get(partition, ()), extent.end] for partition, extent in left.items()}
+    for phase in range(count + 1):
+        parts = {}
+        for partition, extent in left.items():
+            start, end = (min(max(cut, extent.start), extent.end) for cut in _bounds(cuts[partition], phase))
+            if end > start:
+                parts[partition] = Extent(start, end)
+        if parts:
+            yield parts
+
+
+def _bounds(cuts: Sequence[int], phase: int) -> tuple[int, int]:
+    return (cuts[phase], cuts[phase + 1]) if phase + 1 < len(cuts) else (cuts[-1], cuts[-1])
+
+
+def _offsets(extents: Mapping[int, Extent]) -> int:
+    return sum(each.size for each in extents.values())
+
+
+_AGAIN: Final = "Delete {target}, and run the same command again"
+
+
+class Comparison:
+    """Of a source with a target, in one run.
+
+    `held`: what the target held when the run began, of the offsets from `starts` on, by source partition. `is_compacted`: the source may
+    have lost records between others, so that the target may have held more than it has; then their number alone is compared.
+    """
+
+    def __init__(
+        self, source: str, target: str, *, starts: Mapping[int, int], held: Mapping[int, Checksum], is_compacted: bool = False
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._starts = starts
+        self._held = held
+        self._is_compacted = is_compacted
+        self._seen: dict[Seen, Checksum] = {}
+        self._deleted: set[int] = set()
+
+    def begin(self, ends: Mapping[int, Extent]) -> None:
+        """The first offsets that are read. Where retention has deleted some since the target was read, it may have held more, too."""
+        self._deleted = {partition for partition, each in ends.items() if each.start > self._starts[partition]}
+
+    @property
+    def found_again(self) -> int:
+        """How many of the records that the target held the source still has."""
+        return sum(each.records for key, each in self._seen.items() if not key.is_new)
+
+    def add(self, seen: Mapping[Seen, Checksum]) -> None:
+        """The run has read these offsets."""
+        add_up(self._seen, seen)
+
+    def check(self, found: Mapping[int, Checksum]) -> None:
+        """`found`: what the target has now, of the offsets from `starts` on. Raises MigrationError where it is not what it has to be."""
+        for partition in self._starts:
+            before = self._held.get(partition, NO_OFFSETS)
+            self._check_held(partition, before)
+            copied = found.get(partition, NO_OFFSETS).minus(before)
+            read = self._seen.get(Seen(partition, True), NO_OFFSETS)
+            if copied != read:
+                raise MigrationError(
+                    f"{self._target} got {copied.records} records of {self._source}-{partition} since this run began, and they are not the"
+                    f" {read.records} that it read there: records were lost, or another program writes to {self._target}. "
+                    + _AGAIN.format(target=self._target)
+                )
+
+    def _check_held(self, partition: int, held: Checksum) -> None:
+        there = self._seen.get(Seen(partition, False), NO_OFFSETS)
+        may_be_more = self._is_compacted or partition in self._deleted
+        if held == there or (may_be_more and held.records >= there.records):
+            return
+        raise MigrationError(
+            f"{self._target} held {held.records} records of {self._source}-{partition}, and they are not the {there.records} that it has up"
+            f" to there: {self._source} was deleted and made again, or another --partitioner was used. "
+            + _AGAIN.format(target=self._target)
+        )
+
+
+class TargetReads:
+    """A target that is read as it grows. `starts`: where each source partition starts; no checksum has offsets before that.
+
+    Raises MigrationError for records of others, and for those that come twice; ClientError when a cluster does not answer.
+    """
+
+    def __init__(self, spark: SparkSession, migration: Migration, *, target: Shape, starts: Mapping[int, int], tasks_max: int) -> None:
+        self._spark = spark
+        self._migration = migration
+        self._target = target
+        self._starts = tuple(starts[number] for number in range(len(starts)))
+        self._tasks_max = tasks_max
+        # Larger parts for a source with many partitions, whose summaries are larger, too.
+        records_max = max(RECORDS_MAX, 1_000 * len(starts))
+        self._contents = Contents(target.name, source_partitions=len(starts), records_max=records_max)
+
+    def unread(self, held: Mapping[int, Extent]) -> int:
+        """How many offsets of the target are new."""
+        return sum(each.size for parts in self._contents.new_parts(held).values() for each in parts)
+
+    def read(self, held: Mapping[int, Extent]) -> None:
+        """Read what is new in the target."""
+        self._contents.add(self._summaries(self._contents.new_parts(held), ()))
+
+    def place(self, held: Mapping[int, Extent], positions: Positions) -> dict[int, Place]:
+        """Read what is new, and return where the groups are in each target partition that has records."""
+        committed = by_group(positions, len(self._starts))
+        known = self._summaries(self._contents.new_parts(held), committed)
+        self._contents.add(known)
+        known += self._summaries(self._contents.unplaced(committed, known), committed)
+        return self._contents.places(committed, known)
+
+    def records(self, partition: int) -> int:
+        """How many records were found in a target partition."""
+        return self._contents.records(partition)
+
+    def copied(self) -> dict[int, tuple[int, ...]]:
+        """By source partition: the highest source offset in each target partition that has records."""
+        return self._contents.copied()
+
+    def checksums(self) -> dict[int, Checksum]:
+        """By source partition: the checksum of its offsets in the target."""
+        return self._contents.checksums()
+
+    def _summaries(self, parts: Mapping[int, Sequence[Extent]], committed: tuple[tuple[int, ...], ...]) -> list[Summary]:
+        if not parts:
+            return []
+        client = replace(self._migration.target_cluster.client, is_read_committed=False)
+        reader = SummaryReader(
+            settings=ReadSettings(client=client, columns=POSITION_COLUMNS),
+            tasks=tasks_of_parts(self._target.name, self._target.topic_id, parts, self._tasks_max),
+            source=self._migration.source,
+            starts=self._starts,
+            committed=committed,
+        )
+        return summarize(self._spark, reader)
+
 
 STILL_S: Final = 3.0
 """How long the ends of a target with records must stand still: the writers of a run that was killed may not have ended yet."""

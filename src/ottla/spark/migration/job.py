@@ -10,14 +10,15 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from ottla.spark.migration import groups
+from ottla.spark.migration import offsets as groups
 from ottla.spark.migration.filling import Filling
 from ottla.spark.migration.offsets import Carried, Positions
-from ottla.spark.migration.shape import Shape, extents
 from ottla.spark.migration.topics import (
     Admins,
+    Shape,
     check_source,
     connect,
+    extents,
     find_source,
     find_target,
     finish_target,

@@ -11,7 +11,6 @@ SOURCE_HEADER: Final = "ottla.migrate.source"
 """The header of every copied record: TOPIC:PARTITION:OFFSET of the record in the source. It is the record's last one."""
 
 MURMUR2, CRC32 = "murmur2", "crc32"
-PARTITIONERS: Final = (MURMUR2, CRC32)
 """How producers choose partitions: murmur2 as the Java client and kafka-python do, crc32 as librdkafka (consistent_random)."""
 
 NOTHING: Final = -1

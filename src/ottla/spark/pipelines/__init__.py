@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from ottla.core.discovery import drop_ins
+from ottla.discovery import drop_ins
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

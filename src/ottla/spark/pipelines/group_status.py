@@ -1,6 +1,6 @@
 """Commits and end offsets to Burrow's status of each group: its own rules and settings, from the last commits of each partition.
 
-Spark finds the last commits, the lag at each of them and the last log ends; ottla.core.diagnosis.burrow decides, once per group. It never
+Spark finds the last commits, the lag at each of them and the last log ends; ottla.history.burrow decides, once per group. It never
 opens a source and measures nothing: "now" is when the end offsets were last measured.
 """
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from ottla.core.diagnosis.burrow import (
+from ottla.history.burrow import (
     LOG_END_INTERVAL_MS,
     BurrowSettings,
     Commit,

@@ -1,19 +1,18 @@
 """Group events to one row per rebalance, for any number of groups and any length of history.
 
-The rebalances, causes and verdicts are those of ottla.core.diagnosis, which explains the columns, run once per group on its events in the
+The rebalances, causes and verdicts are those of ottla.history, which explains the columns, run once per group on its events in the
 order of their offsets. It never opens a source.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ottla.core.diagnosis.rebalances import PHASES
-from ottla.core.diagnosis.rebalances import rebalances as rebalances_of
-from ottla.core.model import EventMember, GroupEvent
+from ottla.groups.events import EventMember, GroupEvent
+from ottla.history.group_history import Rebalance, histories_of_events
+from ottla.history.sources.group_events import KINDS
 from ottla.spark.by_group import apply_by_group
 from ottla.spark.pipelines import Pipeline, PipelineStep
 from ottla.spark.schemas import GROUP_EVENT, GROUP_EVENTS, KAFKA, REBALANCES
@@ -28,17 +27,38 @@ def parse_group_events(records: DataFrame) -> DataFrame:
 
 def rebalances(events: DataFrame) -> DataFrame:
     """One row per rebalance of each group."""
-    return apply_by_group(events.where(F.col("kind").isin(*PHASES)), rebalance_rows, REBALANCES, "offset")
+    return apply_by_group(events.where(F.col("kind").isin(*KINDS)), rebalance_rows, REBALANCES, "offset")
 
 
-def rebalance_rows(_group: str, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def rebalance_rows(group: str, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The rebalances of one group as rows; in a Python worker."""
-    rows = []
-    for rebalance in rebalances_of(map(event_of_row, events)):
-        row = asdict(rebalance)
-        row["started_at"] = row.pop("started_at_ms") * 1000
-        rows.append(row)
-    return rows
+    return [rebalance_row(rebalance) for rebalance in histories_of_events(map(event_of_row, events))[group].generations()]
+
+
+def rebalance_row(rebalance: Rebalance) -> dict[str, Any]:
+    """A rebalance as a row of the table, for Arrow: times in microseconds."""
+    first = rebalance.triggers[0] if rebalance.triggers else None
+    return {
+        "group": rebalance.group,
+        "generation": None if rebalance.formed_ms is None else rebalance.generation,
+        "started_at": rebalance.started_ms * 1000,
+        "join_ms": rebalance.join_ms,
+        "sync_ms": rebalance.sync_ms,
+        "outcome": rebalance.outcome,
+        "trigger": rebalance.trigger,
+        "reason": first and first.reason,
+        "client_id": first and first.client_id,
+        "coalesced": list(rebalance.coalesced),
+        "members_before": rebalance.members_before,
+        "members_after": rebalance.members_after,
+        "joined": rebalance.joined,
+        "left": rebalance.left,
+        "partitions_assigned": rebalance.partitions_assigned,
+        "partitions_moved": rebalance.partitions_moved,
+        "partitions_new": rebalance.partitions_new,
+        "planned": rebalance.verdict.planned,
+        "confidence": rebalance.verdict.confidence.name.lower(),
+    }
 
 
 def event_of_row(row: Mapping[str, Any]) -> GroupEvent:

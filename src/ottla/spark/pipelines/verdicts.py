@@ -1,6 +1,6 @@
 """Group records, and group events where there are any, to verdicts: why each rebalance happened, its cost, what would have avoided it.
 
-The decisions are those of ottla.core.diagnosis.verdicts, as in `ottla diagnose`, run once per group; Spark summarises the commits. It never
+The decisions are those of ottla.history.verdicts, as in `ottla diagnose`, run once per group; Spark summarises the commits. It never
 opens a source.
 """
 
@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ottla.core.groups.log.evidence_decoding import CONSUMER_GROUP_TYPES
+from ottla.groups.log.evidence_decoding import CONSUMER_GROUP_TYPES
 from ottla.spark.by_group import apply_by_group
 from ottla.spark.group_records import COMMIT_RECORDS, columns, offset_commits
 from ottla.spark.pipelines import Pipeline, PipelineStep

@@ -17,10 +17,10 @@ from pyspark.sql.types import StructType
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import EARLIEST, LATEST, Failure
 from ottla.client.settings import parse_client_settings
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
-from ottla.spark.options.kafka_settings import PREFIX, bootstrap_timeout_ms
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 from ottla.spark.options.source_options import Query, parse_options
+from ottla.spark.options.values import PREFIX, bootstrap_timeout_ms
 from ottla.spark.pipelines import Pipeline
 from ottla.spark.schemas import END_OFFSETS, GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
 from ottla.spark.source.batch_reader import BatchReader

@@ -1,23 +1,119 @@
-"""Runs a pipeline: input tables, steps in their order, output tables. It connects pipelines with sources and storage.
+"""Running a pipeline once or as a stream, with the package sent to workers that lack it.
+
+Tables of Parquet files that workers write while they read: the rows never pass through Spark's JVM, which takes most of the time.
+
+For pipelines with `in_arrow`, on one machine. Each task writes a file of each table, under a hidden name until it is whole.
+
+Runs a pipeline: input tables, steps in their order, output tables. It connects pipelines with sources and storage.
 
 A run on a cluster makes two kinds of tables: those to which new input only appends rows (`Pipeline.appended`), and those derived from all
 rows of the first kind. A batch writes both; a stream (`pipeline_stream`) appends to the first kind, and derives the second now and then.
+
+A pipeline as a stream: each micro-batch appends to tables, from which the other tables are derived from time to time.
+
+A micro-batch has a folder of its own in each table, by its number. Repeated after a crash it replaces that folder, so that a stream which
+continues from its checkpoint adds no row twice. A stream without a checkpoint starts from the beginning, with empty tables.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
-from ottla.core.model import TopicPartition
+from ottla.protocol.model import TopicPartition
 from ottla.spark.pipelines import Pipeline
-from ottla.spark.runner import stored_files
-from ottla.spark.runner.catalog_tables import CatalogTables
-from ottla.spark.runner.inputs import ClusterInputs
-from ottla.spark.runner.tables import PARQUET, Tables, TableStore
-from ottla.spark.runner.worker_files import write_in_workers
+from ottla.spark.runner.inputs import TOPICS, ClusterInputs
+from ottla.spark.runner.tables import PARQUET, CatalogTables, TableError, Tables, TableStore, remove_stored
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql import SparkSession
+
+
+ROWS_MAX: Final = 250_000
+"""Rows of a row group, about: so many are in a worker's memory."""
+
+TEXTS: Final = ("group", "topic", "metadata", "topic_id", "partition", "record_type", "value_version", "leader_epoch")
+"""Columns of few values, which are stored by dictionary."""
+
+InArrow = Callable[["Iterable[RecordBatch]"], "Iterator[tuple[str, RecordBatch]]"]
+
+
+class Reader(Protocol):
+    """A reader of Spark's: it plans tasks in the driver, and reads them in the workers."""
+
+    def partitions(self) -> Any:
+        """The tasks."""
+
+    def read(self, partition: Any) -> "Iterator[RecordBatch]":
+        """The rows of one task."""
+
+
+def write_in_workers(spark: "SparkSession", reader: Reader, in_arrow: InArrow, folders: Mapping[str, Path]) -> None:
+    """Read all tasks, and write each table to its folder, which must be empty. Raises what Spark raises."""
+    for folder in folders.values():
+        folder.mkdir(parents=True)
+    tasks = list(enumerate(reader.partitions()))
+    work = partial(write_task, reader=reader, in_arrow=in_arrow, folders=folders)
+    spark.sparkContext.parallelize(tasks, max(1, len(tasks))).foreach(work)
+
+
+def write_task(task: tuple[int, Any], *, reader: Reader, in_arrow: InArrow, folders: Mapping[str, Path]) -> None:
+    """Write the files of one task; in a Python worker. A repeated task replaces them."""
+    import pyarrow as pa
+
+    # Arrow's own allocator gives every freed column back to the system: that took as long as all the rest.
+    pa.set_memory_pool(pa.system_memory_pool())
+    number, partition = task
+    files = {name: _TableFile(folder / f"part-{number:05}.parquet") for name, folder in folders.items()}
+    for name, batch in in_arrow(reader.read(partition)):
+        files[name].add(batch)
+    for file in files.values():
+        file.finish()
+
+
+class _TableFile:
+    """A Parquet file that is written in row groups."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._hidden = path, path.with_name(f".{path.name}")
+        self._writer: Any = None
+        self._batches: list[RecordBatch] = []
+        self._rows = 0
+
+    def add(self, batch: "RecordBatch") -> None:
+        """Add rows."""
+        self._batches.append(batch)
+        self._rows += batch.num_rows
+        if self._rows >= ROWS_MAX:
+            self._flush()
+
+    def finish(self) -> None:
+        """Write what is left, and give the file its name; no file without rows."""
+        self._flush()
+        if self._writer is not None:
+            self._writer.close()
+            self._hidden.rename(self._path)
+
+    def _flush(self) -> None:
+        if not self._batches:
+            return
+        import pyarrow as pa
+        from pyarrow.parquet import ParquetWriter
+
+        rows = pa.Table.from_batches(self._batches)
+        if self._writer is None:
+            few = [name for name in rows.schema.names if name in TEXTS]
+            self._writer = ParquetWriter(self._hidden, rows.schema, use_dictionary=few, compression="snappy")
+        self._writer.write_table(rows)
+        self._batches, self._rows = [], 0
+
 
 GROUP = "group"
 Offsets = Mapping[str, Mapping[TopicPartition, tuple[int, int]]]
@@ -87,7 +183,7 @@ class PipelineRun:
 
     def _remove_checkpoint(self) -> None:
         if self.checkpoint is not None:
-            stored_files.remove(self.tables.spark, self.checkpoint)
+            remove_stored(self.tables.spark, self.checkpoint)
 
     def derive(self, measured: Mapping[str, DataFrame], on_table: Callable[[str], None] = lambda _: None) -> dict[str, DataFrame]:
         """Derive all other tables from the appended ones, and return the stored outputs."""
@@ -153,3 +249,60 @@ def run_on_cluster(
     inputs = ClusterInputs(spark=spark, bootstrap_servers=bootstrap_servers)
     tables = store(spark, pipeline, directory=directory, table=table, table_format=table_format)
     return PipelineRun(pipeline=pipeline, inputs=inputs, tables=tables).batch()
+
+
+def followed(pipeline: Pipeline) -> str:
+    """The input that a stream of the pipeline follows."""
+    [name] = [name for name in pipeline.inputs if name in TOPICS]
+    return name
+
+
+def follows(pipeline: Pipeline, table: str) -> bool:
+    """Whether a table is derived from the input that is followed."""
+    inputs = {step.output: step.inputs for step in pipeline.steps}
+    return table == followed(pipeline) or any(follows(pipeline, each) for each in inputs.get(table, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStream:
+    """A pipeline that follows its topic. `options` are the source's, and override the run's."""
+
+    run: PipelineRun
+    options: Mapping[str, str]
+    # Spark moves a table's files one by one: a concurrent read would find a part of a micro-batch, or fail where a part is replaced.
+    _writing: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+
+    def start(self, trigger: Mapping[str, Any]) -> StreamingQuery:
+        """Start the query, with Spark's trigger: `{"availableNow": True}` or `{"processingTime": "10 seconds"}`. Raises TableError."""
+        name = followed(self.run.pipeline)
+        records = self.run.inputs.stream(name, self.run.pipeline.inputs[name], self.options)
+        if self.run.checkpoint is None:
+            raise TableError("a stream into a catalog needs a folder for its checkpoint")
+        writer = records.writeStream.option("checkpointLocation", self.run.checkpoint)
+        return writer.trigger(**trigger).foreachBatch(self.add).start()
+
+    def add(self, records: DataFrame, batch_id: int) -> None:
+        """Append one micro-batch to the tables that follow the topic."""
+        pipeline, tables = self.run.pipeline, self.run.tables
+        followers = [name for name in pipeline.appended if follows(pipeline, name)]
+        with self._writing:
+            for name, frame in run(pipeline, {followed(pipeline): records}, followers).items():
+                if batch_id == 0:
+                    tables.clear(name, pipeline.appended[name])
+                else:
+                    tables.check_continued(name)
+                tables.append(name, self.run.of_groups(frame), pipeline.appended[name], batch_id)
+
+    def refresh(self) -> dict[str, DataFrame]:
+        """Measure end offsets (appended as a part named by the time in ms), and derive the other tables; returns the outputs.
+
+        It may run beside the query: a lock makes it see whole micro-batches only.
+        """
+        pipeline, tables = self.run.pipeline, self.run.tables
+        with self._writing:
+            # After the last micro-batch and before the next: no commit in the tables is younger than the ends, and so beyond them.
+            measured = self.run.inputs.measure(pipeline)
+            for name, schema in pipeline.appended.items():
+                if not follows(pipeline, name):
+                    tables.append(name, run(pipeline, measured, [name])[name], schema, self.run.inputs.now_ms())
+            return self.run.derive(measured)

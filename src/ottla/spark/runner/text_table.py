@@ -1,4 +1,9 @@
-"""DataFrames as text tables that fit a terminal, for people. It makes the text; the caller prints it."""
+"""Tables in the terminal, 80 columns wide, with an overview's columns first.
+
+DataFrames as text tables that fit a terminal, for people. It makes the text; the caller prints it.
+
+What a pipeline computed, in short, for a terminal: the latest rows of a history, or the first ones of a list by size.
+"""
 
 import io
 import re
@@ -6,12 +11,14 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ottla.core.text import printable
+from ottla.spark.pipelines import Pipeline
+from ottla.text import printable
 
 ROWS_MAX: Final = 200
 _GAP: Final = 3
@@ -72,3 +79,17 @@ def _cell(value: Any) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(map(_cell, value))
     return _UUID.sub(r"-\1…", printable(str(value)))
+
+
+def overview_text(pipeline: Pipeline, table: DataFrame, *, width: int, limit: int, since_ms: int | None) -> str:
+    """The overview of a pipeline's first output, at most `limit` rows, of the times from `since_ms` on (milliseconds since 1970)."""
+    if since_ms is not None:
+        assert pipeline.time is not None
+        table = table.where(F.col(pipeline.time) >= F.timestamp_millis(F.lit(since_ms)))
+    if not pipeline.shows_latest:
+        return table_text(pipeline.overview(table), width=width, rows_max=limit)
+    assert pipeline.time is not None
+    count = table.count()
+    shown = pipeline.overview(table.orderBy(F.desc_nulls_last(pipeline.time)).limit(limit))
+    more = f"(only the latest {limit} of {count} rows)\n" if count > limit else ""
+    return table_text(shown, width=width, rows_max=limit) + more

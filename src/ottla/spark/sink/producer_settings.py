@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from ottla.client.addresses import parse_addresses
 from ottla.client.security.properties import NAMES as SECURITY_NAMES
 from ottla.client.security.properties import parse_security, to_librdkafka
-from ottla.core.suggestions import did_you_mean
 from ottla.spark.options.values import OptionError, flag, whole_number
+from ottla.text import did_you_mean
 
 Value = str | int | bool
 

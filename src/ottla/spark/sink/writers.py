@@ -1,7 +1,18 @@
-"""`write.format("ottla")` and `writeStream.format("ottla")`: rows into Kafka topics, as Spark's own Kafka sink writes them.
+"""Writers of the sink, batch and stream: checks before the first task, and what a commit reports.
 
-Options and columns are checked when the query is planned; tasks send, and end when every record is acknowledged. Delivery is at least once:
-a task that is retried writes its rows again. It has no transactions.
+The first contact of a query that writes with its brokers: a wrong address ends it in seconds, with the address.
+
+librdkafka tries until max.block.ms, whatever the reason is. The driver checks a batch when it is planned; the tasks check a stream in its
+first micro-batch. Nothing is checked later: then brokers that cannot be reached probably restart, and the producer waits for them.
+
+Save mode Overwrite: accepted where there is nothing to replace, since Kafka cannot replace records.
+
+Spark refuses its default mode (errorifexists) for Python data sources, and proposes Append or Overwrite. It deletes no record.
+
+`write.format("ottla")` and `writeStream.format("ottla")`: rows into Kafka topics, as Spark's own Kafka sink writes them.
+
+Options and columns are checked when the query is planned; tasks send, and end when every record is acknowledged. Delivery is at least
+once: a task that is retried writes its rows again. It has no transactions.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,16 +23,80 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ottla.spark.options.option_names import unknown_option
-from ottla.spark.options.values import OptionError
-from ottla.spark.sink.first_contact import FirstContact, is_first_micro_batch, parse_first_contact
+from ottla.client.admin.client import AdminClient
+from ottla.client.admin.values import EARLIEST, LATEST, Failure
+from ottla.client.security.properties import NAMES as SECURITY_NAMES
+from ottla.client.settings import ClientSettings, parse_client_settings
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
+from ottla.spark.options.values import BOOTSTRAP_TIMEOUT_MS, PREFIX, OptionError, unknown_option
 from ottla.spark.sink.producer_settings import NAMES, REFUSED, ProducerSettings, parse_producer_settings
-from ottla.spark.sink.rows import check_columns
+from ottla.spark.sink.senders import check_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ottla.client.admin.client import AdminClient
     from ottla.spark.sink.senders import SenderPool
+
+
+_CLIENT_NAMES: Final = SECURITY_NAMES | {"bootstrap.servers", "client.id"}
+_BATCH_ID: Final = "streaming.sql.batchId"
+"""Spark's name for the number of a task's micro-batch (MicroBatchExecution)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstContact:
+    """The brokers of a query and its topic (None: it is in the column), and how long the first contact may take."""
+
+    client: ClientSettings
+    topic: str | None
+    timeout_ms: int
+
+    def check(self, *, connect: "Callable[..., AdminClient] | None" = None) -> None:
+        """Raise NoBrokerReachedError where no broker, or not every leader of the topic, can be reached; also other ClientErrors."""
+        with (connect or _admin_client())(self.client, bootstrap_timeout_ms=self.timeout_ms) as admin:
+            admin.reach_leaders([] if self.topic is None else [self.topic])
+
+
+def _admin_client() -> "type[AdminClient]":
+    # Here, for the tasks that write load this module too, and most of them check nothing.
+    from ottla.client.admin.client import AdminClient
+
+    return AdminClient
+
+
+def parse_first_contact(options: Mapping[str, str], topic: str | None, max_block_ms: int) -> FirstContact:
+    """The brokers of checked options. `max_block_ms` is the limit where the options set it."""
+    properties = {name.lower().removeprefix(PREFIX): value for name, value in options.items()}
+    client = parse_client_settings({name: value for name, value in properties.items() if name in _CLIENT_NAMES})
+    return FirstContact(client, topic, max_block_ms if "max.block.ms" in properties else BOOTSTRAP_TIMEOUT_MS)
+
+
+def is_first_micro_batch(context: TaskContext | None) -> bool:
+    """Whether this task belongs to the first micro-batch of a stream."""
+    return context is not None and context.getLocalProperty(_BATCH_ID) == "0"
+
+
+def check_nothing_is_replaced(contact: FirstContact, *, connect: Callable[..., AdminClient] = AdminClient) -> None:
+    """Raise OptionError if the topic has records, or no option names it; raises ClientError."""
+    topic = contact.topic
+    if topic is None:
+        raise OptionError('Save mode Overwrite needs the option "topic". To add to the topics of the column, use mode("append").')
+    with connect(contact.client, bootstrap_timeout_ms=contact.timeout_ms) as admin:
+        described = admin.describe_topics([topic])[topic]
+        if isinstance(described, Failure):
+            if described.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return
+            raise OptionError(f"Save mode Overwrite: cannot look at topic {topic}: {described.message or described.code.name}.")
+        partitions = [TopicPartition(topic, number) for number in described.leaders]
+        starts, ends = admin.list_offsets(partitions, EARLIEST), admin.list_offsets(partitions, LATEST)
+    if any(ends[partition] > starts[partition] for partition in partitions):
+        raise OptionError(
+            f"Save mode Overwrite not allowed for topic {topic}, which has records: Kafka cannot replace them."
+            ' Add to them with mode("append"), or delete the topic first.'
+        )
+
 
 _KAFKA: Final = "kafka."
 _SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
@@ -70,8 +145,6 @@ def batch_sink(
     check_columns(schema, settings.topic)
     contact = parse_first_contact(options, settings.topic, settings.producer.max_block_ms)
     if overwrite:
-        from ottla.spark.sink.overwriting import check_nothing_is_replaced
-
         check_nothing_is_replaced(contact)
     check(contact)
     return BatchSink(settings)
@@ -118,8 +191,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 def send(settings: SinkSettings, batches: "Iterator[pa.RecordBatch]", pool: "SenderPool | None" = None) -> Written:
     """Send the rows of one task and wait until all are acknowledged, with a sender of `pool` (None: this worker's)."""
     # In the task, not in the planner: librdkafka is loaded where it runs.
-    from ottla.spark.sink.rows import produce_arguments, topics_of
-    from ottla.spark.sink.senders import WORKER_SENDERS
+    from ottla.spark.sink.senders import WORKER_SENDERS, produce_arguments, topics_of
 
     senders, records = pool or WORKER_SENDERS, 0
     sender = senders.acquire(settings.producer)

@@ -4,11 +4,11 @@ from typing import Any
 
 from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 
-from ottla.core.suggestions import did_you_mean
 from ottla.spark.options.source_options import GROUP_RECORDS, SourceOptions
 from ottla.spark.options.values import OptionError
 from ottla.spark.schemas import GROUP_RECORDS as GROUP_RECORDS_SCHEMA
 from ottla.spark.schemas import KAFKA, KAFKA_WITH_HEADERS
+from ottla.text import did_you_mean
 
 
 def source_schema(options: SourceOptions) -> StructType:

@@ -1,33 +1,96 @@
-"""The reader of a streaming query that is a member of its group: the planner of `stream_reader`, for the partitions that the query owns.
+"""Streams of a query that is a member of its group.
 
-Spark calls `latestOffset(start)` when everything before `start` is durably processed: then the query commits, gives up what the group takes
-away, takes what it gets, and plans the next batch. The checkpoint has where each batch begins and ends, so that an interrupted one is read
-again exactly as it was, whichever member owns its partitions by then.
+The offsets of a batch of a query that is a member of its group: where each owned partition begins and ends, as JSON. Pure.
+
+The offsets of `stream_offsets` (where the batch ends in each owned partition), and under "#member" where it begins in those that have
+records: a batch that is read again after a restart needs no group for that. "committed" has what the group had committed, where that
+differs from the beginning, and "generation" and "member_id" who planned the batch.
+
+The reader of a streaming query that is a member of its group: the planner of `stream_reader`, for the partitions that the query owns.
+
+Spark calls `latestOffset(start)` when everything before `start` is durably processed: then the query commits, gives up what the group
+takes away, takes what it gets, and plans the next batch. The checkpoint has where each batch begins and ends, so that an interrupted one
+is read again exactly as it was, whichever member owns its partitions by then.
 """
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from ottla.core.model import TopicPartition
-from ottla.spark.group.departure import Departure
-from ottla.spark.group.member import GROUP_MEMBER, GroupMember
-from ottla.spark.group.progress import Owned
+from ottla.protocol.model import TopicPartition
+from ottla.spark.group.member import GROUP_MEMBER, Departure, GroupMember, Owned, Processed
 from ottla.spark.group.starting_offsets import starting_offsets
-from ottla.spark.options.group_mode import MemberOptions
-from ottla.spark.options.positions import named
-from ottla.spark.options.source_options import LATEST, SourceOptions
-from ottla.spark.source.available_now import AvailableNowError
-from ottla.spark.source.member_offsets import Batch, batch_from_json, batch_to_json
+from ottla.spark.options.source_options import START_AT_LATEST, MemberOptions, SourceOptions, named
 from ottla.spark.source.offset_reader import OffsetReader
-from ottla.spark.source.planning import plan_stream, recreation, report
-from ottla.spark.source.stream_base import StreamBase
-from ottla.spark.source.stream_offsets import Offsets, recreated, to_json
-from ottla.spark.source.tasks import into_tasks
+from ottla.spark.source.planning import (
+    MEMBER,
+    CheckpointError,
+    Offsets,
+    from_json,
+    into_tasks,
+    plan_stream,
+    recreated,
+    recreation,
+    report,
+    to_json,
+)
+from ottla.spark.source.stream_reader import AvailableNowError, StreamBase
+
+_STARTS: Final = "starts"
+_COMMITTED: Final = "committed"
+
+
+class Batch(NamedTuple):
+    """A batch: its ends, and its starts in the partitions that have records. `committed`: see `Processed`; None without a member's part."""
+
+    ends: Offsets
+    starts: Mapping[TopicPartition, int]
+    committed: Mapping[TopicPartition, int] | None
+
+    def processed(self) -> dict[TopicPartition, Processed]:
+        """The batch as what a query has processed. Of a batch that commit mode planned, the group's offset may be any one before it."""
+        if self.committed is None:
+            return {partition: Processed(0, end) for partition, end in self.ends.by_partition.items()}
+        return {
+            partition: Processed(self.committed.get(partition, self.starts.get(partition, end)), end)
+            for partition, end in self.ends.by_partition.items()
+        }
+
+
+def batch_to_json(batch: Batch, *, generation: int, member_id: str) -> dict[str, Any]:
+    """The end of a micro-batch, for Spark's checkpoint."""
+    committed = {
+        partition: offset
+        for partition, offset in (batch.committed or {}).items()
+        if offset != batch.starts.get(partition, batch.ends.by_partition[partition])
+    }
+    member: dict[str, Any] = {_STARTS: _plain(batch.starts), "generation": generation, "member_id": member_id}
+    if committed:
+        member[_COMMITTED] = _plain(committed)
+    return {**to_json(batch.ends), MEMBER: member}
+
+
+def batch_from_json(value: Mapping[str, Any]) -> Batch:
+    """A batch from its end in the checkpoint, also of commit mode or of Spark's own source. Raises CheckpointError."""
+    ends = from_json({name: offsets for name, offsets in value.items() if name != MEMBER})
+    member = value.get(MEMBER)
+    if member is None:
+        return Batch(ends, {}, None)
+    if not isinstance(member, Mapping):
+        raise CheckpointError(f"{MEMBER} in the checkpoint is no JSON object: {member!r}")
+    return Batch(ends, from_json(member.get(_STARTS, {})).by_partition, from_json(member.get(_COMMITTED, {})).by_partition)
+
+
+def _plain(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    value: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        value.setdefault(topic, {})[str(partition)] = offset
+    return value
+
 
 SETTLE_S_MAX: Final = 5.0
 """How long a trigger waits for a rebalance; the next one waits again."""
@@ -175,7 +238,7 @@ class MemberStreamReader(StreamBase):
         losses = []
         for partition in gained:
             at, low, high = owned[partition], earliest.get(partition, 0), latest.by_partition[partition]
-            otherwise = high if self._member_options.reset == LATEST else low
+            otherwise = high if self._member_options.reset == START_AT_LATEST else low
             member.progress.resume(partition, at, committed.get(partition), otherwise)
             if at.position is not None and not low <= at.position <= high:
                 losses.append(f"The group's offset {at.position} of {named(partition)} is not in its log, which holds {low} to {high}")

@@ -12,26 +12,26 @@ from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import DescribedTopic, Failure
 from ottla.client.deadlines import DeadlineExceededError
 from ottla.client.errors import AuthenticationError, ClientError, RequestFailedError, UnknownTopicError
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 from ottla.spark.group.starting_offsets import committed_offsets, starting_offsets
-from ottla.spark.options.positions import (
+from ottla.spark.options.source_options import (
     EARLIEST,
     LATEST,
+    START_AT_LATEST,
     Edge,
     GroupOffsets,
     Position,
+    SourceOptions,
     SpecificOffsets,
     Timestamp,
     Timestamps,
     listed,
     named,
 )
-from ottla.spark.options.source_options import LATEST as UNMATCHED_IS_LATEST
-from ottla.spark.options.source_options import SourceOptions
 from ottla.spark.options.subscription import Assign, SubscribePattern
 from ottla.spark.options.values import OptionError
-from ottla.spark.source.stream_offsets import Offsets, recreated
+from ottla.spark.source.planning import Offsets, recreated
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ class OffsetReader:
     def _at_times(self, times: Mapping[TopicPartition, int], is_start: bool) -> dict[TopicPartition, int]:
         found = self._list(times)
         for partition, offset in sorted(found.items()):
-            if offset < 0 and is_start and self._options.unmatched_start != UNMATCHED_IS_LATEST:
+            if offset < 0 and is_start and self._options.unmatched_start != START_AT_LATEST:
                 raise OptionError(
                     f"No offset matched from request of topic-partition {named(partition)} and timestamp {times[partition]}."
                     ' To start such partitions at their end, set the option "startingOffsetsByTimestampStrategy" to latest.'

@@ -1,18 +1,174 @@
-"""Planned ranges of a query: the requested offsets, limited to those that the brokers hold. Pure.
+"""What is read: ranges of offsets, the tasks that read them, and the offsets of a stream.
+
+Ranges of offsets that a query reads, and how large ones are split: maxRecordsPerPartition, then minPartitions. Pure.
+
+Source: Spark's KafkaOffsetRangeCalculator (SPARK-36576: small ranges do not count where the large ones are divided; SPARK-49259).
+
+Spark's tasks of a query: ranges of offsets, split or grouped as the options say. Pure.
+
+Tasks are the contract between planning and reading.
+
+The offsets of a stream in Spark's checkpoint: JSON as of Spark's own Kafka source, with the topics' ids. Pure.
+
+{"topic":{"0":23,"1":5},"#topic_ids":{"topic":"<22 letters>"}}: the next offset to read. No topic can be called "#topic_ids". Offsets
+without ids, as the JVM connector writes them, are supported; then re-created topics are not detected.
+
+Planned ranges of a query: the requested offsets, limited to those that the brokers hold. Pure.
 
 Where the brokers do not hold a requested offset, records are missing, and a message says which; `report` ends the query or warns, by
 failOnDataLoss. Messages and cases are those of Spark's own Kafka source (getOffsetRangesFromResolvedOffsets); topic ids are an addition.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
-from ottla.core.model import TopicPartition
-from ottla.spark.options.positions import listed, named
+from pyspark.sql.datasource import InputPartition
+
+from ottla.protocol.model import TopicPartition
+from ottla.spark.options.source_options import SourceOptions, listed, named
 from ottla.spark.options.values import OptionError
-from ottla.spark.source.ranges import OffsetRange
-from ottla.spark.source.stream_offsets import Offsets, recreated
+
+
+class OffsetRange(NamedTuple):
+    """The records of one partition with start <= offset < end. `topic_id` is Kafka's base64 text, empty where it is not known."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    topic_id: str = ""
+
+
+def split(ranges: Sequence[OffsetRange], *, records_max: int | None = None, partitions_min: int | None = None) -> list[OffsetRange]:
+    """Ranges of at most `records_max` offsets each, and about `partitions_min` of them; empty ones are left out."""
+    found = [each for each in ranges if each.end > each.start]
+    if records_max is not None:
+        found = [part for each in found for part in _divide(each, math.ceil(_size(each) / records_max))]
+    if partitions_min is None or len(found) >= partitions_min:
+        return found
+    total = sum(map(_size, found))
+    whole = {each[:2] for each in found if _parts(_size(each), total, partitions_min) == 1}
+    kept = [each for each in found if _parts(_size(each), total, partitions_min) == 1]
+    rest, wanted = total - sum(map(_size, kept)), max(partitions_min - len(kept), 1)
+    return [part for each in found for part in _divide(each, 1 if each[:2] in whole else _parts(_size(each), rest, wanted))]
+
+
+def _size(each: OffsetRange) -> int:
+    return each.end - each.start
+
+
+def _parts(size: int, total: int, wanted: int) -> int:
+    return max(math.floor(size / total * wanted + 0.5), 1)
+
+
+def _divide(each: OffsetRange, parts: int) -> list[OffsetRange]:
+    """As many ranges of about the same size; the last ones take what does not divide evenly."""
+    divided, start = [], each.start
+    for part in range(parts):
+        end = start + (each.end - start) // (parts - part)
+        if end > start:
+            divided.append(each._replace(start=start, end=end))
+        start = end
+    return divided
+
+
+@dataclass
+class ReadTask(InputPartition):
+    """One Spark task: one range or several."""
+
+    ranges: tuple[OffsetRange, ...]
+
+
+def group_into_tasks(ranges: Sequence[OffsetRange], tasks_max: int | None) -> list[ReadTask]:
+    """At most `tasks_max` tasks of about the same number of offsets each; None: one task per range.
+
+    The largest ranges are assigned first, each to the task with the fewest offsets.
+    """
+    if tasks_max is None or len(ranges) <= tasks_max:
+        return [ReadTask((each,)) for each in ranges]
+    assigned: list[list[OffsetRange]] = [[] for _ in range(tasks_max)]
+    offsets = [0] * tasks_max
+    for each in sorted(ranges, key=lambda each: each.start - each.end):
+        least = offsets.index(min(offsets))
+        assigned[least].append(each)
+        offsets[least] += each.end - each.start
+    return [ReadTask(tuple(sorted(task))) for task in assigned]
+
+
+def into_tasks(ranges: list[OffsetRange], options: SourceOptions, tasks_max: int | None) -> list[ReadTask]:
+    """Tasks for ranges: one for each part where options split them; otherwise at most `tasks_max`, or the option `maxTasks`."""
+    divided = split(ranges, records_max=options.task_records_max, partitions_min=options.partitions_min)
+    if options.tasks_max is not None:
+        return group_into_tasks(divided, options.tasks_max)
+    wants_more = options.task_records_max is not None or options.partitions_min is not None
+    return group_into_tasks(divided, None if wants_more else tasks_max)
+
+
+TOPIC_IDS: Final = "#topic_ids"
+MEMBER: Final = "#member"
+"""In offsets of ottla.group.mode=member: see `member_offsets`."""
+_SHOWN_MAX: Final = 500
+
+
+class CheckpointError(Exception):
+    """Offsets in a checkpoint that neither this source nor Spark's own wrote."""
+
+
+class Offsets(NamedTuple):
+    """The next offset of each partition, and the ids (Kafka's base64) of the topics as far as they are known."""
+
+    by_partition: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, str]
+
+
+def to_json(offsets: Offsets) -> dict[str, Any]:
+    """The same text for the same offsets: Spark compares texts to detect new records."""
+    value: dict[str, Any] = {}
+    for (topic, partition), offset in sorted(offsets.by_partition.items()):
+        value.setdefault(topic, {})[str(partition)] = offset
+    value[TOPIC_IDS] = {topic: offsets.topic_ids[topic] for topic in value if offsets.topic_ids.get(topic)}
+    return value
+
+
+def from_json(value: Mapping[str, Any]) -> Offsets:
+    """Offsets that `to_json` or the JVM connector wrote. Raises CheckpointError."""
+    if MEMBER in value:
+        raise CheckpointError(
+            'this checkpoint is one of a query with "ottla.group.mode" = "member", which has the offsets of the partitions that the query'
+            " owned, and not of the others: set that option, or give the query a new checkpointLocation and startingOffsets=group"
+        )
+    found: dict[TopicPartition, int] = {}
+    try:
+        ids = dict(value.get(TOPIC_IDS, {}))
+        for topic, offsets in value.items():
+            if topic != TOPIC_IDS:
+                for partition, offset in offsets.items():
+                    found[TopicPartition(topic, int(partition))] = _whole(offset)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CheckpointError(
+            f"these are no offsets of Kafka topics: {str(value)[:_SHOWN_MAX]} ({error}). Is the checkpoint one of another query?"
+        ) from error
+    return Offsets(found, ids)
+
+
+def recreated(before: Offsets, now: Mapping[str, str]) -> list[str]:
+    """Topics with another id now than before, sorted; a topic whose id is not known both times counts as the same."""
+    return sorted(topic for topic, topic_id in before.topic_ids.items() if (now.get(topic) or topic_id) != topic_id)
+
+
+def in_checkpoint(offsets: Offsets) -> Offsets:
+    """Offsets as they come back from a checkpoint: without ids of topics that have no partitions."""
+    return from_json(to_json(offsets))
+
+
+def _whole(offset: object) -> int:
+    if type(offset) is not int or not 0 <= offset < 2**63:
+        raise ValueError(f"{offset!r} is no offset")
+    return offset
+
 
 log = logging.getLogger(__name__)
 

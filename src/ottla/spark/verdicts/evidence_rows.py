@@ -7,19 +7,19 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ottla.core.diagnosis.evidence.group_events import evidence_of_event, read_event
-from ottla.core.diagnosis.evidence.group_records import GroupRecords, clock_of
-from ottla.core.diagnosis.evidence.model import CommitSpan, Evidence, Kind, Source
-from ottla.core.diagnosis.evidence.read_counts import ReadCounts
-from ottla.core.diagnosis.verdicts.judging import judge_group
-from ottla.core.diagnosis.verdicts.verdict import Verdict
-from ottla.core.errors import PeerError
-from ottla.core.model import Record, TopicPartition
-from ottla.core.records.schema import DecodedRecord
+from ottla.history.sources.group_events import evidence_of_event, read_event
+from ottla.history.sources.group_records import GroupRecords, ReadCounts, clock_of
+from ottla.history.sources.model import CommitSpan, Evidence, Kind, Source
+from ottla.history.verdicts.judging import judge_group
+from ottla.history.verdicts.verdict import Verdict
+from ottla.protocol.coordinator_records import GROUP_METADATA, OFFSETS_TOPIC_TYPES, ClassicGroupKey, GroupMetadataValue, MemberValue
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Record, TopicPartition
+from ottla.protocol.record_codec import DecodedRecord, record_from_json
+from ottla.protocol.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, NO_GENERATION, encode_assignment, encode_subscription
 from ottla.spark.schemas import GROUP_EVENTS_TOPIC
 
 Row = Mapping[str, Any]
-GROUP_METADATA: Final = 2
 _NO_TIME: Final = -1
 
 
@@ -68,45 +68,39 @@ def _commits(group: str, partition: int, spans: Iterable[Row]) -> Evidence:
 def decode(row: Any, _value: bytes | None) -> DecodedRecord:
     """The values of a record from its row. Raises PeerError for a text that is no record."""
     if row["record_type"] == GROUP_METADATA:
-        return DecodedRecord(GROUP_METADATA, {"group": row["group"]}, None, None if row["is_tombstone"] else _generation(row))
+        return DecodedRecord(
+            GROUP_METADATA, ClassicGroupKey(group_id=row["group"]), None, None if row["is_tombstone"] else _generation(row)
+        )
     try:
-        found = json.loads(row["record"])
-        value = found["value"]
-        version = None if value is None else int(value["version"])
-        return DecodedRecord(row["record_type"], found["key"]["data"], version, None if value is None else value["data"])
+        return record_from_json(OFFSETS_TOPIC_TYPES, json.loads(row["record"]))
     except (ValueError, TypeError, KeyError) as error:
         raise PeerError(f"not the JSON of a record: {error}") from error
 
 
-def _generation(row: Row) -> dict[str, Any]:
-    return {
-        "generation": row["generation"],
-        "protocol": row["protocol"],
-        "leader": row["leader"],
-        "currentStateTimestamp": _NO_TIME if row["state_ms"] is None else row["state_ms"],
-        "members": [_member(member) for member in row["members"] or ()],
-    }
+def _generation(row: Row) -> GroupMetadataValue:
+    return GroupMetadataValue(
+        protocol_type=CONSUMER_PROTOCOL_TYPE,  # members of other protocols have no columns of a subscription or an assignment
+        generation=row["generation"],
+        protocol=row["protocol"],
+        leader=row["leader"],
+        current_state_timestamp_ms=_NO_TIME if row["state_ms"] is None else row["state_ms"],
+        members=tuple([_member(member) for member in row["members"] or ()]),
+    )
 
 
-def _member(member: Row) -> dict[str, Any]:
-    topics = member["subscribed_topics"]
-    owned, assigned = member["owned_partitions"], member["assignment"]
-    return {
-        "memberId": member["member_id"],
-        "groupInstanceId": member["group_instance_id"],
-        "clientId": member["client_id"],
-        "clientHost": member["client_host"],
-        "rebalanceTimeout": member["rebalance_timeout"],
-        "sessionTimeout": member["session_timeout"],
-        # Null is what is not a consumer's: as bytes that could not be decoded.
-        "subscription": "" if topics is None else {"topics": topics, "ownedPartitions": _by_topic(owned)},
-        "assignment": "" if assigned is None else {"assignedPartitions": _by_topic(assigned)},
-    }
-
-
-def _by_topic(partitions: Iterable[tuple[str, Sequence[int]]] | None) -> list[dict[str, Any]]:
-    """A map's entries, as Arrow gives them."""
-    return [{"topic": topic, "partitions": numbers} for topic, numbers in partitions or ()]
+def _member(member: Row) -> MemberValue:
+    topics, assigned = member["subscribed_topics"], member["assignment"]
+    owned = dict(member["owned_partitions"] or ())
+    return MemberValue(
+        member_id=member["member_id"],
+        instance_id=member["group_instance_id"],
+        client_id=member["client_id"],
+        client_host=member["client_host"],
+        rebalance_timeout_ms=member["rebalance_timeout"],
+        session_timeout_ms=member["session_timeout"],
+        subscription=b"" if topics is None else encode_subscription(topics, owned=owned, generation=NO_GENERATION),
+        assignment=b"" if assigned is None else encode_assignment(dict(assigned)),
+    )
 
 
 def verdict_row(verdict: Verdict) -> dict[str, Any]:

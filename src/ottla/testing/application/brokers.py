@@ -11,13 +11,13 @@ from ottla import broker
 from ottla.broker.clock import now_ms
 from ottla.broker.composition import Components
 from ottla.broker.embedded import Embedded
-from ottla.core.config import GivenValue
-from ottla.core.model import GroupEvent
+from ottla.config import GivenValue
+from ottla.groups.events import GroupEvent
 from ottla.testing.application.consuming import ConsumedRecord, consume, consume_async, read_topic
 from ottla.testing.application.groups import TIMEOUT_S, Group
 from ottla.testing.application.journal import Journal
 from ottla.testing.application.producing import Headers, ToProduce, produce
-from ottla.testing.clients.topics import create_topic
+from ottla.testing.topics import create_topic
 
 T = TypeVar("T")
 

@@ -8,15 +8,14 @@ from typing import Final, NamedTuple, Self
 
 from ottla.client.admin.client import AdminClient
 from ottla.client.errors import UnknownTopicError
-from ottla.client.fetch.fetcher import Fetcher
-from ottla.client.fetch.topic_ranges import topic_ranges
+from ottla.client.fetch.fetcher import Fetcher, topic_ranges
 from ottla.client.settings import ClientSettings
-from ottla.core.diagnosis.story.words import counted
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import split_batches
-from ottla.core.records.committed_records import CommittedRecords
-from ottla.core.suggestions import did_you_mean
-from ottla.testing.kit.waiting import wait_until, wait_until_in_threads
+from ottla.history.story.sentences import counted
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import split_batches
+from ottla.protocol.records.committed_records import CommittedRecords
+from ottla.testing.waiting import wait_until, wait_until_in_threads
+from ottla.text import did_you_mean
 
 _SHOWN_MAX: Final = 10
 _SHOWN_CHARS_MAX: Final = 100

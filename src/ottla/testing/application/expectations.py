@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from ottla.core.diagnosis.rebalances import Rebalance
-from ottla.core.diagnosis.story.words import counted
+from ottla.history.group_history import Rebalance
+from ottla.history.story.sentences import counted
 
 
 class Expectation:
@@ -52,4 +52,4 @@ class Expectation:
 
 
 def _unplanned(rebalances: Sequence[Rebalance]) -> int:
-    return sum(each.planned is False for each in rebalances)
+    return sum(each.verdict.planned is False for each in rebalances)

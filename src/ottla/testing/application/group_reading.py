@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.broker.composition import Components
-from ottla.broker.coordination.coordinator_loop import CoordinatorLoop
-from ottla.broker.logs.openings import NotOpen
-from ottla.core.groups.snapshots import GroupSummary, MemberSnapshot
-from ottla.core.model import TopicPartition
+from ottla.broker.partitions.partitions import NotOpen
+from ottla.coordinator.loop import CoordinatorLoop
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.snapshots import GroupSnapshot, MemberSnapshot
+from ottla.protocol.model import TopicPartition
 
 
 class GroupNow(NamedTuple):
@@ -38,13 +39,13 @@ def group_now(components: Components, group_id: str) -> GroupNow:
     return GroupNow(group.state, group.members, committed, _lag(components, group, committed))
 
 
-def coordinator_of(components: Components, group_id: str) -> CoordinatorLoop | None:
+def coordinator_of(components: Components, group_id: str) -> CoordinatorLoop[GroupCoordinator] | None:
     """The coordinator that has the group."""
     loops = [loop for broker in components.coordinators.by_broker.values() for loop in broker.all()]
     return next((loop for loop in loops if group_id in loop.coordinator.state.groups), None)
 
 
-def _lag(components: Components, group: GroupSummary, committed: Mapping[TopicPartition, int]) -> int | None:
+def _lag(components: Components, group: GroupSnapshot, committed: Mapping[TopicPartition, int]) -> int | None:
     assigned = {
         TopicPartition(topic, number) for member in group.members for topic, numbers in member.assigned.items() for number in numbers
     }

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from ottla.core.diagnosis.rebalances import Rebalance, rebalances, split_by_rebalance
-from ottla.core.diagnosis.story.words import counted
-from ottla.core.model import EventMember, GroupEvent
+from ottla.groups.events import EventMember
+from ottla.history.group_history import Rebalance
+from ottla.history.sources.model import Evidence
+from ottla.history.story.sentences import counted, sentence_of
 
 WORDS: Final[Mapping[str, str]] = {
     "JOIN_NEW": "{who} joined",
@@ -48,24 +49,23 @@ class Names:
         return ", ".join(sorted(self.name(each.instance_id, each.client_id, each.member_id) for each in members))
 
 
-def rebalances_in_words(events: Sequence[GroupEvent]) -> str:
-    """All rebalances in the events of one group, a paragraph of lines; `Its events show no rebalance.` where there is none."""
-    rows, (_, parts) = rebalances(events), split_by_rebalance(events)
-    if not rows:
+def rebalances_in_words(rebalances: Sequence[Rebalance]) -> str:
+    """The rebalances of one group, a paragraph of lines; `Its events show no rebalance.` where there is none."""
+    if not rebalances:
         return "Its events show no rebalance."
-    names = Names(event.members for event in events)
-    lines = [f"  {number}. {_in_words(row, part, names)}" for number, (row, part) in enumerate(zip(rows, parts, strict=True), 1)]
-    return "\n".join([f"Its {counted(len(rows), 'rebalance')}:", *lines])
+    names = Names([tuple(each.after.members.values()) for each in rebalances if each.after is not None])
+    lines = [f"  {number}. {_in_words(rebalance, names)}" for number, rebalance in enumerate(rebalances, 1)]
+    return "\n".join([f"Its {counted(len(rebalances), 'rebalance')}:", *lines])
 
 
-def _in_words(row: Rebalance, events: Sequence[GroupEvent], names: Names) -> str:
-    causes = [_cause(event, names) for event in events if event.kind == "trigger"]
-    planned = {True: "planned", False: "unplanned", None: "planned or not"}[row.planned]
-    head = f"{'; '.join(dict.fromkeys(causes)) or 'no cause was published'} ({planned})"
-    members = next((event.members for event in reversed(events) if event.members), ())
-    match row.outcome:
+def _in_words(rebalance: Rebalance, names: Names) -> str:
+    causes = [_cause(trigger, names) for trigger in rebalance.triggers]
+    planned = {True: "planned", False: "unplanned", None: "planned or not"}[rebalance.verdict.planned]
+    head = f"{'; '.join(dict.fromkeys(causes)) or sentence_of(rebalance.verdict).removesuffix('.')} ({planned})"
+    members = () if rebalance.after is None else tuple(rebalance.after.members.values())
+    match rebalance.outcome:
         case "completed":
-            return f"{head}: generation {row.generation} with {names.of_members(members)}"
+            return f"{head}: generation {rebalance.generation} with {names.of_members(members)}"
         case "emptied":
             return f"{head}: no member is left"
         case "superseded":
@@ -77,11 +77,8 @@ def _in_words(row: Rebalance, events: Sequence[GroupEvent], names: Names) -> str
             return f"{head}: not ended{joined}"
 
 
-def _cause(event: GroupEvent, names: Names) -> str:
-    who = names.name(event.instance_id, event.client_id, event.member_id)
-    words = WORDS.get(event.trigger or "", "{who}: " + str(event.trigger)).format(who=who, last_heartbeat_age_ms=_silence(event))
-    return f'{words}, saying "{event.client_reason}"' if event.client_reason else words
-
-
-def _silence(event: GroupEvent) -> int:
-    return event.evidence.get("last_heartbeat_age_ms", 0)
+def _cause(trigger: Evidence, names: Names) -> str:
+    who = names.name(trigger.instance_id, trigger.client_id, trigger.member_id)
+    silent_ms = trigger.evidence.get("last_heartbeat_age_ms", 0)
+    words = WORDS.get(trigger.trigger_code or "", "{who}: " + str(trigger.trigger_code)).format(who=who, last_heartbeat_age_ms=silent_ms)
+    return f'{words}, saying "{trigger.client_reason}"' if trigger.client_reason else words

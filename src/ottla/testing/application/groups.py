@@ -11,18 +11,19 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from ottla.broker.composition import Components
-from ottla.core.diagnosis.rebalances import rebalances
-from ottla.core.diagnosis.story.words import counted
-from ottla.core.groups.classic.leave import ADMIN_REASON
-from ottla.core.groups.classic.states import GroupState
-from ottla.core.groups.commands import Command, EvictMember, ExpireMember
-from ottla.core.groups.snapshots import MemberSnapshot
-from ottla.core.model import GroupEvent, TopicPartition
-from ottla.core.suggestions import did_you_mean
+from ottla.groups.classic.leave import ADMIN_REASON
+from ottla.groups.classic.states import GroupState
+from ottla.groups.commands import Command, EvictMember, ExpireMember
+from ottla.groups.events import GroupEvent
+from ottla.groups.snapshots import MemberSnapshot
+from ottla.history.group_history import Rebalance, histories_of_events
+from ottla.history.story.sentences import counted
+from ottla.protocol.model import TopicPartition
 from ottla.testing.application.expectations import Expectation
 from ottla.testing.application.group_reading import GroupNow, coordinator_of, group_now
 from ottla.testing.application.group_words import rebalances_in_words
-from ottla.testing.kit.waiting import wait_until, wait_until_in_threads
+from ottla.testing.waiting import wait_until, wait_until_in_threads
+from ottla.text import did_you_mean
 
 T = TypeVar("T")
 
@@ -190,14 +191,18 @@ class Group:
     def _expectation(self, count: int | None, unplanned: int | None) -> Expectation:
         if count is unplanned is None:
             raise ValueError("expect needs a number of rebalances, or of unplanned ones")
-        return Expectation(self.name, count, unplanned, rebalances_now=lambda: rebalances(self.events()), group_in_words=self._in_words)
+        return Expectation(self.name, count, unplanned, rebalances_now=self._rebalances, group_in_words=self._in_words)
 
     def _in_words(self) -> str:
         now = self._now()
         has = f"{counted(len(now.members), 'member')}{f' ({_names(now.members)})' if now.members else ''}"
         lag = "no offsets" if now.lag is None else f"a lag of {now.lag}"
         state = "It does not exist" if now.state == "Dead" else f"It is {now.state} and has {has} and {lag}"
-        return f"{state}. {rebalances_in_words(self.events())}"
+        return f"{state}. {rebalances_in_words(self._rebalances())}"
+
+    def _rebalances(self) -> list[Rebalance]:
+        history = histories_of_events(self.events()).get(self.name)
+        return [] if history is None else list(history.generations())
 
 
 def _check_conditions(state: str | None, members: int | None, lag: int | None) -> None:

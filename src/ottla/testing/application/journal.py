@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from ottla.core.model import GroupEvent
+from ottla.groups.events import GroupEvent
 
 EVENTS_MAX: Final = 10_000
 """Of one group; no test looks at more."""

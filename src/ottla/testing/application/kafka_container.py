@@ -6,7 +6,7 @@ For suites that leave Docker: change the import, keep the rest. Source: testcont
 from types import TracebackType
 from typing import Final, Self
 
-from ottla.core.config import BROKER_SETTINGS
+from ottla.config import BROKER_SETTINGS
 from ottla.testing.application.brokers import Broker
 
 _PREFIX: Final = "KAFKA_"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 from unittest import TestCase
 
-from ottla.core.config import GivenValue
+from ottla.config import GivenValue
 from ottla.testing.application.brokers import Broker
 
 

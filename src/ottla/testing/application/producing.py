@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ottla.core.diagnosis.story.words import counted
-from ottla.core.errors import ErrorCode
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.wire.api_keys import ApiKey
+from ottla.history.story.sentences import counted
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.wire.api_keys import ApiKey
 from ottla.testing.application.key_partitions import key_partition
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.kit.waiting import wait_until
+from ottla.testing.raw_client import RawClient
+from ottla.testing.waiting import wait_until
 
 Text = bytes | str | None
 """A key or a value; text is encoded as UTF-8."""

@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.cluster.brokers import Brokers
-from ottla.broker.cluster.node import Node
-from ottla.broker.logs.offset_checkpoints import OffsetCheckpoints
-from ottla.broker.logs.partitions import Partitions
-from ottla.broker.logs.removals import Removals
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import ApiError, ErrorCode
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.topic_changes import create_topic
-from ottla.core.metadata.topics import NewTopic
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.memory_files import MemoryFiles
+from ottla.broker.cluster.brokers import Brokers, Node
+from ottla.broker.partitions.offset_checkpoints import OffsetCheckpoints
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.partitions.removals import Removals
+from ottla.config import BrokerConfig
+from ottla.log.file_system import MemoryFiles
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.topic_changes import create_topic
+from ottla.metadata.topics import NewTopic
+from ottla.protocol.errors import ApiError, ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from tests.support.kit.sessions import listen
 
 
 class GroupsDouble:
@@ -70,7 +70,7 @@ def brokers(metadata: ClusterMetadata, partitions: Partitions) -> Brokers:
     made = Brokers(metadata)
     for node_id, host in ((1, "a"), (2, "b")):
         node = Node(node_id, cluster_metadata=metadata, partitions=partitions)
-        node.host, node.port = host, 9092
+        listen(node, host, 9092)
         made.add(node)
     return made
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from ottla.broker.cluster.leadership import PIECE
-from ottla.core.errors import ErrorCode
-from ottla.core.metadata.topics import NewTopic
-from ottla.core.wire.api_keys import ApiKey
+from ottla.metadata.topics import NewTopic
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.apis.alter_replica_log_dirs import API
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
 
 HERE = "/data"
 

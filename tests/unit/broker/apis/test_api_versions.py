@@ -3,8 +3,8 @@
 import pytest
 
 from ottla.broker.api_registry import APIS
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
 
 # What Apache Kafka 4.3.0 advertises for the same APIs.
 KAFKA_4_3 = {
@@ -27,7 +27,7 @@ def test_an_unknown_version_is_answered_in_version_0_with_the_whole_list(api) ->
     async def ask() -> bytes:
 
         parts: list[bytes] = []
-        found, request = api.dispatcher.read_request(memoryview(bytearray(b"\0\x12\0\x63\0\0\0\7\xff\xff")), "/127.0.0.1")
+        found, request = api.dispatcher.read_request(memoryview(bytearray(b"\0\x12\0\x63\0\0\0\7\xff\xff")), api.session)
         request.send = parts.extend
         api.dispatcher.dispatch(found, request)
         return b"".join(parts)

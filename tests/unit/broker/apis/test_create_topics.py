@@ -3,8 +3,8 @@
 import pytest
 
 from ottla.broker.apis import create_topics
-from ottla.core.errors import ApiError, ErrorCode
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.errors import ApiError, ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
 
 
 def new(name: str, partitions: int = -1, replicas: int = -1, **configs: str) -> dict:

@@ -4,8 +4,8 @@ import uuid
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
 
 
 @pytest.mark.parametrize("version", range(1, 7))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.wire.api_keys import ApiKey
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -2,8 +2,9 @@
 
 import pytest
 
-from ottla.core.metadata.records import ConfigRecord
-from ottla.core.wire.api_keys import ApiKey
+from ottla.metadata.records import ConfigRecord
+from ottla.protocol.wire.api_keys import ApiKey
+from tests.support.kit.sessions import listen
 
 
 def ask(api, version: int, kind: int, name: str, keys=None, synonyms: bool = True):
@@ -40,7 +41,7 @@ def test_chosen_keys_only(api, make_topic) -> None:
 
 def test_the_brokers_own(make_api) -> None:
     api = make_api({"num.partitions": "9"})
-    api.node.listens_on = "0.0.0.0"
+    listen(api.node, "127.0.0.1", 9092, at="0.0.0.0")
     found = {config.name: config for config in ask(api, 4, 4, "1").configs}
     partitions = found["num.partitions"]
     assert (partitions.value, partitions.config_source, partitions.read_only) == ("9", 4, True)

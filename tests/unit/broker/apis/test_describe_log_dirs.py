@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.files import OsFiles
+from ottla.log.files import OsFiles
+from ottla.protocol.wire.api_keys import ApiKey
 
 
 @pytest.fixture

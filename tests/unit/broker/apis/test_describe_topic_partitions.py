@@ -3,9 +3,9 @@
 import pytest
 
 from ottla.broker.apis.describe_topic_partitions import API, PARTITIONS_MAX
-from ottla.core.errors import ErrorCode
-from ottla.core.metadata.leadership import broker_stopped
-from ottla.core.wire.api_keys import ApiKey
+from ottla.metadata.leadership import broker_stopped
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
 
 FEW = 2
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.metadata.topics import NewTopic
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.log.partition_log import PartitionLog
+from ottla.log.partition_log import PartitionLog
+from ottla.metadata.topics import NewTopic
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.wire.api_keys import ApiKey
 
 PREFERRED, UNCLEAN = 0, 1
 

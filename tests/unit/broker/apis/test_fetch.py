@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from ottla.broker.apis import fetch as fetch_api
-from ottla.broker.fetch.fetch_sessions import FetchSessions
-from ottla.broker.network.response_memory import ResponseMemory
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.model import Record
-from ottla.core.records.batch import decode_batch, split_batches
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.log.partition_log import PartitionLog
+from ottla.broker.fetch.sessions import FetchSessions
+from ottla.broker.network.memory import ResponseMemory
+from ottla.config import BrokerConfig
+from ottla.log.partition_log import PartitionLog
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import decode_batch, split_batches
+from ottla.protocol.wire.api_keys import ApiKey
 
 
 def fields(
@@ -369,7 +369,7 @@ def test_no_fetch_waits_for_a_connection_that_is_gone(api, make_topic) -> None:
     sent: list[Any] = []
 
     async def story() -> None:
-        kind, request = api.dispatcher.read_request(memoryview(api.encode(1, 12, fields(wait=60000))), "/127.0.0.1")
+        kind, request = api.dispatcher.read_request(memoryview(api.encode(1, 12, fields(wait=60000))), api.session)
         request.send = sent.append
         api.dispatcher.dispatch(kind, request)
         partition = api.cluster.partitions.by_name("t", 0)
@@ -462,7 +462,6 @@ def test_it_reads_what_its_broker_leads(one_api, metadata, partitions, brokers) 
     api = one_api(
         fetch_api.API,
         background=None,
-        brokers=brokers,
         clock=lambda: 1_700_000_000_000,
         cluster_metadata=metadata,
         config=BrokerConfig(),

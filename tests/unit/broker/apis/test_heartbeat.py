@@ -3,9 +3,10 @@
 import pytest
 
 from ottla.broker.apis import heartbeat
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.effects import HeartbeatResult
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.apis.heartbeat import HeartbeatRequest, read_heartbeat
+from ottla.groups.commands import HeartbeatResult
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.wire.api_keys import ApiKey
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -38,3 +39,17 @@ def test_the_coordinator_answers_the_others(one_api, groups_double) -> None:
     assert not answer.done()
     groups_double.answer(HeartbeatResult(error=ErrorCode.UNKNOWN_MEMBER_ID))
     assert api.finish(ApiKey.HEARTBEAT, 4, answer).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+# A Heartbeat from its bytes; kio's reader agrees (tests/properties/test_group_requests.py).
+
+
+def test_a_plain_one_and_a_flexible_one() -> None:
+    assert read_heartbeat(b"\0\1g\0\0\0\7\0\1m", 0, 0) == HeartbeatRequest("g", 7, "m", None)
+    assert read_heartbeat(b"\0\1g\0\0\0\7\0\1m\0\1i", 0, 3) == HeartbeatRequest("g", 7, "m", "i")
+    assert read_heartbeat(b"\2g\0\0\0\7\2m\0\0", 0, 4) == HeartbeatRequest("g", 7, "m", None)
+
+
+def test_half_a_one_is_refused() -> None:
+    with pytest.raises(PeerError):
+        read_heartbeat(b"\2g\0\0\0\7\2m\0", 0, 4)

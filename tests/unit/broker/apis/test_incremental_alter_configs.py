@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.wire.api_keys import ApiKey
 
 
 def alter(api, kind: int, name: str, *changes: tuple[str, int, str | None], version: int = 1, validate_only: bool = False) -> int:

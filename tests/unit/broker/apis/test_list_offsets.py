@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from ottla.broker.fetch.timestamp_lookups import TimestampLookups
-from ottla.core.errors import ErrorCode
-from ottla.core.records.batch import split_batches
-from ottla.core.records.record_checks import find_timestamp
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.batch import split_batches
+from ottla.protocol.records.record_checks import find_timestamp
+from ottla.protocol.wire.api_keys import ApiKey
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_a_client_that_has_gone_is_looked_up_no_more(filled, waiting_executor) -
     answers: list[object] = []
 
     async def begin():
-        found, request = filled.dispatcher.read_request(memoryview(filled.encode(2, 11, asked)), "/127.0.0.1")
+        found, request = filled.dispatcher.read_request(memoryview(filled.encode(2, 11, asked)), filled.session)
         request.send = answers.append
         filled.dispatcher.dispatch(found, request)
         await asyncio.sleep(0)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from ottla.broker.apis.list_offsets import FOUND_PER_PIECE
-from ottla.broker.network.request_scheduler import RequestScheduler
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.commands import JoinGroup
-from ottla.core.metadata.topic_changes import PARTITIONS_PER_REQUEST_MAX
-from ottla.core.wire.api_keys import ApiKey
+from ottla.broker.network.scheduling import RequestScheduler
+from ottla.groups.commands import JoinGroup
+from ottla.metadata.topic_changes import PARTITIONS_PER_REQUEST_MAX
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
 
 MANY = 3_000
 

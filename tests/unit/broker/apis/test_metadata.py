@@ -1,13 +1,15 @@
 """Metadata: all topics, some topics, topics that come to be by being asked for."""
 
 import uuid
+from functools import partial
 
 import pytest
 
 from ottla.broker.apis import metadata as metadata_api
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
+from ottla.config import BrokerConfig
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
+from tests.support.kit.sessions import client_session
 
 
 def ask(api, version: int, names, create: bool = True):
@@ -132,6 +134,7 @@ def test_it_shows_brokers_and_topics(one_api, metadata, brokers, may_create: boo
         cluster_topics=topics,
         config=BrokerConfig(),
     )
+    api.session = client_session(partial(brokers.endpoint, "PLAINTEXT"))
     asked = [{"topic_id": None, "name": name} for name in ("t", "u")]
     operations = {"include_cluster_authorized_operations": False, "include_topic_authorized_operations": False}
     answer = api.ask(ApiKey.METADATA, 9, topics=asked, allow_auto_topic_creation=may_create, **operations)

@@ -1,7 +1,7 @@
 """OffsetDelete: offsets of topics that the group does not read."""
 
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
 
 
 def delete(api, group: str, *partitions: tuple[str, int]):

@@ -4,8 +4,8 @@ import uuid
 
 import pytest
 
-from ottla.core.groups.request_checks import CoordinatorStatus
-from ottla.core.wire.api_keys import ApiKey
+from ottla.coordinator.coordinator import CoordinatorStatus
+from ottla.protocol.wire.api_keys import ApiKey
 
 
 @pytest.mark.parametrize("version", range(1, 11))
@@ -59,7 +59,7 @@ def fetched(api, version: int, topics) -> list[tuple[object, list[int]]]:
 def test_offsets_that_outlived_their_topic_are_not_those_of_the_next_one(api, make_topic, commit, monkeypatch) -> None:
     make_topic("t")
     commit("g", "t", 42)
-    monkeypatch.setattr(type(api.groups.coordinators), "forget_topics", lambda *_: set())
+    monkeypatch.setattr(type(api.groups.coordinators), "run_everywhere", lambda *_: set())
     api.ask(ApiKey.DELETE_TOPICS, 5, timeout=1000, topic_names=["t"])
     assert fetched(api, 9, None) == [("t", [42])]
     assert fetched(api, 10, None) == [], "a topic that is no more has no id to be called by"

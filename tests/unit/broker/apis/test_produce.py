@@ -1,18 +1,41 @@
 """Produce: what is appended, what is refused, and that nothing is answered for acks=0."""
 
 import asyncio
+import datetime
+import io
 import uuid
+from functools import partial
+from typing import Any
 
 import pytest
+from kio.serial import entity_reader, entity_writer
 
 from ottla.broker.apis import produce as produce_api
-from ottla.broker.logs.partition import Partition
-from ottla.core.errors import ErrorCode, PeerError, StorageError
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch, read_header, seal
-from ottla.core.records.compression import ZSTD
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.log.partition_log import PartitionLog
+from ottla.broker.apis.produce import (
+    PARTITIONS_MAX,
+    PartitionResult,
+    TopicRecords,
+    encode_produce_response,
+    read_topics,
+    refusal_of_all,
+    refusal_of_partition,
+)
+from ottla.broker.network.session import Endpoint
+from ottla.broker.partitions import batch_reading
+from ottla.broker.partitions.batch_reading import LOOP_BYTES_MAX, BatchReading
+from ottla.broker.partitions.partition import Partition
+from ottla.log.append import Appended, LogRefusal
+from ottla.log.partition_log import PartitionLog
+from ottla.metadata.topics import Topic
+from ottla.protocol.errors import ErrorCode, PeerError, StorageError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch, read_header, seal
+from ottla.protocol.records.compression import ZSTD, Codec
+from ottla.protocol.records.record_checks import check_records
+from ottla.protocol.wire import messages
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.protocol.wire.reader import Reader
+from tests.support.kit.sessions import client_session
 
 
 def fields(records: bytes, topic="t", acks: int = -1, version: int = 9, partition: int = 0, transactional_id: str | None = None) -> dict:
@@ -79,7 +102,7 @@ def test_records_that_end_before_their_length_are_the_peers_fault(api, make_topi
     make_topic("t")
     frame = api.encode(0, 3, fields(batch(b"x"), version=3))
 
-    found, request = api.dispatcher.read_request(memoryview(frame[:-5]), "/")
+    found, request = api.dispatcher.read_request(memoryview(frame[:-5]), api.session)
     with pytest.raises(PeerError):
         api.dispatcher.dispatch(found, request)
 
@@ -302,7 +325,7 @@ def test_who_waits_for_a_sync_of_a_topic_that_is_deleted_gets_an_error(api, make
 
     async def produce_and_delete() -> "asyncio.Future[bytes]":
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        kind, request = api.dispatcher.read_request(memoryview(api.encode(0, 9, fields(batch(b"x")))), "/127.0.0.1")
+        kind, request = api.dispatcher.read_request(memoryview(api.encode(0, 9, fields(batch(b"x")))), api.session)
         request.send = lambda parts: answer.set_result(b"".join(parts))
         api.dispatcher.dispatch(kind, request)
         assert not answer.done()
@@ -318,12 +341,12 @@ def test_it_appends_to_what_its_broker_leads(one_api, metadata, partitions, brok
         produce_api.API,
         background=None,
         batch_reading=None,
-        brokers=brokers,
         clock=lambda: 1_700_000_000_000,
         cluster_metadata=metadata,
         node=brokers.nodes[1],
         partitions=partitions,
     )
+    api.session = client_session(partial(brokers.endpoint, "PLAINTEXT"))
     records = [{"index": number, "records": batch(b"v")} for number in (0, 1, 2)]
     asked = {"acks": -1, "timeout": 1000, "transactional_id": None, "topic_data": [{"name": "t", "partition_data": records}]}
     answer = api.ask(ApiKey.PRODUCE, 10, **asked)
@@ -334,3 +357,434 @@ def test_it_appends_to_what_its_broker_leads(one_api, metadata, partitions, brok
     ]
     assert [(each.node_id, each.host) for each in answer.node_endpoints] == [(2, "b")]
     assert partitions.by_name("t", 0).log.log_end_offset == 1
+
+
+# Produce of batches whose records are read in a worker thread: the request waits, and the world may change meanwhile.
+
+NOW_MS = 1_700_000_000_000
+COMPACTED = {"cleanup.policy": "compact"}
+
+
+def large(value: bytes = b"v", key: bytes | None = b"k", **given: Any) -> bytes:
+    """A small batch of many bytes."""
+    records = [Record(0, NOW_MS, key, value), Record(1, NOW_MS, b"filler", bytes(LOOP_BYTES_MAX))]
+    return bytes(encode_batch(records, codec=ZSTD, **given))
+
+
+def request_fields(*batches: tuple[int, bytes], topic: Any = "t", acks: int = -1, version: int = 9) -> dict[str, Any]:
+    name = {"topic_id": topic} if version >= 13 else {"name": topic}
+    data = [{**name, "partition_data": [{"index": index, "records": records} for index, records in batches]}]
+    return {"transactional_id": None, "acks": acks, "timeout": 1000, "topic_data": data}
+
+
+@pytest.fixture
+def executor(api, waiting_executor):
+    """The worker thread, which runs when the test says so."""
+    api.cluster.batch_reading.close()
+    api.use(batch_reading=BatchReading(check_records, waiting_executor))
+    return waiting_executor
+
+
+def values(api, number: int = 0) -> list[bytes | None]:
+    return [record.value for record in api.cluster.partitions.by_name("t", number).log.read_records(0) if record.key != b"filler"]
+
+
+def all_results(answer) -> list[tuple[int, int, int]]:
+    return [(part.index, int(part.error_code), part.base_offset) for part in answer.responses[0].partition_responses]
+
+
+def finished(api, executor, waiting, version: int = 9):
+    while not waiting.done():
+        executor.run()
+        api.step()
+    return all_results(api.finish(ApiKey.PRODUCE, version, waiting))
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+def test_the_request_waits_until_the_records_are_read(api, make_topic, executor, version: int) -> None:
+    topic = make_topic("t", configs=COMPACTED)
+    name = uuid.UUID(bytes=topic.topic_id) if version >= 13 else "t"
+    key = ZSTD if version >= 7 else 0
+    batch = large() if key else bytes(encode_batch([Record(0, NOW_MS, b"k", b"v"), Record(1, NOW_MS, b"filler", bytes(LOOP_BYTES_MAX))]))
+    waiting = api.start(ApiKey.PRODUCE, version, **request_fields((0, batch), topic=name, version=version))
+    api.step()
+    assert (waiting.done(), values(api)) == (False, [])
+    assert finished(api, executor, waiting, version) == [(0, 0, 0)]
+    assert values(api) == [b"v"]
+
+
+def test_all_that_follows_in_the_request_waits_too_and_order_is_kept(api, make_topic, executor, batch) -> None:
+    make_topic("t", 3, configs={"message.timestamp.before.max.ms": "1000000000000"})
+    small = bytes(encode_batch([Record(0, NOW_MS, b"k", b"small")]))
+    waiting = api.start(
+        ApiKey.PRODUCE, 9, **request_fields((2, small), (0, large(b"1")), (1, small), (0, small), (0, large(b"2")), (7, small))
+    )
+    api.step()
+    assert [values(api, number) for number in range(3)] == [[], [], [b"small"]]
+    assert len(executor.jobs) == 1
+    executor.run()
+    api.step()
+    assert [values(api, number) for number in range(3)] == [[b"1", b"small"], [b"small"], [b"small"]]
+    assert finished(api, executor, waiting) == [(2, 0, 0), (0, 0, 0), (1, 0, 0), (0, 0, 2), (0, 0, 3), (7, 3, -1)]
+    assert values(api) == [b"1", b"small", b"2"]
+
+
+def test_refused_records_are_named_and_those_behind_them_are_appended(api, make_topic, executor) -> None:
+    make_topic("t", 2, configs=COMPACTED)
+    waiting = api.start(ApiKey.PRODUCE, 9, **request_fields((0, large(key=None)), (1, large())))
+    api.step()
+    for _ in range(2):
+        executor.run()
+        api.step()
+    first, second = api.finish(ApiKey.PRODUCE, 9, waiting).responses[0].partition_responses
+    assert (int(first.error_code), [error.batch_index for error in first.record_errors]) == (87, [0])
+    assert (int(second.error_code), second.base_offset) == (0, 0)
+
+
+def test_the_frames_bytes_may_be_used_again(api, make_topic, executor) -> None:
+    make_topic("t", 2, configs=COMPACTED)
+
+    async def send() -> "asyncio.Future[bytes]":
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        frame = api.encode(0, 9, request_fields((0, large(b"1")), (1, large(b"2"))))
+        found, request = api.dispatcher.read_request(memoryview(frame), api.session)
+        request.send = lambda parts: answer.set_result(b"".join(parts))
+        api.dispatcher.dispatch(found, request)
+        frame[:] = bytes(len(frame))
+        return answer
+
+    assert finished(api, executor, api.runner.run(send())) == [(0, 0, 0), (1, 0, 0)]
+    assert (values(api, 0), values(api, 1)) == ([b"1"], [b"2"])
+
+
+@pytest.mark.parametrize(("version", "error"), [(9, 3), (13, 100)])
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_topic_that_is_deleted_meanwhile(api, make_topic, executor, version: int, error: int, is_made_again: bool) -> None:
+    topic = make_topic("t", configs=COMPACTED)
+    name = uuid.UUID(bytes=topic.topic_id) if version >= 13 else "t"
+    waiting = api.start(ApiKey.PRODUCE, version, **request_fields((0, large()), topic=name, version=version))
+    api.step()
+    assert api.ask(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout=1000).responses[0].error_code == ErrorCode.NONE
+    if is_made_again:
+        make_topic("t", configs=COMPACTED)
+    assert finished(api, executor, waiting, version) == [(0, error, -1)]
+    if is_made_again:
+        assert values(api) == []
+
+
+def alter(api, name: str, value: str) -> None:
+    configs = [{"name": name, "config_operation": 0, "value": value}]
+    answer = api.ask(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[{"resource_type": 2, "resource_name": "t", "configs": configs}], validate_only=False
+    )
+    assert answer.responses[0].error_code == ErrorCode.NONE
+
+
+def test_settings_that_change_meanwhile_hold(api, make_topic, executor) -> None:
+    make_topic("t", configs={"message.timestamp.before.max.ms": "1000000000000"})
+    waiting = api.start(ApiKey.PRODUCE, 9, **request_fields((0, large(key=None)), (0, large(b"2"))))
+    api.step()
+    executor.run()
+    alter(api, "cleanup.policy", "compact")
+    assert finished(api, executor, waiting) == [(0, 87, -1), (0, 0, 0)]
+
+
+def test_settings_that_ask_for_nothing_any_more(api, make_topic, executor) -> None:
+    make_topic("t", configs=COMPACTED)
+    waiting = api.start(ApiKey.PRODUCE, 9, **request_fields((0, large(key=None))))
+    api.step()
+    alter(api, "cleanup.policy", "delete")
+    assert finished(api, executor, waiting) == [(0, 0, 0)]
+
+
+def test_a_partition_that_moves_meanwhile(make_api, make_topic, waiting_executor) -> None:
+    api = make_api(brokers=2)
+    topic = make_topic("t", 1, configs=COMPACTED, of=api)
+    api.on(topic.leaders[0])
+    other = 3 - topic.leaders[0]
+    api.cluster.batch_reading.close()
+    api.use(batch_reading=BatchReading(check_records, waiting_executor))
+    waiting = api.start(ApiKey.PRODUCE, 9, **request_fields((0, large())))
+    api.step()
+
+    async def move() -> None:
+        api.cluster.leadership.move("t", 0, other)
+
+    api.runner.run(move())
+    assert finished(api, waiting_executor, waiting) == [(0, 6, -1)]
+
+
+def test_a_producer_that_repeats_itself_while_it_waits(api, make_topic, executor) -> None:
+    make_topic("t", configs=COMPACTED)
+    batch = large(producer_id=7, producer_epoch=0, base_sequence=0)
+    first, again = (api.start(ApiKey.PRODUCE, 9, **request_fields((0, batch))) for _ in range(2))
+    api.step()
+    assert finished(api, executor, first) == finished(api, executor, again) == [(0, 0, 0)]
+    assert values(api) == [b"v"]
+
+
+def test_acks_0_is_not_answered_after_reading_either_and_an_error_closes_the_connection(api, make_topic, executor) -> None:
+    make_topic("t", configs=COMPACTED)
+    waiting = api.start(ApiKey.PRODUCE, 9, **request_fields((0, large()), acks=0))
+    api.step()
+    assert (waiting.done(), values(api)) == (False, [])
+    executor.run()
+    assert api.finish(ApiKey.PRODUCE, 9, waiting) is None
+    assert values(api) == [b"v"]
+    failed: list[Exception] = []
+    send(api, request_fields((0, large(key=None)), acks=0)).fail = failed.append
+    api.step()
+    executor.run()
+    api.step()
+    assert [type(error) for error in failed] == [PeerError]
+
+
+def send(api, asked: dict[str, Any]):
+    """Sends a request that a test may go on with."""
+
+    async def begin():
+        found, request = api.dispatcher.read_request(memoryview(api.encode(0, 9, asked)), api.session)
+        request.send = lambda _parts: None
+        api.dispatcher.dispatch(found, request)
+        return request
+
+    return api.runner.run(begin())
+
+
+def test_a_client_that_has_gone_is_appended_all_the_same(api, make_topic, executor) -> None:
+    make_topic("t", configs=COMPACTED)
+    request = send(api, request_fields((0, large())))
+    api.step()
+    assert api.cluster.batch_reading.waiting_bytes > 0
+    request.on_disconnect()
+    executor.run()
+    api.step()
+    assert (values(api), api.cluster.batch_reading.waiting_bytes) == ([b"v"], 0)
+
+
+def test_the_gone_do_not_wait_beyond_a_bound(api, make_topic, executor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.broker.apis.produce.ABANDONED_BYTES_MAX", 0)
+    assert batch_reading.ABANDONED_BYTES_MAX > 1 << 20
+    make_topic("t", configs=COMPACTED)
+    request = send(api, request_fields((0, large())))
+    api.step()
+    request.on_disconnect()
+    api.step()
+    executor.run()
+    api.step()
+    assert (values(api), api.cluster.batch_reading.waiting_bytes) == ([], 0)
+
+
+def test_the_answer_waits_for_the_disk_where_the_topic_asks_for_it(api, make_topic, executor) -> None:
+    make_topic("t", configs={**COMPACTED, "flush.messages": "1"})
+    waiting = api.start(ApiKey.PRODUCE, 9, **request_fields((0, large())))
+    api.step()
+    executor.run()
+    assert all_results(api.finish(ApiKey.PRODUCE, 9, waiting)) == [(0, 0, 0)]
+    log = api.cluster.partitions.by_name("t", 0).log
+    assert log.recovery_point == log.log_end_offset == 2
+
+
+def test_another_codec_is_made_in_the_worker_thread(api, make_topic, executor) -> None:
+    make_topic("t", configs={"compression.type": "gzip"})
+    waiting = api.start(ApiKey.PRODUCE, 9, **request_fields((0, large())))
+    api.step()
+    assert not waiting.done()
+    assert finished(api, executor, waiting) == [(0, 0, 0)]
+    (header, _), *_ = api.cluster.partitions.by_name("t", 0).log.read_batches(0)
+    assert header.codec.name == "GZIP"
+
+
+def test_a_mistake_of_ours_closes_the_connection(api, make_topic, executor, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_topic("t", configs=COMPACTED)
+    failed: list[Exception] = []
+    send(api, request_fields((0, large()))).fail = failed.append
+
+    def broken(*_given: Any) -> Any:
+        raise ValueError("a mistake")
+
+    monkeypatch.setattr(api.cluster.batch_reading, "_check", broken)
+    api.step()
+    executor.run()
+    api.step()
+    assert [str(error) for error in failed] == ["a mistake"]
+
+
+def test_small_batches_are_appended_at_once(api, make_topic, executor) -> None:
+    make_topic("t", configs=COMPACTED)
+    small = bytes(encode_batch([Record(0, NOW_MS, b"k", b"v")], codec=ZSTD))
+    assert all_results(api.ask(ApiKey.PRODUCE, 9, **request_fields((0, small)))) == [(0, 0, 0)]
+    assert executor.jobs == []
+
+
+@pytest.fixture
+def after_start(make_api, make_topic, held):
+    """A broker on a directory with topic `t`, which is not open yet."""
+    before = make_api()
+    make_topic("t", of=before)
+    before.ask(ApiKey.PRODUCE, 9, **request_fields((0, bytes(encode_batch([Record(0, NOW_MS, b"k", b"v")])))))
+
+    async def close() -> None:
+        before.cluster.close()
+
+    before.runner.run(close())
+    return make_api(files=before.files, opening_executor=held)
+
+
+@pytest.mark.parametrize("acks", [0, -1])
+def test_a_request_that_waits_for_an_opening_counts_as_memory(after_start, held, acks: int) -> None:
+    request = send(after_start, request_fields((0, bytes(encode_batch([Record(0, NOW_MS, b"k", b"v")]))), acks=acks))
+    after_start.step()
+    assert (request.held_bytes > 60, request.is_one_way) == (True, acks == 0)
+    held.run()
+    after_start.step()
+    assert after_start.cluster.partitions.by_name("t", 0).log.log_end_offset == 2
+
+
+# A Produce request taken apart, and what refuses all of it or one partition before a log is asked.
+
+RECORDS = [Record(0, 1_700_000_000_000, b"k", b"v")]
+GOOD = bytes(encode_batch(RECORDS))
+TRANSACTIONAL = bytes(encode_batch(RECORDS, is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0))
+TOPIC = Topic(name="t", topic_id=bytes(16), leaders=[1])
+INTERNAL = Topic(name="__consumer_offsets", topic_id=bytes(16), leaders=[1])
+
+
+def with_byte(at: int, value: int) -> bytes:
+    return GOOD[:at] + bytes([value]) + GOOD[at + 1 :]
+
+
+def test_records_are_views_into_the_request() -> None:
+    body = b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\2" + b"\0\0\0\5" + b"\0\0\0\3abc" + b"\0\0\0\6" + b"\xff\xff\xff\xff"
+    read = Reader(memoryview(body))
+    (topic,), _ = read_topics(read, 3, {"t": TOPIC}, {})
+    assert (topic.key, topic.topic) == ("t", TOPIC)
+    assert [(number, bytes(records)) for number, records in topic.partitions] == [(5, b"abc"), (6, b"")]
+    assert topic.partitions[0][1].obj is body
+    assert read.at == len(body)
+    for end in range(len(body)):
+        with pytest.raises(PeerError):
+            read_topics(Reader(memoryview(body[:end])), 3, {}, {})
+
+
+def test_topics_by_id() -> None:
+    topic_id = bytes(range(16))
+    body = b"\2" + topic_id + b"\2" + b"\0\0\0\7" + b"\4abc" + b"\0" + b"\0"
+    for known in ({topic_id: TOPIC}, {}):
+        (topic,), _ = read_topics(Reader(memoryview(body), flexible=True), 13, {}, known)
+        assert (topic.key, topic.topic) == (topic_id, known.get(topic_id))
+        assert [(number, bytes(records)) for number, records in topic.partitions] == [(7, b"abc")]
+
+
+@pytest.mark.parametrize(
+    ("name", "records", "version", "transactional_id", "answer"),
+    [
+        ("sound", GOOD, 9, None, None),
+        ("nothing", b"", 9, None, None),
+        ("a piece", GOOD[:40], 9, None, None),
+        ("transactional", TRANSACTIONAL, 9, None, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+        ("transactional, damaged", TRANSACTIONAL[:-1] + b"!", 9, None, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+        ("transactional, a piece", TRANSACTIONAL[:-1], 9, None, None),
+        ("transactional, behind another", GOOD + TRANSACTIONAL, 9, None, None),
+        ("transactional, with an id", TRANSACTIONAL, 9, "tx", None),
+        ("transactional, with an empty id", TRANSACTIONAL, 9, "", None),
+        ("format 1", with_byte(16, 1), 9, None, None),
+        ("format 3", with_byte(16, 3), 9, None, "CORRUPT_MESSAGE"),
+        ("format 3, seventeen bytes of it", with_byte(16, 3)[:17], 9, None, "CORRUPT_MESSAGE"),
+        ("length 3", with_byte(11, 3), 9, None, "CORRUPT_MESSAGE"),
+        ("length -1", GOOD[:8] + b"\xff\xff\xff\xff" + GOOD[12:], 9, None, "CORRUPT_MESSAGE"),
+        ("length 2^31-1", GOOD[:8] + b"\x7f\xff\xff\xff" + GOOD[12:], 9, None, "UNKNOWN_SERVER_ERROR"),
+        ("codec 5", with_byte(22, 5), 7, None, None),
+        ("codec 5 of old", with_byte(22, 5), 6, None, "UNKNOWN_SERVER_ERROR"),
+    ],
+)
+def test_what_refuses_the_whole_request(name: str, records: bytes, version: int, transactional_id: str | None, answer: str | None) -> None:
+    topics = [TopicRecords("t", TOPIC, [(0, memoryview(GOOD)), (1, memoryview(records))])]
+    refused = refusal_of_all(version, transactional_id, topics)
+    assert (refused and refused.error.name) == answer, name
+    body = b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\1" + bytes(4) + len(records).to_bytes(4) + records
+    _, needs_request_check = read_topics(Reader(memoryview(body)), 3, {}, {})
+    assert needs_request_check or answer is None, name
+
+
+def test_what_is_sound_is_not_looked_at_twice() -> None:
+    for codec in Codec:
+        records = bytes(encode_batch(RECORDS, codec=codec, producer_id=5, producer_epoch=0, base_sequence=0))
+        body = b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\1" + bytes(4) + len(records).to_bytes(4) + records
+        assert read_topics(Reader(memoryview(body)), 3, {}, {})[1] is False
+
+
+@pytest.mark.parametrize(
+    ("name", "records", "version", "acks", "topic", "answer"),
+    [
+        ("sound", GOOD, 9, -1, TOPIC, None),
+        ("bad acks", GOOD, 9, 2, TOPIC, "INVALID_REQUIRED_ACKS"),
+        ("bad acks and nothing", b"", 9, 2, TOPIC, "INVALID_RECORD"),
+        ("an internal topic", GOOD, 9, 1, INTERNAL, "INVALID_TOPIC_EXCEPTION"),
+        ("an internal topic and nothing", b"", 9, 1, INTERNAL, "INVALID_RECORD"),
+        ("an internal topic and bad acks", GOOD, 9, 2, INTERNAL, "INVALID_REQUIRED_ACKS"),
+        ("zstd", bytes(encode_batch(RECORDS, codec=ZSTD)), 6, -1, TOPIC, "UNSUPPORTED_COMPRESSION_TYPE"),
+        ("no zstd", GOOD, 6, -1, TOPIC, None),
+    ],
+)
+def test_what_refuses_a_partition(name: str, records: bytes, version: int, acks: int, topic: Topic, answer: str | None) -> None:
+    refused = refusal_of_partition(version, acks, topic, memoryview(records))
+    assert (refused and refused.error.name) == answer, name
+    assert refused is None or refused.before_log
+
+
+def test_topics_and_partitions_are_bounded() -> None:
+    def body(*partitions_by_topic: int) -> Reader:
+        topics = [b"\0\1t" + count.to_bytes(4, "big") + bytes(8) * count for count in partitions_by_topic]
+        return Reader(memoryview(len(topics).to_bytes(4, "big") + b"".join(topics)))
+
+    (topic,), _ = read_topics(body(PARTITIONS_MAX), 3, {}, {})
+    assert len(topic.partitions) == PARTITIONS_MAX
+    for counts in ((PARTITIONS_MAX + 1,), (PARTITIONS_MAX // 2, PARTITIONS_MAX // 2 + 1), (0,) * (PARTITIONS_MAX + 1)):
+        with pytest.raises(PeerError, match=f"more than {PARTITIONS_MAX} topics or partitions: send fewer"):
+            read_topics(body(*counts), 3, {}, {})
+
+
+# Our responses to Produce are kio's bytes, in every version.
+
+TOPIC_ID = uuid.UUID(int=7)
+REFUSED = LogRefusal(ErrorCode.INVALID_RECORD, "no key", record_errors=((3, "record 3 has no key"),))
+APPENDED = Appended(base_offset=5, last_offset=5, log_append_time_ms=-1, log_start_offset=2)
+
+
+def decoded(version: int, partitions: list[PartitionResult]) -> Any:
+    data = encode_produce_response(version, [(TOPIC_ID.bytes if version >= 13 else "t", partitions)], {1: Endpoint(1, "b", 9092)}.get)
+    entity = messages.response_class(ApiKey.PRODUCE, version)
+    body, size = entity_reader(entity)(bytes(data), 0)
+    again = io.BytesIO()
+    entity_writer(entity)(again, body)
+    assert (size, again.getvalue()) == (len(data), bytes(data))
+    return body
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+def test_every_version(version: int) -> None:
+    body = decoded(version, [PartitionResult(0, APPENDED, 2), PartitionResult(1, REFUSED)])
+    assert body.throttle_time == datetime.timedelta(0)
+    (topic,) = body.responses
+    assert (topic.topic_id == TOPIC_ID) if version >= 13 else (topic.name == "t")
+    appended, refused = topic.partition_responses
+    assert (appended.index, appended.error_code, appended.base_offset) == (0, ErrorCode.NONE, 5)
+    assert (refused.index, refused.error_code, refused.base_offset) == (1, ErrorCode.INVALID_RECORD, -1)
+    if version >= 5:
+        assert (appended.log_start_offset, refused.log_start_offset) == (2, -1)
+    if version >= 8:
+        assert (refused.error_message, [(each.batch_index, each.batch_index_error_message) for each in refused.record_errors]) == (
+            "no key",
+            [(3, "record 3 has no key")],
+        )
+    if version >= 10:
+        assert body.node_endpoints == ()
+
+
+@pytest.mark.parametrize("version", range(10, 14))
+def test_the_leader_is_named_with_its_address(version: int) -> None:
+    body = decoded(version, [PartitionResult(0, LogRefusal(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another"), leader=(1, 4))])
+    (part,) = body.responses[0].partition_responses
+    assert (part.current_leader.leader_id, part.current_leader.leader_epoch) == (1, 4)
+    assert [(each.node_id, each.host, each.port) for each in body.node_endpoints] == [(1, "b", 9092)]

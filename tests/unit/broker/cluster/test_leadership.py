@@ -4,13 +4,14 @@ import uuid
 
 import pytest
 
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.metadata.topics import CONSUMER_OFFSETS, NewTopic
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.testing.kit.consumer_protocol import encode_subscription
+from ottla.log.partition_log import PartitionLog
+from ottla.metadata.topics import CONSUMER_OFFSETS, NewTopic
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.wire.api_keys import ApiKey
+from tests.support.kit.consumer_protocol import encode_subscription
+from tests.support.kit.sessions import listen
 
 RECORDS = bytes(encode_batch([Record(0, 5, None, b"x")]))
 
@@ -61,7 +62,7 @@ def test_each_batch_says_in_which_leader_epoch_it_was_written(three) -> None:
 
 
 def test_who_asks_the_old_leader_learns_the_new_one_with_its_address(three) -> None:
-    three.cluster.brokers.nodes[3].host, three.cluster.brokers.nodes[3].port = "third.example", 9094
+    listen(three.cluster.brokers.nodes[3], "third.example", 9094)
     topic_id = three.cluster.cluster_metadata.topics["t"].topic_id
     produce(three, 1)
     move(three, "t", 0, 3)
@@ -76,7 +77,7 @@ def test_who_asks_the_old_leader_learns_the_new_one_with_its_address(three) -> N
 
 @pytest.mark.parametrize("version", range(8, 13))
 def test_a_producer_learns_who_leads_instead(three, version) -> None:
-    three.cluster.brokers.nodes[3].host, three.cluster.brokers.nodes[3].port = "third.example", 9094
+    listen(three.cluster.brokers.nodes[3], "third.example", 9094)
     move(three, "t", 0, 3)
     topic = {"name": "t", "partition_data": [{"index": 0, "records": RECORDS}]}
     answer = three.on(1).ask(ApiKey.PRODUCE, version, acks=-1, timeout=1000, transactional_id=None, topic_data=[topic])

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from ottla.broker.apis import produce
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.metadata.topics import NewTopic
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.log.partition_log import PartitionLog
+from ottla.log.partition_log import PartitionLog
+from ottla.metadata.topics import NewTopic
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.wire.api_keys import ApiKey
 
 LIST_OFFSETS = {"replica_id": -1, "isolation_level": 0}
 
@@ -132,7 +132,7 @@ def test_a_client_that_goes_is_not_answered(make_api, held) -> None:
     sent: list[object] = []
 
     async def ask_and_go() -> None:
-        kind, request = api.dispatcher.read_request(memoryview(api.encode(2, 3, ends(1))), "/127.0.0.1")
+        kind, request = api.dispatcher.read_request(memoryview(api.encode(2, 3, ends(1))), api.session)
         request.send = sent.append
         api.dispatcher.dispatch(kind, request)
         await go_on()
@@ -149,7 +149,7 @@ def test_records_of_a_producer_that_waits_for_no_answer_are_appended_though_it_h
 
     async def ask_and_go() -> None:
         frame = api.encode(0, 8, {**records(1), "acks": 0})
-        kind, request = api.dispatcher.read_request(memoryview(frame), "/127.0.0.1")
+        kind, request = api.dispatcher.read_request(memoryview(frame), api.session)
         request.send = lambda _parts: None
         api.dispatcher.dispatch(kind, request)
         frame[:] = bytes(len(frame))  # the server reads the next request into it

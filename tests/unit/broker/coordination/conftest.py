@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.storage.memory_files import MemoryFile, MemoryFiles
+from ottla.log.file_system import MemoryFile, MemoryFiles
 
 
 class HookedFiles(MemoryFiles):

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.coordination.broker_coordinators import RETRY_MS
-from ottla.broker.coordination.coordinator_loop import CoordinatorLoop
-from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.model import Record
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.kit.faulty_files import FaultyFiles
+from ottla.broker.coordination.coordinators import RETRY_MS
+from ottla.coordinator.loop import CoordinatorLoop
+from ottla.log.file_system import MemoryFiles
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.model import Record
+from ottla.protocol.wire.api_keys import ApiKey
+from tests.support.kit.faulty_files import FaultyFiles
 
 
 def coordinator_of_g(api) -> CoordinatorLoop:
@@ -78,7 +78,7 @@ def ask_in_one_batch(api, requests: list[tuple[int, int, dict[str, Any]]], on_se
     async def send() -> None:
         for key, version, fields in requests:
             answers.append(asyncio.get_running_loop().create_future())
-            served, request = api.dispatcher.read_request(memoryview(api.encode(key, version, fields)), "/127.0.0.1")
+            served, request = api.dispatcher.read_request(memoryview(api.encode(key, version, fields)), api.session)
             request.send = partial(send_to, answers[-1])
             api.dispatcher.dispatch(served, request)
 
@@ -124,7 +124,7 @@ def failing_in_one_batch(api, requests: list[tuple[int, int, dict[str, Any]]]) -
 
     async def send() -> None:
         for key, version, fields in requests:
-            served, request = api.dispatcher.read_request(memoryview(api.encode(key, version, fields)), "/127.0.0.1")
+            served, request = api.dispatcher.read_request(memoryview(api.encode(key, version, fields)), api.session)
             request.fail = failed.append
             api.dispatcher.dispatch(served, request)
 
@@ -164,7 +164,7 @@ def test_a_timer_that_fails_unexpectedly_leaves_no_request_waiting(make_api, mon
             "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b""}], "reason": None}  # fmt: skip
 
     async def wait() -> None:
-        served, request = api.dispatcher.read_request(memoryview(api.encode(11, 9, join)), "/127.0.0.1")
+        served, request = api.dispatcher.read_request(memoryview(api.encode(11, 9, join)), api.session)
         request.fail = failed.append
         api.dispatcher.dispatch(served, request)
         api.now_ms += 10
@@ -177,7 +177,7 @@ def test_a_timer_that_fails_unexpectedly_leaves_no_request_waiting(make_api, mon
 
 
 def test_a_large_batch_is_appended_in_parts(api, monkeypatch) -> None:
-    monkeypatch.setattr("ottla.broker.coordination.coordinator_loop.SHARED_BYTES_MAX", 300)
+    monkeypatch.setattr("ottla.coordinator.loop.SHARED_BYTES_MAX", 300)
     make_topic(api)
     assert commit(api) == ErrorCode.NONE
     ask_in_one_batch(api, [(8, 8, commit_fields(offset)) for offset in range(20)])
@@ -259,7 +259,7 @@ def test_a_group_that_no_record_could_hold_closes_the_connection_and_no_request_
 
 
 def test_the_log_has_kafkas_lines(make_api, caplog) -> None:
-    caplog.set_level("INFO", "ottla.broker.coordination.coordinator_loop")
+    caplog.set_level("INFO", "ottla.broker.coordination.coordinators")
     api = make_api()
     fields = {
         "group_id": "g", "session_timeout": 10000, "rebalance_timeout": 10000, "member_id": "", "group_instance_id": None,
@@ -274,7 +274,7 @@ def test_the_log_has_kafkas_lines(make_api, caplog) -> None:
 
 
 def test_a_group_id_cannot_forge_a_log_line(make_api, caplog) -> None:
-    caplog.set_level("INFO", "ottla.broker.coordination.coordinator_loop")
+    caplog.set_level("INFO", "ottla.broker.coordination.coordinators")
     fields = {
         "group_id": "g\n[2026] ERROR all is lost\x1b[2J", "session_timeout": 10000, "rebalance_timeout": 10000, "member_id": "",
         "group_instance_id": None, "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b""}],
@@ -335,7 +335,7 @@ def test_sessions_do_not_follow_the_time_of_day(make_api, jump_ms: int) -> None:
 
 
 def test_requests_run_between_the_steps_of_an_expiry_pass(make_api, monkeypatch) -> None:
-    monkeypatch.setattr("ottla.core.groups.offsets.expiry.TOMBSTONES_PER_STEP", 1)
+    monkeypatch.setattr("ottla.groups.offsets.TOMBSTONES_PER_STEP", 1)
     api = make_api({"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "20"})
     api.ask(ApiKey.CREATE_TOPICS, 5, topics=[{"name": "t", "num_partitions": 9, "replication_factor": 1, "assignments": [], "configs": []}],
             timeout=1000, validate_only=False)  # fmt: skip

@@ -1,19 +1,20 @@
-"""The coordinators of one broker: started, loaded, resigned, and started again after a failure."""
+"""The coordinators of brokers: started, loaded, resigned, and started again after a failure."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from ottla.broker.composition import Components
-from ottla.broker.coordination.broker_coordinators import RETRY_MS, load_groups
-from ottla.broker.coordination.coordinator_loop import CoordinatorLoop
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.groups.commands import JoinGroup
-from ottla.core.groups.placement import coordinator_partition
-from ottla.core.groups.request_checks import CoordinatorStatus
-from ottla.core.metadata.topics import CONSUMER_OFFSETS, NewTopic
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.log.partition_log import PartitionLog
+from ottla.broker.coordination.coordinators import RETRY_MS, ClusterCoordinators, load
+from ottla.coordinator.coordinator import CoordinatorStatus
+from ottla.coordinator.loop import CoordinatorLoop
+from ottla.coordinator.placement import coordinator_partition
+from ottla.groups.commands import ForgetTopics, JoinGroup
+from ottla.log.partition_log import PartitionLog
+from ottla.metadata.topics import CONSUMER_OFFSETS, NewTopic
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.wire.api_keys import ApiKey
 
 
 def test_each_partition_of_the_offsets_topic_has_a_coordinator_of_its_own(api) -> None:
@@ -100,13 +101,13 @@ def slow_loading(make_api, monkeypatch):
     for topic in ("t", "u"):
         first.cluster.topics.create(NewTopic(name=topic, partitions=1))
         assert commit(first, "g", topic, 5) == ErrorCode.NONE
-    release, read = threading.Event(), load_groups
+    release, read = threading.Event(), load
 
     def slow(log, backend):
         assert release.wait(60)
         return read(log, backend)
 
-    monkeypatch.setattr("ottla.broker.coordination.broker_coordinators.load_groups", slow)
+    monkeypatch.setattr("ottla.broker.coordination.coordinators.load", slow)
     monkeypatch.setattr(Components, "loaded", _at_once)
     api = make_api(files=first.files)
     yield api, release
@@ -149,16 +150,16 @@ def test_a_topic_deleted_while_a_coordinator_loads_is_known_to_the_next_one(slow
 
     api.runner.run(move())
     assert committed(api, "g") == {"u": 5}
-    assert len(api.cluster.unserved_deletions) == 0
+    assert len(api.cluster.coordinators.undelivered) == 0
 
 
-@pytest.mark.parametrize("place", ["broker_coordinators.load_groups", "coordinator_loop.CoordinatorLoop.start"])
+@pytest.mark.parametrize("place", ["broker.coordination.coordinators.load", "coordinator.loop.CoordinatorLoop.start"])
 def test_a_coordinator_that_fails_unexpectedly_while_it_loads_does_not_stay_in_loading(make_api, monkeypatch, caplog, place) -> None:
     first = make_api({"offsets.topic.num.partitions": "1"})
     first.cluster.topics.create(NewTopic(name="t", partitions=1))
     assert commit(first, "g", "t", 5) == ErrorCode.NONE
     with monkeypatch.context() as patch:
-        patch.setattr(f"ottla.broker.coordination.{place}", lambda *_: 1 / 0)
+        patch.setattr(f"ottla.{place}", lambda *_: 1 / 0)
         api = make_api(files=first.files)
     assert "__consumer_offsets-0: its groups are not served: division by zero" in caplog.text
     assert commit(api, "g", "t", 6) == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -222,16 +223,16 @@ def test_a_log_that_cannot_be_read_is_read_again_later(make_api, monkeypatch, ca
     first = make_api({"offsets.topic.num.partitions": "1"})
     first.cluster.topics.create(NewTopic(name="t", partitions=1))
     assert commit(first, "g", "t", 5) == ErrorCode.NONE
-    read = load_groups
+    read = load
 
     def fail(_log, _backend):
         raise StorageError("the disk reports an error")
 
-    monkeypatch.setattr("ottla.broker.coordination.broker_coordinators.load_groups", fail)
+    monkeypatch.setattr("ottla.broker.coordination.coordinators.load", fail)
     api = make_api(files=first.files)
     assert "__consumer_offsets-0: its groups are not served: the disk reports an error" in caplog.text
     assert commit(api, "g", "t", 6) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    monkeypatch.setattr("ottla.broker.coordination.broker_coordinators.load_groups", read)
+    monkeypatch.setattr("ottla.broker.coordination.coordinators.load", read)
     assert commit(api, "g", "t", 6) == ErrorCode.COORDINATOR_NOT_AVAILABLE, "it is too early"
     api.now_ms += RETRY_MS
     assert commit(api, "g", "t", 6) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -240,8 +241,78 @@ def test_a_log_that_cannot_be_read_is_read_again_later(make_api, monkeypatch, ca
 
 
 def test_elections_and_resignations_are_logged_as_in_kafka(api, caplog) -> None:
-    with caplog.at_level("INFO", "ottla.broker.coordination.broker_coordinators"):
+    with caplog.at_level("INFO", "ottla.broker.coordination.coordinators"):
         api.ask(ApiKey.HEARTBEAT, 4, group_id="g", generation_id=1, member_id="m", group_instance_id=None)
         api.groups.coordinators.resign(3)
     assert "[GroupCoordinator id=1] Elected as the group coordinator for partition 3 in epoch 0." in caplog.messages
     assert "[GroupCoordinator id=1] Resigned as the group coordinator for partition 3." in caplog.messages
+
+
+# The coordinators of all brokers: which broker starts which, and in which partitions deleted topics are kept.
+
+
+class Loops:
+    """The coordinators of a broker that leads and serves some partitions; notes its calls."""
+
+    def __init__(self, leads: set[int], serves: set[int]) -> None:
+        self._leads, self.serves = leads, serves
+        self.calls: list[object] = []
+
+    def leads(self, number: int) -> bool:
+        return number in self._leads
+
+    def start(self, numbers: list[int]) -> None:
+        self.calls.append(("start", numbers))
+
+    def resign(self, number: int) -> None:
+        self.calls.append(("resign", number))
+
+    def resign_all(self) -> None:
+        self.calls.append("resign_all")
+
+    def run_everywhere(self, command: object) -> set[int]:
+        self.calls.append(("run", command))
+        return self.serves
+
+
+@pytest.fixture
+def coordinators() -> ClusterCoordinators:
+    metadata = SimpleNamespace(topics={CONSUMER_OFFSETS: SimpleNamespace(leaders=[1, 2, 1, 2])})
+    made = ClusterCoordinators(CONSUMER_OFFSETS, cluster_metadata=metadata)  # type: ignore[arg-type]
+    made.by_broker = {1: Loops({0, 2}, {0}), 2: Loops({1, 3}, {1, 3})}  # type: ignore[dict-item]
+    return made
+
+
+def calls(coordinators: ClusterCoordinators) -> list[list[object]]:
+    return [loops.calls for loops in coordinators.by_broker.values()]  # type: ignore[attr-defined]
+
+
+def test_each_broker_starts_the_coordinators_of_partitions_that_it_leads(coordinators) -> None:
+    coordinators.start([0, 1, 2])
+    assert calls(coordinators) == [[("start", [0, 2])], [("start", [1])]]
+
+
+def test_one_or_all_resign(coordinators) -> None:
+    coordinators.resign(3)
+    coordinators.resign_broker(2)
+    coordinators.resign_all()
+    assert calls(coordinators) == [[("resign", 3), "resign_all"], [("resign", 3), "resign_all", "resign_all"]]
+
+
+FORGET_T, FORGET_U = ForgetTopics(topics=("t",)), ForgetTopics(topics=("u",))
+
+
+def test_a_command_to_all_waits_for_partitions_that_are_not_served(coordinators) -> None:
+    for command in (FORGET_T, FORGET_U, FORGET_T):
+        coordinators.run_everywhere(command)
+    assert len(coordinators.undelivered) == 1
+    assert [coordinators.undelivered.take(number) for number in range(4)] == [[], [], [FORGET_T, FORGET_U], []]
+    assert len(coordinators.undelivered) == 0
+
+
+def test_without_the_topic_nothing_waits(coordinators) -> None:
+    coordinators.undelivered.add(2, FORGET_T)
+    coordinators.resign_all()
+    coordinators._cluster_metadata.topics.clear()
+    coordinators.run_everywhere(FORGET_T)
+    assert len(coordinators.undelivered) == 0

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.coordination.coordinator_loop import CoordinatorLoop
-from ottla.broker.coordination.group_loading import load_groups
-from ottla.core.errors import StorageError
-from ottla.core.groups.log.reducer import ReferenceReducer
-from ottla.core.metadata.topics import CONSUMER_OFFSETS, NewTopic
-from ottla.core.wire.api_keys import ApiKey
+from ottla.coordinator.loading import load
+from ottla.coordinator.loop import CoordinatorLoop
+from ottla.groups.log.reducer import ReferenceReducer
+from ottla.metadata.topics import CONSUMER_OFFSETS, NewTopic
+from ottla.protocol.errors import StorageError
+from ottla.protocol.wire.api_keys import ApiKey
 
 STEPS, BROKERS, GROUPS = 100, (1, 2, 3), ("g0", "g1", "g2", "g3")
 PROTOCOLS = [[{"name": name, "metadata": b""}, {"name": "both", "metadata": b""}] for name in ("range", "roundrobin")]
@@ -46,7 +46,7 @@ class Stress:
         leader = self.cluster.leadership.coordinator(group).broker_id
         node = self.cluster.brokers.nodes[self.rng.choice(BROKERS) if leader is None or self.rng.random() < 0.1 else leader]
         dispatcher = self.api.dispatchers[node.id]
-        served, request = dispatcher.read_request(memoryview(self.api.encode(key, version, fields)), "/127.0.0.1")
+        served, request = dispatcher.read_request(memoryview(self.api.encode(key, version, fields)), self.api.session)
         request.send = lambda _parts: self.open.pop(number)  # KeyError: answered twice
         request.fail = self.fail
         self.open[number] = key
@@ -145,4 +145,4 @@ def test_every_request_is_answered_and_state_is_what_the_log_holds(make_api, hoo
     assert sorted(loop.coordinator.partition for loop in stress.loops()) == [0, 1]
     for loop in stress.loops():
         loop.flush()
-        assert load_groups(loop.partition.log, ReferenceReducer).replayed == loop.coordinator.state.replayed
+        assert load(loop.partition.log, ReferenceReducer).replayed == loop.coordinator.state.replayed

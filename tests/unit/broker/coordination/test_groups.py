@@ -1,15 +1,21 @@
-"""Published group events: the topic and the listeners, whose failures never fail a group."""
+"""What a broker does for groups alone: published events, whose failures never fail a group, and the choice of the loading backend."""
 
 import asyncio
 import json
+from typing import Any
+
+import pytest
 
 from ottla.broker.composition import Components
+from ottla.broker.coordination.groups import COMPILED_BYTES_MIN, LoadingBackends
 from ottla.broker.running_brokers import BrokerTask
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import StorageError
-from ottla.core.model import GroupEvent
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.memory_files import MemoryFiles
+from ottla.config import BrokerConfig
+from ottla.groups.events import GroupEvent
+from ottla.groups.log.reducer import ReferenceReducer
+from ottla.log.file_system import MemoryFiles
+from ottla.protocol.arrow import compile_cache
+from ottla.protocol.errors import StorageError
+from ottla.protocol.wire.api_keys import ApiKey
 
 
 def event(kind: str = "trigger") -> GroupEvent:
@@ -110,3 +116,34 @@ def test_the_last_events_of_a_broker_that_has_not_opened_their_topic_are_kept(tm
 
     assert asyncio.run(run()) == 2
     assert caplog.messages == []
+
+
+# Small logs are read by the reference backend, large ones by the columnar one, where its code is there.
+
+
+def never(_command: Any) -> Any:
+    raise AssertionError("nothing is to be compiled")
+
+
+def test_a_small_log_needs_nothing_heavy() -> None:
+    assert LoadingBackends(never).choose(COMPILED_BYTES_MIN - 1) is ReferenceReducer
+
+
+@pytest.mark.parametrize("is_cached", [True, False])
+def test_a_large_log_is_read_by_compiled_code_where_it_is_kept(monkeypatch: pytest.MonkeyPatch, is_cached: bool) -> None:
+    from ottla.groups.log.compiled_loading.reducer import CompiledReducer
+
+    class Process:
+        def poll(self) -> None:
+            return None
+
+        def kill(self) -> None:
+            pass
+
+        def wait(self) -> int:
+            return 0
+
+    monkeypatch.setattr(compile_cache, "is_cached", lambda _module: is_cached)
+    backends = LoadingBackends(lambda _command: Process())  # type: ignore[arg-type,return-value]
+    assert backends.choose(COMPILED_BYTES_MIN) is (CompiledReducer if is_cached else ReferenceReducer)
+    backends.close()

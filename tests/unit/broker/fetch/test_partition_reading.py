@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.fetch.messages import FetchedPartition, FetchPartitionData
 from ottla.broker.fetch.partition_reading import has_no_news, leader_epoch_error, read_partition
-from ottla.broker.protocol.fetch_partition import FetchedPartition, FetchPartitionData
-from ottla.core.errors import ErrorCode
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch, split_batches
-from ottla.core.records.control import ControlType
-from ottla.core.records.end_marker import EndMarker, encode_end_marker
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.memory_files import MemoryFiles
+from ottla.log.file_system import MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch, split_batches
+from ottla.protocol.records.control import ControlType, EndMarker
+from tests.support.kit.end_markers import encode_end_marker
 
 COMMIT, ABORT = ControlType.COMMIT, ControlType.ABORT
 

@@ -7,14 +7,17 @@ from typing import Any
 import pytest
 
 from ottla.broker.fetch import pending_fetch
-from ottla.broker.fetch.pending_fetch import PendingFetch
-from ottla.broker.logs import partitions
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.model import Record
-from ottla.core.records.batch import decode_batch, encode_batch, split_batches
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.file_system import ColdRead
-from ottla.storage.memory_files import MemoryFile, MemoryFiles
+from ottla.broker.fetch.pending_fetch import DelayedFetch, PendingFetch
+from ottla.broker.partitions import partitions
+from ottla.broker.partitions.partition import Partition
+from ottla.log.file_system import ColdRead, MemoryFile, MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.model import Record, TopicPartition
+from ottla.protocol.records.batch import decode_batch, encode_batch, split_batches
+from ottla.protocol.wire.api_keys import ApiKey
+from tests.support.kit.waiting import wait_until_async
 
 
 def fields(*, wait: int = 0, least: int = 1, most: int = 1 << 20, partitions=(0,)) -> dict[str, Any]:
@@ -66,7 +69,7 @@ class ColdFile(MemoryFile):
 @pytest.fixture
 def cold_api(make_api, make_topic, monkeypatch):
     """A broker with topic `t` of two partitions with a record each, and the files of their logs."""
-    monkeypatch.setattr("ottla.storage.memory_files.MemoryFile", ColdFile)
+    monkeypatch.setattr("ottla.log.file_system.MemoryFile", ColdFile)
     files = MemoryFiles()
     api = make_api(None, files)
     make_topic("t", 2, of=api)
@@ -156,7 +159,7 @@ def test_a_connection_that_closes_while_its_records_are_read(cold_api, cache_fil
     sent: list[Any] = []
 
     async def run() -> None:
-        kind, request = api.dispatcher.read_request(memoryview(api.encode(1, 12, fields(wait=60000))), "/127.0.0.1")
+        kind, request = api.dispatcher.read_request(memoryview(api.encode(1, 12, fields(wait=60000))), api.session)
         request.send = sent.append
         api.dispatcher.dispatch(kind, request)
         request.on_disconnect()
@@ -182,7 +185,7 @@ def reopened(make_api, make_topic, batch, held, partitions: int):
 
 def asking(api, count: int, sent: list[bytes]):
     """A Fetch that that is sent and not answered yet."""
-    kind, request = api.dispatcher.read_request(memoryview(api.encode(1, 12, fields(partitions=range(count)))), "/127.0.0.1")
+    kind, request = api.dispatcher.read_request(memoryview(api.encode(1, 12, fields(partitions=range(count)))), api.session)
     request.send = lambda parts: sent.append(b"".join(parts))
     api.dispatcher.dispatch(kind, request)
     return request
@@ -302,7 +305,7 @@ def test_a_connection_that_closes_while_many_partitions_are_read(api, make_topic
     sent: list[Any] = []
 
     async def run() -> None:
-        kind, request = api.dispatcher.read_request(memoryview(api.encode(1, 12, fields(partitions=range(5), wait=60000))), "/127.0.0.1")
+        kind, request = api.dispatcher.read_request(memoryview(api.encode(1, 12, fields(partitions=range(5), wait=60000))), api.session)
         request.send = sent.append
         api.dispatcher.dispatch(kind, request)
         request.on_disconnect()
@@ -362,10 +365,84 @@ def test_memory_for_a_response_is_not_held_for_a_closed_connection(api, make_top
         memory.take(SlowReader(), memory.bytes_max // 1000 + 1, 0.0)
 
     async def ask_and_close() -> None:
-        served, request = api.dispatcher.read_request(memoryview(api.encode(1, 12, fields())), "/127.0.0.1")
+        served, request = api.dispatcher.read_request(memoryview(api.encode(1, 12, fields())), api.session)
         api.dispatcher.dispatch(served, request)
         assert len(memory._waiting) == 1
         request.on_disconnect()
         assert not memory._waiting
 
     api.runner.run(ask_and_close())
+
+
+# A request that waits: woken once for many appends, answered at the latest when its time is up, and gone afterwards.
+
+
+class Wait:
+    def __init__(self, enough_after: int, wait_s: float) -> None:
+        self.partitions = [
+            Partition(TopicPartition("t", number), PartitionLog(MemoryFiles(), f"t-{number}", LogSettings())) for number in range(2)
+        ]
+        self.asked: list[bool] = []
+        self.enough_after = enough_after
+        self.delayed = DelayedFetch(asyncio.get_running_loop(), self.partitions, self.try_again, wait_s)
+
+    def try_again(self, time_is_up: bool) -> bool:
+        self.asked.append(time_is_up)
+        return len(self.asked) >= self.enough_after
+
+
+def append(partition: Partition) -> None:
+    partition.append_records([Record(0, 5, None, b"x")], now_ms=5)
+
+
+def run(story) -> None:
+    asyncio.run(story())
+
+
+def test_several_appends_in_one_iteration_are_one_try() -> None:
+    async def story() -> None:
+        wait = Wait(enough_after=1, wait_s=60)
+        for partition in wait.partitions:
+            append(partition)
+        assert wait.asked == []
+        await asyncio.sleep(0)
+        assert wait.asked == [False]
+        assert all(partition.waiters == set() for partition in wait.partitions)
+
+    run(story)
+
+
+def test_it_tries_again_until_there_is_enough() -> None:
+    async def story() -> None:
+        wait = Wait(enough_after=2, wait_s=60)
+        for _ in range(3):
+            append(wait.partitions[0])
+            await asyncio.sleep(0)
+        assert wait.asked == [False, False]
+
+    run(story)
+
+
+@pytest.mark.parametrize("wait_s", [0, 0.01])
+def test_time_is_up(wait_s: float) -> None:
+    async def story() -> None:
+        wait = Wait(enough_after=99, wait_s=wait_s)
+        await wait_until_async(lambda: wait.asked, "the end of the wait")
+        assert wait.asked == [True]
+        append(wait.partitions[0])
+        await asyncio.sleep(0)
+        assert wait.asked == [True]
+
+    run(story)
+
+
+def test_a_cancelled_fetch_leaves_no_callbacks() -> None:
+    async def story() -> None:
+        wait = Wait(enough_after=99, wait_s=0.01)
+        append(wait.partitions[0])
+        wait.delayed.cancel()
+        assert all(partition.waiters == set() for partition in wait.partitions)
+        await asyncio.sleep(0.05)
+        assert wait.asked == []
+
+    run(story)

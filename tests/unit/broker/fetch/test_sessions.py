@@ -6,10 +6,9 @@ from itertools import count
 
 import pytest
 
-from ottla.broker.fetch.fetch_session import FetchContext
-from ottla.broker.fetch.fetch_sessions import EVICTION_MS, FetchSessions
-from ottla.broker.protocol.fetch_partition import NO_SESSION, FetchedPartition
-from ottla.core.errors import ErrorCode
+from ottla.broker.fetch.messages import NO_SESSION, FetchedPartition
+from ottla.broker.fetch.sessions import EVICTION_MS, FetchContext, FetchSession, FetchSessions, next_epoch
+from ottla.protocol.errors import ErrorCode
 
 
 class Cache:
@@ -214,3 +213,31 @@ def test_whatever_clients_do_the_bounds_hold_and_sessions_are_what_they_asked_fo
     for _ in range(4):
         cache.create()
     assert cache.sessions.partitions_count == 0
+
+
+# One fetch session: epochs, the order of its partitions, and the offsets of the last response.
+
+
+def session(*names: str) -> FetchSession:
+    return FetchSession(1, False, {(name, 0): FetchedPartition((name, 0), -1, 0, -1, 100) for name in names}, 0)
+
+
+def test_epochs_begin_again_at_one() -> None:
+    assert (next_epoch(1), next_epoch(2**31 - 1)) == (2, 1)
+
+
+def test_a_partition_with_records_is_read_last_next_time() -> None:
+    found = session("a", "b", "c")
+    found.move_to_back(found.partitions[("a", 0)])
+    assert list(found.partitions) == [("b", 0), ("c", 0), ("a", 0)]
+    found.move_to_back(FetchedPartition(("gone", 0), -1, 0, -1, 100))
+    assert ("gone", 0) not in found.partitions
+
+
+def test_a_request_is_superseded_by_the_next_one_of_its_session() -> None:
+    found = session("a")
+    context = FetchContext(found.partitions, False, found, False)
+    assert not context.is_superseded
+    found.epoch = next_epoch(found.epoch)
+    assert context.is_superseded
+    assert not FetchContext(found.partitions, False, None, True).is_superseded

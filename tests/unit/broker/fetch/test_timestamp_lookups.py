@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ottla.broker.fetch.timestamp_lookups import PER_JOB, TimestampLookups, TimestampQuery
-from ottla.core.errors import StorageError
-from ottla.core.records.record_checks import find_timestamp
+from ottla.protocol.errors import StorageError
+from ottla.protocol.records.record_checks import find_timestamp
 
 
 class Lookup:

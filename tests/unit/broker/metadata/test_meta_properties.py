@@ -5,9 +5,9 @@ import re
 import pytest
 
 from ottla.broker.metadata.meta_properties import identify
-from ottla.core.errors import StorageError
-from ottla.storage.checkpoints import META_PROPERTIES
-from ottla.storage.memory_files import MemoryFiles
+from ottla.log.checkpoints import META_PROPERTIES
+from ottla.log.file_system import MemoryFiles
+from ottla.protocol.errors import StorageError
 
 KAFKAS = b"#\n#Sat Nov 21 16:58:08 UTC 2026\nnode.id=1\ndirectory.id=Dnbhe9euQOueYWf09wF0QA\nversion=1\ncluster.id=a4NPSR88w9IV_yapR9ghJw\n"
 

@@ -5,24 +5,23 @@ from random import Random
 
 import pytest
 
-from ottla.broker.logs.offset_checkpoints import OffsetCheckpoints
 from ottla.broker.metadata.meta_properties import Identity
 from ottla.broker.metadata.metadata_log import MetadataLog
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import StorageError
-from ottla.core.metadata.adoption import FIRST_FEATURES
-from ottla.core.metadata.cluster_metadata import ClusterMetadata
-from ottla.core.metadata.quorum import SnapshotId, first_snapshot
-from ottla.core.metadata.records import AbortTransaction, FeatureLevelRecord, RemoveTopicRecord, TopicRecord, encode
-from ottla.core.metadata.topic_changes import create_topic
-from ottla.core.metadata.topics import METADATA_DIRECTORY, NewTopic
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch, split_batches
-from ottla.storage.file_system import Files
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.kit.faulty_files import FaultyFiles, overwrite
+from ottla.broker.partitions.offset_checkpoints import OffsetCheckpoints
+from ottla.config import BrokerConfig
+from ottla.log.file_system import Files, MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.metadata.adoption import FIRST_FEATURES
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.quorum import SnapshotId, first_snapshot
+from ottla.metadata.records import AbortTransaction, FeatureLevelRecord, RemoveTopicRecord, TopicRecord, encode
+from ottla.metadata.topic_changes import create_topic
+from ottla.metadata.topics import METADATA_DIRECTORY, NewTopic
+from ottla.protocol.errors import StorageError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch, split_batches
+from tests.support.kit.faulty_files import FaultyFiles, overwrite
 
 IDENTITY = Identity("a-cluster", bytes(range(100, 116)), is_new=False)
 BEGIN = b"\x01\x17\x00\x00"

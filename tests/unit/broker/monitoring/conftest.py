@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.broker.monitoring.group_snapshot import EventCounts, GroupRow, OffsetRow, TopicRow
-from ottla.core.diagnosis.burrow import Status
+from ottla.history.burrow import Status
 
 
 @pytest.fixture

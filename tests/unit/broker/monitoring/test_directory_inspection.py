@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from ottla.core.diagnosis.cleaner_health import FINDINGS_MAX
-from ottla.core.metadata.records import ConfigRecord, TopicRecord, encode
-from ottla.core.model import Record, TopicPartition
-from ottla.core.records.batch import encode_batch
-from ottla.storage.checkpoints import CLEANER_FILE, LOG_START_FILE, encode_offsets
-from ottla.storage.dump.inspection import Inspection, PartitionFacts, inspect_directory
-from ottla.storage.dump.topic_settings import TopicSettings
-from ottla.storage.files import OsFiles
-from ottla.storage.log.segment_facts import SegmentFacts
-from ottla.storage.memory_files import MemoryFiles
+from ottla.broker.monitoring.directory_inspection import Inspection, PartitionFacts, inspect_directory
+from ottla.broker.monitoring.directory_settings import TopicSettings
+from ottla.log.checkpoints import CLEANER_FILE, LOG_START_FILE, encode_offsets
+from ottla.log.cleaner.health import FINDINGS_MAX
+from ottla.log.file_system import MemoryFiles
+from ottla.log.files import OsFiles
+from ottla.log.segment_facts import SegmentFacts
+from ottla.metadata.records import ConfigRecord, TopicRecord, encode
+from ottla.protocol.model import Record, TopicPartition
+from ottla.protocol.records.batch import encode_batch
 
 HOUR = 3_600_000
 T0 = 1_700_000_000_000

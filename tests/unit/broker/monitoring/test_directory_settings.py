@@ -2,13 +2,13 @@
 
 import pytest
 
-from ottla.core.diagnosis.cleaner_health import Finding
-from ottla.core.metadata.records import ConfigRecord, RemoveTopicRecord, TopicRecord, encode
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.storage.dump import topic_settings
-from ottla.storage.dump.topic_settings import TopicSettings, read_topic_settings
-from ottla.storage.memory_files import MemoryFiles
+from ottla.broker.monitoring import directory_settings as topic_settings
+from ottla.broker.monitoring.directory_settings import TopicSettings, read_topic_settings
+from ottla.log.cleaner.health import Finding
+from ottla.log.file_system import MemoryFiles
+from ottla.metadata.records import ConfigRecord, RemoveTopicRecord, TopicRecord, encode
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
 
 LOG = "__cluster_metadata-0/00000000000000000000.log"
 

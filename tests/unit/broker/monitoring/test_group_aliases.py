@@ -10,7 +10,7 @@ from ottla.broker.monitoring.group_aliases import alias_metrics
 from ottla.broker.monitoring.group_snapshot import GroupRow, GroupsSnapshot
 from ottla.broker.monitoring.health import PartitionSnapshot
 from ottla.broker.monitoring.metrics_pages import exposition
-from ottla.core.model import TopicPartition
+from ottla.protocol.model import TopicPartition
 
 PARTITIONS = [PartitionSnapshot(TopicPartition("t", 0), False, 1_000, 3, 45)]
 

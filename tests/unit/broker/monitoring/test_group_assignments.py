@@ -2,14 +2,13 @@
 
 import pytest
 
-from ottla.broker.monitoring import group_assignments
 from ottla.broker.monitoring.group_assignments import GroupAssignment, GroupAssignments
 from ottla.broker.monitoring.group_snapshot import TopicRow
-from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.settings import GroupSettings
-from ottla.core.groups.summaries import GroupSummary, MemberAssignment
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.settings import GroupSettings
+from ottla.groups.snapshots import GroupSummary, MemberAssignment
 
-COORDINATOR = Coordinator(GroupSettings())
+COORDINATOR = GroupCoordinator(GroupSettings())
 MEMBERS = (
     MemberAssignment("m1", "c", "/h", (("t", 0), ("t", 1), ("u", 0))),
     MemberAssignment("m2", "c", "/h", (("t", 2),)),
@@ -26,11 +25,11 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The groups whose members were read."""
     found: list[str] = []
 
-    def read(_coordinator: Coordinator, group_id: str) -> tuple[MemberAssignment, ...]:
+    def read(_coordinator: GroupCoordinator, group_id: str) -> tuple[MemberAssignment, ...]:
         found.append(group_id)
         return MEMBERS
 
-    monkeypatch.setattr(group_assignments, "assignments", read)
+    monkeypatch.setattr(GroupCoordinator, "assignments", read)
     return found
 
 

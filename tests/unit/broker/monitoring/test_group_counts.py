@@ -7,7 +7,7 @@ import pytest
 from ottla.broker.monitoring import group_counts
 from ottla.broker.monitoring.group_counts import GroupCounts
 from ottla.broker.monitoring.group_snapshot import Durations
-from ottla.core.model import GroupEvent
+from ottla.groups.events import GroupEvent
 
 
 def event(kind: str, at_ms: int = 0, *, group: str = "g", **fields: Any) -> GroupEvent:

@@ -1,8 +1,8 @@
 """What is remembered for Burrow's rules."""
 
 from ottla.broker.monitoring.group_history import GroupHistory
-from ottla.core.diagnosis.burrow import Status
-from ottla.core.groups.log.records import OffsetValue
+from ottla.history.burrow import Status
+from ottla.protocol.coordinator_records import OffsetValue
 
 
 def value(offset: int, at_ms: int) -> OffsetValue:

@@ -9,14 +9,15 @@ import pytest
 from ottla.broker.monitoring import group_sampler, log_ends, time_slices
 from ottla.broker.monitoring.group_sampler import GroupSampler
 from ottla.broker.monitoring.group_snapshot import GroupsSnapshot, TopicRow
-from ottla.core.diagnosis.burrow import Status
-from ottla.core.errors import StorageError
-from ottla.core.groups.commands import FinishLoading, Resign
-from ottla.core.groups.coordinator import Coordinator
-from ottla.core.groups.settings import GroupSettings
-from ottla.core.model import GroupEvent, TopicPartition
-from ottla.testing.kit.coordinator_shell import CoordinatorShell
-from ottla.testing.scenarios.commands import parse_command
+from ottla.coordinator.coordinator import FinishLoading, Resign
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.events import GroupEvent
+from ottla.groups.settings import GroupSettings
+from ottla.history.burrow import Status
+from ottla.protocol.errors import StorageError
+from ottla.protocol.model import TopicPartition
+from tests.support.kit.coordinator_shell import CoordinatorShell
+from trials.scenarios.commands import parse_command
 
 NOW = 1_000_000
 
@@ -50,7 +51,7 @@ class Process:
     """Two brokers' coordinators, driven by the lines of scenario files, and a sampler over them."""
 
     def __init__(self, ranges: dict[tuple[str, int], tuple[int, int]] | None = None, closed: set[tuple[str, int]] | None = None) -> None:
-        self.shells = [CoordinatorShell(lambda: Coordinator(GroupSettings())) for _ in range(2)]
+        self.shells = [CoordinatorShell(lambda: GroupCoordinator(GroupSettings())) for _ in range(2)]
         for shell in self.shells:
             shell.run(FinishLoading(), NOW)
         self.logs = Logs(ranges or {("flights", 0): (0, 100), ("flights", 1): (10, 100)}, closed or set())

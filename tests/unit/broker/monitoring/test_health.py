@@ -2,11 +2,11 @@
 
 import json
 
-from ottla.broker.logs.cleaner_snapshot import CleanerSnapshot, CleaningSnapshot
 from ottla.broker.monitoring.health import TOPICS_MAX, HealthSnapshot, PartitionSnapshot, health_snapshot
 from ottla.broker.monitoring.topic_growth import Growth
-from ottla.core.diagnosis.cleaner_health import CleanerState, PartitionFault
-from ottla.core.model import TopicPartition
+from ottla.log.cleaner.health import CleanerState, PartitionFault
+from ottla.log.cleaner.snapshot import CleanerSnapshot, CleaningSnapshot
+from ottla.protocol.model import TopicPartition
 
 HOUR = 3_600_000
 NOW = 1_700_000_000_000

@@ -13,8 +13,8 @@ from ottla.broker.monitoring.health import (
 )
 from ottla.broker.monitoring.metrics_pages import exposition
 from ottla.broker.monitoring.topic_growth import Growth
-from ottla.core.diagnosis.cleaner_health import PartitionFault
-from ottla.core.model import TopicPartition
+from ottla.log.cleaner.health import PartitionFault
+from ottla.protocol.model import TopicPartition
 
 NOW = 1_700_000_000_000
 NAME = TopicPartition("__consumer_offsets", 12)

@@ -7,12 +7,12 @@ import pytest
 
 from ottla.broker.composition import Components
 from ottla.broker.monitoring.health import STALE_MS_MAX
-from ottla.core.config import BrokerConfig
-from ottla.core.diagnosis.cleaner_health import OVERDUE_MS_MAX
-from ottla.core.metadata.topics import NewTopic, Topic
-from ottla.core.model import Record, TopicPartition
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.memory_files import MemoryFiles
+from ottla.config import BrokerConfig
+from ottla.log.cleaner.health import OVERDUE_MS_MAX
+from ottla.log.file_system import MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.metadata.topics import NewTopic, Topic
+from ottla.protocol.model import Record, TopicPartition
 
 MINUTE = 60_000
 

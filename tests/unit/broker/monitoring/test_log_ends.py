@@ -4,8 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from ottla.broker.monitoring.log_ends import NOT_OPEN, OPENINGS_MAX, LogEnds
-from ottla.core.errors import StorageError
-from ottla.core.model import TopicPartition
+from ottla.protocol.errors import StorageError
+from ottla.protocol.model import TopicPartition
 
 
 class Partitions:

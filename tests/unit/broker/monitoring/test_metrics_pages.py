@@ -10,8 +10,8 @@ from ottla.broker import Broker
 from ottla.broker.monitoring.health import STALE_MS_MAX, CleanerSnapshot, health_snapshot
 from ottla.broker.monitoring.metrics_pages import exposition, pages
 from ottla.broker.monitoring.topic_growth import Growth
-from ottla.core.config import ConfigError
-from ottla.core.diagnosis.cleaner_health import PartitionFault
+from ottla.config import ConfigError
+from ottla.log.cleaner.health import PartitionFault
 
 NOW = 1_700_000_000_000
 UNHEALTHY = health_snapshot(

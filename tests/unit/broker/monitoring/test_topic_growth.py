@@ -4,7 +4,7 @@ import pytest
 
 from ottla.broker.monitoring import topic_growth
 from ottla.broker.monitoring.topic_growth import POINTS, SPAN_MS_MIN, WINDOW_MS, Growth, PartitionSize, TopicGrowth
-from ottla.core.model import TopicPartition
+from ottla.protocol.model import TopicPartition
 
 MINUTE = 60_000
 

@@ -5,21 +5,29 @@ import contextlib
 import socket
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from ottla.broker import Broker
 from ottla.broker.apis import describe_log_dirs
 from ottla.broker.fetch.pending_fetch import PendingFetch
-from ottla.broker.network.connection import WAITING_BYTES_FREE, WAITING_BYTES_MAX, WAITING_FRAME_BYTES, java_address
+from ottla.broker.network.connection import (
+    RECEIVE_BYTES,
+    WAITING_BYTES_FREE,
+    WAITING_BYTES_MAX,
+    WAITING_FRAME_BYTES,
+    Listener,
+)
 from ottla.broker.network.dispatch import Dispatcher
-from ottla.broker.network.listener import RECEIVE_BYTES
-from ottla.broker.network.pipelining import Pipelining
-from ottla.broker.protocol.request import Request
-from ottla.core.errors import StorageError
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.testing.kit.waiting import wait_until
+from ottla.broker.network.memory import SHORT_READ_BYTES
+from ottla.broker.network.request import Request
+from ottla.broker.network.scheduling import Pipelining
+from ottla.broker.network.session import java_address
+from ottla.log.partition_log import PartitionLog
+from ottla.protocol.errors import StorageError
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -345,3 +353,25 @@ def test_what_a_parked_request_has_copied_counts_as_memory_until_it_is_answered(
     gone.close()
     answered.close()
     wait_until(lambda: memory.held == held, lambda: f"{held} held bytes, not {memory.held}")
+
+
+# What connections share.
+
+
+def test_reads_while_memory_is_short_use_part_of_the_same_buffer() -> None:
+    none: Any = None
+    listener = Listener(
+        name="PLAINTEXT",
+        endpoint=none,
+        authorizer=None,
+        dispatcher=none,
+        quotas=none,
+        frame_bytes_max=100,
+        event_loop_batch=none,
+        pipelining=none,
+        request_memory=none,
+        response_memory=none,
+    )
+    assert (len(listener.receive_buffer), len(listener.short_receive_buffer)) == (RECEIVE_BYTES, SHORT_READ_BYTES)
+    listener.short_receive_buffer[0] = 7
+    assert listener.receive_buffer[0] == 7

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.broker.composition import Components
-from ottla.broker.logs.cleaner_manager import UNCLEANABLE_MS, LogCleanerManager
-from ottla.broker.logs.partition import Partition
-from ottla.core.config import BrokerConfig
-from ottla.core.metadata.topics import NewTopic
-from ottla.core.model import Record, TopicPartition
-from ottla.storage.memory_files import MemoryFiles
+from ottla.broker.partitions.cleaner_manager import UNCLEANABLE_MS, CleanerCheckpoint, LogCleanerManager
+from ottla.broker.partitions.partition import Partition
+from ottla.config import BrokerConfig
+from ottla.log.checkpoints import CLEANER_FILE
+from ottla.log.cleaner.health import CleanerState
+from ottla.log.cleaner.snapshot import CleanerSnapshot
+from ottla.log.file_system import MemoryFiles
+from ottla.metadata.topics import NewTopic, Topic
+from ottla.protocol.model import Record, TopicPartition
 
 SEGMENT_BYTES = 2000
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -104,3 +107,75 @@ def test_what_is_known_of_the_logs(case: Case) -> None:
     assert case.manager.partitions()[B] == known[B]._replace(cleanable_bytes=0, dirty_ratio=0.0, due_since_ms=None, cleaned_ms=case.now_ms)
     case.manager.topic_deleted("b")
     assert set(case.manager.partitions()) == {A}
+
+
+def topic(name: str, number: int) -> Topic:
+    return Topic(name=name, topic_id=bytes([number]) * 16)
+
+
+def test_what_is_written_is_read_again() -> None:
+    files, orders = MemoryFiles(), topic("orders", 1)
+    checkpoint = CleanerCheckpoint(files)
+    checkpoint.load([orders])
+    assert checkpoint.get(orders, 3) is None
+    checkpoint.note(TopicPartition("orders", 3), 42)
+    checkpoint.write()
+    assert files.read_all(CLEANER_FILE) == b"0\n1\norders 3 42\n"
+    again = CleanerCheckpoint(files)
+    again.load([orders])
+    assert (again.get(orders, 3), again.get(orders, 4)) == (42, None)
+
+
+def test_topics_that_are_gone_are_left_out() -> None:
+    files = MemoryFiles()
+    files.replace(CLEANER_FILE, b"0\n2\nold 0 7\norders 0 8\n")
+    checkpoint = CleanerCheckpoint(files)
+    checkpoint.load([topic("orders", 1)])
+    checkpoint.write()
+    assert files.read_all(CLEANER_FILE) == b"0\n1\norders 0 8\n"
+
+
+def test_a_later_topic_of_the_same_name_is_dirty() -> None:
+    checkpoint = CleanerCheckpoint(MemoryFiles())
+    first, second = topic("orders", 1), topic("orders", 2)
+    checkpoint.load([first])
+    checkpoint.note(TopicPartition("orders", 0), 42)
+    assert checkpoint.get(second, 0) is None
+    checkpoint.note(TopicPartition("orders", 0), 5)
+    assert checkpoint.get(second, 0) == 5
+    assert checkpoint.forget("orders")
+    assert not checkpoint.forget("orders")
+    assert checkpoint.get(second, 0) is None
+
+
+def test_a_damaged_file_is_logged_and_replaced(caplog: pytest.LogCaptureFixture) -> None:
+    files, orders = MemoryFiles(), topic("orders", 1)
+    files.replace(CLEANER_FILE, b"0\n9\n")
+    checkpoint = CleanerCheckpoint(files)
+    checkpoint.load([orders])
+    assert "damaged" in caplog.text
+    assert checkpoint.get(orders, 0) is None
+    checkpoint.write()
+    assert files.read_all(CLEANER_FILE) == b"0\n0\n"
+
+
+@pytest.mark.parametrize(
+    ("is_enabled", "threads", "dead_threads", "state"),
+    [
+        (False, 1, 0, CleanerState.OFF),
+        (True, 2, 1, CleanerState.RUNNING),
+        (True, 2, 2, CleanerState.DEAD),
+        (True, 0, 0, CleanerState.RUNNING),
+    ],
+)
+def test_its_state(is_enabled: bool, threads: int, dead_threads: int, state: CleanerState) -> None:
+    assert CleanerSnapshot(is_enabled=is_enabled, threads=threads, dead_threads=dead_threads).state is state
+
+
+def test_it_is_idle_from_its_last_check_while_it_cleans_nothing() -> None:
+    snapshot = CleanerSnapshot(is_enabled=True, looked_ms=100, cleaned_ms=40)
+    facts = snapshot.facts(130)
+    assert (facts.idle_ms, facts.since_cleaned_ms) == (30, 90)
+    assert snapshot.facts(50).idle_ms == 0
+    busy = CleanerSnapshot(is_enabled=True, looked_ms=100, at_work=(TopicPartition("t", 0),))
+    assert (busy.facts(130).idle_ms, busy.facts(130).since_cleaned_ms) == (0, None)

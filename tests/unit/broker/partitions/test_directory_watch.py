@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from ottla.broker.composition import Components
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import ApiError, StorageError
-from ottla.core.metadata.topics import NewTopic
-from ottla.core.model import Record
-from ottla.storage.files import OsFiles
-from ottla.storage.log.partition_log import PartitionLog
+from ottla.config import BrokerConfig
+from ottla.log.files import OsFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.metadata.topics import NewTopic
+from ottla.protocol.errors import ApiError, StorageError
+from ottla.protocol.model import Record
 
 SEGMENT = f"{0:020d}.log"
 

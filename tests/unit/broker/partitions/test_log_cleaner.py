@@ -11,20 +11,24 @@ from typing import Any
 import pytest
 
 from ottla.broker.composition import Components
-from ottla.broker.logs import log_cleaner
-from ottla.broker.logs.cleaner_manager import UNCLEANABLE_MS
-from ottla.broker.logs.partition import Partition
-from ottla.core.config import BrokerConfig
-from ottla.core.diagnosis.cleaner_health import CleanerState
-from ottla.core.errors import StorageError
-from ottla.core.metadata.config_changes import SET
-from ottla.core.metadata.resource_configs import BROKER_RESOURCE
-from ottla.core.metadata.topics import NewTopic, Topic
-from ottla.core.model import Record, TopicPartition
-from ottla.storage.checkpoints import CLEANER_FILE
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.kit.faulty_files import overwrite
+from ottla.broker.partitions import log_cleaner
+from ottla.broker.partitions.cleaner_manager import UNCLEANABLE_MS
+from ottla.broker.partitions.log_cleaner import COMPILED_BYTES_MIN, CleanerBackends, CleanerStats, Throttle
+from ottla.broker.partitions.partition import Partition
+from ottla.config import BrokerConfig
+from ottla.log.checkpoints import CLEANER_FILE
+from ottla.log.cleaner.backend import ReferenceBackend
+from ottla.log.cleaner.cleaning import Cleaned
+from ottla.log.cleaner.health import CleanerState
+from ottla.log.file_system import MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.metadata.config_changes import SET
+from ottla.metadata.resource_configs import BROKER_RESOURCE
+from ottla.metadata.topics import NewTopic, Topic
+from ottla.protocol.arrow import compile_cache
+from ottla.protocol.errors import StorageError
+from ottla.protocol.model import Record, TopicPartition
+from tests.support.kit.faulty_files import overwrite
 
 SEGMENT_BYTES = 2000
 
@@ -576,3 +580,65 @@ def test_a_cleaner_that_dies_is_seen(
     case.do(die())
     assert (case.cleaner.snapshot().state, errors, case.cluster.health.snapshot.is_healthy) == (CleanerState.DEAD, [], False)
     assert caplog.text.count("the cleaner could not check the logs") == 2
+
+
+def never(_command: Any) -> Any:
+    raise AssertionError("nothing is to be compiled")
+
+
+def test_small_logs_start_nothing() -> None:
+    assert isinstance(CleanerBackends(never).choose(COMPILED_BYTES_MIN - 1), ReferenceBackend)
+
+
+@pytest.mark.parametrize(("is_cached", "backend"), [(True, "CompiledBackend"), (False, "ReferenceBackend")])
+def test_large_logs_take_the_columnar_backend_where_they_can(monkeypatch: pytest.MonkeyPatch, is_cached: bool, backend: str) -> None:
+    class Process:
+        def poll(self) -> None:
+            return None
+
+        def kill(self) -> None:
+            pass
+
+        def wait(self) -> int:
+            return 0
+
+    monkeypatch.setattr(compile_cache, "is_cached", lambda _module: is_cached)
+    backends = CleanerBackends(lambda _command: Process())  # type: ignore[arg-type,return-value]
+    assert type(backends.choose(COMPILED_BYTES_MIN)).__name__ == backend
+    backends.close()
+
+
+def test_a_cleaning_is_added() -> None:
+    stats = CleanerStats()
+    stats.add(Cleaned(9, indexed_bytes=10, read_bytes=100, written_bytes=25, map_utilization=0.5), start_ms=1000, end_ms=1500)
+    assert stats == CleanerStats(1, 110, 25, 0.25, 0.5, 500, 1500)
+    stats.add(Cleaned(9), start_ms=3000, end_ms=2000)  # the clock was set back
+    assert stats == CleanerStats(2, 110, 25, 0.0, 0.0, 0, 2000)
+
+
+def test_one_that_was_stopped_counts_for_its_bytes() -> None:
+    stats = CleanerStats()
+    stats.add(Cleaned(9, is_complete=False, indexed_bytes=10, read_bytes=100, written_bytes=25), start_ms=1000, end_ms=1500)
+    assert stats == CleanerStats(read_bytes=110, written_bytes=25)
+
+
+def test_a_thread_that_comes_too_early_waits() -> None:
+    now, waits = [100.0], []
+    throttle = Throttle(1000, waits.append, lambda: now[0])
+    throttle(500)
+    throttle(250)
+    assert waits == [0.5, 0.75], "together they may do 1000 bytes a second"
+    now[0] += 0.75
+    throttle(100)
+    assert waits[2:] == pytest.approx([0.1])
+    now[0] += 60
+    throttle(100)
+    assert waits[3:] == pytest.approx([0.1]), "what was not used in the last minute is not saved up"
+
+
+def test_without_a_limit_nothing_waits() -> None:
+    waits: list[float] = []
+    throttle = Throttle(float("1.7976931348623157E308"), waits.append, lambda: 0.0)
+    for _ in range(100):
+        throttle(1 << 30)
+    assert waits == []

@@ -1,16 +1,19 @@
 """Loading a log: as its directory has it, a stray one put aside, and what is lent is given back."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from ottla.broker.logs.log_loading import LogLoader, renamed_directory
-from ottla.broker.logs.offset_checkpoints import OffsetCheckpoints
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.metadata.topics import Topic
-from ottla.core.model import Record
-from ottla.core.wire.api_keys import ApiKey
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.memory_files import MemoryFiles
+from ottla.broker.partitions.log_loading import LogLoader, find_partitions, log_missing, renamed_directory
+from ottla.broker.partitions.offset_checkpoints import OffsetCheckpoints
+from ottla.log.file_system import MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.metadata.topics import Topic
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.model import Record, TopicPartition
+from ottla.protocol.wire.api_keys import ApiKey
 
 
 @pytest.fixture
@@ -88,3 +91,23 @@ def test_a_directory_that_is_put_aside_keeps_its_number_and_stays_a_file_name() 
     assert len(long) == 255
     assert long.partition(".")[0].endswith("-17")
     assert renamed_directory("t-0", "-stray").startswith("t-0.")
+
+
+TOPICS: Any = {"t": SimpleNamespace(leaders=[1, 1]), "a-b": SimpleNamespace(leaders=[1])}
+
+
+def test_directories_of_topics_and_others() -> None:
+    found = find_partitions(["t-0", "t-1", "t-2", "a-b-0", "gone-3", "t-x", "lost+found"], TOPICS)
+    assert found.partitions == [(TOPICS["t"], 0), (TOPICS["t"], 1), (TOPICS["a-b"], 0)]
+    assert found.unknown == ["t-2", "gone-3", "t-x", "lost+found"]
+    assert found.names == {TopicPartition(*name) for name in (("t", 0), ("t", 1), ("t", 2), ("a-b", 0), ("gone", 3))}
+
+
+def test_partitions_that_had_records_and_have_no_directory(caplog: pytest.LogCaptureFixture) -> None:
+    checkpoints = OffsetCheckpoints(MemoryFiles())
+    for name, offset in ((("t", 0), 5), (("t", 1), 0), (("gone", 0), 5), (("a-b", 0), 5)):
+        checkpoints.note_durable(TopicPartition(*name), offset)
+    names = {TopicPartition("a-b", 0)}
+    log_missing(checkpoints, TOPICS, names)
+    assert caplog.messages == ["1 partitions had records when they were last synced, and their directories are gone: t-0"]
+    assert names == {TopicPartition("a-b", 0), TopicPartition("t", 0), TopicPartition("t", 1)}

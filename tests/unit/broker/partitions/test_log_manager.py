@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from ottla.broker.composition import Components
-from ottla.core.config import BrokerConfig
-from ottla.core.errors import StorageError
-from ottla.core.metadata.topics import NewTopic
-from ottla.core.model import Record, TopicPartition
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.kit.waiting import wait_until
+from ottla.config import BrokerConfig
+from ottla.log.file_system import MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.metadata.topics import NewTopic
+from ottla.protocol.errors import StorageError
+from ottla.protocol.model import Record, TopicPartition
+from ottla.testing.waiting import wait_until
 
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
@@ -392,7 +392,7 @@ def test_a_long_recovery_and_a_long_end_say_how_far_they_are(caplog: pytest.LogC
         make_topic(first, partitions=4)
         for number in range(4):
             fill(first, number=number, segments=1)
-        monkeypatch.setattr("ottla.broker.logs.partitions.PROGRESS_S", 0.02)
+        monkeypatch.setattr("ottla.broker.partitions.partitions.PROGRESS_S", 0.02)
         files.is_slow = True
         second = cluster_on(files)
         assert len(second.partitions.opened()) == 4

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.logs.partition import Partition
-from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.model import Record, TopicPartition
-from ottla.core.records.batch import encode_batch
-from ottla.core.records.compression import Codec
-from ottla.core.records.record import encode_records
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.settings import LogSettings
-from ottla.storage.log.validation import Appended, LogRefusal
-from ottla.storage.memory_files import MemoryFiles
-from ottla.testing.kit.faulty_files import FaultyFiles
+from ottla.broker.partitions.partition import Partition
+from ottla.log.append import Appended, LogRefusal
+from ottla.log.file_system import MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.model import Record, TopicPartition
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.records.compression import Codec
+from ottla.protocol.records.record import encode_records
+from tests.support.kit.faulty_files import FaultyFiles
 
 
 class CountedSyncs(MemoryFiles):

@@ -3,18 +3,24 @@
 import asyncio
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 import pytest
 
-from ottla.broker.logs import partitions, topic_log_settings
-from ottla.broker.logs.openings import NotOpen
-from ottla.broker.logs.topic_log_settings import log_settings
-from ottla.core.errors import StorageError
-from ottla.core.metadata.records import NO_LEADER
-from ottla.core.model import Record, TopicPartition
-from ottla.storage.checkpoints import encode_partition_metadata
-from ottla.storage.log.partition_log import PartitionLog
+from ottla.broker.partitions import partitions
+from ottla.broker.partitions import partitions as topic_log_settings
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import NotOpen, Opening, Openings, TopicLogSettings, log_settings
+from ottla.log.checkpoints import encode_partition_metadata
+from ottla.log.file_system import MemoryFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.settings import LogSettings
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.records import NO_LEADER
+from ottla.metadata.topics import Topic
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.model import Record, TopicPartition
 
 
 async def go_on() -> None:
@@ -512,3 +518,147 @@ def test_who_knows_a_partition_of_a_deleted_topic_sees_that_at_once(api) -> None
         return partition.deleted, partition.leader
 
     assert api.runner.run(delete()) == (True, NO_LEADER), "a fetch session would read it for the next topic of that name"
+
+
+NAME = TopicPartition("t", 0)
+
+
+class Outcomes:
+    """The results and errors of openings."""
+
+    def __init__(self) -> None:
+        self.loaded: list[tuple[object, bool]] = []
+        self.failed: list[tuple[str, bool]] = []
+        self.threads: list[threading.Thread] = []
+
+    def opening(self, load, *, is_wanted: bool = True) -> Opening[object]:
+        def loaded(result: object, wanted: bool) -> None:
+            self.threads.append(threading.current_thread())
+            self.loaded.append((result, wanted))
+
+        return Opening(load, loaded, lambda error, wanted: self.failed.append((str(error), wanted)), is_wanted=is_wanted)
+
+
+def run(steps) -> None:
+    async def with_openings() -> None:
+        openings = Openings(ThreadPoolExecutor(2))
+        await steps(openings, Outcomes())
+        openings.close()
+
+    asyncio.run(with_openings())
+
+
+def test_a_worker_thread_loads_and_the_loop_takes_over() -> None:
+    async def steps(openings: Openings, outcomes: Outcomes) -> None:
+        await openings.start(NAME, outcomes.opening(threading.current_thread), after=None)
+        (thread, is_wanted), *_ = outcomes.loaded
+        assert is_wanted
+        assert thread is not threading.current_thread()
+        assert outcomes.threads == [threading.current_thread()]
+        assert openings.under_way() == []
+
+    run(steps)
+
+
+def test_it_begins_after_what_it_must_wait_for() -> None:
+    async def steps(openings: Openings, outcomes: Outcomes) -> None:
+        after = asyncio.get_running_loop().create_future()
+        task = openings.start(NAME, outcomes.opening(lambda: 1), after=after)
+        await asyncio.sleep(0.01)
+        assert outcomes.loaded == []
+        after.set_result(None)
+        await task
+        assert outcomes.loaded == [(1, True)]
+
+    run(steps)
+
+
+def test_what_is_borrowed_and_asked_for_meanwhile_is_wanted() -> None:
+    async def steps(openings: Openings, outcomes: Outcomes) -> None:
+        assert openings.wanted(NAME) is None
+        task = openings.start(NAME, outcomes.opening(lambda: 1, is_wanted=False), after=None)
+        assert openings.wanted(NAME) is task
+        await task
+        await openings.start(NAME, outcomes.opening(lambda: 2, is_wanted=False), after=None)
+        assert outcomes.loaded == [(1, True), (2, False)]
+
+    run(steps)
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [(StorageError("the disk reports an error"), "the disk reports an error"), (ZeroDivisionError("oh"), "t-0 could not be opened")],
+)
+def test_every_error_is_handed_over(error: Exception, sentence: str, caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise error
+
+    async def steps(openings: Openings, outcomes: Outcomes) -> None:
+        await openings.start(NAME, outcomes.opening(fail), after=None)
+        ((said, _),) = outcomes.failed
+        assert sentence in said
+        assert NAME not in openings
+
+    run(steps)
+    assert ("Traceback" in caplog.text) == isinstance(error, ZeroDivisionError)
+
+
+def test_an_opening_of_a_deleted_topic_makes_room_for_the_next() -> None:
+    async def steps(openings: Openings, outcomes: Outcomes) -> None:
+        assert openings.take_out([NAME]) == ()
+        go_on = threading.Event()
+        first = openings.start(NAME, outcomes.opening(lambda: go_on.wait(60)), after=None)
+        assert openings.take_out([NAME, TopicPartition("t", 1)]) == [first]
+        second = openings.start(NAME, outcomes.opening(lambda: 2), after=first)
+        go_on.set()
+        await asyncio.gather(first, second)
+        assert outcomes.loaded == [(True, True), (2, True)]
+
+    run(steps)
+
+
+def test_a_client_that_gets_the_error_of_an_opening_tries_again() -> None:
+    async def steps(openings: Openings, outcomes: Outcomes) -> None:
+        opening = openings.start(NAME, outcomes.opening(lambda: 1), after=None)
+        assert NotOpen("t-0 is being opened", opening).code is ErrorCode.KAFKA_STORAGE_ERROR
+        await opening
+
+    run(steps)
+
+
+def test_changed_settings_reach_open_logs_some_at_a_time(make_api) -> None:
+    api = make_api()
+    metadata: ClusterMetadata = api.cluster.cluster_metadata
+    topic: Topic = api.cluster.topics.ensure("t")
+    settings = TopicLogSettings(metadata)
+    before = settings.of(topic)
+    assert before == log_settings(metadata, topic)
+    topic.configs["max.message.bytes"] = "77"
+    assert settings.of(topic) is before
+    opened = [Partition(TopicPartition("t", 0), PartitionLog(MemoryFiles(), "t-0", LogSettings())) for _ in range(300)]
+    opened[0].deleted = True
+    gone = Partition(TopicPartition("gone", 0), PartitionLog(MemoryFiles(), "gone-0", LogSettings()))
+
+    async def change() -> None:
+        settings.change(topic, [gone, *opened])
+        assert settings.renewing is not None
+        assert [each.log.settings.max_message_bytes == 77 for each in opened].count(True) == 254
+        await settings.renewing
+        assert settings.renewing is None
+
+    asyncio.run(change())
+    assert all(each.log.settings is settings.of(topic) for each in opened[1:])
+    assert opened[0].log.settings == gone.log.settings == LogSettings()
+
+
+def test_when_all_change_nothing_remembered_is_left(make_api) -> None:
+    api = make_api()
+    topic: Topic = api.cluster.topics.ensure("t")
+    settings = TopicLogSettings(api.cluster.cluster_metadata)
+    before = settings.of(topic)
+    settings.change(None, ())
+    assert settings.of(topic) is not before
+    now = settings.of(topic)
+    settings.forget("t")
+    assert settings.of(topic) is not now
+    assert settings.renewing is None

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from ottla.groups.events import EventMember, GroupEvent
+from ottla.history.group_history import Rebalance, histories_of_events
+
 COLUMNS = (
     "year,month,day,dep_time,sched_dep_time,dep_delay,arr_time,sched_arr_time,arr_delay,carrier,flight,tailnum,origin,dest,air_time,"
     "distance,hour,minute,time_hour"
@@ -46,3 +49,36 @@ def rebalance() -> Mapping[str, Any]:
         "planned": False,
         "confidence": "high",
     }
+
+
+@pytest.fixture
+def rebalances() -> list[Rebalance]:
+    """The history of a group whose second member is lost."""
+
+    def member(name: str, *partitions: int) -> EventMember:
+        return EventMember(
+            member_id=f"{name}-id",
+            instance_id=None,
+            client_id=name,
+            client_host="/127.0.0.1",
+            session_timeout_ms=6_000,
+            rebalance_timeout_ms=8_000,
+            assignment={"flights": partitions} if partitions else {},
+        )
+
+    def event(at_ms: int, kind: str, generation: int, **fields: Any) -> GroupEvent:
+        states = {"state_from": "Stable", "state_to": ""}
+        return GroupEvent(at_ms=1_767_323_045_000 + at_ms, group="flight-desk", kind=kind, generation=generation, **states, **fields)
+
+    first, second = member("consumer-1", 0), member("consumer-2", 1)
+    silent = {"last_heartbeat_age_ms": 6_100, "session_timeout_ms": 6_000}
+    lost = {"member_id": "consumer-2-id", "client_id": "consumer-2", "client_host": "/127.0.0.1", "evidence": silent}
+    events = [
+        event(0, "trigger", 0, trigger="JOIN_NEW", member_id="consumer-1-id", client_id="consumer-1", client_host="/127.0.0.1"),
+        event(3, "join_completed", 1, members=(member("consumer-1"), member("consumer-2"))),
+        event(5, "sync_completed", 1, members=(first, second)),
+        event(60_000, "trigger", 1, trigger="EXPIRE_HEARTBEAT", **lost),
+        event(60_390, "join_completed", 2, members=(member("consumer-1"),)),
+        event(60_392, "sync_completed", 2, members=(member("consumer-1", 0, 1),)),
+    ]
+    return list(histories_of_events(events)["flight-desk"].generations())

@@ -1,4 +1,4 @@
-"""Before Spark starts: a Java must be there, and what it says goes to a file. The Spark part itself: tests/spark/test_demo.py."""
+"""The demo's Spark runs, and its chart of lag."""
 
 import os
 from pathlib import Path
@@ -6,8 +6,45 @@ from pathlib import Path
 import pytest
 
 from ottla.cli.demo import DemoFailedError, analysis
-from ottla.cli.demo.analysis import _stderr_into, require_java
-from ottla.testing.processes.java import ToolMissing
+from ottla.cli.demo.analysis import BLOCKS, HEIGHT, LagRow, _stderr_into, draw, require_java, spans, summary
+from ottla.cli.processes import ToolMissing
+
+ROWS = [
+    LagRow(0, 1_000, None),
+    LagRow(0, 1_200, 10),
+    LagRow(1, 1_250, 4),
+    LagRow(0, 1_210, 80),  # a peak between two
+    LagRow(0, 1_220, 10),
+    LagRow(1, 1_900, 0),
+    LagRow(0, 2_500, 500),  # after the end
+]
+
+
+def test_the_greatest_counts_and_what_is_known_lasts():
+    assert spans(ROWS, 1_000, 2_000, 5) == {0: [None, 80, 10, 10, 10], 1: [None, 4, 4, 4, 4]}
+    assert spans([], 1_000, 2_000, 5) == {}
+    assert spans([LagRow(2, 500, 7)], 1_000, 1_000, 3) == {2: [7, 7, 7]}
+
+
+def test_the_picture_has_the_group_the_rebalances_and_every_partition():
+    lines = draw(ROWS, [(1, 1_000), (2, 1_010), (3, 1_500), (9, 5_000)], starts_ms=1_000, ends_ms=2_000, width=76)
+    assert max(map(len, lines)) <= 76
+    group, marks, partitions = lines[:HEIGHT], lines[HEIGHT:-2], lines[-2:]
+    assert group[0].startswith("      80 ")
+    assert [line.strip() for line in marks] == ["▲1" + " " * 28 + "▲3", "▲2"]
+    assert partitions[0].startswith("       0 " + " " * 12 + BLOCKS[-1])
+    assert partitions[0].split()[-1].endswith("80")
+    assert partitions[1].split()[-1] == "4"
+
+
+def test_no_lag_at_all_is_a_picture_too():
+    lines = draw([], [(1, 1_000)], starts_ms=1_000, ends_ms=2_000, width=60)
+    assert lines[HEIGHT].strip() == "▲1"
+    assert summary([], starts_ms=0, ends_ms=9) == {"greatest_lag": 0, "its_partition": -1, "at_ms": 0}
+
+
+def test_the_worst_within_the_time():
+    assert summary(ROWS, starts_ms=1_000, ends_ms=2_000) == {"greatest_lag": 80, "its_partition": 0, "at_ms": 1_210}
 
 
 def test_without_java_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,10 @@ import pytest
 from rich.console import Console
 
 from ottla.cli.demo import DemoFailedError
+from ottla.cli.demo.analysis import LagRow
 from ottla.cli.demo.demo_run import Findings, run
-from ottla.cli.demo.lag_chart import LagRow
 from ottla.cli.demo.results import Results
-from ottla.core.extras import MissingExtraError
+from ottla.extras import MissingExtraError
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Waiting has a limit and says what did not come about; work between incidents is real work."""
+"""The demo's stage, its script, and what it sees of the group."""
 
 from pathlib import Path
 from typing import Any
@@ -6,9 +6,65 @@ from typing import Any
 import pytest
 
 from ottla.cli.demo import DemoFailedError
+from ottla.cli.demo.consumers import Timing
 from ottla.cli.demo.results import Results
-from ottla.cli.demo.scene import Progress, Scene
-from ottla.cli.demo.timing import Timing
+from ottla.cli.demo.scene import INCIDENTS, GroupPicture, Progress, Scene
+
+
+def event(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"group": "g", "kind": kind, "generation": 1, "trigger": None, "client_id": None, "members": [], **fields}
+
+
+def member(client: str, *partitions: int) -> dict[str, Any]:
+    return {"client_id": client, "assignment": {"flights": list(partitions)} if partitions else {}}
+
+
+def synced(*members: dict[str, Any]) -> dict[str, Any]:
+    return event("sync_completed", members=list(members))
+
+
+def picture_of(*events: dict[str, Any]) -> GroupPicture:
+    picture = GroupPicture("g")
+    for each in events:
+        picture.apply(each)
+    return picture
+
+
+BOTH = frozenset({"a", "b"})
+
+
+def test_settled_means_these_members_and_every_partition() -> None:
+    assert picture_of(synced(member("a", 0), member("b", 1))).is_settled(BOTH, 2)
+    assert not picture_of(synced(member("a", 0), member("b", 1))).is_settled(BOTH, 3)
+    assert not picture_of(synced(member("a", 0), member("b"))).is_settled(BOTH, 2)
+    assert not picture_of(synced(member("a", 0, 1))).is_settled(BOTH, 2)
+    assert not picture_of(synced(member("a", 0), member("b", 0))).is_settled(BOTH, 2)
+
+
+def test_a_trigger_ends_what_was_settled() -> None:
+    settled = synced(member("a", 0), member("b", 1))
+    for next_event in (event("trigger", trigger="LEAVE", client_id="a"), event("join_completed"), event("emptied")):
+        assert not picture_of(settled, next_event).is_settled(BOTH, 2)
+
+
+def test_other_groups_and_other_kinds_change_nothing() -> None:
+    settled = synced(member("a", 0), member("b", 1))
+    other = {**event("trigger", trigger="LEAVE", client_id="a"), "group": "other"}
+    assert picture_of(settled, other, event("loaded"), event("static_replaced")).is_settled(BOTH, 2)
+
+
+def test_triggers_are_found_after_a_mark() -> None:
+    picture = picture_of(event("trigger", trigger="LEAVE", client_id="a"), event("trigger", trigger="JOIN_NEW", client_id="b"))
+    assert picture.has_seen("a", frozenset({"LEAVE"}), since=0)
+    assert not picture.has_seen("a", frozenset({"LEAVE"}), since=1)
+    assert not picture.has_seen("b", frozenset({"LEAVE"}), since=0)
+
+
+def test_a_picture_can_be_told() -> None:
+    text = str(picture_of(synced(member("a", 0, 1)), event("trigger", trigger="LEAVE", client_id="a")))
+    assert "rebalancing" in text
+    assert "LEAVE by a" in text
+    assert "a: 2" in str(picture_of(synced(member("a", 0, 1))))
 
 
 class FakeEvents:
@@ -56,7 +112,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.cli.demo.scene._ASK_S", -1)
 
 
-def synced(client: str, partitions: int) -> dict[str, Any]:
+def synced_scene(client: str, partitions: int) -> dict[str, Any]:
     members = [{"client_id": client, "assignment": {"flights": list(range(partitions))}}]
     return {"group": "flight-desk", "kind": "sync_completed", "generation": 1, "members": members}
 
@@ -66,20 +122,20 @@ def trigger(cause: str, client: str) -> dict[str, Any]:
 
 
 def test_what_does_not_come_about_is_named(tmp_path: Path) -> None:
-    scene = FakeScene(tmp_path, [[synced("consumer-1", 11)]])
+    scene = FakeScene(tmp_path, [[synced_scene("consumer-1", 11)]])
     with pytest.raises(DemoFailedError, match=r"waiting for consumer-1 to share 12 partitions; the group is stable .*consumer-1: 11"):
         scene.wait_until_settled("consumer-1")
 
 
 def test_the_group_is_settled_when_its_events_say_so(tmp_path: Path) -> None:
-    scene = FakeScene(tmp_path, [[], [synced("consumer-1", 12)]])
+    scene = FakeScene(tmp_path, [[], [synced_scene("consumer-1", 12)]])
     scene.wait_until_settled("consumer-1")
     assert scene.seen[-1].replayed == 700
     assert scene.seen[-1].waiting_for == "consumer-1 to share 12 partitions"
 
 
 def test_ends_are_kept_where_they_are_news(tmp_path: Path) -> None:
-    scene = FakeScene(tmp_path, [[], [synced("consumer-1", 12)]])
+    scene = FakeScene(tmp_path, [[], [synced_scene("consumer-1", 12)]])
     scene.wait_until_settled("consumer-1")
     scene.replay.end_offsets[3] = 6
     scene.wait_for("a turn", lambda: len(scene.end_offsets) > 2)
@@ -112,3 +168,58 @@ def test_a_failed_replay_ends_the_waiting(tmp_path: Path) -> None:
     scene.replay.failure = "the disk is full"
     with pytest.raises(DemoFailedError, match="the disk is full"):
         scene.wait_until_settled("consumer-1")
+
+
+class Recorder:
+    """A scene on which everything happens at once; it remembers what was done and what was waited for."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.waits = 0
+        self.triggers_seen = 7
+        self.consumers: Any = self
+        self.pace: Any = self
+        self.replay: Any = self
+        self.timing: Any = self
+        self.run_out_seconds_max = 1
+        self.is_done = True
+        self.committed = self.flights_total = 10
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments: self.done.append(" ".join((name, *map(str, arguments))))
+
+    def has_ended(self, _name: str) -> bool:
+        return True
+
+    def wait_until_settled(self, *clients: str) -> None:
+        self.done.append(f"settled {len(clients)}")
+
+    def wait_for_trigger(self, client: str, *causes: str, since: int, what: str) -> None:
+        assert since == 7
+        self.done.append(f"{causes[0]} {client}")
+
+    def wait_for(self, what: str, is_so: Any, *, seconds_max: float | None = None) -> None:
+        assert is_so(), what
+
+    def let_work(self) -> None:
+        self.waits += 1
+
+
+def test_the_day() -> None:
+    scene: Any = Recorder()
+    for incident in INCIDENTS:
+        incident.play(scene)
+    assert scene.done == [
+        *("start consumer-1", "settled 1"),
+        *("start consumer-2", "start consumer-3", "settled 3"),
+        *("freeze consumer-2", "EXPIRE_HEARTBEAT consumer-2", "settled 2", "thaw consumer-2", "settled 3"),
+        *("make_slow consumer-3", "LEAVE consumer-3", "settled 2", "settled 3"),
+        *("ask_to_close consumer-1", "take_leave consumer-1", "LEAVE consumer-1", "settled 2"),
+        *("add_partitions 16", "settled 2"),
+        *("release", "ask_to_close consumer-2", "take_leave consumer-2", "ask_to_close consumer-3", "take_leave consumer-3"),
+    ]
+    assert scene.waits == 6
+
+
+def test_titles_fit_beside_the_seconds() -> None:
+    assert all(len(incident.title) < 80 for incident in INCIDENTS)

@@ -4,8 +4,8 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from ottla.cli.diagnose.gathering import SourceOptions
 from ottla.cli.diagnose.run import DiagnoseOptions, run
+from ottla.cli.diagnose.sources import SourceOptions
 
 LOGS = Path(__file__).parents[3] / "data" / "logs"
 BROKER = str(LOGS / "apache-kafka-4.3.0.log")

@@ -2,10 +2,10 @@ from datetime import UTC
 from typing import Any
 
 from ottla.cli.diagnose.verdict_table import WIDTH, verdict_table, wrapped
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.rounds.identity import Identity
-from ottla.core.diagnosis.verdicts.rule import Confidence
-from ottla.core.diagnosis.verdicts.verdict import AVOIDED, REBALANCE, Verdict
+from ottla.history.rounds.identity import Identity
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.verdicts.rule import Confidence
+from ottla.history.verdicts.verdict import AVOIDED, REBALANCE, Verdict
 
 DAY_MS = 86_400_000
 

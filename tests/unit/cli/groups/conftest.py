@@ -11,13 +11,13 @@ from click.testing import CliRunner
 from ottla.broker import Broker
 from ottla.cli.main import main
 from ottla.client.admin.client import AdminClient
-from ottla.core.errors import ErrorCode
-from ottla.core.model import Record, TopicPartition
-from ottla.core.records.batch import encode_batch
-from ottla.core.wire.api_keys import ApiKey
-from ottla.testing.clients.raw_client import RawClient
-from ottla.testing.clients.topics import create_topic
-from ottla.testing.kit.consumer_protocol import encode_assignment, encode_subscription
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import Record, TopicPartition
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
+from ottla.testing.topics import create_topic
+from tests.support.kit.consumer_protocol import encode_assignment, encode_subscription
 
 STAY_MS = 300_000
 FIRST_MS = 1_600_000_000_000
@@ -135,7 +135,7 @@ class Groups:
         return self._clients[-1]
 
     def _join(self, client: RawClient, group: str, member: Member, member_id: str, protocol: str, protocol_type: str) -> None:
-        from ottla.testing.clients.raw_client import build_request
+        from ottla.testing.raw_client import build_request
 
         topics = member.topics or list(member.assigned)
         version = 5 if member.instance_id else 3

@@ -1,4 +1,4 @@
-"""`ottla groups --describe` on a real broker; what only Apache Kafka's newer groups have, with a fake administrator."""
+"""`ottla groups --list` and `--describe`: rows, order, and refusals."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -6,14 +6,61 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.groups.describing import assignment_text, describe_groups
-from ottla.cli.groups.failures import CommandFailed
+from ottla.cli.clusters import CommandFailed, UsageProblem
+from ottla.cli.groups.describing import assignment_text, describe_groups, offset_rows, parse_states, parse_types
 from ottla.cli.groups.options import GroupsOptions
-from ottla.cli.groups.transcript import Transcript
+from ottla.cli.groups.output import Transcript
 from ottla.client.addresses import BrokerEndpoint
 from ottla.client.admin.values import CommittedOffset, DescribedGroup, DescribedMember, DescribedTopic, Failure
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
+from tests.support.kit.consumer_protocol import encode_assignment
+
+
+def a_member(name: str, assignment: bytes) -> DescribedMember:
+    return DescribedMember(member_id=name, instance_id=None, client_id=f"{name}-client", host="/h", assignment_bytes=assignment)
+
+
+def a_group(*members: DescribedMember) -> DescribedGroup:
+    node = BrokerEndpoint(1, "h", 1)
+    return DescribedGroup(
+        group_id="g", kind="classic", protocol_type="consumer", state="Stable", assignor="", coordinator=node, members=members
+    )
+
+
+def test_members_with_most_partitions_first_then_partitions_without_a_member() -> None:
+    group = a_group(a_member("few", encode_assignment({"t": [1]})), a_member("many", encode_assignment({"u": [0], "t": [2, 0]})))
+    committed = {TopicPartition("t", 0): CommittedOffset(4, 7), TopicPartition("old", 0): CommittedOffset(1)}
+    ends = {TopicPartition("t", 0): 9, TopicPartition("t", 1): 3, TopicPartition("t", 2): None, TopicPartition("u", 0): 0}
+    ends[TopicPartition("old", 0)] = 1
+    assert group.partitions | set(committed) == set(ends)
+    rows = offset_rows(group, committed, ends)
+    assert [(row.topic, row.partition, row.consumer_id) for row in rows] == [
+        ("t", 0, "many"),
+        ("t", 2, "many"),
+        ("u", 0, "many"),
+        ("t", 1, "few"),
+        ("old", 0, None),
+    ]
+    assert [(row.offset, row.log_end_offset, row.lag, row.leader_epoch) for row in rows] == [
+        (4, 9, 5, 7),
+        (None, None, None, None),
+        (None, 0, None, None),
+        (None, 3, None, None),
+        (1, 1, 0, None),
+    ]
+
+
+def test_the_lag_of_a_commit_behind_the_end_is_negative_as_in_kafka() -> None:
+    partition = TopicPartition("t", 0)
+    (row,) = offset_rows(a_group(), {partition: CommittedOffset(12)}, {partition: 10})
+    assert row.lag == -2
+
+
+def test_bytes_that_are_no_assignment_assign_nothing() -> None:
+    assert a_member("m", b"\x00\x00\xff").partitions == {}
+    assert a_member("m", b"").partitions == {}
+
 
 SUB_ACTIONS = ([], ["--offsets"], ["--members"], ["--members", "--verbose"], ["--state"])
 Naming = Callable[[str], str]
@@ -47,7 +94,7 @@ class ToldAdmin:
         return {partition: self.ends[partition] for partition in partitions}
 
 
-def a_group(*members: DescribedMember, **changes: Any) -> DescribedGroup:
+def a_group_describing(*members: DescribedMember, **changes: Any) -> DescribedGroup:
     values = {"group_id": "g", "kind": "consumer", "protocol_type": "consumer", "state": "Stable", "assignor": "uniform"}
     return DescribedGroup(**values | {"coordinator": BrokerEndpoint(1, "host", 9092), "members": members} | changes)
 
@@ -204,11 +251,11 @@ def test_members_of_a_group_on_its_way_to_the_new_protocol() -> None:
     new = DescribedMember(
         member_id="b", instance_id=None, client_id="c", host="/h", assigned={}, target={"t": (0,)}, epoch=5, is_upgraded=True
     )
-    admin = ToldAdmin({"g": a_group(old, new, target_epoch=5, group_epoch=6)}, {}, {})
+    admin = ToldAdmin({"g": a_group_describing(old, new, target_epoch=5, group_epoch=6)}, {}, {})
     title, *rows = [line.split() for line in describe(admin, "members", "verbose").out if line]
     assert title[-5:] == ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT", "UPGRADED"]
     assert [row[-5:] for row in rows] == [["4", "t:1", "5", "-", "false"], ["5", "-", "5", "t:0", "true"]]
-    alone = ToldAdmin({"g": a_group(new, target_epoch=5)}, {}, {})
+    alone = ToldAdmin({"g": a_group_describing(new, target_epoch=5)}, {}, {})
     assert "UPGRADED" not in "".join(describe(alone, "members", "verbose").out)
     state = describe(admin, "state", "verbose").out[-1].split()
     assert state == ["g", "host:9092", "(1)", "uniform", "Stable", "6", "5", "2"]
@@ -293,7 +340,7 @@ def test_the_version(groups: Any) -> None:
 def test_what_is_asked_for_offsets() -> None:
     zero, one, two = (TopicPartition("t", number) for number in range(3))
     reader = DescribedMember(member_id="m", instance_id=None, client_id="c", host="/h", assigned={"t": (0, 2)})
-    admin = ToldAdmin({"g": a_group(reader)}, {one: 5}, {zero: 9, one: 8})
+    admin = ToldAdmin({"g": a_group_describing(reader)}, {one: 5}, {zero: 9, one: 8})
     rows = [line.split() for line in describe(admin, "verbose").out[2:]]
     assert admin.asked == [("describe", ["g"]), ("committed", ["g"]), ("list_offsets", [zero, one], -1)], (
         "each once, and no leader no question"
@@ -309,15 +356,15 @@ def test_what_is_asked_for_offsets() -> None:
 @pytest.mark.conformance("ConsumerGroupServiceTest.testAdminRequestsForDescribeNegativeOffsets")
 def test_a_negative_offset_is_none() -> None:
     zero = TopicPartition("t", 0)
-    admin = ToldAdmin({"g": a_group(state="Empty")}, {zero: -1}, {zero: 9})
+    admin = ToldAdmin({"g": a_group_describing(state="Empty")}, {zero: -1}, {zero: 9})
     assert describe(admin).out[-1].split() == ["g", "t", "0", "-", "9", "-", "-", "-", "-"]
 
 
 def test_a_dead_group_of_an_older_broker_and_a_state_that_is_none() -> None:
-    admin = ToldAdmin({"g": a_group(state="Dead")}, {}, {})
+    admin = ToldAdmin({"g": a_group_describing(state="Dead")}, {}, {})
     assert describe(admin).out == ["", "Error: Consumer group 'g' does not exist."]
     with pytest.raises(CommandFailed, match="Expected a valid consumer group state, but found 'Odd'"):
-        describe(ToldAdmin({"g": a_group(state="Odd")}, {}, {}))
+        describe(ToldAdmin({"g": a_group_describing(state="Odd")}, {}, {}))
 
 
 def test_a_refusal_names_kafkas_exception() -> None:
@@ -329,3 +376,80 @@ def test_a_refusal_names_kafkas_exception() -> None:
 def test_assignments_as_text() -> None:
     assert assignment_text({"b": (2, 0, 10), "a": (1,), "none": ()}) == "a:1;b:0,2,10"
     assert assignment_text({}) is None
+
+
+@pytest.fixture
+def listed(new_groups: Any, member: Any) -> Any:
+    """A broker with a simple group, a stable one, and one of another kind."""
+    new_groups.topic("t")
+    new_groups.commit("simple", "t", {0: 0})
+    new_groups.members("stable", member("reader", {"t": [0]}))
+    new_groups.members("connect", member("worker"), protocol_type="connect")
+    return new_groups
+
+
+@pytest.mark.conformance(
+    "ListConsumerGroupTest.testListConsumerGroupsWithoutFilters", "ListConsumerGroupTest.testListGroupCommandClassicProtocol"
+)
+def test_names_alone_sorted_and_only_groups_of_consumers(listed: Any) -> None:
+    assert listed.run("--list") == (0, "simple\nstable\n", "")
+
+
+@pytest.mark.conformance("ListConsumerGroupTest.testListConsumerGroupsWithStates")
+def test_states(listed: Any) -> None:
+    ran = listed.run("--list", "--state")
+    assert ran.titles == ["GROUP", "STATE"]
+    assert ran.rows == [["simple", "Empty"], ["stable", "Stable"]]
+    assert listed.run("--list", "--state", "sTaBlE").rows == [["stable", "Stable"]]
+    assert listed.run("--list", "--state", "Empty, Stable").rows == [["simple", "Empty"], ["stable", "Stable"]]
+    assert listed.run("--list", "--state", "PreparingRebalance").rows == []
+    assert listed.run("--list", "--state=").rows == [["simple", "Empty"], ["stable", "Stable"]]
+
+
+@pytest.mark.conformance("ListConsumerGroupTest.testListConsumerGroupsWithTypesClassicProtocol")
+def test_types(listed: Any) -> None:
+    ran = listed.run("--list", "--type")
+    assert ran.titles == ["GROUP", "TYPE"]
+    assert ran.rows == [["simple", "Classic"], ["stable", "Classic"]]
+    assert listed.run("--list", "--type", "classic").rows == ran.rows
+    assert listed.run("--list", "--type", "consumer").rows == []
+    assert listed.run("--list", "--type", "--state", "empty").rows == [["simple", "Classic", "Empty"]]
+
+
+def test_json(listed: Any) -> None:
+    expected = [{"group": "simple", "type": "Classic", "state": "Empty"}, {"group": "stable", "type": "Classic", "state": "Stable"}]
+    assert listed.run("--list", "--json").document == {"groups": expected}
+
+
+def test_the_name_column_is_ten_wider_than_the_longest_name(groups: Any, name: Callable[[str], str]) -> None:
+    group = groups.commit(name("g" * 40), groups.topic(name("t")), {0: 0})
+    lines = groups.run("--list", "--state").out.splitlines()
+    assert lines[0] == f"{'GROUP':{len(group) + 10}} {'STATE':20}"
+    assert f"{group}{' ' * 11}{'Empty':20}" in lines
+
+
+@pytest.mark.conformance("ListConsumerGroupTest.testListWithUnrecognizedNewConsumerOption")
+def test_an_option_that_is_none_listing(groups: Any) -> None:
+    ran = groups.run("--new-consumer", "--list")
+    assert (ran.status, ran.out) == (1, "")
+    assert "No such option" in ran.err
+
+
+@pytest.mark.conformance("ListConsumerGroupTest.testConsumerGroupStatesFromString")
+def test_states_from_text() -> None:
+    assert parse_states("Stable") == ["Stable"]
+    assert parse_states("stable, PreparingRebalance") == ["Stable", "PreparingRebalance"]
+    assert parse_states("Dead,CompletingRebalance") == ["Dead", "CompletingRebalance"]
+    assert parse_states("assigning, RECONCILING") == ["Assigning", "Reconciling"]
+    for wrong in ("bad, wrong", "  bad, Stable", "   ,   ,", "Unknown"):
+        with pytest.raises(UsageProblem, match="Invalid state list"):
+            parse_states(wrong)
+
+
+@pytest.mark.conformance("ListConsumerGroupTest.testConsumerGroupTypesFromString")
+def test_types_from_text() -> None:
+    assert parse_types("consumer") == ["Consumer"]
+    assert parse_types("Consumer, classic") == ["Consumer", "Classic"]
+    for wrong in ("bad, wrong", "  bad, generic", "   ,   ,", "Share", "Streams", "unknown"):
+        with pytest.raises(UsageProblem, match="Invalid types list"):
+            parse_types(wrong)

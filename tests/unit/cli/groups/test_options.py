@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.cli.groups.failures import CommandFailed, UsageProblem
+from ottla.cli.clusters import CommandFailed, UsageProblem
 from ottla.cli.groups.options import WARN_DRY_RUN, GroupsOptions, check, parse_number
 
 

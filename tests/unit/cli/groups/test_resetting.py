@@ -1,4 +1,4 @@
-"""`ottla groups --reset-offsets` on a real broker: every scenario, every scope, files, and who is refused."""
+"""`ottla groups --reset-offsets`, `--delete` and `--delete-offsets`: arithmetic, plans, and what is committed."""
 
 import datetime
 from collections.abc import Callable
@@ -6,14 +6,122 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ottla.cli.groups.failures import CommandFailed
+from ottla.cli.clusters import CommandFailed, UsageProblem
 from ottla.cli.groups.options import WARN_DRY_RUN, GroupsOptions
-from ottla.cli.groups.resetting import reset_offsets
-from ottla.cli.groups.transcript import Transcript
+from ottla.cli.groups.output import Transcript
+from ottla.cli.groups.resetting import clamp, parse_topic, read_plan, reset_offsets, shift, write_plan
 from ottla.client.admin.values import CommittedOffset, DescribedTopic, Failure
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
+
+ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@pytest.mark.parametrize(
+    ("argument", "numbers"), [("t:0", [0]), ("t:2,0,1", [2, 0, 1]), ("t:0,", [0]), ("t:+1", [1]), ("t:-1", [-1]), ("t:0:", [0])]
+)
+def test_partitions_of_an_argument(argument: str, numbers: list[int]) -> None:
+    assert parse_topic(argument) == [TopicPartition("t", number) for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("argument", "sentence"),
+    [
+        ("t", "Invalid topic arg 't', expected topic name and partitions"),
+        ("t:", "Invalid topic arg 't:', expected topic name and partitions"),
+        ("t:0:1", "Invalid topic arg 't:0:1', expected topic name and partitions"),
+        ("t:x", "Invalid partition 'x' specified in topic arg 't:x''"),
+        ("t:0,,1", "Invalid partition '' specified in topic arg 't:0,,1''"),
+        ("t:2147483648", "Invalid partition '2147483648' specified in topic arg 't:2147483648''"),
+        ("t:" + "9" * 5000, f"Invalid partition '{'9' * 5000}' specified"),
+    ],
+)
+def test_arguments_that_make_no_sense(argument: str, sentence: str) -> None:
+    with pytest.raises(UsageProblem) as raised:
+        parse_topic(argument)
+    assert str(raised.value).startswith(sentence)
+
+
+def test_shifting() -> None:
+    committed = {ZERO: CommittedOffset(5), ONE: CommittedOffset(-1)}
+    assert shift([ZERO], committed, -7) == {ZERO: -2}
+    for partition in (ONE, TopicPartition("u", 3)):
+        with pytest.raises(UsageProblem, match=f"for partition {partition.topic}-{partition.partition} since there is no current"):
+            shift([ZERO, partition], committed, 1)
+
+
+def test_what_lies_outside_a_log_is_warned_of() -> None:
+    clamped = clamp({ZERO: 1, ONE: 50}, {ZERO: 2, ONE: 0}, {ZERO: 9, ONE: 9})
+    assert clamped.offsets == {ZERO: 2, ONE: 9}
+    assert clamped.warnings == (
+        "New offset (1) is lower than earliest offset for topic partition t-0. Value will be set to 2",
+        "New offset (50) is higher than latest offset for topic partition t-1. Value will be set to 9",
+    )
+
+
+@given(st.integers(), st.integers(0, 1000), st.integers(0, 1000))
+def test_a_clamped_offset_lies_within_its_log(offset: int, start: int, size: int) -> None:
+    (found,), warnings = (
+        clamp({ZERO: offset}, {ZERO: start}, {ZERO: start + size})[0].values(),
+        clamp({ZERO: offset}, {ZERO: start}, {ZERO: start + size})[1],
+    )
+    assert start <= found <= start + size
+    assert (found == offset) == (not warnings)
+
+
+PLAN = {TopicPartition("t", 0): 5, TopicPartition("t", 1): 0}
+
+
+def test_with_and_without_groups() -> None:
+    assert write_plan({"g": PLAN}, with_group=False) == "t,0,5\nt,1,0\n"
+    assert write_plan({"g": PLAN, "h": {}}, with_group=True) == "g,t,0,5\ng,t,1,0\n"
+
+
+def test_texts_that_need_quotes_or_are_long_have_them() -> None:
+    assert write_plan({'a"b': {TopicPartition("x" * 25, 0): 1}}, with_group=True) == f'"a""b","{"x" * 25}",0,1\n'
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-topic", "@x", "'=1", "'+x"])
+def test_a_name_that_a_spreadsheet_would_calculate_is_text(name: str) -> None:
+    written = write_plan({name: {TopicPartition("t", 0): 1}}, with_group=True)
+    assert written == f"'{name},t,0,1\n"
+    assert read_plan(written, [name, "other"]) == {name: {TopicPartition("t", 0): 1}}
+
+
+names = st.text(st.characters(blacklist_categories=("Cs", "Cc", "Zs", "Zl", "Zp")), min_size=1, max_size=40)
+offsets = st.dictionaries(st.builds(TopicPartition, names, st.integers(0, 99)), st.integers(0, 2**62), min_size=1, max_size=4)
+
+
+@given(st.dictionaries(names, offsets, min_size=1, max_size=3))
+def test_there_and_back(plans: dict[str, dict[TopicPartition, int]]) -> None:
+    assert read_plan(write_plan(plans, with_group=True), list(plans)) == plans
+    (group, plan), *_ = plans.items()
+    assert read_plan(write_plan({group: plan}, with_group=False), [group]) == {group: plan}
+
+
+def test_lines_without_a_group_are_for_the_one_that_was_named() -> None:
+    assert read_plan("t,0,5\n\nt, 1 ,0\n", ["g"]) == {"g": PLAN}
+    assert read_plan("", ["g"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "groups", "sentence"),
+    [
+        ("t,0,5\n", ["g", "h"], "line 1 of the plan is 't,0,5', not group,topic,partition,offset"),
+        ("t,0,5\nt,0\n", ["g"], "line 2 of the plan is 't,0', not topic,partition,offset"),
+        ("g,t,0,5,6\n", ["g"], "line 1 of the plan is 'g,t,0,5,6', not group,topic,partition,offset"),
+        ("t,zero,5\n", ["g"], "Cannot parse argument 'zero' of option from-file, line 1"),
+        ("t,0,5\nt,1,x\n", ["g"], "Cannot parse argument 'x' of option from-file, line 2"),
+    ],
+)
+def test_lines_that_make_no_sense(text: str, groups: list[str], sentence: str) -> None:
+    with pytest.raises(CommandFailed) as raised:
+        read_plan(text, groups)
+    assert str(raised.value) == sentence
+
 
 Naming = Callable[[str], str]
 FIRST_MS = 1_600_000_000_000
@@ -322,3 +430,143 @@ def test_a_partition_without_a_leader_and_a_refused_commit() -> None:
         plan(ToldAdmin(), "t:1")
     with pytest.raises(CommandFailed, match=r"^The coordinator is not aware of this member\.$"):
         plan(ToldAdmin(ErrorCode.UNKNOWN_MEMBER_ID), "t:0")
+
+
+NOT_FOUND = "org.apache.kafka.common.errors.GroupIdNotFoundException: The group id does not exist."
+NOT_EMPTY = "org.apache.kafka.common.errors.GroupNotEmptyException: The group is not empty."
+UNKNOWN = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not host this topic-partition."
+SUBSCRIBED = (
+    "org.apache.kafka.common.errors.GroupSubscribedToTopicException: Deleting offsets of a topic is forbidden while the consumer group is "
+    "actively subscribed to it."
+)
+PARTLY = "\nError: Encountered some partition-level error, see the follow-up details.\n"
+
+
+@pytest.mark.conformance("DeleteConsumerGroupsTest.testDeleteWithTopicOption")
+def test_deleting_groups_takes_no_topic(groups: Any) -> None:
+    ran = groups.run("--delete", "--group", "g", "--topic", "t")
+    assert (ran.status, ran.out) == (1, "")
+    assert ran.err.startswith("The consumer does not support topic-specific offset deletion from a consumer group.\n")
+
+
+@pytest.mark.conformance("DeleteConsumerGroupsTest.testDeleteCmdNonExistingGroup", "DeleteConsumerGroupsTest.testDeleteNonExistingGroup")
+def test_a_group_that_does_not_exist(groups: Any, name: Naming) -> None:
+    never = name("never")
+    failed = f"\nError: Deletion of some consumer groups failed:\n* Group '{never}' could not be deleted due to: {NOT_FOUND}\n"
+    assert groups.run("--delete", "--group", never) == (0, failed, "")
+    ran = groups.run("--delete", "--group", never, "--json")
+    assert (ran.status, ran.document["groups"]) == (
+        1,
+        [{"group": never, "deleted": False, "error": "GROUP_ID_NOT_FOUND: The group id does not exist."}],
+    )
+
+
+@pytest.mark.conformance("DeleteConsumerGroupsTest.testDeleteNonEmptyGroup")
+def test_a_group_with_members(groups: Any, member: Any, name: Naming) -> None:
+    busy = name("busy")
+    groups.members(busy, member("reader", {groups.topic(name("t")): [0]}))
+    assert f"* Group '{busy}' could not be deleted due to: {NOT_EMPTY}\n" in groups.run("--delete", "--group", busy).out
+    assert busy in groups.run("--list").out
+
+
+@pytest.mark.conformance("DeleteConsumerGroupsTest.testDeleteEmptyGroup")
+def test_an_empty_group(groups: Any, name: Naming) -> None:
+    group = groups.commit(name("g"), groups.topic(name("t")), {0: 0})
+    assert groups.run("--delete", "--group", group) == (0, f"Deletion of requested consumer groups ('{group}') was successful.\n", "")
+    assert group not in groups.run("--list").out
+
+
+@pytest.mark.conformance("DeleteConsumerGroupsTest.testDeleteCmdAllGroups")
+def test_all_groups_deleting(new_groups: Any, member: Any) -> None:
+    new_groups.topic("t")
+    for group in ("b", "a"):
+        new_groups.commit(group, "t", {0: 0})
+    new_groups.members("connect", member("worker"), protocol_type="connect")
+    ran = new_groups.run("--delete", "--all-groups")
+    assert ran == (0, "Deletion of requested consumer groups ('a', 'b') was successful.\n", "")
+    assert new_groups.run("--list").out == ""
+
+
+@pytest.mark.conformance(
+    "DeleteConsumerGroupsTest.testDeleteCmdWithMixOfSuccessAndError", "DeleteConsumerGroupsTest.testDeleteWithMixOfSuccessAndError"
+)
+def test_some_that_can_be_deleted_and_some_that_cannot(groups: Any, name: Naming) -> None:
+    group, never = groups.commit(name("g"), groups.topic(name("t")), {0: 0}), name("never")
+    ran = groups.run("--delete", "--group", never, "--group", group)
+    assert f"* Group '{never}' could not be deleted due to: {NOT_FOUND}\n" in ran.out
+    assert ran.out.endswith(f"\n\nThese consumer groups were deleted successfully: '{group}'\n")
+
+
+@pytest.mark.conformance("DeleteConsumerGroupsTest.testDeleteWithUnrecognizedNewConsumerOption")
+def test_an_option_that_is_none_deleting(groups: Any) -> None:
+    assert groups.run("--new-consumer", "--delete", "--group", "g").status == 1
+
+
+@pytest.mark.conformance("DeleteOffsetsConsumerGroupCommandIntegrationTest.testDeleteOffsetsNonExistingGroup")
+def test_offsets_of_a_group_that_does_not_exist(groups: Any, name: Naming) -> None:
+    topic = groups.topic(name("t"))
+    ran = groups.run("--delete-offsets", "--group", name("never"), "--topic", topic)
+    assert ran.out.startswith("\nError: The group id does not exist.\n\nTOPIC ")
+    assert ran.out.splitlines()[-1].split(maxsplit=2) == [topic, "0", f"Error: {NOT_FOUND}"]
+
+
+@pytest.mark.conformance(
+    "DeleteOffsetsConsumerGroupCommandIntegrationTest.testDeleteOffsetsOfEmptyConsumerGroupWithTopicPartition",
+    "DeleteOffsetsConsumerGroupCommandIntegrationTest.testDeleteOffsetsOfEmptyConsumerGroupWithTopicOnly",
+)
+def test_offsets_of_a_group_without_members(groups: Any, name: Naming) -> None:
+    topic = groups.topic(name("t"), partitions=3)
+    group = groups.commit(name("g"), topic, {0: 0, 1: 0, 2: 0})
+    ran = groups.run("--delete-offsets", "--group", group, "--topic", f"{topic}:1")
+    assert ran.out.startswith(f"Request succeeded for deleting offsets from group {group}.\n\nTOPIC ")
+    assert ran.rows[1:] == [[topic, "1", "Successful"]]
+    assert sorted(groups.committed(group)) == [(topic, 0), (topic, 2)]
+    ran = groups.run("--delete-offsets", "--group", group, "--topic", topic, "--json")
+    deleted = {"topic": topic, "deleted": True, "error": None}
+    assert ran.document == {"group": group, "partitions": [deleted | {"partition": number} for number in range(3)]}
+    assert groups.committed(group) == {}
+
+
+@pytest.mark.conformance(
+    "DeleteOffsetsConsumerGroupCommandIntegrationTest.testDeleteOffsetsOfStableConsumerGroupWithTopicPartition",
+    "DeleteOffsetsConsumerGroupCommandIntegrationTest.testDeleteOffsetsOfStableConsumerGroupWithTopicOnly",
+)
+@pytest.mark.parametrize("partition", ["", ":0"])
+def test_offsets_of_a_topic_that_is_being_read(groups: Any, member: Any, name: Naming, partition: str) -> None:
+    topic, other, group = groups.topic(name("t")), groups.topic(name("other")), name("g")
+    groups.commit(groups.commit(group, topic, {0: 0}), other, {0: 0})
+    groups.members(group, member("reader", {topic: [0]}))
+    ran = groups.run("--delete-offsets", "--group", group, "--topic", topic + partition, "--topic", other)
+    assert ran.out.startswith(PARTLY)
+    assert sorted(line.split(maxsplit=2) for line in ran.out.splitlines()[-2:]) == sorted(
+        [[topic, "0", f"Error: {SUBSCRIBED}"], [other, "0", "Successful     "]]
+    )
+    assert groups.committed(group) == {(topic, 0): 0}
+
+
+@pytest.mark.conformance(
+    "DeleteOffsetsConsumerGroupCommandIntegrationTest.testDeleteOffsetsOfStableConsumerGroupWithUnknownTopicPartition",
+    "DeleteOffsetsConsumerGroupCommandIntegrationTest.testDeleteOffsetsOfStableConsumerGroupWithUnknownTopicOnly",
+    "DeleteOffsetsConsumerGroupCommandIntegrationTest.testDeleteOffsetsOfEmptyConsumerGroupWithUnknownTopicPartition",
+    "DeleteOffsetsConsumerGroupCommandIntegrationTest.testDeleteOffsetsOfEmptyConsumerGroupWithUnknownTopicOnly",
+)
+@pytest.mark.parametrize("is_stable", [True, False], ids=["stable", "empty"])
+@pytest.mark.parametrize(("partition", "shown", "summary"), [(":1", "1", PARTLY), ("", "-", "Request succeeded")])
+def test_offsets_of_a_topic_that_does_not_exist(
+    groups: Any, member: Any, name: Naming, is_stable: bool, partition: str, shown: str, summary: str
+) -> None:
+    topic, group = groups.topic(name("t")), name("g")
+    groups.commit(group, topic, {0: 0})
+    if is_stable:
+        groups.members(group, member("reader", {topic: [0]}))
+    ran = groups.run("--delete-offsets", "--group", group, "--topic", f"nope{partition}")
+    assert ran.out.startswith(summary)
+    assert ran.out.splitlines()[-1].split(maxsplit=2) == ["nope", shown, f"Error: {UNKNOWN}"]
+    assert groups.committed(group) == {(topic, 0): 0}
+
+
+def test_rows_are_sorted_by_name_and_number_as_text(groups: Any, name: Naming) -> None:
+    topic = groups.topic(name("t"), partitions=11)
+    group = groups.commit(name("g"), topic, {0: 0})
+    ran = groups.run("--delete-offsets", "--group", group, "--topic", topic)
+    assert [row[1] for row in ran.rows[1:]] == ["0", "1", "10", "2", "3", "4", "5", "6", "7", "8", "9"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.cli.groups.failures import CommandFailed
+from ottla.cli.clusters import CommandFailed
 from ottla.cli.groups.times import parse_datetime_ms, parse_duration_ms
 
 AT_MS = 1_600_000_010_000

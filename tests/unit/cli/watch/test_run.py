@@ -10,10 +10,10 @@ import pytest
 from ottla.cli.watch import run as run_module
 from ottla.cli.watch.run import Stopped, WatchOptions, run
 from ottla.client.errors import BrokerUnavailableError
-from ottla.core.errors import StorageError
-from ottla.core.metadata.topics import CONSUMER_OFFSETS
-from ottla.storage.archive.writer import ArchiveWriter
-from ottla.testing.kit.offsets_topic_records import commit
+from ottla.history.sources.archive import ArchiveWriter
+from ottla.metadata.topics import CONSUMER_OFFSETS
+from ottla.protocol.errors import StorageError
+from tests.support.kit.offsets_topic_records import commit
 
 
 class Terminal(io.StringIO):

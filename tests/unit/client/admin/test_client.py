@@ -7,9 +7,9 @@ import pytest
 from ottla.broker import Cluster
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import CommittedOffset, DescribedGroup, DescribedTopic, Failure
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
-from ottla.testing.clients.topics import create_topic
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
+from ottla.testing.topics import create_topic
 
 GROUPS = [f"group-{number}" for number in range(12)]
 PLACES = [TopicPartition("t", number) for number in range(6)]

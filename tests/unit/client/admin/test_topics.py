@@ -10,9 +10,9 @@ from ottla.client.admin.topics import broker_of, describe_topics, list_offsets, 
 from ottla.client.admin.values import LATEST, DescribedTopic, Failure, ListedOffset
 from ottla.client.deadlines import DeadlineExceededError
 from ottla.client.errors import RequestFailedError, UnknownTopicError
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.api_keys import ApiKey
 
 ZERO = TopicPartition("t", 0)
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"

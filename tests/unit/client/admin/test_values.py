@@ -1,7 +1,7 @@
 """Defaults of the results of admin requests."""
 
 from ottla.client.admin.values import CommittedOffset, DescribedMember, Failure
-from ottla.core.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode
 
 
 def test_defaults() -> None:

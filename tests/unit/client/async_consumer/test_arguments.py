@@ -1,17 +1,20 @@
 """Keyword arguments: aiokafka's names and defaults, and what is refused."""
 
+import asyncio
 import inspect
 import ssl
+import threading
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
-from ottla.client.async_consumer.arguments import DEFAULTS, bootstrap_servers, parse_arguments
+from ottla.client.async_consumer.arguments import DEFAULTS, OPAQUE_SECONDS, ProviderTokens, bootstrap_servers, parse_arguments
+from ottla.client.engine.values import EARLIEST, LATEST
 from ottla.client.network.connector import connect
-from ottla.core.assignors import Assignment, Assignor
-from ottla.core.client.consumer.values import EARLIEST, LATEST
+from ottla.client.security.tokens import UnsecuredTokens
+from ottla.groups.assignors import Assignment, Assignor
 
 REFUSED = {"consumer_timeout_ms", "sasl_kerberos_service_name", "sasl_kerberos_domain_name"}
 
@@ -141,3 +144,44 @@ def test_a_tls_context_of_the_application_and_a_password() -> None:
     assert (found.client.security.username, found.client.security.password) == ("u", "p")
     assert found.connect.keywords == {"tls": context}  # type: ignore[attr-defined]
     assert parse_arguments({}).connect is connect
+
+
+class Provider:
+    def __init__(self, token: Any) -> None:
+        self._token = token
+        self.threads: list[threading.Thread] = []
+
+    async def token(self) -> str:
+        await asyncio.sleep(0)
+        self.threads.append(threading.current_thread())
+        if isinstance(self._token, Exception):
+            raise self._token
+        return str(self._token)
+
+    def extensions(self) -> dict[str, str]:
+        return {"traceId": "1"}
+
+
+def ask(provider: Provider) -> Any:
+    async def run() -> Any:
+        tokens = ProviderTokens(provider, asyncio.get_running_loop(), clock_ns=lambda: 1_000_000_000_000)
+        return await asyncio.to_thread(tokens, "")
+
+    return asyncio.run(run())
+
+
+def test_a_signed_token_says_when_it_expires() -> None:
+    provider = Provider(UnsecuredTokens("alice", (("sub", "alice"),), life_seconds=60).fetch(2_000).value)
+    value, expires_at, principal, extensions = ask(provider)
+    assert (expires_at, principal, extensions) == (2_060, "alice", {"traceId": "1"})
+    assert value.count(".") == 2
+    assert provider.threads == [threading.current_thread()], "the loop's"
+
+
+def test_another_token_is_used_for_a_while() -> None:
+    assert ask(Provider("opaque")) == ("opaque", 1_000 + OPAQUE_SECONDS, "", {"traceId": "1"})
+
+
+def test_what_a_provider_raises_is_raised() -> None:
+    with pytest.raises(RuntimeError, match="the identity provider is down"):
+        ask(Provider(RuntimeError("the identity provider is down")))

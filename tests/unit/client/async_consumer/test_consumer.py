@@ -12,8 +12,8 @@ import pytest
 import ottla
 from ottla import AsyncConsumer
 from ottla.client.async_consumer.errors import ConsumerStoppedError, IllegalStateError, KafkaConnectionError
-from ottla.core.model import TopicPartition
-from ottla.testing.kit.waiting import wait_until
+from ottla.protocol.model import TopicPartition
+from ottla.testing.waiting import wait_until
 
 T0 = TopicPartition("t", 0)
 

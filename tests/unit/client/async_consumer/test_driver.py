@@ -11,13 +11,13 @@ import pytest
 from ottla.client.addresses import Address
 from ottla.client.async_consumer.driver import AsyncDriver
 from ottla.client.consumer.plain_columns import decode_plain
+from ottla.client.engine.engine import Engine
+from ottla.client.engine.values import ConsumerSettings
 from ottla.client.errors import AuthenticationError, BrokerUnavailableError
+from ottla.client.membership.values import GroupSettings
 from ottla.client.network.connection import BrokerConnection
 from ottla.client.settings import ClientSettings
-from ottla.core.assignors import assignors
-from ottla.core.client.consumer.engine import Engine
-from ottla.core.client.consumer.values import ConsumerSettings
-from ottla.core.client.group.values import GroupSettings
+from ottla.groups.assignors import assignors
 
 
 def refuse(error: Exception) -> Any:

@@ -5,7 +5,7 @@ import pytest
 
 from ottla.client.async_consumer import errors
 from ottla.client.async_consumer.errors import BrokerResponseError, CommitFailedError, KafkaError, UnknownError, error_of, for_code
-from ottla.core.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode
 
 OURS = {name: each for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, Exception)}
 

@@ -9,8 +9,8 @@ import aiokafka
 import pytest
 
 from ottla.client.async_consumer.listener import ConsumerRebalanceListener, Notifier
-from ottla.core.client.consumer.rebalances import ASSIGNED, LOST, REVOKED
-from ottla.core.model import TopicPartition
+from ottla.client.engine.rebalances import ASSIGNED, LOST, REVOKED
+from ottla.protocol.model import TopicPartition
 
 T0 = TopicPartition("t", 0)
 

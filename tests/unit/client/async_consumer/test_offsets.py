@@ -1,18 +1,31 @@
 """Positions and committed offsets: what is taken, what is refused, and what the cluster says."""
 
 import asyncio
+import threading
 from typing import Any
 
 import aiokafka
 import pytest
 
 import ottla
-from ottla.client.async_consumer.errors import CommitFailedError, IllegalOperation, IllegalStateError, OffsetMetadataTooLargeError
-from ottla.client.async_consumer.offsets import given_offsets
-from ottla.client.async_consumer.structs import OffsetAndTimestamp
-from ottla.core.client.consumer.values import OffsetAndMetadata
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.client.async_consumer.errors import (
+    CommitFailedError,
+    IllegalOperation,
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    OffsetMetadataTooLargeError,
+    UnknownTopicOrPartitionError,
+)
+from ottla.client.async_consumer.offsets import Lookups, given_offsets
+from ottla.client.async_consumer.record import OffsetAndTimestamp
+from ottla.client.engine.values import OffsetAndMetadata
+from ottla.client.errors import BrokerUnavailableError, RequestFailedError, UnknownTopicError
+from ottla.client.network.connector import connect
+from ottla.client.settings import ClientSettings
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.model import TopicPartition
 
 T0 = TopicPartition("t", 0)
 
@@ -143,3 +156,50 @@ def test_an_application_that_does_not_call_loses_its_partitions(run: Any, new_to
         assert [(await consumer.getone()).offset for _ in range(3)] == [0, 1, 2]
 
     run(test, topic, session_timeout_ms=300, heartbeat_interval_ms=50, max_poll_interval_ms=400, enable_auto_commit=False)
+
+
+def ask(call: Any, address: str = "127.0.0.1:1", timeout_ms: int = 50) -> Any:
+    async def run() -> Any:
+        lookups = Lookups(ClientSettings(bootstrap_servers=address), connect=connect, timeout_ms=timeout_ms)
+        try:
+            return await lookups.ask(call)
+        finally:
+            await lookups.stop()
+            await lookups.stop()
+
+    return asyncio.run(run())
+
+
+def fail(error: Exception) -> Any:
+    def call(admin: Any) -> None:
+        raise error
+
+    return call
+
+
+def test_an_answer(broker: Any) -> None:
+    before = threading.active_count()
+    assert isinstance(ask(lambda admin: admin.list_topics(), broker.bootstrap_servers, 10_000), dict)
+    assert threading.active_count() == before
+
+
+def test_no_answer_in_time() -> None:
+    with pytest.raises(KafkaTimeoutError, match="Timed out"):
+        ask(lambda admin: admin.list_topics())
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (RequestFailedError("no", ErrorCode.TOPIC_AUTHORIZATION_FAILED), "TopicAuthorizationFailedError"),
+        (UnknownTopicError("topic t does not exist"), "UnknownTopicOrPartitionError"),
+        (BrokerUnavailableError("gone"), "KafkaConnectionError"),
+        (PeerError("nonsense"), "KafkaError"),
+    ],
+)
+def test_errors(error: Exception, raised: str) -> None:
+    with pytest.raises(KafkaError) as found:
+        ask(fail(error))
+    assert type(found.value).__name__ == raised
+    assert issubclass(UnknownTopicOrPartitionError, KafkaError)
+    assert issubclass(KafkaConnectionError, KafkaError)

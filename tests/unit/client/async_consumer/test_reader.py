@@ -14,11 +14,10 @@ from ottla.client.async_consumer.errors import (
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
 )
-from ottla.core.client.consumer.events import LogTruncated, PartitionFailure, PollIntervalExceeded, TopicUnavailable
-from ottla.core.client.consumer.record_buffer import UndecodableRecords
-from ottla.core.client.consumer.values import OffsetAndMetadata
-from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.model import TopicPartition
+from ottla.client.engine.record_buffer import UndecodableRecords
+from ottla.client.engine.values import LogTruncated, OffsetAndMetadata, PartitionFailure, PollIntervalExceeded, TopicUnavailable
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.model import TopicPartition
 
 
 def values(found: dict[Any, list[Any]]) -> list[int]:

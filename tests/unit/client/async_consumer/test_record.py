@@ -5,10 +5,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import aiokafka
+import aiokafka.structs
 import pytest
 
-from ottla.client.async_consumer.record import ConsumerRecord, Records, record_maker
+from ottla.client.async_consumer.record import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, Records, record_maker
 from ottla.client.consumer.message import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE
+from ottla.protocol.model import TopicPartition
 
 
 class Columns:
@@ -80,3 +82,11 @@ def test_deserializers() -> None:
     assert record_maker(str, None)(COLUMNS, 1).key == "None", "null is deserialized, too"
     with pytest.raises(ValueError, match="invalid literal"):
         record_maker(None, int)(COLUMNS, 0)
+
+
+def test_they_equal_aiokafkas() -> None:
+    assert OffsetAndMetadata(3) == aiokafka.structs.OffsetAndMetadata(3, "")
+    assert OffsetAndTimestamp(3, 7) == aiokafka.structs.OffsetAndTimestamp(3, 7)
+    theirs = aiokafka.structs.TopicPartition("t", 1)
+    assert {TopicPartition("t", 1): 5}[theirs] == 5
+    assert repr(TopicPartition("t", 1)) == repr(theirs)

@@ -17,8 +17,8 @@ from ottla.client.async_consumer.errors import (
 )
 from ottla.client.async_consumer.shell import Shell
 from ottla.client.errors import AuthenticationError, UnsupportedBrokerError
-from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.model import TopicPartition
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.model import TopicPartition
 
 
 def with_shell(test: Any, **arguments: Any) -> None:

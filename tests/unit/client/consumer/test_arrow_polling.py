@@ -9,12 +9,12 @@ from ottla.client.consumer.arrow.columns import decode_arrow
 from ottla.client.consumer.arrow_polling import ENOUGH_ROWS, TakenRecords
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException
 from ottla.client.consumer.plain_columns import decode_plain
-from ottla.core.client.consumer.events import PartitionEnd, PartitionFailure
-from ottla.core.client.consumer.record_buffer import Slice
-from ottla.core.client.fetch_values import FetchedRecords
-from ottla.core.errors import ErrorCode
-from ottla.core.model import Record, TopicPartition
-from ottla.core.records.batch import encode_batch
+from ottla.client.engine.record_buffer import Slice
+from ottla.client.engine.values import PartitionEnd, PartitionFailure
+from ottla.client.fetch.fetch_values import FetchedRecords
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import Record, TopicPartition
+from ottla.protocol.records.batch import encode_batch
 
 
 def slice_of(decode: Any, partition: int, first: int, end: int) -> Slice:

@@ -9,8 +9,7 @@ import confluent_kafka
 import pytest
 
 import ottla
-from ottla import Consumer, KafkaError, KafkaException, TopicPartition, WakeupException
-from ottla.core import extras
+from ottla import Consumer, KafkaError, KafkaException, TopicPartition, WakeupException, extras
 
 CONFIG = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "reconnect.backoff.ms": 10}
 

@@ -2,14 +2,21 @@
 
 import pytest
 
-from ottla.client.consumer.conversions import event_message, given, results_of, starts
-from ottla.client.consumer.kafka_errors import KafkaError
-from ottla.client.consumer.topic_partition import TopicPartition
-from ottla.core import model
-from ottla.core.client.consumer.commits import Commit
-from ottla.core.client.consumer.events import LogTruncated, PartitionEnd, PartitionFailure, PollIntervalExceeded, TopicUnavailable
-from ottla.core.client.consumer.values import OffsetAndMetadata
-from ottla.core.errors import ErrorCode
+from ottla.client.consumer.conversions import event_message, given, refusal_of, results_of, split_topics, starts
+from ottla.client.consumer.kafka_errors import KafkaError, KafkaException
+from ottla.client.consumer.message import TopicPartition
+from ottla.client.engine.commits import Commit
+from ottla.client.engine.values import (
+    LogTruncated,
+    OffsetAndMetadata,
+    PartitionEnd,
+    PartitionFailure,
+    PollIntervalExceeded,
+    TopicUnavailable,
+)
+from ottla.client.membership.values import GroupSettings
+from ottla.protocol import model
+from ottla.protocol.errors import ErrorCode
 
 T0, T1 = model.TopicPartition("t", 0), model.TopicPartition("t", 1)
 
@@ -51,3 +58,43 @@ def test_events_come_as_messages_with_an_error(event: object, code: int, where: 
     message = event_message(event)  # type: ignore[arg-type]
     assert message.error().code() == code
     assert (message.topic(), message.partition(), message.offset()) == where
+
+
+SETTINGS = GroupSettings(group_id="pilots", instance_id="gate-1", session_timeout_ms=100)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (ErrorCode.INVALID_SESSION_TIMEOUT, ("session.timeout.ms=100", "group.min.session.timeout.ms", "group.max.session.timeout.ms")),
+        (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ("partition.assignment.strategy",)),
+        (ErrorCode.FENCED_INSTANCE_ID, ("group.instance.id=gate-1",)),
+        (ErrorCode.GROUP_MAX_SIZE_REACHED, ("group.max.size",)),
+    ],
+)
+def test_the_group_and_the_settings_are_named(code: ErrorCode, words: tuple[str, ...]) -> None:
+    sentence = refusal_of(code, SETTINGS)
+    assert sentence is not None
+    assert all(word in sentence for word in ("group pilots", *words))
+
+
+def test_other_errors_have_their_own_texts() -> None:
+    assert refusal_of(ErrorCode.GROUP_AUTHORIZATION_FAILED, SETTINGS) is None
+
+
+def test_names_and_patterns() -> None:
+    names, patterns = split_topics(["a", "^b.*"])
+    assert names == ["a"]
+    assert [pattern.pattern for pattern in patterns] == ["^b.*"]
+
+
+@pytest.mark.parametrize("topics", ["a", [1]])
+def test_something_else_is_refused(topics: object) -> None:
+    with pytest.raises(TypeError, match="expected list of topic unicode strings"):
+        split_topics(topics)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("topics", [[], ["^(a"]])
+def test_no_topic_and_a_malformed_pattern_are_refused(topics: list[str]) -> None:
+    with pytest.raises(KafkaException, match="Failed to set subscription"):
+        split_topics(topics)

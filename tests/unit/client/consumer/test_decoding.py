@@ -4,9 +4,9 @@ import pytest
 
 from ottla.client.consumer import decoding
 from ottla.client.consumer.plain_columns import PlainColumns, decode_plain
-from ottla.core.client.fetch_values import FetchedRecords
-from ottla.core.model import Record, TopicPartition
-from ottla.core.records.batch import encode_batch
+from ottla.client.fetch.fetch_values import FetchedRecords
+from ottla.protocol.model import Record, TopicPartition
+from ottla.protocol.records.batch import encode_batch
 
 
 def fetched(value_bytes: int) -> FetchedRecords:

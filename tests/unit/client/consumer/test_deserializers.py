@@ -9,9 +9,9 @@ from ottla.client.consumer.deserializers import Deserializers
 from ottla.client.consumer.kafka_errors import KafkaError, KeyDeserializationError, ValueDeserializationError
 from ottla.client.consumer.message import Message
 from ottla.client.consumer.plain_columns import decode_plain
-from ottla.core.client.fetch_values import FetchedRecords
-from ottla.core.model import Header, Record, TopicPartition
-from ottla.core.records.batch import encode_batch
+from ottla.client.fetch.fetch_values import FetchedRecords
+from ottla.protocol.model import Header, Record, TopicPartition
+from ottla.protocol.records.batch import encode_batch
 
 
 def message(key: bytes | None, value: bytes | None) -> Message:

@@ -8,12 +8,12 @@ import pytest
 from ottla.client.addresses import Address
 from ottla.client.consumer.driver import Driver
 from ottla.client.consumer.plain_columns import decode_plain
+from ottla.client.engine.engine import Engine
+from ottla.client.engine.values import ConsumerSettings
 from ottla.client.errors import AuthenticationError, BrokerUnavailableError
+from ottla.client.membership.values import GroupSettings
 from ottla.client.settings import ClientSettings
-from ottla.core.assignors import assignors
-from ottla.core.client.consumer.engine import Engine
-from ottla.core.client.consumer.values import ConsumerSettings
-from ottla.core.client.group.values import GroupSettings
+from ottla.groups.assignors import assignors
 
 
 def driver(connect: Any) -> Driver:

@@ -10,14 +10,14 @@ from ottla.client.addresses import Address
 from ottla.client.consumer.exchange import WAIT_MS_MAX, Exchange, new_engine
 from ottla.client.consumer.links import Outcome
 from ottla.client.consumer.plain_columns import decode_plain
+from ottla.client.engine.engine import Engine
+from ottla.client.engine.values import ConsumerSettings, Endpoint, MetadataResponse, Send
 from ottla.client.errors import AuthenticationError, BrokerUnavailableError
+from ottla.client.membership.evidence import Lateness
+from ottla.client.membership.values import GroupSettings
 from ottla.client.settings import ClientSettings
-from ottla.core.assignors import assignors
-from ottla.core.client.consumer.engine import Engine
-from ottla.core.client.consumer.values import ConsumerSettings, Endpoint, MetadataResponse, Send
-from ottla.core.client.group.stalls import Lateness
-from ottla.core.client.group.values import GroupSettings
-from ottla.core.errors import PeerError
+from ottla.groups.assignors import assignors
+from ottla.protocol.errors import PeerError
 
 
 def test_a_new_engine_has_the_clock_of_its_drivers() -> None:

@@ -3,8 +3,8 @@
 import confluent_kafka
 import pytest
 
-from ottla.client.consumer.error_codes import CODES
-from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, ValueDeserializationError, WakeupException, exception
+from ottla.client.consumer.kafka_errors import CODES, KafkaError, KafkaException, ValueDeserializationError, WakeupException, exception
+from ottla.client.membership.values import HEARTBEAT, JOIN, SYNC
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -59,3 +59,7 @@ def test_a_message_that_cannot_be_deserialised() -> None:
     error = ValueDeserializationError(KafkaError(KafkaError._VALUE_DESERIALIZATION, "no"), cause, "message")
     assert (error.code, error.name, error.exception, error.kafka_message) == (-159, "_VALUE_DESERIALIZATION", cause, "message")
     assert isinstance(error, KafkaException)
+
+
+def test_every_error_of_a_consumer_has_a_name() -> None:
+    assert [code.name for table in (JOIN, SYNC, HEARTBEAT) for code in table if code not in CODES] == []

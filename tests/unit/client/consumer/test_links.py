@@ -8,12 +8,12 @@ import pytest
 
 from ottla.client.addresses import Address
 from ottla.client.consumer.links import Links, Outcome
+from ottla.client.engine.values import Endpoint, Metadata, Route, Send
 from ottla.client.errors import AuthenticationError, BrokerUnavailableError
+from ottla.client.membership.values import Heartbeat
 from ottla.client.network.channel import Channel
 from ottla.client.network.connection import BrokerConnection
 from ottla.client.settings import ClientSettings
-from ottla.core.client.consumer.values import Endpoint, Metadata, Route, Send
-from ottla.core.client.group.values import Heartbeat
 
 HEARTBEAT = Heartbeat(group_id="g", generation=1, member_id="m", instance_id=None)
 SEND = Send(Metadata(None), Route.ANY, -1, 1_000)

@@ -6,14 +6,14 @@ from typing import Any, Self
 import pytest
 
 from ottla.client.addresses import BrokerEndpoint
-from ottla.client.admin.values import CommittedOffset, DescribedCluster, DescribedTopic, Failure, ListedOffset
+from ottla.client.admin.values import CommittedOffset, DescribedCluster, DescribedPartition, DescribedTopic, Failure, ListedOffset
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException
-from ottla.client.consumer.lookups import Lookups
+from ottla.client.consumer.lookups import Lookups, cluster_metadata
+from ottla.client.consumer.message import OFFSET_END, OFFSET_INVALID, TopicPartition
 from ottla.client.consumer.properties import parse_properties
-from ottla.client.consumer.topic_partition import OFFSET_END, OFFSET_INVALID, TopicPartition
 from ottla.client.errors import RequestFailedError
-from ottla.core import model
-from ottla.core.errors import ErrorCode
+from ottla.protocol import model
+from ottla.protocol.errors import ErrorCode
 
 OFFSETS = {model.TopicPartition("t", 0): CommittedOffset(5, 2, "m"), model.TopicPartition("t", 1): CommittedOffset(7)}
 
@@ -118,3 +118,21 @@ def test_timeouts() -> None:
     for timeout in (None, -1, 0, 0.25):
         lookups.cluster([], timeout)
     assert [admin.timeout_ms for admin in admins] == [700, 700, 1, 250]
+
+
+def test_brokers_and_topics_with_their_partitions() -> None:
+    partitions = {0: DescribedPartition(1, (1, 2), (1,)), 1: DescribedPartition(None, (2,), ())}
+    found = cluster_metadata(DescribedCluster("id", 1, {1: BrokerEndpoint(1, "host", 9092)}, {"t": partitions}))
+    assert (found.cluster_id, found.controller_id, str(found.brokers[1])) == ("id", 1, "host:9092/1")
+    topic = found.topics["t"]
+    assert (str(topic), topic.error) == ("t", None)
+    assert [(each.id, each.leader, each.replicas, each.isrs, each.error) for each in topic.partitions.values()] == [
+        (0, 1, [1, 2], [1], None),
+        (1, -1, [2], [], None),
+    ]
+
+
+def test_a_topic_that_does_not_exist() -> None:
+    found = cluster_metadata(DescribedCluster("", -1, {}, {"x": Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}))
+    assert found.topics["x"].error == KafkaError.UNKNOWN_TOPIC_OR_PART
+    assert found.topics["x"].partitions == {}

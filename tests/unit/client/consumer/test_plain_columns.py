@@ -3,12 +3,12 @@
 import pytest
 
 from ottla.client.consumer.plain_columns import decode_plain
-from ottla.core.client.fetch_values import FetchedRecords
-from ottla.core.errors import PeerError
-from ottla.core.model import Record, TopicPartition
-from ottla.core.records.batch import empty_batch, encode_batch, read_header
-from ottla.core.records.control import ControlType
-from ottla.core.records.end_marker import EndMarker, encode_end_marker
+from ottla.client.fetch.fetch_values import FetchedRecords
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Record, TopicPartition
+from ottla.protocol.records.batch import empty_batch, encode_batch, read_header
+from ottla.protocol.records.control import ControlType, EndMarker
+from tests.support.kit.end_markers import encode_end_marker
 
 A = TopicPartition("t", 0)
 

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from ottla.client.consumer.requests import encode_request
-from ottla.client.errors import UnsupportedBrokerError
-from ottla.core.client.consumer.values import (
+from ottla.client.engine.values import (
     CoordinatorResponse,
     Endpoint,
     EpochEnd,
@@ -23,9 +22,10 @@ from ottla.core.client.consumer.values import (
     OffsetFetchResponse,
     OffsetForLeaderEpoch,
 )
-from ottla.core.client.fetch_sessions import without_session
-from ottla.core.client.fetch_values import FetchPolicy, PartitionFetch, SessionFields
-from ottla.core.client.group.values import (
+from ottla.client.errors import UnsupportedBrokerError
+from ottla.client.fetch.fetch_sessions import without_session
+from ottla.client.fetch.fetch_values import FetchPolicy, PartitionFetch, SessionFields
+from ottla.client.membership.values import (
     FindCoordinator,
     Heartbeat,
     JoinedMember,
@@ -35,10 +35,10 @@ from ottla.core.client.group.values import (
     SyncGroup,
     SyncResponse,
 )
-from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.model import TopicPartition
-from ottla.core.wire.api_keys import ApiKey
-from ottla.core.wire.messages import request_decoder, response_encoder
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.protocol.wire.messages import request_decoder, response_encoder
 
 A = TopicPartition("t", 3)
 JOIN = JoinGroup(

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from ottla.core.assignors import assignors
-from ottla.core.client.consumer.engine import Engine
-from ottla.core.client.consumer.record_buffer import Slice
-from ottla.core.client.consumer.values import (
+from ottla.client.engine.engine import Engine
+from ottla.client.engine.record_buffer import Slice
+from ottla.client.engine.values import (
     ConsumerSettings,
     CoordinatorResponse,
     Endpoint,
@@ -29,8 +28,9 @@ from ottla.core.client.consumer.values import (
     Request,
     Send,
 )
-from ottla.core.client.fetch_values import FetchedRecords, PartitionFetch, PartitionResponse
-from ottla.core.client.group.values import (
+from ottla.client.fetch.fetch_values import FetchedRecords, PartitionFetch, PartitionResponse
+from ottla.client.fetch.leaders import LeaderAndEpoch, PartitionMetadata, TopicMetadata
+from ottla.client.membership.values import (
     FindCoordinator,
     GroupSettings,
     Heartbeat,
@@ -41,10 +41,10 @@ from ottla.core.client.group.values import (
     SyncGroup,
     SyncResponse,
 )
-from ottla.core.client.leaders import LeaderAndEpoch, PartitionMetadata, TopicMetadata
-from ottla.core.errors import ErrorCode
-from ottla.core.model import Record, TopicPartition
-from ottla.core.records.batch import decode_batch, encode_batch, split_batches
+from ottla.groups.assignors import assignors
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import Record, TopicPartition
+from ottla.protocol.records.batch import decode_batch, encode_batch, split_batches
 
 OK = ErrorCode.NONE
 SESSION_ID = 7

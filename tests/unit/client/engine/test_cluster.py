@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from ottla.core.client.consumer.cluster import ClusterView
-from ottla.core.client.consumer.values import ConsumerSettings, Endpoint, MetadataResponse
-from ottla.core.client.group.values import GroupSettings
-from ottla.core.client.leaders import LeaderAndEpoch, Leaders, PartitionMetadata, TopicMetadata
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.client.engine.cluster import ClusterView
+from ottla.client.engine.values import ConsumerSettings, Endpoint, MetadataResponse
+from ottla.client.fetch.leaders import LeaderAndEpoch, Leaders, PartitionMetadata, TopicMetadata
+from ottla.client.membership.values import GroupSettings
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 
 T = frozenset({"t"})
 

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from ottla.core.assignors import assignors
-from ottla.core.client.consumer.commits import Commit, Commits
-from ottla.core.client.consumer.subscriptions import Subscriptions
-from ottla.core.client.consumer.values import ConsumerSettings, OffsetAndMetadata
-from ottla.core.client.group.evidence import Evidence
-from ottla.core.client.group.membership import Membership
-from ottla.core.client.group.values import GroupSettings
-from ottla.core.errors import ErrorCode as E
-from ottla.core.model import TopicPartition
+from ottla.client.engine.commits import Commit, Commits
+from ottla.client.engine.subscriptions import Subscriptions
+from ottla.client.engine.values import ConsumerSettings, OffsetAndMetadata
+from ottla.client.membership.evidence import Evidence
+from ottla.client.membership.membership import Membership
+from ottla.client.membership.values import GroupSettings
+from ottla.groups.assignors import assignors
+from ottla.protocol.errors import ErrorCode as E
+from ottla.protocol.model import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

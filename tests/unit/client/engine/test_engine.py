@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from ottla.core.client.consumer.commits import Commit
-from ottla.core.client.consumer.events import PartitionEnd, PartitionFailure, PollIntervalExceeded, TopicUnavailable
-from ottla.core.client.consumer.record_buffer import UndecodableRecords
-from ottla.core.client.consumer.values import (
+from ottla.client.engine.commits import Commit
+from ottla.client.engine.record_buffer import UndecodableRecords
+from ottla.client.engine.values import (
     Fetch,
     FetchResponse,
     ListOffsets,
@@ -17,16 +16,20 @@ from ottla.core.client.consumer.values import (
     MetadataResponse,
     OffsetAndMetadata,
     OffsetFetch,
+    PartitionEnd,
+    PartitionFailure,
+    PollIntervalExceeded,
     ResetByDuration,
     Route,
     Send,
+    TopicUnavailable,
 )
-from ottla.core.client.fetch_values import PartitionResponse
-from ottla.core.client.group.values import Heartbeat, JoinGroup, LeaveGroup
-from ottla.core.client.leaders import TopicMetadata
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
-from ottla.core.wire.consumer_protocol import encode_assignment
+from ottla.client.fetch.fetch_values import PartitionResponse
+from ottla.client.fetch.leaders import TopicMetadata
+from ottla.client.membership.values import Heartbeat, JoinGroup, LeaveGroup
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.consumer_protocol import encode_assignment
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 

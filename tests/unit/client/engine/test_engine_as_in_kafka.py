@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from ottla.core.client.consumer.commits import Commit
-from ottla.core.client.consumer.values import Fetch, ListOffsets, Metadata, OffsetAndMetadata, OffsetCommit, OffsetFetch
-from ottla.core.client.group.states import MemberState
-from ottla.core.client.group.values import (
+from ottla.client.engine.commits import Commit
+from ottla.client.engine.values import Fetch, ListOffsets, Metadata, OffsetAndMetadata, OffsetCommit, OffsetFetch
+from ottla.client.membership.values import (
     FindCoordinator,
     Heartbeat,
     JoinedMember,
     JoinGroup,
     JoinResponse,
     LeaveGroup,
+    MemberState,
     SyncGroup,
     SyncResponse,
 )
-from ottla.core.errors import ErrorCode as E
-from ottla.core.model import TopicPartition
-from ottla.core.wire.consumer_protocol import encode_subscription, parse_subscription
+from ottla.protocol.errors import ErrorCode as E
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.consumer_protocol import encode_subscription, parse_subscription
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 NewWorld = Callable[..., Any]

@@ -5,20 +5,21 @@ from typing import Any
 
 import pytest
 
-from ottla.core.client.consumer.events import LogTruncated, PartitionEnd
-from ottla.core.client.consumer.values import (
+from ottla.client.engine.values import (
     EpochEnd,
     Fetch,
     FetchResponse,
+    LogTruncated,
     Metadata,
     OffsetAndMetadata,
     OffsetForLeaderEpoch,
+    PartitionEnd,
     Route,
 )
-from ottla.core.client.fetch_values import PartitionResponse
-from ottla.core.client.leaders import LeaderAndEpoch
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.client.fetch.fetch_values import PartitionResponse
+from ottla.client.fetch.leaders import LeaderAndEpoch
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -5,11 +5,11 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-from ottla.core.client.consumer.values import OffsetCommit
-from ottla.core.client.group.stalls import Lateness
-from ottla.core.client.group.values import Heartbeat, JoinGroup, JoinResponse
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.client.engine.values import OffsetCommit
+from ottla.client.membership.evidence import Lateness
+from ottla.client.membership.values import Heartbeat, JoinGroup, JoinResponse
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -34,7 +34,7 @@ def test_before_anything_happens(new_world: Callable[..., Any]) -> None:
 
 
 def test_every_metric_is_documented(new_world: Callable[..., Any]) -> None:
-    page = (Path(__file__).parents[5] / "docs" / "consumer.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "consumer.md").read_text()
     assert [name for name in metrics(new_world()) if f"`{name}`" not in page] == []
 
 

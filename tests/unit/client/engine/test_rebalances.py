@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from ottla.core.client.group.values import Heartbeat
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
-from ottla.core.wire.consumer_protocol import encode_assignment
+from ottla.client.membership.values import Heartbeat
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.consumer_protocol import encode_assignment
 
 T0 = TopicPartition("t", 0)
 
@@ -48,7 +48,7 @@ def test_an_assignment_of_a_membership_that_ended_is_not_taken(new_world: Callab
 
 
 def test_no_records_are_handed_out_while_a_commit_is_awaited(new_world: Callable[..., Any]) -> None:
-    from ottla.core.client.consumer.values import OffsetCommit
+    from ottla.client.engine.values import OffsetCommit
 
     world = new_world()
     world.add_records(T0, 10)

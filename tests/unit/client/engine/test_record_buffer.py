@@ -1,13 +1,15 @@
 """Buffered records: their order, their bounds, and records that cannot be read."""
 
+import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
 
-from ottla.core.client.consumer.record_buffer import RecordBuffer, UndecodableRecords
-from ottla.core.client.fetch_values import FetchedRecords
-from ottla.core.errors import PeerError
-from ottla.core.model import TopicPartition
+from ottla.client.engine.record_buffer import NO_RUN, NOTHING, RecordBuffer, RecordRun, UndecodableRecords, next_rows
+from ottla.client.fetch.fetch_values import FetchedRecords
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -143,3 +145,44 @@ def test_no_slice_is_begun_when_there_are_enough_records() -> None:
     buffer.add(fetched(A, 0, 9, 2, 3, 4))
     assert [part.end - part.first for part in buffer.take(8, all_readable, enough=4)] == [2, 3]
     assert [part.end - part.first for part in buffer.take(3, all_readable, enough=4)] == [3], "at most as many as wanted"
+
+
+def run_of(first: int, end: int) -> RecordRun:
+    return RecordRun(TopicPartition("t", 0), NOTHING, first, end, now_ms=1.0, ends_ms=2.0)
+
+
+def test_rows_come_in_order_and_those_that_were_taken_are_counted() -> None:
+    run = run_of(3, 7)
+    assert [run.rows.popleft(), run.rows.popleft()] == [3, 4]
+    assert run.end() == 2
+    assert not run.rows
+
+
+def test_a_run_has_twice_the_rows_that_were_taken_before() -> None:
+    assert [next_rows(taken) for taken in (0, 1, 32, 500, 4_000)] == [32, 32, 64, 1_000, 4_096]
+
+
+def test_no_run_has_no_rows_and_is_over() -> None:
+    assert (len(NO_RUN.rows), NO_RUN.end()) == (0, 0)
+    assert NO_RUN.ends_ms < -1e300
+
+
+def test_a_row_is_taken_or_left_while_another_thread_ends_the_run() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(50):
+            run, counted = run_of(0, 500), []
+            thread = threading.Thread(target=lambda run=run, counted=counted: counted.append(run.end()))
+            taken = []
+            try:
+                while True:
+                    taken.append(run.rows.popleft())
+                    if len(taken) == 100:
+                        thread.start()
+            except IndexError:
+                thread.join()
+            assert taken == list(range(len(taken)))
+            assert counted == [len(taken)]
+    finally:
+        sys.setswitchinterval(interval)

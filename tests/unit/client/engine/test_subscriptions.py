@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from ottla.core.client.consumer.subscriptions import Subscriptions
-from ottla.core.client.consumer.values import LATEST, STORED, OffsetAndMetadata
-from ottla.core.model import TopicPartition
+from ottla.client.engine.subscriptions import Subscriptions
+from ottla.client.engine.values import LATEST, STORED, OffsetAndMetadata
+from ottla.protocol.model import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -10,8 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.client.fetch_machine import INVALID_METADATA, RETRIABLE, SESSION_ERRORS, UNKNOWN_TOPIC, FetchMachine
-from ottla.core.client.fetch_values import (
+from ottla.client.fetch.fetch_machine import (
+    ATTEMPTS_MIN,
+    INVALID_METADATA,
+    RETRIABLE,
+    SESSION_ERRORS,
+    SHORT_MS,
+    UNKNOWN_TOPIC,
+    FetchMachine,
+    PreferredReplica,
+    RangeProgress,
+    WholeBatches,
+    scan_batches,
+)
+from ottla.client.fetch.fetch_values import (
     BULK_BYTES,
     BrokersUnreachable,
     FetchPolicy,
@@ -26,9 +38,9 @@ from ottla.core.client.fetch_values import (
     TopicRecreated,
     UnknownPartition,
 )
-from ottla.core.client.leaders import LeaderAndEpoch, Leaders, PartitionMetadata, TopicMetadata
-from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.model import TopicPartition
+from ottla.client.fetch.leaders import LeaderAndEpoch, Leaders, PartitionMetadata, TopicMetadata
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.model import TopicPartition
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 OK = ErrorCode.NONE
@@ -785,3 +797,102 @@ def test_a_follower_that_is_lost_after_its_partition_was_given_up_changes_nothin
     open_ranges.machine.add(ONE, 0)
     open_ranges.machine.on_disconnect(3, "gone", 0)
     assert open_ranges.fetches() == [(ONE, 0)]
+
+
+def scanned_batch(first: int, count: int, **changes: Any) -> bytes:
+    fields = {"base": first, "length": 49, "epoch": 0, "magic": 2, "crc": 0, "attributes": 0, "delta": count - 1} | changes
+    return struct.pack(">qiibIhiqqqhii", *fields.values(), 0, 0, -1, -1, -1, count)
+
+
+TWO = memoryview(scanned_batch(0, 10) + scanned_batch(10, 5))
+
+
+def test_whole_batches() -> None:
+    assert scan_batches(TWO) == WholeBatches(122, 15)
+    assert scan_batches(memoryview(b"")) == WholeBatches(0, -1)
+
+
+@pytest.mark.conformance("FetcherTest.testFetchNonContinuousRecords")
+def test_offsets_may_have_gaps() -> None:
+    assert scan_batches(memoryview(scanned_batch(5, 3) + scanned_batch(50, 1, delta=49))) == WholeBatches(122, 100)
+
+
+@pytest.mark.parametrize("size", [62, 100, 121])
+def test_a_cut_batch_is_left_out(size: int) -> None:
+    assert scan_batches(TWO[:size]) == WholeBatches(61, 10)
+    assert scan_batches(TWO[: size - 62]) == WholeBatches(0, -1)
+
+
+@pytest.mark.conformance("FetcherTest.testInvalidDefaultRecordBatch")
+@pytest.mark.parametrize(
+    "changes", [{"magic": 1}, {"length": 48}, {"base": -1}, {"delta": -1}, {"base": 2**63 - 5, "delta": 10}, {"length": -1}]
+)
+def test_bytes_that_are_no_batch(changes: dict[str, int]) -> None:
+    with pytest.raises(PeerError):
+        scan_batches(memoryview(scanned_batch(0, 10, **changes)))
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_end_in_a_scan_or_a_peer_error(data: bytes) -> None:
+    try:
+        walked = scan_batches(memoryview(data))
+    except PeerError:
+        return
+    assert 0 <= walked.size_bytes <= len(data)
+
+
+RANGE_ZERO = TopicPartition("t", 0)
+REFUSED = PartitionRefused(RANGE_ZERO, ErrorCode.REQUEST_TIMED_OUT)
+POLICY = FetchPolicy(api_timeout_ms=5_000)
+
+
+def fail(progress: RangeProgress, problem: PartitionRefused | UnknownPartition, now_ms: float, *, is_short: bool = False) -> bool:
+    return progress.record_failure(problem, now_ms, policy=POLICY, rng=0.5, is_short=is_short, is_connecting=False)
+
+
+def test_retries_wait_longer_each_time_until_the_timeout() -> None:
+    progress = RangeProgress(FetchRange(RANGE_ZERO, 0, 10))
+    waits = []
+    for now_ms in (0, 1_000, 2_000, 4_999):
+        assert fail(progress, REFUSED, now_ms)
+        waits.append(progress.retry_at_ms - now_ms)
+    assert waits == [100, 200, 400, 800]
+    assert not fail(progress, REFUSED, 5_000)
+
+
+def test_a_few_attempts_are_made_however_late() -> None:
+    progress = RangeProgress(FetchRange(RANGE_ZERO, 0, 10))
+    assert [fail(progress, REFUSED, now_ms) for now_ms in (0, 10_000, 20_000, 30_000)] == [True] * (ATTEMPTS_MIN - 1) + [False]
+
+
+def test_short_patience_counts_one_kind_of_problem_alone() -> None:
+    progress = RangeProgress(FetchRange(RANGE_ZERO, 0, 10))
+    assert all(fail(progress, REFUSED, 0) for _ in range(ATTEMPTS_MIN))
+    results = [fail(progress, UnknownPartition(RANGE_ZERO), now_ms, is_short=True) for now_ms in (100, 200, 300, 100 + SHORT_MS)]
+    assert results == [True] * (ATTEMPTS_MIN - 1) + [False]
+
+
+def test_records_end_a_row_of_failures() -> None:
+    progress = RangeProgress(FetchRange(RANGE_ZERO, 0, 10))
+    assert all(fail(progress, REFUSED, 0) for _ in range(ATTEMPTS_MIN))
+    progress.advance(7)
+    assert (progress.position, progress.fetch_offset, progress.failures) == (7, 7, 0)
+    assert fail(progress, REFUSED, 60_000)
+    assert progress.retry_at_ms == 60_100
+
+
+@pytest.mark.conformance("SubscriptionStateTest.testPreferredReadReplicaLease")
+def test_a_follower_is_read_for_a_while_and_for_one_leader() -> None:
+    progress, leader = RangeProgress(FetchRange(RANGE_ZERO, 0, 10)), LeaderAndEpoch(1, 5)
+    assert progress.broker_id(leader, 0) == 1
+    progress.replica = PreferredReplica(2, leader, 1_000)
+    assert [progress.broker_id(leader, now_ms) for now_ms in (0, 1_000, 1_001, 1_000)] == [2, 2, 1, 1]
+    progress.replica = PreferredReplica(2, leader, 1_000)
+    assert progress.broker_id(LeaderAndEpoch(1, 6), 0) == 1
+
+
+def test_a_few_failures_are_retried_at_once() -> None:
+    progress = RangeProgress(FetchRange(RANGE_ZERO, 0, 10))
+    assert [progress.may_retry_at_once(0) for _ in range(ATTEMPTS_MIN)] == [True] * (ATTEMPTS_MIN - 1) + [False]
+    progress.advance(5)
+    assert progress.may_retry_at_once(0)

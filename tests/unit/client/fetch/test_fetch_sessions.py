@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.client.fetch_sessions import EPOCH_MAX, FetchSession, FetchSessions, next_epoch, without_session
-from ottla.core.client.fetch_values import PartitionFetch, PartitionResponse, SessionFields
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.client.fetch.fetch_sessions import EPOCH_MAX, FetchSession, FetchSessions, next_epoch, without_session
+from ottla.client.fetch.fetch_values import PartitionFetch, PartitionResponse, SessionFields
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 
 OK = ErrorCode.NONE
 

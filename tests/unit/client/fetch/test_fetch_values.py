@@ -2,7 +2,7 @@
 
 import pickle
 
-from ottla.core.client.fetch_values import (
+from ottla.client.fetch.fetch_values import (
     BULK_BYTES,
     BULK_WAIT_MS,
     NO_CURRENT_LEADER,
@@ -11,8 +11,8 @@ from ottla.core.client.fetch_values import (
     FetchRange,
     PartitionResponse,
 )
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 
 ZERO = TopicPartition("t", 0)
 

@@ -2,20 +2,38 @@
 
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
 
 from ottla.client.addresses import Address
-from ottla.client.errors import AuthenticationError, BrokerUnavailableError, RequestFailedError
+from ottla.client.admin.values import EARLIEST, DescribedTopic, Failure
+from ottla.client.errors import (
+    AuthenticationError,
+    BrokerUnavailableError,
+    ClientError,
+    OffsetOutOfRangeError,
+    RequestFailedError,
+    TopicRecreatedError,
+    UnknownTopicError,
+)
 from ottla.client.fetch import fetcher as fetcher_module
-from ottla.client.fetch.fetcher import Fetcher
+from ottla.client.fetch.fetch_values import (
+    BrokersUnreachable,
+    FetchRange,
+    OffsetOutOfRange,
+    PartitionRefused,
+    Problem,
+    TopicRecreated,
+    UnknownPartition,
+)
+from ottla.client.fetch.fetcher import Fetcher, error_of, topic_ranges
 from ottla.client.settings import ClientSettings
-from ottla.core.client.fetch_values import FetchRange
-from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.model import TopicPartition
-from ottla.core.wire.writer import Writer
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.protocol.wire.writer import Writer
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 LEADERS = {0: 1, 1: 2}
@@ -246,3 +264,96 @@ def test_a_failed_prefetch_raises_nothing(world: World) -> None:
 def test_malformed_bootstrap_servers() -> None:
     with pytest.raises(ValueError, match="is no host:port"):
         Fetcher(ClientSettings(bootstrap_servers="x"))
+
+
+FAILED_ZERO = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize(
+    ("problem", "kind", "sentence"),
+    [
+        (TopicRecreated("t", "a", "b"), TopicRecreatedError, "topic t was deleted or re-created: its id was a, now it is b"),
+        (TopicRecreated("t", "a", ""), TopicRecreatedError, "its id was a, there is none of this id any more"),
+        (BrokersUnreachable("no broker"), BrokerUnavailableError, "no broker"),
+        (
+            PartitionRefused(FAILED_ZERO, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+            RequestFailedError,
+            "partition 0 of topic t: TOPIC_AUTHORIZATION_FAILED",
+        ),
+        (UnknownPartition(FAILED_ZERO), UnknownTopicError, "partition 0 of topic t does not exist"),
+        (OffsetOutOfRange(FAILED_ZERO, 20, 5, 20), OffsetOutOfRangeError, "ends at offset 20, but more records were expected"),
+        (OffsetOutOfRange(FAILED_ZERO, 3, 5, 20), OffsetOutOfRangeError, r"offset 3 of partition 0 of topic t is outside .* \(5 to 20\)"),
+    ],
+)
+def test_each_problem_has_its_error(scripted: Any, problem: Problem, kind: type[ClientError], sentence: str) -> None:
+    error = error_of(problem, scripted.brokers())
+    assert type(error) is kind
+    with pytest.raises(kind, match=sentence):
+        raise error
+    assert scripted.asked == []
+
+
+def test_unknown_bounds_are_requested(scripted: Any) -> None:
+    def answer(api_key: int, request: Any) -> Any:
+        if api_key == ApiKey.METADATA:
+            replicas: dict[str, Any] = {"replica_nodes": (), "isr_nodes": (), "offline_replicas": ()}
+            partition = {"error_code": ErrorCode.NONE, "partition_index": 0, "leader_id": 1, "leader_epoch": 0} | replicas
+            topic = {"error_code": ErrorCode.NONE, "name": "t", "topic_id": None, "partitions": (partition,)}
+            brokers = ({"node_id": 1, "host": "a", "port": 1, "rack": None},)
+            return {"brokers": brokers, "topics": (topic,), "cluster_id": None, "controller_id": 1}
+        (asked,) = request.topics[0].partitions
+        offset = {-2: 5, -1: 20}[asked.timestamp]
+        item = {"partition_index": 0, "error_code": ErrorCode.NONE, "offset": offset, "timestamp": -1, "leader_epoch": 0}
+        return {"topics": ({"name": "t", "partitions": (item,)},)}
+
+    scripted.broker("a:1", answer)
+    error = error_of(OffsetOutOfRange(FAILED_ZERO, 99, -1, -1), scripted.brokers())
+    assert isinstance(error, OffsetOutOfRangeError)
+    assert (error.partition, error.position, error.log_start_offset, error.end_offset) == (FAILED_ZERO, 99, 5, 20)
+
+
+def test_bounds_stay_unknown_where_no_broker_answers(scripted: Any) -> None:
+    error = error_of(OffsetOutOfRange(FAILED_ZERO, 99, -1, -1), scripted.brokers())
+    assert isinstance(error, OffsetOutOfRangeError)
+    assert (error.log_start_offset, error.end_offset) == (-1, -1)
+    assert str(error) == "offset 99 of partition 0 of topic t is outside what the broker holds"
+
+
+class Admin:
+    """Knows topic `t` of three partitions: 0 holds offsets 5 to 9, 1 is empty, 2 has no leader."""
+
+    def __init__(self, failure: ErrorCode | None = None) -> None:
+        self.failure = failure
+
+    def describe_topics(self, names: Iterable[str]) -> Mapping[str, Any]:
+        found = DescribedTopic("t", {0: 1, 1: 1, 2: None}, "id") if self.failure is None else Failure(self.failure)
+        return dict.fromkeys(names, found)
+
+    def list_offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> Mapping[TopicPartition, int]:
+        bounds = {0: (5, 10), 1: (0, 0)}
+        return {each: bounds[each.partition][timestamp != EARLIEST] for each in partitions}
+
+
+def ranges(admin: Admin, **options: Any) -> list[FetchRange]:
+    return topic_ranges(admin, "t", **options)  # type: ignore[arg-type]
+
+
+TOPIC_ONE = FetchRange(TopicPartition("t", 1), 0, 0, "id")
+
+
+def test_from_the_start_to_the_present_end() -> None:
+    assert ranges(Admin()) == [FetchRange(TopicPartition("t", 0), 5, 10, "id"), TOPIC_ONE]
+    assert ranges(Admin(), partitions=[1]) == [TOPIC_ONE]
+
+
+@pytest.mark.parametrize(("position", "start", "end"), [(7, 7, 10), (2, 5, 10), (10, 10, 10), (12, 12, 10)])
+def test_from_where_a_reader_stopped(position: int, start: int, end: int) -> None:
+    assert ranges(Admin(), positions={0: position})[0] == FetchRange(TopicPartition("t", 0), start, end, "id")
+
+
+def test_a_topic_that_does_not_exist_or_may_not_be_read() -> None:
+    with pytest.raises(UnknownTopicError, match="does not exist"):
+        ranges(Admin(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    with pytest.raises(RequestFailedError, match="TOPIC_AUTHORIZATION_FAILED") as refused:
+        ranges(Admin(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    assert refused.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -1,8 +1,8 @@
 """Leaders of partitions, from Metadata and from other responses."""
 
-from ottla.core.client.leaders import LeaderAndEpoch, Leaders, PartitionMetadata, TopicMetadata
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.client.fetch.leaders import LeaderAndEpoch, Leaders, PartitionMetadata, TopicMetadata
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
 from ottla.client.addresses import BrokerEndpoint
+from ottla.client.fetch.fetch_sessions import without_session
+from ottla.client.fetch.fetch_values import FetchPolicy, PartitionFetch, SessionFields
+from ottla.client.fetch.leaders import LeaderAndEpoch
 from ottla.client.fetch.requests import decode_fetch, encode_fetch, topic_id_bytes
-from ottla.core.client.fetch_sessions import without_session
-from ottla.core.client.fetch_values import FetchPolicy, PartitionFetch, SessionFields
-from ottla.core.client.leaders import LeaderAndEpoch
-from ottla.core.errors import ErrorCode, PeerError
-from ottla.core.model import TopicPartition
-from ottla.core.wire.messages import fitter
+from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.messages import fitter
 
 IDS = {"t": uuid.UUID(int=7), "u": uuid.UUID(int=2**127)}
 VERSIONS = [12, 13, 16]

@@ -1,14 +1,13 @@
 """The membership of one consumer, driven by hand in virtual time. Groups: tests/simulation (Kafka: AbstractCoordinatorTest)."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from ottla.core.assignors import assignors
-from ottla.core.client.group.evidence import Evidence
-from ottla.core.client.group.membership import Membership
-from ottla.core.client.group.states import MemberState
-from ottla.core.client.group.values import (
+from ottla.client.membership.evidence import Evidence
+from ottla.client.membership.membership import HeartbeatTimers, InvalidAssignment, Membership, make_assignments
+from ottla.client.membership.values import (
     FindCoordinator,
     GroupSettings,
     Heartbeat,
@@ -16,11 +15,13 @@ from ottla.core.client.group.values import (
     JoinGroup,
     JoinResponse,
     LeaveGroup,
+    MemberState,
     SyncGroup,
     SyncResponse,
 )
-from ottla.core.errors import ErrorCode as E
-from ottla.core.wire.consumer_protocol import encode_assignment, encode_subscription, parse_assignment, parse_subscription
+from ottla.groups.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber, assignors
+from ottla.protocol.errors import ErrorCode as E
+from ottla.protocol.wire.consumer_protocol import encode_assignment, encode_subscription, parse_assignment, parse_subscription
 
 SETTINGS: dict[str, Any] = {
     "group_id": "g",
@@ -481,3 +482,117 @@ def test_a_leader_with_a_rack_notices_replicas_that_moved() -> None:
         driven = Driven(rack=rack).start().stable(leader="me")
         driven.member.on_metadata({"t": 2}, {"t": [frozenset({"r"}), frozenset()]})
         assert driven.member.must_prepare is notices
+
+
+TIMER_SETTINGS = GroupSettings(group_id="g", session_timeout_ms=6_000, heartbeat_interval_ms=2_000, max_poll_interval_ms=20_000)
+
+
+@pytest.mark.conformance("HeartbeatTest.testShouldHeartbeat", "HeartbeatTest.testShouldNotHeartbeat")
+def test_a_heartbeat_is_due_after_its_interval_and_once() -> None:
+    timers = HeartbeatTimers(TIMER_SETTINGS, 0)
+    assert not timers.is_due(1_999)
+    assert timers.is_due(2_000)
+    timers.sent(2_000)
+    assert not timers.is_due(4_000), "one is in flight"
+    timers.succeeded(4_500)
+    assert timers.is_due(4_500), "the interval counts from when it was sent"
+
+
+def test_a_failed_heartbeat_is_repeated_after_a_back_off() -> None:
+    timers = HeartbeatTimers(TIMER_SETTINGS, 0)
+    timers.sent(2_000)
+    timers.failed(2_010, 0.5)
+    assert not timers.is_due(2_100)
+    assert timers.is_due(2_110)
+    timers.sent(2_110)
+    timers.failed(2_120, 0.5)
+    assert timers.next_ms() == 2_320, "the back-off doubles"
+
+
+@pytest.mark.conformance("HeartbeatTest.testSessionTimeoutExpired", "HeartbeatTest.testResetSession")
+def test_a_session_ends_without_an_answer() -> None:
+    timers = HeartbeatTimers(TIMER_SETTINGS, 0)
+    assert not timers.is_session_over(5_999)
+    assert timers.is_session_over(6_000)
+    timers.reset_session(6_000)
+    assert not timers.is_session_over(11_999)
+
+
+@pytest.mark.conformance("HeartbeatTest.testPollTimeout")
+def test_polls_reset_their_own_timer_alone() -> None:
+    timers = HeartbeatTimers(TIMER_SETTINGS, 0)
+    timers.poll(10_000)
+    assert timers.is_session_over(10_000)
+    assert not timers.is_poll_over(29_999)
+    assert timers.is_poll_over(30_000)
+
+
+@pytest.mark.conformance("HeartbeatTest.testTimeToNextHeartbeat", "HeartbeatTest.testResetTimeouts")
+def test_the_next_time_is_that_of_the_first_timer() -> None:
+    timers = HeartbeatTimers(TIMER_SETTINGS, 0)
+    assert timers.next_ms() == 2_000
+    timers.sent(2_000)
+    assert timers.next_ms() == 6_000
+    timers.reset(7_000)
+    assert timers.next_ms() == 9_000
+
+
+RANGE = assignors()["range"]
+
+
+def member(name: str, *topics: str, owned: Mapping[str, Sequence[int]] | None = None, generation: int = -1) -> JoinedMember:
+    return JoinedMember(name, None, encode_subscription(topics, owned=owned or {}, generation=generation))
+
+
+def test_every_member_gets_its_part() -> None:
+    made = make_assignments(RANGE, [member("a", "t"), member("b", "t", "u")], {"t": 3, "u": 1, "other": 9})
+    assert {name: parse_assignment(data) for name, data in made.assignments} == {"a": {"t": (0, 1)}, "b": {"t": (2,), "u": (0,)}}
+    assert made.topics == {"t", "u"}
+
+
+@pytest.mark.conformance("ConsumerCoordinatorTest.testSubscriptionChangeWithAuthorizationFailure")
+def test_a_topic_without_metadata_is_left_out() -> None:
+    made = make_assignments(RANGE, [member("a", "t", "new")], {"t": 1})
+    assert parse_assignment(made.assignments[0][1]) == {"t": (0,)}
+    assert made.topics == {"t", "new"}, "so that its metadata is asked for"
+
+
+class Hasty(Assignor):
+    """Takes partitions from members that still own them."""
+
+    name = "hasty"
+    is_cooperative = True
+
+    def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> Assignment:
+        return {each.member_id: {"t": [0]} if each.member_id == "b" else {} for each in members}
+
+
+@pytest.mark.conformance("ConsumerCoordinatorTest.testPerformAssignmentShouldValidateCooperativeAssignment")
+def test_a_cooperative_assignor_must_wait_for_the_owner() -> None:
+    with pytest.raises(InvalidAssignment, match="hasty gave t-0 to b before its owner revoked it"):
+        make_assignments(Hasty(), [member("a", "t", owned={"t": [0]}, generation=3), member("b", "t")], {"t": 1})
+
+
+def test_what_a_member_owned_in_an_old_generation_may_move() -> None:
+    members = [member("a", "t", owned={"t": [0]}, generation=2), member("b", "t", generation=3)]
+    assert dict(make_assignments(Hasty(), members, {"t": 1}).assignments)["b"]
+
+
+def test_racks_and_user_data_reach_the_assignor() -> None:
+    seen: list[object] = []
+
+    class Watching(Assignor):
+        name = "watching"
+
+        def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> Assignment:
+            seen.append((members[0].rack, racks))
+            return {}
+
+        def with_user_data(self, member: Subscriber, user_data: bytes | None) -> Subscriber:
+            seen.append(user_data)
+            return member
+
+    data = encode_subscription({"t"}, owned={}, generation=1, rack="r", user_data=b"u")
+    made = make_assignments(Watching(), [JoinedMember("a", None, data)], {"t": 1}, {"t": [frozenset({"r"})]})
+    assert seen == [b"u", ("r", {"t": [frozenset({"r"})]})]
+    assert parse_assignment(made.assignments[0][1]) == {}, "each member has an assignment"

@@ -12,8 +12,8 @@ from ottla.client.errors import AuthenticationError
 from ottla.client.network.authentication import authenticate
 from ottla.client.security.properties import SecuritySettings
 from ottla.client.security.tokens import TokenProvider, UnsecuredTokens
-from ottla.core.errors import ErrorCode
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
 
 HANDSHAKE, AUTHENTICATE = ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE
 PLAIN = SecuritySettings(protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", username="u", password="p")

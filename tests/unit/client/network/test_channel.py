@@ -9,10 +9,9 @@ import pytest
 
 from ottla.client.errors import BrokerUnavailableError, UnsupportedBrokerError
 from ottla.client.network.channel import Channel
-from ottla.client.network.connection import BrokerConnection
-from ottla.client.network.frames import FRAME_BYTES_MAX
-from ottla.core.errors import PeerError
-from ottla.core.wire.api_keys import ApiKey
+from ottla.client.network.connection import FRAME_BYTES_MAX, BrokerConnection
+from ottla.protocol.errors import PeerError
+from ottla.protocol.wire.api_keys import ApiKey
 
 
 def _channel(broker: Any, **options: Any) -> Channel:

@@ -11,10 +11,19 @@ from kio.schema.metadata.v9.request import MetadataRequest
 from kio.schema.metadata.v9.response import MetadataResponse
 
 from ottla.client.errors import AuthenticationError, BrokerUnavailableError, UnsupportedBrokerError
-from ottla.client.network.connection import BrokerConnection, readable
-from ottla.client.network.frames import FRAME_BYTES_MAX
-from ottla.core.errors import PeerError
-from ottla.core.wire.api_keys import ApiKey
+from ottla.client.network.connection import (
+    FRAME_BYTES_MAX,
+    BrokerConnection,
+    FrameBuffer,
+    next_correlation_id,
+    readable,
+    request_frame,
+    response_body,
+    response_bytes,
+    unsupported,
+)
+from ottla.protocol.errors import PeerError
+from ottla.protocol.wire.api_keys import ApiKey
 
 REQUEST = MetadataRequest(
     topics=(), allow_auto_topic_creation=False, include_cluster_authorized_operations=False, include_topic_authorized_operations=False
@@ -189,3 +198,81 @@ def test_a_broker_with_tls_is_recognized(canned_broker: Any):
         connection.send(ApiKey.FETCH, 12, b"")
         with pytest.raises(AuthenticationError, match=r"security.protocol must be SSL or SASL_SSL"):
             connection.receive()
+
+
+MIB = 1024 * 1024
+
+
+class Pieces:
+    """A socket that gives these bytes, at most `most` at once."""
+
+    def __init__(self, data: bytes, most: int = 2**30) -> None:
+        self.data = memoryview(data)
+        self.most = most
+
+    def recv_into(self, buffer: memoryview, /) -> int:
+        count = min(len(buffer), self.most, len(self.data))
+        buffer[:count] = self.data[:count]
+        self.data = self.data[count:]
+        return count
+
+
+@pytest.mark.parametrize("size", [1, 10, 100_000])
+@pytest.mark.parametrize("most", [2**30, 30_001])
+def test_every_byte_is_kept(size: int, most: int) -> None:
+    data = (b"0123456789" * (size // 10 + 1))[:size]
+    buffer = FrameBuffer(size)
+    source = Pieces(data + b"the next response", most)
+    while not buffer.is_full:
+        buffer.receive(source)
+    assert buffer.view() == data
+    assert buffer.view().readonly
+    assert source.data == b"the next response"
+
+
+def test_a_long_announcement_takes_little_memory_in_the_frame_buffer(resident_bytes: Callable[[], int]) -> None:
+    source = Pieces(bytes(3 * MIB))
+    before = resident_bytes()
+    buffer = FrameBuffer(200 * MIB)
+    buffer.receive(source)
+    assert resident_bytes() - before < 20 * MIB
+    assert len(buffer.view()) == 3 * MIB
+
+
+def test_the_end_of_the_connection() -> None:
+    with pytest.raises(ConnectionError, match="closed the connection"):
+        FrameBuffer(10).receive(Pieces(b""))
+
+
+def test_a_request_with_and_without_tagged_fields() -> None:
+    plain = request_frame(3, 9, 7, "me", b"body", is_flexible=False)
+    assert plain == bytes.fromhex("0000001000030009000000070002") + b"me" + b"body"
+    assert request_frame(3, 9, 7, "me", b"body", is_flexible=True) == bytes.fromhex("00000011") + plain[4:16] + b"\0" + b"body"
+
+
+def test_correlation_ids_stay_positive() -> None:
+    assert next_correlation_id(1) == 2
+    assert next_correlation_id(2**31 - 1) == 0
+
+
+@pytest.mark.parametrize("size", [4, FRAME_BYTES_MAX])
+def test_the_length_of_a_response(size: int) -> None:
+    assert response_bytes("b:1", size.to_bytes(4, "big")) == size
+
+
+@pytest.mark.parametrize("size", [-1, 0, 3, FRAME_BYTES_MAX + 1, 2**31 - 1])
+def test_impossible_lengths_are_refused(size: int) -> None:
+    with pytest.raises(PeerError, match=f"broker b:1 announced an answer of {size} bytes"):
+        response_bytes("b:1", size.to_bytes(4, "big", signed=True))
+
+
+def test_the_body_of_a_response() -> None:
+    assert response_body("b:1", memoryview(b"\0\0\0\7body"), 7, is_flexible=False) == b"body"
+    assert response_body("b:1", memoryview(b"\0\0\0\7\0body"), 7, is_flexible=True) == b"body"
+    with pytest.raises(PeerError, match="broker b:1 answered out of order"):
+        response_body("b:1", memoryview(b"\0\0\0\6body"), 7, is_flexible=False)
+
+
+def test_what_a_broker_does_not_support() -> None:
+    assert "does not speak version 5 of API 1 (it speaks 0 to 4): a newer one does" in str(unsupported("b:1", 1, 5, (0, 4)))
+    assert "(it has no such API)" in str(unsupported("b:1", 1, 5, None))

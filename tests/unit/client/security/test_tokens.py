@@ -15,7 +15,7 @@ from ottla.client.security.tokens import (
     parse_unsecured,
     parse_unsecured_options,
 )
-from ottla.core.security.oauthbearer import OAuthToken, parse_jwt, unsecured_jwt
+from ottla.security.oauthbearer import OAuthToken, parse_jwt, unsecured_jwt
 
 
 class Clock:

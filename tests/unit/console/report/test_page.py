@@ -4,9 +4,9 @@ import hashlib
 import re
 
 from ottla.console.report.page import report_page
-from ottla.core.diagnosis.story.arrays import unpack
-from ottla.core.diagnosis.story.rebalance import StoryRebalance
-from ottla.core.diagnosis.story.story import Story, story
+from ottla.history.story.arrays import unpack
+from ottla.history.story.rebalances import StoryRebalance
+from ottla.history.story.story import Story, story
 
 
 def a_story(group: str = "orders") -> Story:

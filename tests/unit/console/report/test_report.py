@@ -5,8 +5,8 @@ import re
 import pytest
 
 from ottla.console.report.report import Report
-from ottla.core.diagnosis.story.rebalance import StoryRebalance
-from ottla.core.diagnosis.story.story import story
+from ottla.history.story.rebalances import StoryRebalance
+from ottla.history.story.story import story
 
 REPORT = Report((story("orders", [], [StoryRebalance(started_ms=1, planned=False, sentence="w1 came back.")]),), note="made in a test")
 

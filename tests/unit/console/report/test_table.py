@@ -1,9 +1,10 @@
 from html.parser import HTMLParser
 
 from ottla.console.report.table import advice_html, headline_html, table_html
-from ottla.core.diagnosis.story.rebalance import MemberName, StoryRebalance
-from ottla.core.diagnosis.story.story import story
-from ottla.core.diagnosis.verdicts.verdict import SettingAdvice
+from ottla.history.rounds.identity import Identity
+from ottla.history.story.rebalances import StoryRebalance
+from ottla.history.story.story import story
+from ottla.history.verdicts.verdict import SettingAdvice
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&\"'"
 
@@ -28,7 +29,7 @@ def test_strings_of_strangers_are_text() -> None:
     rebalance = StoryRebalance(
         started_ms=0,
         planned=False,
-        member=MemberName(HOSTILE, HOSTILE, HOSTILE, HOSTILE),
+        member=Identity(HOSTILE, HOSTILE, HOSTILE, HOSTILE),
         sentence=HOSTILE,
         candidates=("A", HOSTILE),
         advice=(SettingAdvice(HOSTILE, "1", HOSTILE),),

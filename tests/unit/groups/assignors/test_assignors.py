@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.core.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber, assignors, find_assignor
+from ottla.groups.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber, assignors, find_assignor
 
 
 class Everything(Assignor):
@@ -40,7 +40,7 @@ def test_every_assignor_is_found_by_its_kafka_name() -> None:
 
 def test_a_users_own_is_named_by_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_assignors.py").write_text(
-        "from ottla.core.assignors import Assignor\n"
+        "from ottla.groups.assignors import Assignor\n"
         "class Mine(Assignor):\n"
         "    name = 'mine'\n"
         "    def assign(self, members, partitions, racks):\n"

@@ -1,10 +1,10 @@
 """Each step by itself; what they come to together: test_sticky.py."""
 
-from ottla.core.assignors import Subscriber
-from ottla.core.assignors._balancing import even_out, even_out_by_chains, fill_up, give_back
-from ottla.core.assignors._claims import claimed_partitions
-from ottla.core.assignors._holdings import NONE, Holdings, kept_holdings
-from ottla.core.model import TopicPartition
+from ottla.groups.assignors import Subscriber
+from ottla.groups.assignors._balancing import even_out, even_out_by_chains, fill_up, give_back
+from ottla.groups.assignors._claims import claimed_partitions
+from ottla.groups.assignors._holdings import NONE, Holdings, kept_holdings
+from ottla.protocol.model import TopicPartition
 
 
 def member(name: str, topics: str, **owned: tuple[int, ...]) -> Subscriber:

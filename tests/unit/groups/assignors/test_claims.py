@@ -1,8 +1,8 @@
 import pytest
 
-from ottla.core.assignors import Subscriber
-from ottla.core.assignors._claims import claimed_partitions
-from ottla.core.model import TopicPartition
+from ottla.groups.assignors import Subscriber
+from ottla.groups.assignors._claims import claimed_partitions
+from ottla.protocol.model import TopicPartition
 
 
 def member(name: str, generation: int, *numbers: int) -> Subscriber:

@@ -1,7 +1,7 @@
 import pytest
 
-from ottla.core.assignors import Subscriber
-from ottla.core.assignors.cooperative_sticky import ASSIGNOR
+from ottla.groups.assignors import Subscriber
+from ottla.groups.assignors.cooperative_sticky import ASSIGNOR
 
 
 def member(name: str, *owned: int, generation: int = 1) -> Subscriber:

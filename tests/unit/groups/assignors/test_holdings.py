@@ -1,7 +1,7 @@
-from ottla.core.assignors import Subscriber
-from ottla.core.assignors._claims import claimed_partitions
-from ottla.core.assignors._holdings import NONE, Holdings, as_assignment, kept_holdings
-from ottla.core.model import TopicPartition
+from ottla.groups.assignors import Subscriber
+from ottla.groups.assignors._claims import claimed_partitions
+from ottla.groups.assignors._holdings import NONE, Holdings, as_assignment, kept_holdings
+from ottla.protocol.model import TopicPartition
 
 NAMES = [TopicPartition(topic, number) for topic in "tu" for number in range(3)]
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ottla.core.assignors import Subscriber
-from ottla.core.assignors._legacy import LEGACY_ASSIGNORS, deal
-from ottla.core.java_text import java_hash
-from ottla.core.model import TopicPartition
+from ottla.groups.assignors import Subscriber
+from ottla.groups.assignors._legacy import LEGACY_ASSIGNORS, deal
+from ottla.protocol.model import TopicPartition
+from ottla.text import java_hash
 
 RANGE, ROUND_ROBIN = LEGACY_ASSIGNORS["legacy-range"], LEGACY_ASSIGNORS["legacy-roundrobin"]
 

@@ -1,7 +1,7 @@
 import pytest
 
-from ottla.core.assignors import Assignment, Racks, Subscriber
-from ottla.core.assignors.range import ASSIGNOR
+from ottla.groups.assignors import Assignment, Racks, Subscriber
+from ottla.groups.assignors.range import ASSIGNOR
 
 
 def members(*ids: str, topics: str = "t") -> list[Subscriber]:

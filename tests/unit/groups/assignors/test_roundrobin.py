@@ -1,7 +1,7 @@
 import pytest
 
-from ottla.core.assignors import Assignment, Subscriber
-from ottla.core.assignors.roundrobin import ASSIGNOR
+from ottla.groups.assignors import Assignment, Subscriber
+from ottla.groups.assignors.roundrobin import ASSIGNOR
 
 
 def members(*ids: str, topics: str = "t") -> list[Subscriber]:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.assignors import Assignment, Subscriber
-from ottla.core.assignors.sticky import ASSIGNOR
-from ottla.core.model import TopicPartition
+from ottla.groups.assignors import Assignment, Subscriber
+from ottla.groups.assignors.sticky import ASSIGNOR
+from ottla.protocol.model import TopicPartition
 
 TOPICS = ("t", "u", "v")
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.assignors._user_data import decode_generation, decode_sticky, encode_generation, encode_sticky
+from ottla.groups.assignors._user_data import decode_generation, decode_sticky, encode_generation, encode_sticky
 
 V1 = bytes.fromhex("00000001000174000000020000000000000001" + "00000007")
 PARTITIONS = st.dictionaries(st.text(max_size=5), st.lists(st.integers(0, 2**31 - 1), max_size=3).map(tuple), max_size=3)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.classic.group import ClassicGroup
-from ottla.core.groups.classic.states import ANSWERS, PARK, TRANSITIONS, Answer, GroupState, can_rebalance
+from ottla.groups.classic.group import ClassicGroup
+from ottla.groups.classic.states import ANSWERS, PARK, TRANSITIONS, Answer, GroupState, can_rebalance
+from ottla.protocol.errors import ErrorCode
 
 ANSWER_OF_LINE = {
     "join_same": "join g {m}",

@@ -1,13 +1,13 @@
-"""SyncGroup: the order of checks and their errors, the assignment, the sync timer, and repeated requests."""
+"""SyncGroup: the order of checks and their errors, the assignment, the sync timer, repeated requests. Heartbeats."""
 
 from typing import Any
 
 import pytest
 
-from ottla.core.errors import ErrorCode
-from ottla.core.groups.classic.states import GroupState
-from ottla.core.groups.commands import Resign
-from ottla.testing.scenarios.commands import parse_command
+from ottla.coordinator.coordinator import Resign
+from ottla.groups.classic.states import GroupState
+from ottla.protocol.errors import ErrorCode
+from trials.scenarios.commands import parse_command
 
 E = ErrorCode
 SLOW = "session=5m rebalance=8s"
@@ -166,3 +166,25 @@ def test_the_record_contains_the_end_of_the_join_phase(driver: Any) -> None:
     driver.given("join g m1")
     driver.wait(500)
     assert driver.do("sync g m1 gen=2").records[0].value.current_state_timestamp_ms == 1_000
+
+
+# Heartbeats: which restart the session, and what they are answered.
+
+
+@pytest.mark.parametrize(("state", "generation"), [("PreparingRebalance", 1), ("CompletingRebalance", 2), ("Stable", 2)])
+def test_an_accepted_heartbeat_restarts_the_session(driver: Any, state: str, generation: int) -> None:
+    driver.in_state(state)
+    driver.wait(4_000)
+    driver.given(f"heartbeat g m1 gen={generation}")
+    assert driver.group().members["m1"].session.at_ms == 14_000
+
+
+def test_a_heartbeat_of_another_generation_does_not(driver: Any) -> None:
+    driver.in_state("Stable")
+    driver.wait(4_000)
+    assert driver.error("heartbeat g m1 gen=1") is E.ILLEGAL_GENERATION
+    assert driver.group().members["m1"].session.at_ms == 10_000
+
+
+def test_a_heartbeat_is_answered_that_a_rebalance_is_in_progress(driver: Any) -> None:
+    assert driver.in_state("PreparingRebalance").error("heartbeat g m1 gen=1") is E.REBALANCE_IN_PROGRESS

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.groups.log.group_filter import group_of_event, group_of_record, keep_groups
-from ottla.core.model import Record
-from ottla.core.records.batch import decode_batch, encode_batch, read_header
-from ottla.core.records.compression import Codec
-from ottla.core.records.control import ControlType
-from ottla.core.records.end_marker import EndMarker, encode_end_marker
-from ottla.core.records.merged_batches import Batch
-from ottla.testing.kit.offsets_topic_records import classic_group, commit, gone, group_epoch, member
+from ottla.groups.log.group_filter import group_of_event, group_of_record, keep_groups
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import decode_batch, encode_batch, read_header
+from ottla.protocol.records.compression import Codec
+from ottla.protocol.records.control import ControlType, EndMarker
+from ottla.protocol.records.merged_batches import Batch
+from tests.support.kit.end_markers import encode_end_marker
+from tests.support.kit.offsets_topic_records import classic_group, commit, gone, group_epoch, member
 
 
 def batch(*groups: str, codec: Codec = Codec.NONE, producer_id: int = -1) -> Batch:

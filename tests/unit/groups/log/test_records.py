@@ -4,20 +4,18 @@ import struct
 
 import pytest
 
-from ottla.core.errors import PeerError
-from ottla.core.groups.log.records import (
+from ottla.groups.log.records import (
     STRING_BYTES_MAX,
     GroupMetadataRecord,
-    GroupMetadataValue,
     GroupRecord,
-    MemberValue,
     OffsetRecord,
-    OffsetValue,
     decode,
     encode_key,
     encode_value,
     refuse_long_strings,
 )
+from ottla.protocol.coordinator_records import GroupMetadataValue, MemberValue, OffsetValue
+from ottla.protocol.errors import PeerError
 
 TS_MS = 1_700_000_000_000
 SUBSCRIPTION = bytes.fromhex("000000000001000174ffffffff")

@@ -3,19 +3,12 @@ tests/properties."""
 
 import pytest
 
-from ottla.core.errors import PeerError
-from ottla.core.groups.log.records import (
-    GroupMetadataRecord,
-    GroupMetadataValue,
-    GroupRecord,
-    OffsetRecord,
-    OffsetValue,
-    encode_key,
-    encode_value,
-)
-from ottla.core.groups.log.reducer import LoadedGroups, ReferenceReducer
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
+from ottla.groups.log.records import GroupMetadataRecord, GroupRecord, OffsetRecord, encode_key, encode_value
+from ottla.groups.log.reducer import LoadedGroups, ReferenceReducer
+from ottla.protocol.coordinator_records import GroupMetadataValue, OffsetValue
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
 
 GROUP = GroupMetadataValue(protocol_type="consumer", generation=1, protocol=None, leader=None, current_state_timestamp_ms=5, members=())
 

@@ -1,8 +1,9 @@
 """Replayed state: equal records give equal states."""
 
-from ottla.core.groups.log.committed_offsets import CommittedOffsets, TopicOffsets
-from ottla.core.groups.log.records import GroupMetadataRecord, GroupMetadataValue, OffsetRecord, OffsetValue
-from ottla.core.groups.log.replayed_state import ReplayedState
+from ottla.groups.log.committed_offsets import CommittedOffsets, TopicOffsets
+from ottla.groups.log.records import GroupMetadataRecord, OffsetRecord
+from ottla.groups.log.replayed_state import ReplayedState
+from ottla.protocol.coordinator_records import GroupMetadataValue, OffsetValue
 
 
 def offset(partition: int, value: int | None) -> OffsetRecord:

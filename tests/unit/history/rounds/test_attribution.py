@@ -1,6 +1,6 @@
-from ottla.core.diagnosis.evidence.model import Kind, Source
-from ottla.core.diagnosis.rounds.attribution import by_group
-from ottla.testing.kit.evidence import EvidenceLog
+from ottla.history.rounds.assembly import by_group
+from ottla.history.sources.model import Kind, Source
+from tests.support.kit.evidence import EvidenceLog
 
 
 def test_evidence_without_a_group_is_placed_by_member_or_client() -> None:

@@ -1,11 +1,11 @@
 import pytest
 
-from ottla.core.diagnosis.evidence.model import Kind
-from ottla.core.diagnosis.rounds.changes import Role, plain_reason, read_changes, role_of
-from ottla.core.diagnosis.rounds.identity import KnownMembers
-from ottla.core.diagnosis.rounds.merging import by_clock, merge
-from ottla.core.diagnosis.rounds.round import Round
-from ottla.testing.kit.evidence import EvidenceLog
+from ottla.history.rounds.changes import Role, plain_reason, read_changes, role_of
+from ottla.history.rounds.identity import KnownMembers
+from ottla.history.rounds.merging import by_clock, merge
+from ottla.history.rounds.round import Round
+from ottla.history.sources.model import Kind
+from tests.support.kit.evidence import EvidenceLog
 
 
 def only_round(log: EvidenceLog) -> Round:

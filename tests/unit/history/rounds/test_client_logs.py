@@ -1,7 +1,7 @@
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
-from ottla.core.diagnosis.rounds.assembly import rounds_of_group
-from ottla.core.diagnosis.rounds.round import Round
-from ottla.testing.kit.evidence import EvidenceLog
+from ottla.history.rounds.assembly import rounds_of_group
+from ottla.history.rounds.round import Round
+from ottla.history.sources.model import Evidence, Kind, Source
+from tests.support.kit.evidence import EvidenceLog
 
 
 def broker() -> EvidenceLog:

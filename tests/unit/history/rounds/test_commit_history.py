@@ -1,6 +1,6 @@
-from ottla.core.diagnosis.evidence.model import CommitSpan
-from ottla.core.diagnosis.rounds.commit_history import CommitHistory
-from ottla.core.model import TopicPartition
+from ottla.history.rounds.membership import CommitHistory
+from ottla.history.sources.model import CommitSpan
+from ottla.protocol.model import TopicPartition
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -1,6 +1,6 @@
-from ottla.core.diagnosis.evidence.model import Kind, Source
-from ottla.core.diagnosis.rounds.assembly import rounds_of_group
-from ottla.testing.kit.evidence import EvidenceLog, member
+from ottla.history.rounds.assembly import rounds_of_group
+from ottla.history.sources.model import Kind, Source
+from tests.support.kit.evidence import EvidenceLog, member
 
 
 def test_members_that_have_to_revoke_make_a_second_half() -> None:

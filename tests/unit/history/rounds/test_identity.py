@@ -1,5 +1,5 @@
-from ottla.core.diagnosis.rounds.identity import Identity, KnownMembers, of_member
-from ottla.testing.kit.evidence import EvidenceLog, member
+from ottla.history.rounds.identity import Identity, KnownMembers, of_member
+from tests.support.kit.evidence import EvidenceLog, member
 
 UUID = "51b6c1d2-0000-4000-8000-0123456789ab"
 
@@ -9,7 +9,7 @@ def test_instance_id_then_client_id_then_the_member_id_name_a_client() -> None:
     assert Identity(f"w1-{UUID}", None, "c").name == "c"
     assert Identity(f"w1-{UUID}").label == "w1"
     assert Identity("KfqTkGW8RvKSBcfw7XNo6A").label == "KfqTkGW8RvKSBcfw7XNo6A"
-    assert Identity().label == "?"
+    assert Identity().label == "a member"
 
 
 def test_the_same_client_may_have_another_host() -> None:

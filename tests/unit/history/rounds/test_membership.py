@@ -1,7 +1,7 @@
-from ottla.core.diagnosis.evidence.model import CommitSpan, Kind, Source
-from ottla.core.diagnosis.rounds.assembly import rounds_of_group
-from ottla.core.model import TopicPartition
-from ottla.testing.kit.evidence import EvidenceLog, member
+from ottla.history.rounds.assembly import rounds_of_group
+from ottla.history.sources.model import CommitSpan, Kind, Source
+from ottla.protocol.model import TopicPartition
+from tests.support.kit.evidence import EvidenceLog, member
 
 
 def test_members_that_only_lists_show_to_have_come_or_gone() -> None:

@@ -1,6 +1,6 @@
-from ottla.core.diagnosis.evidence.model import Kind, Source
-from ottla.core.diagnosis.rounds.merging import by_clock, merge
-from ottla.testing.kit.evidence import EvidenceLog, member
+from ottla.history.rounds.merging import by_clock, merge
+from ottla.history.sources.model import Kind, Source
+from tests.support.kit.evidence import EvidenceLog, member
 
 
 def test_sources_are_joined_by_generation_whatever_their_clocks_say() -> None:

@@ -1,6 +1,6 @@
-from ottla.core.diagnosis.evidence.model import Kind, Source
-from ottla.core.diagnosis.rounds.part import SOURCE_RANK, Part, Stage
-from ottla.testing.kit.evidence import EvidenceLog
+from ottla.history.rounds.splitting import SOURCE_RANK, Part, Stage
+from ottla.history.sources.model import Kind, Source
+from tests.support.kit.evidence import EvidenceLog
 
 
 def test_the_generation_is_the_one_formed_or_the_one_to_be() -> None:

@@ -1,7 +1,7 @@
-from ottla.core.diagnosis.evidence.model import Kind, Source
-from ottla.core.diagnosis.rounds.merging import by_clock, merge
-from ottla.core.diagnosis.rounds.round import Round
-from ottla.testing.kit.evidence import EvidenceLog
+from ottla.history.rounds.merging import by_clock, merge
+from ottla.history.rounds.round import Round
+from ottla.history.sources.model import Kind, Source
+from tests.support.kit.evidence import EvidenceLog
 
 
 def test_times_are_those_of_the_most_informative_source() -> None:

@@ -1,8 +1,7 @@
-from ottla.core.diagnosis.evidence.model import CommitSpan, Kind
-from ottla.core.diagnosis.rounds.part import Stage
-from ottla.core.diagnosis.rounds.splitting import BUMPS_TOGETHER_MS, COLLECTS_MS, split
-from ottla.core.model import TopicPartition
-from ottla.testing.kit.evidence import EvidenceLog
+from ottla.history.rounds.splitting import BUMPS_TOGETHER_MS, COLLECTS_MS, Stage, split
+from ottla.history.sources.model import CommitSpan, Kind
+from ottla.protocol.model import TopicPartition
+from tests.support.kit.evidence import EvidenceLog
 
 
 def kinds(log: EvidenceLog) -> list[list[str]]:

@@ -1,11 +1,11 @@
 import pytest
 
-from ottla.core.diagnosis.evidence.model import Kind, Source
-from ottla.core.diagnosis.rounds.identity import Identity
-from ottla.core.diagnosis.rounds.part import Part, Stage
-from ottla.core.diagnosis.rounds.round import Arrival, Membership, Round
-from ottla.core.diagnosis.rounds.subscriptions import PATTERN_WITHIN_MS, note_resubscribed, topics_resubscribed
-from ottla.testing.kit.evidence import EvidenceLog
+from ottla.history.rounds.identity import Identity
+from ottla.history.rounds.round import Arrival, Membership, Round
+from ottla.history.rounds.splitting import Part, Stage
+from ottla.history.rounds.subscriptions import PATTERN_WITHIN_MS, note_resubscribed, topics_resubscribed
+from ottla.history.sources.model import Kind, Source
+from tests.support.kit.evidence import EvidenceLog
 
 BEFORE, AFTER = (Membership({}, "range", frozenset(topics), True) for topics in ("t", "tu"))
 

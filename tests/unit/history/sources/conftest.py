@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from ottla.core.diagnosis.evidence.group_records import GroupRecords
-from ottla.core.diagnosis.evidence.model import Evidence
-from ottla.core.diagnosis.evidence.read_counts import ReadCounts
-from ottla.core.groups.log.evidence_decoding import EvidenceDecoder
-from ottla.testing.kit.offsets_topic_records import Pair, records_at
+from ottla.groups.log.evidence_decoding import EvidenceDecoder
+from ottla.history.sources.group_records import GroupRecords, ReadCounts
+from ottla.history.sources.model import Evidence
+from tests.support.kit.offsets_topic_records import Pair, records_at
 
 Read = Callable[..., list[Evidence]]
 

@@ -1,6 +1,6 @@
 """The cause codes: spelled as people write them in queries and alerts."""
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
+from ottla.history.sources.cause_codes import Cause
 
 
 def test_a_cause_is_its_own_text() -> None:

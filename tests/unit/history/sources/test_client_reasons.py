@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.client_reasons import (
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.client_reasons import (
     ANY_LEAVE,
     ANY_REJOIN,
     NOTHING,

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.diagnosis.evidence.broker_log.parser import broker_log_reader
-from ottla.core.diagnosis.evidence.client_log.parser import client_log_reader
-from ottla.core.diagnosis.evidence.clock_skew import ClockSkew, estimate_skews
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
+from ottla.history.sources.broker_log import broker_log_reader
+from ottla.history.sources.client_log import client_log_reader
+from ottla.history.sources.clock_skew import ClockSkew, estimate_skews
+from ottla.history.sources.model import Evidence, Kind, Source
 
-LOGS = Path(__file__).parents[4] / "data" / "logs"
+LOGS = Path(__file__).parents[3] / "data" / "logs"
 SKEWS = st.integers(-10 * 86_400_000, 10 * 86_400_000)
 DELAYS = st.lists(st.integers(0, 3_000), min_size=1, max_size=30)
 

@@ -1,9 +1,12 @@
-"""Tests of KIP-848 groups' records: epochs and what they came with, targets, reconciliation."""
+"""Tests of the members and groups that a replay of KIP-848 records changes."""
 
+from dataclasses import replace
 from typing import Any
 
-from ottla.core.diagnosis.evidence.model import Kind
-from ottla.testing.kit.offsets_topic_records import (
+from ottla.history.sources.consumer_records import ConsumerGroup, ConsumerMember
+from ottla.history.sources.model import Kind
+from ottla.protocol.coordinator_records import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
+from tests.support.kit.offsets_topic_records import (
     Pair,
     commit,
     consumer_member,
@@ -15,6 +18,50 @@ from ottla.testing.kit.offsets_topic_records import (
     target_epoch,
     target_of,
 )
+
+METADATA = ConsumerGroupMemberMetadataValue(
+    instance_id="i",
+    rack_id=None,
+    client_id="c",
+    client_host="/h",
+    subscribed_topic_names=("t",),
+    subscribed_topic_regex=None,
+    rebalance_timeout_ms=300_000,
+    server_assignor=None,
+    classic_member_metadata=None,
+)
+
+
+def test_a_member_as_events_have_it() -> None:
+    member = ConsumerMember(member_id="m", metadata=METADATA).event_member({"t": (0,)})
+    assert (member.instance_id, member.client_id, member.client_host, member.assignment) == ("i", "c", "/h", {"t": (0,)})
+    assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (-1, 300_000)
+
+
+def test_a_classic_member_has_its_own_session_timeout() -> None:
+    classic = replace(METADATA, classic_member_metadata=ClassicMemberMetadata(session_timeout_ms=45_000))
+    member = ConsumerMember(member_id="m", metadata=classic)
+    assert member.is_classic
+    assert member.event_member().session_timeout_ms == 45_000
+
+
+def test_a_member_of_which_only_the_assignment_is_known() -> None:
+    member = ConsumerMember(member_id="m")
+    assert (member.instance_id, member.subscription, member.is_classic) == (None, (frozenset(), ""), False)
+    assert member.event_member().client_id == ""
+
+
+def test_the_topics_of_a_group_are_those_of_its_members_and_regular_expressions() -> None:
+    group = ConsumerGroup(regular_expressions={"u.*": frozenset({"u1"})})
+    group.member("m").metadata = METADATA
+    assert group.member("m") is group.members["m"]
+    assert group.topics() == {"t", "u1"}
+
+
+def test_an_epoch_ends_what_led_to_it() -> None:
+    group = ConsumerGroup(joined=[ConsumerMember(member_id="m")], resubscribed=1, assignors_changed=1, are_topics_changed=True)
+    group.end_epoch()
+    assert group == ConsumerGroup()
 
 
 def started(*, instance_id: str | None = None) -> list[tuple[int, Pair]]:

@@ -7,13 +7,13 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.diagnosis.evidence.broker_log.parser import broker_log_reader
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.client_log.parser import client_log_reader
-from ottla.core.diagnosis.evidence.departed_members import complete_departures
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
+from ottla.history.sources.broker_log import broker_log_reader
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.client_log import client_log_reader
+from ottla.history.sources.departed_members import complete_departures
+from ottla.history.sources.model import Evidence, Kind, Source
 
-LOGS = Path(__file__).parents[4] / "data" / "logs"
+LOGS = Path(__file__).parents[3] / "data" / "logs"
 UUID = "0a1b2c3d-0000-4000-8000-00000000000"
 
 

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.diagnosis.evidence.group_events import CODES, causes_of, evidence_of_event, read_event, read_group_events
-from ottla.core.diagnosis.evidence.model import Kind, Source
-from ottla.core.groups.events import Cause as Code
-from ottla.core.model import EventMember, GroupEvent, Record
+from ottla.groups.events import Cause as Code
+from ottla.groups.events import EventMember, GroupEvent
+from ottla.history.sources.group_events import CODES, causes_of, evidence_of_event, read_event, read_group_events
+from ottla.history.sources.model import Kind, Source
+from ottla.protocol.model import Record
 
 MEMBER = EventMember(
     member_id="m",

@@ -1,20 +1,114 @@
-"""Lines of a log are chosen, framed, timed and counted; no bytes raise."""
+"""The counts of a log add up and read as a sentence."""
 
 import json
 from collections.abc import Sequence
-from datetime import UTC
+from datetime import UTC, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.diagnosis.evidence.broker_log.parser import broker_log_reader
-from ottla.core.diagnosis.evidence.client_log.parser import client_log_reader
-from ottla.core.diagnosis.evidence.log_counts import LogCounts, Skip
-from ottla.core.diagnosis.evidence.log_reading import LINE_BYTES_MAX, matching_lines, unwrap_json, whole_lines
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
+from ottla.history.sources.broker_log import broker_log_reader
+from ottla.history.sources.client_log import client_log_reader
+from ottla.history.sources.log_lines import LINE_BYTES_MAX, LogClock, LogCounts, Skip, matching_lines, unwrap_json, whole_lines
+from ottla.history.sources.model import Evidence, Kind, Source
+
+
+def test_a_log_of_another_program_is_named_so() -> None:
+    assert str(LogCounts(lines=12_000)) == "not a Kafka log: 0 of 12,000 lines were understood"
+
+
+def test_a_kafka_log_without_groups_is_named_so() -> None:
+    assert str(LogCounts(lines=5, mentions_kafka=True)) == "no lines about groups: 0 of 5 lines were understood"
+
+
+def test_a_log_whose_lines_were_skipped_is_not_said_to_be_of_another_program() -> None:
+    assert str(LogCounts(lines=9, skipped={Skip.NO_TIME: 9})) == "0 of 9 lines were understood; skipped: 9 no time, or no date"
+
+
+def test_reasons_are_listed() -> None:
+    counts = LogCounts(lines=9, understood=5, skipped={Skip.NO_TIME: 2, Skip.TOO_LONG: 1})
+    assert str(counts) == "5 of 9 lines were understood; skipped: 2 no time, or no date, 1 too long"
+
+
+def test_counts_of_two_logs_add_up() -> None:
+    one = LogCounts(lines=5, understood=2, evidence=1, skipped={Skip.BINARY: 1})
+    other = LogCounts(lines=7, understood=1, skipped={Skip.BINARY: 2, Skip.TOO_LONG: 1}, mentions_kafka=True)
+    assert one + other == LogCounts(lines=12, understood=3, evidence=1, skipped={Skip.TOO_LONG: 1, Skip.BINARY: 3}, mentions_kafka=True)
+
+
+# Times of log lines in the layouts that people have: each gives the same moment.
 
 MOMENT_MS = 1_795_357_867_123
+"""2026-11-22 14:31:07.123 UTC."""
+TO_THE_SECOND_MS = MOMENT_MS - 123
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "[2026-11-22 14:31:07,123] INFO ",
+        "2026-11-22 14:31:07.123 INFO ",
+        "2026-11-22T14:31:07.123Z INFO ",
+        "2026-11-22T14:31:07,123+00:00 ",
+        "[2026-11-22 15:31:07,123 +0100] INFO ",
+        "2026-11-22T09:31:07.123456-05:00 INFO ",
+        "2026-11-22T14:31:07.123456789Z stdout F ",
+        "%4|1795357867.123|MAXPOLL|c#consumer-1| [thrd:main]: ",
+        "kafka-1  | [2026-11-22 14:31:07,123] WARN ",
+        "[pod/kafka-0/kafka] [2026-11-22 14:31:07,123] INFO ",
+        "Nov 22 14:31:07 host kafka-server-start.sh[812]: [2026-11-22 14:31:07,123] INFO ",
+    ],
+)
+def test_the_time_is_found_in_any_layout(head: str) -> None:
+    assert LogClock(UTC).find_ms(head) == MOMENT_MS
+
+
+@pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=5, minutes=45)), timezone(timedelta(hours=-8))])
+def test_a_collectors_zone_is_taken_for_the_programs_time(zone: tzinfo) -> None:
+    """The program in the container has local time, the collector UTC; it may write a little later."""
+    assert LogClock(zone).find_ms("2026-11-22T14:31:09.5Z stderr F [2026-11-22 20:16:07,123] INFO ") == MOMENT_MS
+
+
+def test_a_time_without_fractions_has_whole_seconds() -> None:
+    assert LogClock(UTC).find_ms("2026-11-22 14:31:07 INFO ") == TO_THE_SECOND_MS
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "",
+        "14:31:07,123 INFO ",
+        "Nov 22 14:31:07 host ",
+        "[2026-13-22 14:31:07,123] ",
+        "[2026-02-30 14:31:07,123]",
+        "2026-99-99T99:99:99Z ",
+        "INFO:kafka:",
+    ],
+)
+def test_what_is_no_time_with_a_date_gives_none(head: str) -> None:
+    assert LogClock(UTC).find_ms(head) is None
+
+
+def test_a_time_without_a_zone_is_in_the_given_zone() -> None:
+    berlin = LogClock(ZoneInfo("Europe/Berlin"))
+    assert berlin.find_ms("[2026-11-22 15:31:07,123] INFO ") == MOMENT_MS
+    assert berlin.find_ms("[2026-07-01 12:00:00,000] ") == LogClock(UTC).find_ms("[2026-07-01 10:00:00,000] ")
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_read(head: str) -> None:
+    LogClock(UTC).find_ms(head)
+
+
+@given(st.from_regex(r"\A\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{1,9}( ?Z|[+-]\d\d:?\d\d)?\Z"))
+def test_any_digits_are_read(head: str) -> None:
+    LogClock(UTC).find_ms(head)
+
+
+# Lines of a log are chosen, framed, timed and counted; no bytes raise.
+
 MESSAGE = "[GroupCoordinator id=1 topic=__consumer_offsets partition=12] Stabilized group g generation 3 with 2 members."
 LINE = f"[2026-11-22 14:31:07,123] INFO {MESSAGE} (org.apache.kafka.coordinator.group.GroupMetadataManager)"
 STABILIZED = Evidence(

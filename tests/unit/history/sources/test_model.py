@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source, about_member
-from ottla.core.model import EventMember
+from ottla.groups.events import EventMember
+from ottla.history.sources.model import Evidence, Kind, Source, about_member, name_in_member_id
 
 
 def test_what_a_source_does_not_know_is_none() -> None:
@@ -25,3 +25,21 @@ def test_evidence_about_a_member_names_it() -> None:
     )
     named = about_member(Evidence(at_ms=1, source=Source.ADMIN, clock="admin", kind=Kind.MEMBER_LEFT), member)
     assert (named.member_id, named.instance_id, named.client_id, named.client_host) == ("m", "i", "c", None)
+
+
+UUID = "51b6c1d2-0000-4000-8000-0123456789ab"
+
+
+@pytest.mark.parametrize(
+    ("member_id", "name"),
+    [
+        (f"w1-{UUID}", "w1"),
+        (f"consumer-g-1-{UUID}", "consumer-g-1"),
+        ("KfqTkGW8RvKSBcfw7XNo6A", None),
+        (UUID, None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_classic_member_id_begins_with_the_name_of_the_client(member_id: str | None, name: str | None) -> None:
+    assert name_in_member_id(member_id) == name

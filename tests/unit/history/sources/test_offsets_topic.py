@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.diagnose.offsets_topic import OffsetsTopic, SourceError
-from ottla.core.diagnosis.evidence.model import Evidence, Kind
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.storage.archive.layout import Manifest, write_manifest
-from ottla.storage.files import OsFiles
-from ottla.testing.kit.offsets_topic_records import Pair, classic_group, commit, member
+from ottla.history.sources.archive import Manifest, write_manifest
+from ottla.history.sources.model import Evidence, Kind, SourceError
+from ottla.history.sources.offsets_topic import OffsetsTopic
+from ottla.log.files import OsFiles
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from tests.support.kit.offsets_topic_records import Pair, classic_group, commit, member
 
 RECORDS = [
     classic_group("g", 1, member("a", [0])),

@@ -1,7 +1,8 @@
-from ottla.core.diagnosis.evidence.model import CommitSpan, Evidence, Kind, Source
-from ottla.core.diagnosis.story.anonymity import Anonymiser
-from ottla.core.diagnosis.story.lag import LagHistory
-from ottla.core.model import EventMember, TopicPartition
+from ottla.groups.events import EventMember
+from ottla.history.sources.model import CommitSpan, Evidence, Kind, Source
+from ottla.history.story.anonymity import Anonymiser
+from ottla.history.story.lag import LagHistory
+from ottla.protocol.model import TopicPartition
 
 MEMBER = EventMember(
     member_id="secret-1",

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.diagnosis.story.arrays import pack, plain, unpack, unsigned
+from ottla.history.story.arrays import pack, plain, unpack, unsigned
 
 
 @given(st.dictionaries(st.text(max_size=5), st.lists(st.integers(0, 2**32 - 1)) | st.text(), max_size=4))

@@ -4,7 +4,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.diagnosis.story.assignments import NOTHING, AssignmentChange, OwnerArrays, owner_arrays
+from ottla.history.story.arrays import NOTHING, AssignmentChange, OwnerArrays, owner_arrays
 
 ROWS = 4
 PARTITIONS = [("a", number) for number in range(5)] + [("b", 7), ("b", 900)]

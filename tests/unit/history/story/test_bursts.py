@@ -1,5 +1,5 @@
-from ottla.core.diagnosis.story.bursts import GAP_MS, DeploymentSpan, bursts
-from ottla.core.diagnosis.story.rebalance import StoryRebalance
+from ottla.history.story.rebalances import StoryRebalance
+from ottla.history.story.summary import GAP_MS, DeploymentSpan, bursts
 
 
 def rebalance(started_ms: int, *, planned: bool = False) -> StoryRebalance:

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.diagnosis.story.lag import LagHistory, encode_lag, lag_code
-from ottla.core.model import TopicPartition
+from ottla.history.story.lag import LagHistory, encode_lag, lag_code
+from ottla.protocol.model import TopicPartition
 
 
 @given(st.integers(1, 2**24))

@@ -1,9 +1,9 @@
 from typing import Any
 
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
-from ottla.core.diagnosis.story.presence import Presence
-from ottla.core.diagnosis.story.processes import Processes
-from ottla.core.model import EventMember
+from ottla.groups.events import EventMember
+from ottla.history.processes import Processes
+from ottla.history.sources.model import Evidence, Kind, Source
+from ottla.history.story.story import Presence
 
 
 def member(name: str) -> EventMember:
@@ -30,7 +30,7 @@ class World:
         self.presence.set_members(self.processes.rows_of(members, at_ms), [each.member_id for each in members], at_ms)
 
     @property
-    def present(self) -> list[list[list[int | None]]]:
+    def present(self) -> list[list[tuple[int, int | None]]]:
         return [process.present for process in self.processes.rows]
 
 
@@ -41,7 +41,7 @@ def test_a_member_is_there_from_its_request_until_it_leaves() -> None:
     world.presence.note(evidence(40, "a", kind=Kind.MEMBER_LEFT))
     world.members(50, "b")
     world.presence.end()
-    assert world.present == [[[5, 40]], [[50, None]]]
+    assert world.present == [[(5, 40)], [(50, None)]]
 
 
 def test_a_silent_member_is_known_to_have_been_silent() -> None:
@@ -51,7 +51,7 @@ def test_a_silent_member_is_known_to_have_been_silent() -> None:
     world.members(120, "b")
     world.presence.note(evidence(130, "b", kind=Kind.TRIGGER, candidates=("LEAVE_CLOSE",), evidence={"last_heartbeat_age_ms": 8}))
     assert world.presence.silent == [(0, 40, 100)]
-    assert world.present[0] == [[10, 100]]
+    assert world.present[0] == [(10, 100)]
 
 
 def test_without_a_line_of_its_own_a_member_is_gone_with_the_generation_that_lacks_it() -> None:
@@ -60,7 +60,7 @@ def test_without_a_line_of_its_own_a_member_is_gone_with_the_generation_that_lac
     world.members(20, "b")
     world.members(30, "ab")
     world.presence.end()
-    assert world.present == [[[10, 20], [30, None]], [[10, None]]]
+    assert world.present == [[(10, 20), (30, None)], [(10, None)]]
 
 
 def test_without_lists_members_are_known_by_the_lines_about_them() -> None:
@@ -69,7 +69,7 @@ def test_without_lists_members_are_known_by_the_lines_about_them() -> None:
         world.presence.note(evidence(at_ms, name, kind=Kind.MEMBER_JOINED))
     world.presence.note(evidence(9, "a", kind=Kind.MEMBER_REMOVED))
     world.presence.end()
-    assert world.present == [[[1, 9]], [[2, None]]]
+    assert world.present == [[(1, 9)], [(2, None)]]
     assert [process.name for process in world.processes.rows] == ["a", "b"]
 
 
@@ -78,4 +78,4 @@ def test_lines_about_strangers_change_nothing() -> None:
     world.presence.note(evidence(1, "x", kind=Kind.MEMBER_LEFT))
     world.members(10, "a")
     world.presence.end()
-    assert world.present == [[[10, None]]]
+    assert world.present == [[(10, None)]]

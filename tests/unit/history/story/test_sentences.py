@@ -2,11 +2,11 @@ from typing import Any
 
 import pytest
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.rounds.identity import Identity
-from ottla.core.diagnosis.story.sentences import advice_text, evidence_texts, sentence_of
-from ottla.core.diagnosis.verdicts.rule import Confidence
-from ottla.core.diagnosis.verdicts.verdict import Cost, SettingAdvice, Verdict
+from ottla.history.rounds.identity import Identity
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.story.sentences import advice_text, evidence_texts, sentence_of
+from ottla.history.verdicts.rule import Confidence
+from ottla.history.verdicts.verdict import Cost, SettingAdvice, Verdict
 
 
 def verdict(cause: Cause, **fields: Any) -> Verdict:

@@ -1,10 +1,10 @@
 import json
 from typing import Any
 
-from ottla.core.diagnosis.evidence.group_events import evidence_of_event
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
-from ottla.core.diagnosis.story.stories import StoryOptions, leading_evidence, stories
-from ottla.core.model import EventMember, GroupEvent
+from ottla.groups.events import EventMember, GroupEvent
+from ottla.history.sources.group_events import evidence_of_event
+from ottla.history.sources.model import Evidence, Kind, Source
+from ottla.history.story.stories import StoryOptions, leading_evidence, stories
 
 
 def event(at_ms: int, kind: str, generation: int, owners: dict[str, list[int]] | None = None, group: str = "g", **fields: Any) -> Evidence:

@@ -5,12 +5,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
-from ottla.core.diagnosis.story.arrays import plain, unpack
-from ottla.core.diagnosis.story.rebalance import MemberName, StoryRebalance
-from ottla.core.diagnosis.story.story import StoryExtras, story
-from ottla.core.diagnosis.verdicts.verdict import SettingAdvice
-from ottla.core.model import EventMember
+from ottla.groups.events import EventMember
+from ottla.history.rounds.identity import Identity
+from ottla.history.sources.model import Evidence, Kind, Source
+from ottla.history.story.arrays import plain, unpack
+from ottla.history.story.rebalances import StoryRebalance
+from ottla.history.story.story import StoryExtras, story
+from ottla.history.verdicts.verdict import SettingAdvice
 
 NAMES = "abc"
 PARTITIONS = 4
@@ -79,7 +80,7 @@ def test_time_without_members_is_not_drawn_and_time_with_them_is() -> None:
 
 def test_silences_of_verdicts_are_added_to_those_of_the_source() -> None:
     lost = StoryRebalance(
-        started_ms=2_000, silent_ms=500, member=MemberName("a-0", None, None, None), advice=(SettingAdvice("s", "9", "why"),), planned=False
+        started_ms=2_000, silent_ms=500, member=Identity("a-0", None, None, None), advice=(SettingAdvice("s", "9", "why"),), planned=False
     )
     document = story("g", [assigned(1, ["a"])], [lost], StoryExtras(clocks=["one clock is ahead"])).document
     assert (document["silent"], document["clocks"]) == ([[0, 1_500, 2_000]], ["one clock is ahead"])

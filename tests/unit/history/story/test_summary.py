@@ -1,12 +1,13 @@
-from ottla.core.diagnosis.story.rebalance import MemberName, StoryRebalance
-from ottla.core.diagnosis.story.summary import advice_of, blames, greater, headline
-from ottla.core.diagnosis.verdicts.verdict import SettingAdvice
+from ottla.history.rounds.identity import Identity
+from ottla.history.story.rebalances import StoryRebalance
+from ottla.history.story.summary import advice_of, blames, greater, headline
+from ottla.history.verdicts.verdict import SettingAdvice
 
 
 def rebalance(
     planned: bool | None, name: str | None = "w1", *, stopped: int = 10, advice: tuple[SettingAdvice, ...] = ()
 ) -> StoryRebalance:
-    member = None if name is None else MemberName(None, None, name, None)
+    member = None if name is None else Identity(None, None, name, None)
     return StoryRebalance(started_ms=0, planned=planned, member=member, stopped=stopped, stopped_ms=1_000, advice=advice)
 
 

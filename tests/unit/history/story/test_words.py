@@ -1,6 +1,6 @@
 import pytest
 
-from ottla.core.diagnosis.story.words import counted, duration
+from ottla.history.story.sentences import counted, duration
 
 
 def test_nouns_agree_with_their_numbers() -> None:

@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
-from ottla.core.diagnosis.rounds.identity import Identity
-from ottla.core.diagnosis.rounds.round import Arrival, Departure, Round
-from ottla.core.diagnosis.verdicts.arrival_rules import ARRIVAL_RULES, COLD_START_MS, Joining
-from ottla.core.diagnosis.verdicts.rule import findings_of
+from ottla.history.rounds.identity import Identity
+from ottla.history.rounds.round import Arrival, Departure, Round
+from ottla.history.verdicts.arrival_rules import ARRIVAL_RULES, COLD_START_MS, Joining
+from ottla.history.verdicts.rule import findings_of
 
 GONE = Departure(who=Identity("m1"), at_ms=0, clock="c")
 

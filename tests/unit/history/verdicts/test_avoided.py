@@ -2,13 +2,13 @@ from typing import Any
 
 import pytest
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.model import Kind, Source
-from ottla.core.diagnosis.rounds.part import Part, Stage
-from ottla.core.diagnosis.rounds.round import Round
-from ottla.core.diagnosis.verdicts.avoided import AVOIDED_RULES, judge_avoided
-from ottla.core.diagnosis.verdicts.rule import Confidence, findings_of
-from ottla.testing.kit.evidence import EvidenceLog
+from ottla.history.rounds.round import Round
+from ottla.history.rounds.splitting import Part, Stage
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.model import Kind, Source
+from ottla.history.verdicts.avoided import AVOIDED_RULES, judge_avoided
+from ottla.history.verdicts.rule import Confidence, findings_of
+from tests.support.kit.evidence import EvidenceLog
 
 
 def avoided(*kinds: Kind, had_left: bool = False, **evidence: Any) -> Round:

@@ -2,11 +2,12 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.core.diagnosis.evidence.model import Source
-from ottla.core.diagnosis.rounds.part import Part, Stage
-from ottla.core.diagnosis.rounds.round import AssignmentDiff, Membership, Previous, Round
-from ottla.core.diagnosis.verdicts import change_conditions as conditions
-from ottla.testing.kit.evidence import EvidenceLog, member
+from ottla.history.owners import AssignmentDiff
+from ottla.history.rounds.round import Membership, Previous, Round
+from ottla.history.rounds.splitting import Part, Stage
+from ottla.history.sources.model import Source
+from ottla.history.verdicts import change_conditions as conditions
+from tests.support.kit.evidence import EvidenceLog, member
 
 SAME = AssignmentDiff(assigned=1, moved=0, new=0, gone=0, regained=0, kept=1)
 
@@ -35,17 +36,17 @@ def test_partitions_of_a_topic_that_members_have_just_subscribed_to_are_no_chang
     each = rejoin()
     each.before = Membership({"a-id": member("a", 0)}, "range", None, True)
     each.after = Membership({"a-id": replace(member("a", 0), assignment={"t": (0,), "u": (0,)})}, "range", None, True)
-    each.diff = SAME._replace(new=1)
+    each.change = SAME._replace(new=1)
     assert (conditions.partitions_changed(each), conditions.assigns_topic_subscribed_before(each)) == (True, False)
     each.previous = Previous(each.clock, each.started_ms - 300, False, False, 1, is_resubscribed=True)
     assert (conditions.partitions_changed(each), conditions.assigns_topic_subscribed_before(each)) == (False, True)
-    each.diff = SAME._replace(new=2)  # one of them is of the topic that was there
+    each.change = SAME._replace(new=2)  # one of them is of the topic that was there
     assert (conditions.partitions_changed(each), conditions.assigns_topic_subscribed_before(each)) == (True, False)
 
 
 def test_nothing_changed_if_members_topics_and_partitions_are_the_same() -> None:
     each, members = rejoin(), {"a-id": member("a", 0)}
-    each.diff, each.before = SAME, Membership(members, "range", frozenset("t"), True)
+    each.change, each.before = SAME, Membership(members, "range", frozenset("t"), True)
     each.after = each.before
     assert conditions.nothing_changed(each)
     each.after = each.before._replace(topics=frozenset("tu"))

@@ -3,12 +3,13 @@ from typing import Any
 
 import pytest
 
-from ottla.core.diagnosis.evidence.model import Evidence, Kind, Source
-from ottla.core.diagnosis.rounds.part import Part, Stage
-from ottla.core.diagnosis.rounds.round import AssignmentDiff, Membership, Previous, Round
-from ottla.core.diagnosis.verdicts.change_rules import CHANGE_RULES
-from ottla.core.diagnosis.verdicts.rule import findings_of
-from ottla.testing.kit.evidence import EvidenceLog, member
+from ottla.history.owners import AssignmentDiff
+from ottla.history.rounds.round import Membership, Previous, Round
+from ottla.history.rounds.splitting import Part, Stage
+from ottla.history.sources.model import Evidence, Kind, Source
+from ottla.history.verdicts.change_rules import CHANGE_RULES
+from ottla.history.verdicts.rule import findings_of
+from tests.support.kit.evidence import EvidenceLog, member
 
 MEMBERS = {"a-id": member("a", 0)}
 RANGE = Membership(MEMBERS, "range", None, True)
@@ -44,7 +45,7 @@ def dropped() -> Round:
     log = EvidenceLog()
     log.add(Kind.TRIGGER, generation=4, member_id="a", evidence={"topics_added": 0, "topics_removed": 1})
     log.add(Kind.JOIN_COMPLETED, generation=5)
-    return round_of(log, diff=SAME, before=RANGE, after=RANGE)
+    return round_of(log, change=SAME, before=RANGE, after=RANGE)
 
 
 def soon_after(members: int = 3) -> Round:
@@ -58,7 +59,7 @@ def moved() -> Round:
 
 
 def subscribed_before() -> Round:
-    each = rejoin(diff=SAME._replace(new=1), before=RANGE, after=NEW_TOPIC)
+    each = rejoin(change=SAME._replace(new=1), before=RANGE, after=NEW_TOPIC)
     each.previous = Previous("broker-log", each.started_ms - 200, False, False, 3, is_resubscribed=True)
     return each
 
@@ -78,10 +79,10 @@ HOLDS = {
     "a topic that had no partitions is not subscribed any more": dropped(),
     "other topics subscribed": listed(members_resubscribed=1),
     "a topic subscribed just before is assigned": subscribed_before(),
-    "other partitions assigned": rejoin(diff=SAME._replace(new=1), before=RANGE, after=RANGE),
-    "a subscribed topic is gone": rejoin(diff=SAME._replace(gone=1), before=RANGE, after=Membership({}, "range", frozenset("t"), True)),
-    "nothing changed": rejoin(diff=SAME, before=RANGE, after=RANGE),
-    "revoked partitions assigned": rejoin(diff=SAME._replace(regained=1), before=RANGE, after=RANGE),
+    "other partitions assigned": rejoin(change=SAME._replace(new=1), before=RANGE, after=RANGE),
+    "a subscribed topic is gone": rejoin(change=SAME._replace(gone=1), before=RANGE, after=Membership({}, "range", frozenset("t"), True)),
+    "nothing changed": rejoin(change=SAME, before=RANGE, after=RANGE),
+    "revoked partitions assigned": rejoin(change=SAME._replace(regained=1), before=RANGE, after=RANGE),
     "another assignor": rejoin(protocol_before="range", protocol_after="roundrobin"),
     "right after a change of members": soon_after(),
     "right after a first assignment": soon_after(1),
@@ -107,8 +108,8 @@ def test_the_rule_holds_for_its_example_alone(name: str) -> None:
 
 def test_other_topics_are_no_change_of_nothing() -> None:
     before, after = (Membership(MEMBERS, "range", frozenset(topics), True) for topics in ("t", "tu"))
-    assert "nothing changed" not in names(rejoin(diff=SAME, before=before, after=after))
-    assert "other topics subscribed" in names(rejoin(diff=SAME, before=before, after=after))
+    assert "nothing changed" not in names(rejoin(change=SAME, before=before, after=after))
+    assert "other topics subscribed" in names(rejoin(change=SAME, before=before, after=after))
 
 
 def test_several_members_that_say_so_themselves_subscribe_to_other_topics() -> None:

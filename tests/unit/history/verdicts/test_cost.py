@@ -1,12 +1,13 @@
 import pytest
 
-from ottla.core.diagnosis.evidence.model import CommitSpan
-from ottla.core.diagnosis.rounds.merging import by_clock, merge
-from ottla.core.diagnosis.rounds.round import AssignmentDiff, Membership, Round
-from ottla.core.diagnosis.verdicts.cost import cost_of
-from ottla.core.diagnosis.verdicts.verdict import Cost
-from ottla.core.model import TopicPartition
-from ottla.testing.kit.evidence import EvidenceLog
+from ottla.history.owners import AssignmentDiff
+from ottla.history.rounds.merging import by_clock, merge
+from ottla.history.rounds.round import Membership, Round
+from ottla.history.sources.model import CommitSpan
+from ottla.history.verdicts.cost import cost_of
+from ottla.history.verdicts.verdict import Cost
+from ottla.protocol.model import TopicPartition
+from tests.support.kit.evidence import EvidenceLog
 
 DIFF = AssignmentDiff(assigned=10, moved=2, new=0, gone=1, regained=0, kept=7)
 
@@ -16,7 +17,7 @@ def a_round(protocol: str) -> Round:
     log.join("a", 1)
     log.rebalance(2)
     (each,) = merge("g", by_clock(log.lines))
-    each.diff, each.after = DIFF, Membership({}, protocol, None, True)
+    each.change, each.after = DIFF, Membership({}, protocol, None, True)
     return each
 
 
@@ -40,7 +41,7 @@ def test_messages_that_came_in_meanwhile_by_the_rate_of_commits() -> None:
 
 def test_nothing_known_costs_nothing_known() -> None:
     each = a_round("range")
-    each.diff = None
+    each.change = None
     assert cost_of(each) == Cost()
     each.is_avoided = True
     assert cost_of(each).stopped_partition_seconds == 0.0

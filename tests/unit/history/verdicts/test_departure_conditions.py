@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
-from ottla.core.diagnosis.rounds.changes import Role
-from ottla.core.diagnosis.rounds.identity import Identity
-from ottla.core.diagnosis.rounds.round import Departure
-from ottla.core.diagnosis.verdicts import departure_conditions as conditions
+from ottla.history.rounds.changes import Role
+from ottla.history.rounds.identity import Identity
+from ottla.history.rounds.round import Departure
+from ottla.history.verdicts import departure_conditions as conditions
 
 TIMEOUTS = {"session_timeout_ms": 6_000, "rebalance_timeout_ms": 8_000, "commit_interval_ms": 500}
 BY_GAP = (

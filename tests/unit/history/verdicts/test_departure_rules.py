@@ -2,13 +2,13 @@ from typing import Any
 
 import pytest
 
-from ottla.core.diagnosis.evidence.model import Kind, Source
-from ottla.core.diagnosis.rounds.changes import Role
-from ottla.core.diagnosis.rounds.identity import Identity
-from ottla.core.diagnosis.rounds.round import Arrival, Departure
-from ottla.core.diagnosis.verdicts.departure_rules import DEPARTURE_RULES
-from ottla.core.diagnosis.verdicts.rule import findings_of
-from ottla.testing.kit.evidence import EvidenceLog
+from ottla.history.rounds.changes import Role
+from ottla.history.rounds.identity import Identity
+from ottla.history.rounds.round import Arrival, Departure
+from ottla.history.sources.model import Kind, Source
+from ottla.history.verdicts.departure_rules import DEPARTURE_RULES
+from ottla.history.verdicts.rule import findings_of
+from tests.support.kit.evidence import EvidenceLog
 
 
 def departure(**fields: Any) -> Departure:

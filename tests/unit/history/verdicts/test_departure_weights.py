@@ -1,5 +1,5 @@
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.verdicts.departure_weights import ANY_LOSS, AWAY, BACK, OPEN, SILENT
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.verdicts.departure_weights import ANY_LOSS, AWAY, BACK, OPEN, SILENT
 
 
 def test_a_return_excludes_no_cause_that_an_absence_allows() -> None:

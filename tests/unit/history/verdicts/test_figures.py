@@ -1,7 +1,7 @@
-from ottla.core.diagnosis.evidence.model import Kind, Source
-from ottla.core.diagnosis.rounds.assembly import rounds_of_group
-from ottla.core.diagnosis.verdicts.figures import figures_of
-from ottla.testing.kit.evidence import EvidenceLog
+from ottla.history.rounds.assembly import rounds_of_group
+from ottla.history.sources.model import Kind, Source
+from ottla.history.verdicts.cost import figures_of
+from tests.support.kit.evidence import EvidenceLog
 
 
 def test_figures_of_a_lost_member_and_of_its_rebalance() -> None:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.model import CommitSpan, Kind, Source
-from ottla.core.diagnosis.verdicts.judging import judge, judge_group
-from ottla.core.diagnosis.verdicts.rule import Confidence
-from ottla.core.diagnosis.verdicts.verdict import AVOIDED, Verdict
-from ottla.core.model import TopicPartition
-from ottla.testing.kit.evidence import EvidenceLog, member
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.model import CommitSpan, Kind, Source
+from ottla.history.verdicts.judging import judge, judge_group
+from ottla.history.verdicts.rule import Confidence
+from ottla.history.verdicts.verdict import AVOIDED, Verdict
+from ottla.protocol.model import TopicPartition
+from tests.support.kit.evidence import EvidenceLog, member
 
 CLOSED = "the consumer is being closed"
 

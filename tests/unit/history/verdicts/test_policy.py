@@ -1,5 +1,5 @@
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.verdicts.policy import LOSSES, POLICIES
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.verdicts.policy import LOSSES, POLICIES
 
 
 def test_every_cause_has_a_policy() -> None:

@@ -1,6 +1,6 @@
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.model import Source
-from ottla.core.diagnosis.verdicts.rule import Confidence, Finding, Rule, findings_of, narrow
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.model import Source
+from ottla.history.verdicts.rule import Confidence, Finding, Rule, findings_of, narrow
 
 LOG, TOPIC = Source.BROKER_LOG, Source.OFFSETS_TOPIC
 

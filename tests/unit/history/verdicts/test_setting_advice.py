@@ -1,8 +1,8 @@
 import pytest
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.rounds.identity import Identity
-from ottla.core.diagnosis.verdicts.setting_advice import Situation, advice_for
+from ottla.history.rounds.identity import Identity
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.verdicts.setting_advice import Situation, advice_for
 
 
 def situation(

@@ -1,11 +1,11 @@
 import pytest
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.model import Source
-from ottla.core.diagnosis.rounds.part import Part
-from ottla.core.diagnosis.rounds.round import Round
-from ottla.core.diagnosis.verdicts.rule import Confidence, Narrowed
-from ottla.core.diagnosis.verdicts.sharper import what_is_missing
+from ottla.history.rounds.round import Round
+from ottla.history.rounds.splitting import Part
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.model import Source
+from ottla.history.verdicts.cost import what_is_missing
+from ottla.history.verdicts.rule import Confidence, Narrowed
 
 C = Cause
 

@@ -1,8 +1,8 @@
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.evidence.model import Kind, Source
-from ottla.core.diagnosis.verdicts.rule import Confidence, narrow
-from ottla.core.diagnosis.verdicts.stated_causes import stated_findings
-from ottla.testing.kit.evidence import EvidenceLog
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.model import Kind, Source
+from ottla.history.verdicts.rule import Confidence, narrow
+from ottla.history.verdicts.stated_causes import stated_findings
+from tests.support.kit.evidence import EvidenceLog
 
 
 def test_a_code_is_nearly_certain_and_candidates_stay_open() -> None:

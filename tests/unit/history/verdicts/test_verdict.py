@@ -1,9 +1,9 @@
 import json
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.diagnosis.rounds.identity import Identity
-from ottla.core.diagnosis.verdicts.rule import Confidence
-from ottla.core.diagnosis.verdicts.verdict import REBALANCE, SettingAdvice, Verdict
+from ottla.history.rounds.identity import Identity
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.verdicts.rule import Confidence
+from ottla.history.verdicts.verdict import REBALANCE, SettingAdvice, Verdict
 
 
 def test_a_verdict_is_json_with_the_documented_keys() -> None:

@@ -1,4 +1,4 @@
-from ottla.core.whatif.behaviour import Action, ActionKind, GroupBehaviour
+from ottla.history.whatif.behaviour import Action, ActionKind, GroupBehaviour
 
 
 def test_the_length_of_an_action() -> None:

@@ -1,10 +1,10 @@
 from dataclasses import replace
 
-from ottla.core.diagnosis.evidence.cause_codes import Cause
-from ottla.core.whatif.behaviour import Action, ActionKind, LeaderRejoin
-from ottla.core.whatif.outcome import Outcome, causes, outcome
-from ottla.core.whatif.replay import replay
-from ottla.testing.kit.group_behaviours import behaviour, process
+from ottla.history.sources.cause_codes import Cause
+from ottla.history.whatif.behaviour import Action, ActionKind, LeaderRejoin
+from ottla.history.whatif.outcome import Outcome, causes, outcome
+from ottla.history.whatif.replay import replay
+from tests.support.kit.group_behaviours import behaviour, process
 
 START = Action(at_ms=0, kind=ActionKind.START)
 OTHER = process("z", START)

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.whatif.behaviour import Action, ActionKind, LeaderRejoin, Reaction
-from ottla.core.whatif.replay import Origin, replay
-from ottla.core.whatif.settings import Settings, apply_settings
-from ottla.testing.kit.group_behaviours import behaviour, process, random_behaviour
+from ottla.history.whatif.behaviour import Action, ActionKind, LeaderRejoin, Reaction
+from ottla.history.whatif.replay import Origin, replay
+from ottla.history.whatif.settings import Settings, apply_settings
+from tests.support.kit.group_behaviours import behaviour, process, random_behaviour
 
 SEEDS = st.integers(0, 10_000)
 START = Action(at_ms=0, kind=ActionKind.START)

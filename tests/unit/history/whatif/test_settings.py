@@ -1,7 +1,7 @@
 import pytest
 
-from ottla.core.whatif.behaviour import Action, ActionKind, GroupBehaviour, Process, Reaction
-from ottla.core.whatif.settings import RECORDED_DEFAULTS, Settings, apply_settings, merge, parse_settings
+from ottla.history.whatif.behaviour import Action, ActionKind, GroupBehaviour, Process, Reaction
+from ottla.history.whatif.settings import RECORDED_DEFAULTS, Settings, apply_settings, merge, parse_settings
 
 GAP = Action(at_ms=1_000, kind=ActionKind.POLL_GAP, until_ms=11_000, uncertain_ms=100)
 PROCESS = Process(

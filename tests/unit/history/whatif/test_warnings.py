@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.core.whatif.behaviour import Action, ActionKind
-from ottla.core.whatif.comparison import compare
-from ottla.core.whatif.settings import Settings
-from ottla.testing.kit.group_behaviours import behaviour, process
+from ottla.history.whatif.behaviour import Action, ActionKind
+from ottla.history.whatif.prediction import compare
+from ottla.history.whatif.settings import Settings
+from tests.support.kit.group_behaviours import behaviour, process
 
 START = Action(at_ms=0, kind=ActionKind.START)
 CLOSED = process("pod-x1", START, Action(at_ms=50_000, kind=ActionKind.CLOSE))

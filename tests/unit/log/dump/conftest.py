@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.records.compression import Codec
-from ottla.storage.dump.items import DumpOptions, FindingItem, Item
-from ottla.storage.dump.report import dump_file
-from ottla.storage.log.index import OffsetIndex, TimeIndex
-from ottla.storage.memory_files import MemoryFiles
+from ottla.log.dump.items import DumpOptions, FindingItem, Item
+from ottla.log.dump.report import dump_file
+from ottla.log.file_system import MemoryFiles
+from ottla.log.index import OffsetIndex, TimeIndex
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.records.compression import Codec
 
 DIRECTORY = "t-0"
 NAME = "00000000000000000100"

@@ -7,14 +7,13 @@ from struct import pack
 
 import pytest
 
-from ottla.core.model import Record
-from ottla.core.records.batch import DECOMPRESSED_BYTES_MAX, encode_batch
-from ottla.core.records.compression import Codec
-from ottla.storage.dump.batches import read_ends
-from ottla.storage.dump.items import BatchItem, DumpOptions, FindingItem, Item, Note, OldBatchItem, RecordItem
-from ottla.storage.dump.report import dump_file
-from ottla.storage.dump.window import WINDOW_BYTES, Window
-from ottla.storage.memory_files import MemoryFiles
+from ottla.log.dump.batches import read_ends
+from ottla.log.dump.items import WINDOW_BYTES, BatchItem, DumpOptions, FindingItem, Item, Note, OldBatchItem, RecordItem, Window
+from ottla.log.dump.report import dump_file
+from ottla.log.file_system import MemoryFiles
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import DECOMPRESSED_BYTES_MAX, encode_batch
+from ottla.protocol.records.compression import Codec
 
 LOG = "00000000000000000100.log"
 Dumped = Callable[..., list[Item]]

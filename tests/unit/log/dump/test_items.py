@@ -1,10 +1,19 @@
-"""Reading through a window: the same bytes as at once, and never much more memory than the window."""
+"""What a dump shows by default."""
 
 from pathlib import Path
 
-from ottla.storage.dump.window import WINDOW_BYTES, Window
-from ottla.storage.files import OsFiles
-from ottla.storage.memory_files import MemoryFiles
+from ottla.log.dump.items import WINDOW_BYTES, DumpOptions, FindingItem, Window
+from ottla.log.file_system import MemoryFiles
+from ottla.log.files import OsFiles
+
+
+def test_batches_and_index_entries_are_shown_and_records_are_not() -> None:
+    options = DumpOptions()
+    assert (options.with_records, options.with_entries, options.is_sanity_check, options.bytes_max) == (False, True, False, None)
+
+
+def test_a_finding_is_a_fault_unless_it_says_otherwise() -> None:
+    assert FindingItem("heading", "text").is_fault
 
 
 class CountingFiles(MemoryFiles):

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.storage.dump.items import BatchItem, Entry, Item, Note
-from ottla.storage.dump.report import FileKind, files_in, kind_of
-from ottla.storage.memory_files import MemoryFiles
+from ottla.log.dump.items import BatchItem, Entry, Item, Note
+from ottla.log.dump.report import FileKind, files_in, kind_of
+from ottla.log.file_system import MemoryFiles
 
 Dumped = Callable[..., list[Item]]
 Faults = Callable[[list[Item]], list[str]]

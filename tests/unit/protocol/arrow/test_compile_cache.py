@@ -6,11 +6,11 @@ import sys
 import types
 from pathlib import Path
 
-from ottla.columnar.compile_cache import is_cached
+from ottla.protocol.arrow.compile_cache import is_cached
 
 PRINT_IS_CACHED = """
-from ottla.columnar import compile_cache
-from ottla.columnar.decoding import batch_headers
+from ottla.protocol.arrow import compile_cache
+from ottla.protocol.arrow.decoding import batch_headers
 print(compile_cache.is_cached(batch_headers))
 """
 
@@ -31,7 +31,7 @@ def test_an_empty_cache_keeps_nothing(tmp_path: Path) -> None:
 
 
 def test_what_was_compiled_is_kept() -> None:
-    from ottla.columnar.group_loading import kernels, reducer
+    from ottla.groups.log.compiled_loading import kernels, reducer
 
     reducer.load_kernels()
     assert is_cached(kernels)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2
 
-from ottla.columnar.partitioning import NO_PARTITION, murmur2_partitions
+from ottla.protocol.arrow.partitioning import NO_PARTITION, murmur2_partitions
 
 
 @given(st.lists(st.none() | st.binary(max_size=40)), st.integers(1, 10_000))

@@ -9,11 +9,11 @@ from ottla.columnar import preloading
 preloading.load_kernels()
 assert "pyarrow" not in sys.modules, "Arrow starts threads, and this runs before a fork"
 from ottla.columnar import GroupRecordDecoder, RecordBatchDecoder
-from ottla.columnar.decoding import batch_headers, record_kernels
-from ottla.columnar.group_records import kernels as group_record_kernels
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.records.compression import Codec
+from ottla.protocol.arrow.decoding import batch_headers, record_kernels
+from ottla.groups.log.arrow import kernels as group_record_kernels
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.records.compression import Codec
 entries = {"scan_headers": batch_headers, "choose": batch_headers, "sound_batches": record_kernels, "gather_headers": record_kernels}
 entries = {name: getattr(module, name) for name, module in entries.items()}
 entries |= {"decode": record_kernels.decode, "decode group records": group_record_kernels.decode}

@@ -5,9 +5,9 @@ import struct
 import pytest
 from crc32c import crc32c
 
-from ottla.core.errors import PeerError
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import (
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import (
     HEADER_BYTES,
     BatchHeader,
     crc_is_valid,
@@ -20,8 +20,8 @@ from ottla.core.records.batch import (
     seal,
     split_batches,
 )
-from ottla.core.records.compression import GZIP, ZSTD, Codec
-from ottla.core.records.record import encode_records
+from ottla.protocol.records.compression import GZIP, ZSTD, Codec
+from ottla.protocol.records.record import encode_records
 
 RECORDS = [
     Record(7, 1_700_000_000_000, b"key", b"value", (Header("trace", b"1"), Header("none", None))),

@@ -1,10 +1,10 @@
 """Tests of transactions in a log that is read without a broker."""
 
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch, read_header
-from ottla.core.records.committed_records import CommittedRecords
-from ottla.core.records.control import ControlType
-from ottla.core.records.end_marker import EndMarker, encode_end_marker
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch, read_header
+from ottla.protocol.records.committed_records import CommittedRecords
+from ottla.protocol.records.control import ControlType, EndMarker
+from tests.support.kit.end_markers import encode_end_marker
 
 
 def batch(*offsets: int, producer_id: int = -1) -> bytes:

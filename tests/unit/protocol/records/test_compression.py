@@ -7,9 +7,9 @@ import zlib
 import cramjam
 import pytest
 
-from ottla.core.errors import PeerError
-from ottla.core.records import compression
-from ottla.core.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress, decompress, decompress_into, inflate
+from ottla.protocol.errors import PeerError
+from ottla.protocol.records import compression
+from ottla.protocol.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress, decompress, decompress_into, inflate
 
 LIMIT = 1 << 20
 PLAIN = b"".join(b"record %d;" % number for number in range(20_000))

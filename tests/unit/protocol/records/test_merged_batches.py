@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.model import Record
-from ottla.core.records.batch import decode_batch, encode_batch, read_header
-from ottla.core.records.merged_batches import Batch, merge_batches
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import decode_batch, encode_batch, read_header
+from ottla.protocol.records.merged_batches import Batch, merge_batches
 
 
 def batch(base: int, last: int, kept: list[int]) -> Batch:

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.errors import PeerError
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import HEADER_BYTES, BatchHeader, encode_batch, read_header
-from ottla.core.records.raw import RawRecord, put_raw, read_raw
-from ottla.core.records.record import iter_records
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import HEADER_BYTES, BatchHeader, encode_batch, read_header
+from ottla.protocol.records.raw import RawRecord, put_raw, read_raw
+from ottla.protocol.records.record import iter_records
 
 RECORDS = [
     Record(7, 1000, b"key", b"value", (Header("trace", b"1"), Header("none", None))),

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ottla.core.errors import PeerError
-from ottla.core.model import Header, Record
-from ottla.core.records.record import encode_records, iter_records
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.record import encode_records, iter_records
 
 # length 12: attributes 0, timestamp +0, offset +0, key "k", value null, one header ("h", null)
 GOLDEN = bytes.fromhex("14 00 00 00 02 6b 01 02 02 68 01")

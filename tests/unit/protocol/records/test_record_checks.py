@@ -2,10 +2,10 @@
 
 import pytest
 
-from ottla.core.errors import PeerError
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import HEADER_BYTES, BatchHeader, encode_batch, read_header
-from ottla.core.records.record_checks import FAULTS_MAX, Checks, Fault, Findings, check_records, find_timestamp
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import HEADER_BYTES, BatchHeader, encode_batch, read_header
+from ottla.protocol.records.record_checks import FAULTS_MAX, Checks, Fault, Findings, check_records, find_timestamp
 
 TIMES = Checks(needs_key=False, checks_time=True, earliest_ms=10, latest_ms=20)
 KEYS = Checks(needs_key=True, checks_time=False, earliest_ms=0, latest_ms=0)

@@ -2,7 +2,7 @@
 
 from kio.schema.index import api_key_map
 
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.wire.api_keys import ApiKey
 
 
 def test_names_and_keys_are_kios() -> None:

@@ -1,6 +1,7 @@
 """The walk before kio: it ends where kio ends, and no length that the bytes cannot hold gets past it."""
 
 import contextlib
+import dataclasses
 import io
 import itertools
 from typing import Any
@@ -11,11 +12,22 @@ from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
 from ottla.broker.api_registry import APIS
-from ottla.core.errors import PeerError
-from ottla.core.wire.api_keys import ApiKey
-from ottla.core.wire.bounds import PIECE, check_in_pieces, walker
-from ottla.core.wire.messages import request_class, response_class
-from ottla.core.wire.schema import Entity
+from ottla.protocol.errors import PeerError
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.protocol.wire.bounds import (
+    PIECE,
+    Entity,
+    check_in_pieces,
+    fixed_bytes,
+    has_arrays,
+    is_array,
+    is_nullable,
+    kind_of,
+    nested_entity,
+    untagged_fields,
+    walker,
+)
+from ottla.protocol.wire.messages import request_class, response_class
 
 NOISES = [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\x7f", b"\x80\x80\x80\x80\x80\x80", b""]
 PAIRS = [(api.key, version) for api in APIS.values() for version in api.versions if not api.decodes_itself]
@@ -130,3 +142,32 @@ def test_both_walks_end_at_the_same_place_or_refuse(
             in_pieces(entity, bytes(written))
     else:
         assert in_pieces(entity, bytes(written)) == expected
+
+
+def field(entity: Entity, name: str) -> "dataclasses.Field[object]":
+    return next(each for each in dataclasses.fields(entity) if each.name == name)
+
+
+def test_fields() -> None:
+    join = request_class(ApiKey.JOIN_GROUP, 9)
+    protocols, reason, timeout = (field(join, name) for name in ("protocols", "reason", "session_timeout"))
+    assert (is_array(protocols), is_array(reason), is_nullable(reason), is_nullable(protocols)) == (True, False, True, False)
+    assert (fixed_bytes(timeout), fixed_bytes(reason), fixed_bytes(protocols), kind_of(reason)) == (4, 0, 0, "string")
+    nested = nested_entity(protocols)
+    assert nested is not None
+    assert [each.name for each in dataclasses.fields(nested)] == ["name", "metadata"]
+    assert nested_entity(reason) is None
+
+
+def test_tagged_fields_are_not_always_there() -> None:
+    fetch = request_class(ApiKey.FETCH, 15)
+    assert "replica_state" in {each.name for each in dataclasses.fields(fetch)}
+    assert "replica_state" not in {each.name for each in untagged_fields(fetch)}
+
+
+def test_arrays_within_structures_count() -> None:
+    assert not has_arrays(request_class(ApiKey.HEARTBEAT, 4))
+    assert has_arrays(request_class(ApiKey.OFFSET_FETCH, 1))
+    groups = field(request_class(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1), "topic_partitions")
+    assert has_arrays(nested_entity(groups))
+    assert has_arrays(response_class(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1)), "in the assignment"

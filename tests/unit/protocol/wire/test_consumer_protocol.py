@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.errors import PeerError
-from ottla.core.wire.consumer_protocol import (
+from ottla.protocol.errors import PeerError
+from ottla.protocol.wire.consumer_protocol import (
     Subscription,
     encode_assignment,
     encode_subscription,
@@ -15,7 +15,7 @@ from ottla.core.wire.consumer_protocol import (
     parse_subscribed_topics,
     parse_subscription,
 )
-from ottla.testing.kit import consumer_protocol as kit
+from tests.support.kit import consumer_protocol as kit
 
 V0 = bytes.fromhex("000000000001000174ffffffff")
 V3 = bytes.fromhex("000300000001000174ffffffff000000010001740000000200000000000000010000000700027231")

@@ -8,7 +8,7 @@ import pytest
 
 @pytest.mark.parametrize("before", ["", "import hypothesis.strategies;"])
 def test_kio_registers_its_types_only_where_hypothesis_is_loaded(before: str) -> None:
-    script = f"""{before}import sys, ottla.core.wire.messages
+    script = f"""{before}import sys, ottla.protocol.wire.messages
 from kio.static import _phantom
 print("hypothesis" in sys.modules, _phantom.hypothesis is not None)
 import hypothesis.strategies"""

@@ -5,9 +5,9 @@ import contextlib
 import pytest
 
 from ottla.broker.api_registry import APIS
-from ottla.core.errors import PeerError
-from ottla.core.wire import messages
-from ottla.core.wire.api_keys import ApiKey
+from ottla.protocol.errors import PeerError
+from ottla.protocol.wire import messages
+from ottla.protocol.wire.api_keys import ApiKey
 
 PAIRS = [(api.key, version) for api in APIS.values() for version in api.versions if version not in api.refused]
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
 from ottla.broker.api_registry import APIS
-from ottla.broker.protocol.request_reading import ELEMENTS_MAX, PIECE, read_in_pieces
-from ottla.core.errors import PeerError
-from ottla.core.wire.bounds import PIECE as CHECKED
-from ottla.core.wire.messages import request_class
+from ottla.protocol.errors import PeerError
+from ottla.protocol.wire.bounds import PIECE as CHECKED
+from ottla.protocol.wire.messages import request_class
+from ottla.protocol.wire.request_reading import ELEMENTS_MAX, PIECE, read_in_pieces
 
 NOISES = [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\x7f", b"\x80\x80\x80\x80\x80\x80", b""]
 PAIRS = [(api.key, version) for api in APIS.values() for version in api.versions if not api.decodes_itself]

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.broker.api_registry import APIS
-from ottla.broker.protocol import response_writing
-from ottla.broker.protocol.response_writing import PIECE, SHARED_BYTES_MIN, write_in_pieces
-from ottla.core.errors import PeerError
-from ottla.core.wire.messages import response_class, response_encoder
+from ottla.protocol.errors import PeerError
+from ottla.protocol.wire import response_writing
+from ottla.protocol.wire.messages import response_class, response_encoder
+from ottla.protocol.wire.response_writing import PIECE, SHARED_BYTES_MIN, write_in_pieces
 
 NOT_IN_PIECES = (0, 1, 18, 68)
 # Produce, Fetch and ApiVersions have encoders of their own; ConsumerGroupHeartbeat answers with a refusal alone.

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.wire.reader import Reader
-from ottla.core.wire.writer import Writer, encode_uvarint
+from ottla.protocol.wire.reader import Reader
+from ottla.protocol.wire.writer import Writer, encode_uvarint
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -9,8 +9,8 @@ import pytest
 from ottla.client.admin.values import Failure
 from ottla.client.errors import BrokerUnavailableError
 from ottla.client.settings import ClientSettings
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 from ottla.spark.group.committer import (
     BACKOFF_MS,
     BACKOFF_MS_MAX,

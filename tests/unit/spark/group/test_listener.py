@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.client.errors import BrokerUnavailableError
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 from ottla.spark.group.listener import ENDED_MAX, GroupCommitListener, parse_offsets
 
 

@@ -1,18 +1,37 @@
 """A query's membership against a scripted consumer: what waits for what between the thread that polls and the planner."""
 
+import json
+import os
 import queue
+import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from ottla.broker import Broker
+from ottla.client.admin.client import AdminClient
+from ottla.client.admin.values import Failure
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, WakeupException
-from ottla.client.consumer.topic_partition import TopicPartition as Place
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
-from ottla.spark.group.member import GroupMember, GroupMemberError
-from ottla.spark.group.progress import Processed
+from ottla.client.consumer.message import TopicPartition as Place
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
+from ottla.spark.group import member as departure
+from ottla.spark.group.member import (
+    REASON,
+    Departure,
+    GroupMember,
+    GroupMemberError,
+    Owned,
+    Processed,
+    Progress,
+    leave,
+    main,
+    resume_offset,
+)
 from ottla.testing import wait_until
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -310,3 +329,239 @@ def test_it_leaves_in_the_middle_of_a_batch(consumer: ScriptedConsumer) -> None:
     member.close()
     assert is_revoked.is_set()
     assert consumer.commits == []
+
+
+PROGRESS_ZERO = TopicPartition("t", 0)
+PROGRESS_ONE = TopicPartition("t", 1)
+
+
+@pytest.mark.parametrize(
+    ("processed", "committed", "expected"),
+    [
+        (None, None, 7),
+        (None, 3, 3),
+        (Processed(10, 20), 10, 20),  # the commit of the last batch did not come to pass
+        (Processed(10, 20), 15, 20),
+        (Processed(10, 20), 20, 20),
+        (Processed(10, 20), 21, 21),  # another member has progressed
+        (Processed(10, 20), 9, 9),  # an administrator has reset the group
+        (Processed(10, 20), None, 20),  # the group's offsets have expired
+    ],
+)
+def test_where_a_partition_continues(processed: Processed | None, committed: int | None, expected: int) -> None:
+    assert resume_offset(processed, committed, 7) == expected
+
+
+def test_what_is_due_is_what_the_group_does_not_have() -> None:
+    progress = Progress()
+    progress.assigned([PROGRESS_ZERO, PROGRESS_ONE])
+    assert progress.due() == {}  # nothing is known yet
+    owned = progress.owned()
+    progress.resume(PROGRESS_ZERO, owned[PROGRESS_ZERO], 5, 0)
+    progress.resume(PROGRESS_ONE, owned[PROGRESS_ONE], None, 8)
+    assert {partition: each.position for partition, each in progress.due().items()} == {PROGRESS_ONE: 8}
+    owned[PROGRESS_ONE].committed = 8
+    progress.planned({PROGRESS_ZERO: Processed(5, 9)}, owned)
+    progress.batch_done()
+    assert {partition: each.position for partition, each in progress.due().items()} == {PROGRESS_ZERO: 9}
+
+
+def test_what_was_given_up_is_not_committed_and_what_was_processed_is_not_read_again() -> None:
+    progress = Progress()
+    progress.assigned([PROGRESS_ZERO])
+    owned = progress.owned()
+    progress.resume(PROGRESS_ZERO, owned[PROGRESS_ZERO], 5, 0)
+    progress.planned({PROGRESS_ZERO: Processed(5, 9)}, owned)
+    progress.given_up([PROGRESS_ZERO, PROGRESS_ONE])
+    progress.assigned([PROGRESS_ZERO])
+    progress.batch_done()
+    assert progress.due() == {}
+    again = progress.owned()[PROGRESS_ZERO]
+    assert again.position is None
+    progress.resume(PROGRESS_ZERO, again, 5, 0)
+    assert again.position == 9
+    assert progress.due() == {PROGRESS_ZERO: again}
+
+
+class Query:
+    """A streaming query with its checkpoint: `table` has how often it has processed each offset."""
+
+    def __init__(self) -> None:
+        self.progress = Progress()
+        self.table: list[int] = []
+        self.checkpoint: tuple[int, Processed] | None = None
+        self.batch: tuple[int, Processed] | None = None
+        self.owned: dict[TopicPartition, Owned] = {}
+
+    def restart(self) -> None:
+        """Killed and started again: a batch that was planned is read once more, with its own start and end."""
+        self.progress = Progress()
+        self.batch = None
+        if self.checkpoint is not None:
+            start, processed = self.checkpoint
+            self.table = [offset for offset in self.table if not start <= offset < processed.end]  # the table is keyed by batch
+            self.table += range(start, processed.end)
+            self.progress.restore({PROGRESS_ZERO: processed})
+
+
+class Group(RuleBasedStateMachine):
+    """One partition, and queries that take it over from each other; commits may fail, queries are killed or lose their membership."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.queries = [Query(), Query()]
+        self.owner: int | None = None
+        self.end = 0
+        self.committed: int | None = None
+
+    @rule(count=st.integers(1, 5))
+    def produce(self, count: int) -> None:
+        self.end += count
+
+    @precondition(lambda self: self.owner is None)
+    @rule(number=st.integers(0, 1))
+    def assign(self, number: int) -> None:
+        self.owner = number
+        self.queries[number].progress.assigned([PROGRESS_ZERO])
+
+    @precondition(lambda self: self.owner is not None)
+    @rule(is_lost=st.booleans())
+    def take_away(self, is_lost: bool) -> None:
+        query = self.queries[self.owner or 0]
+        if query.batch is None or is_lost:  # a revocation waits for the batch
+            query.progress.given_up([PROGRESS_ZERO])
+            self.owner = None
+
+    @rule(number=st.integers(0, 1), is_committed=st.booleans())
+    def trigger(self, number: int, is_committed: bool) -> None:
+        query = self.queries[number]
+        if query.batch is not None:
+            query.table += range(query.batch[0], query.batch[1].end)
+            query.batch = None
+        query.progress.batch_done()
+        for owned in query.progress.due().values():
+            assert self.owner == number
+            if is_committed:
+                assert owned.position is not None
+                assert self.committed is None or owned.position >= self.committed
+                self.committed = owned.committed = owned.position
+        owned = query.progress.owned().get(PROGRESS_ZERO)
+        if owned is None:
+            return
+        if owned.position is None:
+            query.progress.resume(PROGRESS_ZERO, owned, self.committed, 0)
+        assert owned.position is not None
+        if self.end > owned.position:
+            start = owned.position
+            processed = Processed(start if owned.committed is None else owned.committed, self.end)
+            query.batch = query.checkpoint = start, processed
+            query.progress.planned({PROGRESS_ZERO: processed}, {PROGRESS_ZERO: owned})
+
+    @rule(number=st.integers(0, 1))
+    def kill(self, number: int) -> None:
+        self.queries[number].restart()
+        if self.owner == number:
+            self.owner = None
+
+    @invariant()
+    def nothing_is_skipped(self) -> None:
+        done = {offset for query in self.queries for offset in query.table}
+        assert done.issuperset(range(self.committed or 0))
+
+    @invariant()
+    def a_query_processes_nothing_twice(self) -> None:
+        for query in self.queries:
+            assert len(query.table) == len(set(query.table))
+
+
+TestGroup = Group.TestCase
+
+
+DEPARTING = {"group.id": "g", "bootstrap.servers": "localhost:9092", "session.timeout.ms": "6000"}
+
+
+class Admin:
+    """Records who leaves."""
+
+    left: list[tuple[str, ...]]
+    failure: Failure | None = None
+
+    def __init__(self, settings: Any, *, timeout_ms: int) -> None:
+        assert settings.bootstrap_servers == "localhost:9092"
+
+    def __enter__(self) -> "Admin":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def remove_member(self, *arguments: str) -> Failure | None:
+        self.left.append(arguments)
+        return self.failure
+
+
+@pytest.fixture
+def left(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    monkeypatch.setattr("ottla.client.admin.client.AdminClient", Admin)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    Admin.left = []
+    return Admin.left
+
+
+def lines(*values: Mapping[str, Any]) -> list[str]:
+    return [json.dumps(value) + "\n" for value in ({"properties": DEPARTING}, *values)]
+
+
+def test_the_last_member_leaves(left: list[tuple[str, ...]]) -> None:
+    main([*lines({"member_id": "m-1"}, {"member_id": "m-2"}), '{"member_id": "m-'])
+    assert left == [("g", "m-2", REASON)]
+
+
+@pytest.mark.parametrize("given", [[], lines(), lines({"member_id": "m-1"}, {"member_id": ""})])
+def test_who_has_left_or_never_joined_does_not(left: list[tuple[str, ...]], given: list[str]) -> None:
+    main(given)
+    assert left == []
+
+
+def test_a_refusal_is_logged(left: list[tuple[str, ...]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Admin, "failure", Failure(ErrorCode.UNKNOWN_MEMBER_ID))
+    leave(DEPARTING, "m-1")
+    assert caplog.messages == ["member m-1 of the group g did not leave: UNKNOWN_MEMBER_ID"]
+
+
+def test_no_broker_answers(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(departure, "TIMEOUT_MS", 1)
+    leave({**DEPARTING, "bootstrap.servers": "127.0.0.1:1"}, "m-1")
+    assert caplog.messages[0].startswith("member m-1 of the group g did not leave: ")
+
+
+def test_the_process_outlives_who_started_it() -> None:
+    from ottla import Consumer
+
+    config = {"group.initial.rebalance.delay.ms": 0}
+    with Broker(config=config) as broker, AdminClient(broker.bootstrap_servers) as admin:
+        properties = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"}
+        consumer = Consumer(properties)
+        consumer.subscribe(["t"])
+        while consumer.generation_id() < 0:
+            consumer.poll(0.05)
+        process = Departure(properties)
+        process.joined(consumer.memberid() or "")
+        assert process._process.stdin is not None
+        os.close(os.dup(process._process.stdin.fileno()))  # another descriptor of the pipe ends nothing
+        assert process._process.poll() is None
+        process._process.stdin.close()  # what the end of the planner does
+        assert process._process.wait(30) == 0
+        described = admin.describe_groups(["g"])["g"]
+        assert not isinstance(described, Failure)
+        assert described.members == ()
+        consumer.close()
+
+
+def test_a_process_that_was_ended(caplog: pytest.LogCaptureFixture) -> None:
+    process = Departure(DEPARTING)
+    process._process.kill()
+    process._process.wait()
+    process.joined("m-1")
+    assert "would stay until its session expires" in caplog.text
+    process.close()

@@ -4,8 +4,8 @@ import pytest
 
 from ottla.client.admin.values import CommittedOffset, Failure
 from ottla.client.errors import RequestFailedError
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 from ottla.spark.group.starting_offsets import NoCommittedOffsetError, committed_offsets, starting_offsets
 
 A, B, C = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)

@@ -7,8 +7,8 @@ import pytest
 
 from ottla.client.addresses import BrokerEndpoint
 from ottla.client.admin.values import EARLIEST, CommittedOffset, DescribedCluster, DescribedGroup, DescribedTopic, Failure, ListedGroup
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 from ottla.spark.migration.values import Extent
 
 NODE = BrokerEndpoint(1, "h", 1)

@@ -5,20 +5,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.client.settings import ClientSettings
-from ottla.columnar.decoding.record_batch_decoder import HEADER_TYPE
-from ottla.spark.migration import filling, target_reading
-from ottla.spark.migration.checksums import Checksum, checksum
-from ottla.spark.migration.chunks import ChunkReader, OffsetReader, Seen
-from ottla.spark.migration.copied import SUMMARIES, Summary, SummaryReader, Tally, summary_of
-from ottla.spark.migration.filling import STILL_S, Filling
-from ottla.spark.migration.forecast import Counts, PlaceReader
-from ottla.spark.migration.offsets import Carried
-from ottla.spark.migration.shape import Shape
-from ottla.spark.migration.steps import SeenOffsets
+from ottla.protocol.arrow.decoding.record_batch_decoder import HEADER_TYPE
+from ottla.spark.migration import filling
+from ottla.spark.migration import filling as target_reading
+from ottla.spark.migration.chunks import Checksum, ChunkReader, OffsetReader, Seen, checksum
+from ottla.spark.migration.copied import RECORDS_MAX, SUMMARIES, Summary, SummaryReader, Tally, summary_of
+from ottla.spark.migration.filling import STILL_S, Comparison, Filling, SeenOffsets, TargetReads, plan_batches, tasks_of, tasks_of_parts
+from ottla.spark.migration.offsets import Carried, Counts, PlaceReader
+from ottla.spark.migration.topics import Shape
 from ottla.spark.migration.values import NOTHING, SOURCE_HEADER, Cluster, Extent, Migration, MigrationError, Progress
 from ottla.spark.sink.producer_settings import parse_producer_settings
+from ottla.spark.source.planning import OffsetRange
 
 HERE = Cluster(client=ClientSettings(bootstrap_servers="h:1"), producer=parse_producer_settings({"bootstrap.servers": "h:1"}))
 
@@ -252,3 +253,141 @@ def test_the_end_is_verified_and_gives_the_groups_places(jobs: Jobs) -> None:
     jobs.holds([(0, 0), (0, 2), (1, 4)], [(0, 1)])
     with pytest.raises(MigrationError, match=r"narrow-0 has 3 records, and 2 were copied there: another program writes there\. Stop it"):
         made.verify({"g": {0: 2}})
+
+
+def test_a_partition_is_read_by_one_task() -> None:
+    tasks = tasks_of("wide", "id", {2: Extent(0, 5), 0: Extent(3, 100), 1: Extent(0, 5)}, 2)
+    assert [task.ranges for task in tasks] == [
+        (OffsetRange("wide", 0, 3, 100, "id"),),
+        (OffsetRange("wide", 1, 0, 5, "id"), OffsetRange("wide", 2, 0, 5, "id")),
+    ]
+
+
+def test_parts_of_a_partition_are_read_by_several_tasks() -> None:
+    tasks = tasks_of_parts("narrow", "id", {0: [Extent(0, 5), Extent(5, 9)]}, 2)
+    assert [task.ranges for task in tasks] == [(OffsetRange("narrow", 0, 0, 5, "id"),), (OffsetRange("narrow", 0, 5, 9, "id"),)]
+
+
+def test_what_tasks_have_read_adds_up() -> None:
+    sums = SeenOffsets()
+    first = sums.zero({})
+    assert sums.addInPlace(first, {Seen(0, True): Checksum(1, 2)}) is first
+    assert sums.addInPlace(first, {Seen(0, True): Checksum(3, 4), Seen(0, False): Checksum(1, 1)}) == {
+        Seen(0, True): Checksum(4, 6),
+        Seen(0, False): Checksum(1, 1),
+    }
+    assert sums.zero(first) == {}
+
+
+EXTENTS = st.dictionaries(st.integers(0, 5), st.tuples(st.integers(0, 50), st.integers(1, 200)), min_size=1)
+
+
+@given(EXTENTS, st.data(), st.integers(1, 300))
+def test_every_offset_is_in_one_batch_and_in_its_order(left: dict[int, tuple[int, int]], data: st.DataObject, records_max: int) -> None:
+    extents = {partition: Extent(start, start + size) for partition, (start, size) in left.items()}
+    groups = data.draw(st.integers(0, 3))
+    positions = {partition: sorted(data.draw(st.lists(st.integers(0, 300), min_size=groups, max_size=groups))) for partition in extents}
+    reached = {partition: extent.start for partition, extent in extents.items()}
+    for batch in plan_batches(extents, positions, records_max):
+        assert sum(extent.size for extent in batch.values()) <= records_max + len(extents)
+        for partition, extent in batch.items():
+            assert extent.start == reached[partition]
+            assert extent.size > 0
+            reached[partition] = extent.end
+    assert reached == {partition: extent.end for partition, extent in extents.items()}
+
+
+def test_partitions_advance_together() -> None:
+    left = {0: Extent(0, 100), 1: Extent(1000, 1010)}
+    assert list(plan_batches(left, {}, 55)) == [{0: Extent(0, 50), 1: Extent(1000, 1005)}, {0: Extent(50, 100), 1: Extent(1005, 1010)}]
+
+
+def test_what_more_groups_have_read_comes_first() -> None:
+    left = {0: Extent(0, 30), 1: Extent(0, 30)}
+    # Two groups: one has read nothing of partition 1, the other all of partition 0.
+    assert list(plan_batches(left, {0: [10, 30], 1: [0, 20]}, 10)) == [
+        {0: Extent(0, 10)},
+        {0: Extent(10, 15), 1: Extent(0, 5)},
+        {0: Extent(15, 20), 1: Extent(5, 10)},
+        {0: Extent(20, 25), 1: Extent(10, 15)},
+        {0: Extent(25, 30), 1: Extent(15, 20)},
+        {1: Extent(20, 30)},
+    ]
+
+
+def test_small_phases_share_a_batch() -> None:
+    assert list(plan_batches({0: Extent(0, 30)}, {0: [10, 20]}, 1000)) == [{0: Extent(0, 30)}]
+
+
+def test_committed_offsets_outside_of_what_is_left() -> None:
+    assert list(plan_batches({0: Extent(20, 30)}, {0: [5, 99]}, 1000)) == [{0: Extent(20, 30)}]
+    assert list(plan_batches({}, {}, 1)) == []
+
+
+NEW, HELD = Seen(0, True), Seen(0, False)
+
+
+def of(*offsets: int) -> Checksum:
+    return checksum(np.array(offsets, np.int64))
+
+
+def comparison(*held: int, is_compacted: bool = False) -> Comparison:
+    return Comparison("wide", "narrow", starts={0: 2}, held={0: of(*held)} if held else {}, is_compacted=is_compacted)
+
+
+def test_what_was_read_is_there() -> None:
+    made = comparison(2, 3)
+    made.begin({0: Extent(2, 9)})
+    made.add({NEW: of(4), HELD: of(2)})
+    made.add({NEW: of(5, 8), HELD: of(3)})
+    made.check({0: of(2, 3, 4, 5, 8)})
+    assert made.found_again == 2
+
+
+@pytest.mark.parametrize("found", [(4, 5), (4, 5, 7), (4, 5, 8, 9)], ids=["lost", "another one", "one more"])
+def test_another_set_of_records_is_refused(found: tuple[int, ...]) -> None:
+    made = comparison()
+    made.add({NEW: of(4, 5, 8)})
+    with pytest.raises(MigrationError, match=r"narrow got \d records of wide-0 since this run began, and they are not the 3 that it read"):
+        made.check({0: of(*found)})
+
+
+@pytest.mark.parametrize("there", [(2, 3), (2, 3, 4, 5), (2, 3, 5)], ids=["fewer", "more", "others"])
+def test_a_run_before_that_lost_or_invented_records_is_noticed(there: tuple[int, ...]) -> None:
+    made = comparison(2, 3, 4)
+    made.begin({0: Extent(2, 9)})
+    made.add({HELD: of(*there)})
+    with pytest.raises(MigrationError, match=r"narrow held 3 records of wide-0, and they are not the \d that it has up to there: wide was"):
+        made.check({0: of(2, 3, 4)})
+
+
+@pytest.mark.parametrize(("is_compacted", "start"), [(True, 2), (False, 4)], ids=["compacted", "deleted meanwhile"])
+def test_a_source_that_has_fewer_than_before(is_compacted: bool, start: int) -> None:
+    made = comparison(2, 3, 4, is_compacted=is_compacted)
+    made.begin({0: Extent(start, 9)})
+    made.add({HELD: of(4), NEW: of(5)})
+    made.check({0: of(2, 3, 4, 5)})
+    made.add({HELD: of(6, 7, 8)})
+    with pytest.raises(MigrationError, match="narrow held 3 records of wide-0"):
+        made.check({0: of(2, 3, 4, 5)})
+
+
+@pytest.mark.parametrize(("source_partitions", "size"), [(2, RECORDS_MAX), (200, 200_000)])
+def test_a_target_is_read_in_parts_that_are_larger_for_many_source_partitions(
+    monkeypatch: pytest.MonkeyPatch, source_partitions: int, size: int
+) -> None:
+    read: list[Any] = []
+    monkeypatch.setattr(
+        target_reading, "summarize", lambda _spark, reader: read.extend(each for task in reader.tasks for each in task.ranges)
+    )
+    monkeypatch.setattr(target_reading.Contents, "add", lambda *_: None)
+    planned = Migration(source_cluster=HERE, target_cluster=HERE, source="wide", target="narrow")
+    starts = dict.fromkeys(range(source_partitions), 0)
+    reads = TargetReads(None, planned, target=Shape("narrow", "id", 1), starts=starts, tasks_max=2)  # type: ignore[arg-type]
+    held = {0: Extent(0, 2 * size + 1)}
+    assert reads.unread(held) == 2 * size + 1
+    reads.read(held)
+    assert sorted((each.start, each.end) for each in read) == [(0, size), (size, 2 * size), (2 * size, 2 * size + 1)]
+    read.clear()
+    reads.read({0: Extent(0, 0)})
+    assert read == []

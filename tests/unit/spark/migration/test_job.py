@@ -7,12 +7,11 @@ import pytest
 
 from ottla.client.admin.values import CommittedOffset
 from ottla.client.settings import ClientSettings
-from ottla.core.model import TopicPartition
+from ottla.protocol.model import TopicPartition
 from ottla.spark.migration import job
 from ottla.spark.migration.job import Migrated, MigrationRun
 from ottla.spark.migration.offsets import Carried
-from ottla.spark.migration.shape import Shape
-from ottla.spark.migration.topics import Admins
+from ottla.spark.migration.topics import Admins, Shape
 from ottla.spark.migration.values import Cluster, Extent, Migration, MigrationError, Progress
 from ottla.spark.sink.producer_settings import parse_producer_settings
 

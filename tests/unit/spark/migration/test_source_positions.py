@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.columnar.source_positions import FOREIGN, source_positions
+from ottla.spark.migration.source_positions import FOREIGN, source_positions
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 

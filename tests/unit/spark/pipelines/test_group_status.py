@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from ottla.core.diagnosis.burrow import BurrowSettings
+from ottla.history.burrow import BurrowSettings
 from ottla.spark.pipelines.group_status import PIPELINE, configure, evaluate
 from ottla.spark.schemas import GROUP_STATUS
 

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from ottla.core.model import EventMember, GroupEvent
+from ottla.groups.events import EventMember, GroupEvent
 from ottla.spark.pipelines.rebalances import PIPELINE, event_of_row
 from ottla.spark.schemas import GROUP_EVENTS, KAFKA, REBALANCES
 

@@ -9,8 +9,8 @@ from unittest.mock import Mock
 import pytest
 
 from ottla.client.admin.values import EARLIEST, LATEST, DescribedTopic, Failure
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 from ottla.spark.pipelines import pipelines
 from ottla.spark.runner import inputs
 from ottla.spark.runner.inputs import PAST_S, ClusterInputs, InputError

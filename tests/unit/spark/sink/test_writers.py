@@ -1,7 +1,8 @@
 """The sink without Spark: options and modes when a query is planned, and one task from its first batch to its last acknowledgement."""
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -10,11 +11,26 @@ import pytest
 from confluent_kafka import KafkaError
 from pyspark.sql.types import StringType, StructField, StructType
 
+from ottla.broker import Broker
+from ottla.client.deadlines import NoBrokerReachedError
+from ottla.client.settings import ClientSettings
+from ottla.protocol.errors import ErrorCode
 from ottla.spark.options.values import OptionError
-from ottla.spark.sink import overwriting, writers
-from ottla.spark.sink.first_contact import FirstContact
+from ottla.spark.sink import writers
+from ottla.spark.sink import writers as overwriting
 from ottla.spark.sink.senders import DeliveryError, SenderPool
-from ottla.spark.sink.writers import Written, batch_sink, parse_sink_options, send, stream_sink
+from ottla.spark.sink.writers import (
+    FirstContact,
+    Written,
+    batch_sink,
+    check_nothing_is_replaced,
+    is_first_micro_batch,
+    parse_first_contact,
+    parse_sink_options,
+    send,
+    stream_sink,
+)
+from ottla.testing.topics import create_topic
 
 OPTIONS = {"kafka.bootstrap.servers": "h:1", "topic": " t "}
 VALUE = StructType([StructField("value", StringType())])
@@ -103,3 +119,57 @@ def test_a_failed_task_discards_its_producer(producers: Any):
     assert [made.is_purged for made in producers.made] == [True, True]
     send(settings, iter([batch("c")]), pool)
     assert len(producers.made) == 3
+
+
+def options(servers: str, **more: str) -> Mapping[str, str]:
+    return {"Kafka.Bootstrap.Servers": servers, "kafka.linger.ms": "5", "topic": "t", **more}
+
+
+def test_a_broker_that_cannot_be_reached_is_named_in_the_time_that_was_set():
+    contact = parse_first_contact(options("localhost:1", **{"kafka.max.block.ms": "100"}), "t", 100)
+    with pytest.raises(NoBrokerReachedError, match=r"no broker of bootstrap\.servers was reached in 100 ms .*broker localhost:1: "):
+        contact.check()
+    assert parse_first_contact(options("localhost:1"), "t", 60_000).timeout_ms == 5_000
+
+
+def test_a_topic_that_is_there_one_that_is_missing_and_none_are_accepted():
+    with Broker() as broker:
+        create_topic(broker.bootstrap_servers, "t", 2)
+        for topic in ("t", "missing", None):
+            parse_first_contact(options(broker.bootstrap_servers), topic, 60_000).check()
+
+
+@pytest.mark.parametrize(("batch_id", "is_first"), [("0", True), ("1", False), (None, False)])
+def test_the_first_micro_batch_of_a_stream(batch_id: str | None, is_first: bool):
+    context: Any = SimpleNamespace(getLocalProperty={"streaming.sql.batchId": batch_id}.get)
+    assert is_first_micro_batch(context) is is_first
+    assert not is_first_micro_batch(None)
+
+
+CLIENT = ClientSettings(bootstrap_servers="localhost:9092")
+
+
+def of(topic: str | None) -> FirstContact:
+    return FirstContact(CLIENT, topic, 700)
+
+
+def test_a_topic_without_records_or_a_missing_one_is_accepted(cluster: Any):
+    cluster.topic("emptied", (7, 7), (0, 0))
+    for topic in ("emptied", "missing"):
+        check_nothing_is_replaced(of(topic), connect=cluster.connect)
+    assert not cluster.is_open
+    assert cluster.bootstrap_timeouts == [700, 700]
+
+
+def test_records_are_not_replaced(cluster: Any):
+    cluster.topic("t", (0, 0), (7, 8))
+    with pytest.raises(OptionError, match=r"not allowed for topic t, which has records: .* Add to them with mode\(\"append\"\)"):
+        check_nothing_is_replaced(of("t"), connect=cluster.connect)
+    with pytest.raises(OptionError, match='needs the option "topic"'):
+        check_nothing_is_replaced(of(None), connect=cluster.connect)
+
+
+def test_a_topic_that_may_not_be_described_is_not_overwritten(cluster: Any):
+    cluster.refusals["secret"] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    with pytest.raises(OptionError, match="cannot look at topic secret: TOPIC_AUTHORIZATION_FAILED"):
+        check_nothing_is_replaced(of("secret"), connect=cluster.connect)

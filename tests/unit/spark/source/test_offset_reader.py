@@ -8,13 +8,13 @@ import pytest
 
 from ottla.client.deadlines import DeadlineExceededError, NoBrokerReachedError
 from ottla.client.errors import AuthenticationError, RequestFailedError, UnknownTopicError
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 from ottla.spark.group.starting_offsets import NoCommittedOffsetError
 from ottla.spark.options.source_options import Query, parse_options
 from ottla.spark.options.values import OptionError
 from ottla.spark.source.offset_reader import OffsetReader
-from ottla.spark.source.stream_offsets import Offsets
+from ottla.spark.source.planning import Offsets
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 IDS = {"t": "id-of-t"}

@@ -6,19 +6,27 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
-from ottla.core.model import TopicPartition
+from ottla.protocol.model import TopicPartition
 from ottla.spark.options.source_options import Query, parse_options
+from ottla.spark.options.values import OptionError
 from ottla.spark.schemas import KAFKA
-from ottla.spark.source.available_now import AvailableNowError
+from ottla.spark.source.member_reader import MemberStreamReader
 from ottla.spark.source.offset_reader import OffsetReader
-from ottla.spark.source.planning import DataLossError
-from ottla.spark.source.ranges import OffsetRange
-from ottla.spark.source.stream_offsets import CheckpointError
-from ottla.spark.source.stream_reader import StreamReader
-from ottla.spark.source.tasks import ReadTask
+from ottla.spark.source.planning import CheckpointError, DataLossError, OffsetRange, Offsets, ReadTask
+from ottla.spark.source.stream_reader import (
+    AvailableNowError,
+    BatchThreshold,
+    RefusedStreamReader,
+    StreamBase,
+    StreamReader,
+    share,
+    verify_end,
+)
 
 NEEDED = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t", "startingOffsets": "earliest"}
 ALL = ReadAllAvailable()
@@ -276,3 +284,140 @@ def test_processed_offsets_are_offered_to_the_group(reader: Callable[..., Stream
     assert (report["t"], report["#group_commit"]) == ({"0": 50, "1": 10}, {"commits": 1})
     assert reader(**{"group.id": "g"})._committer is not None
     assert reader()._committer is None
+
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def _verify(end: dict[TopicPartition, int], frozen: dict[TopicPartition, int], latest: dict[TopicPartition, int]) -> None:
+    verify_end(*(Offsets(each, {}) for each in (end, frozen, latest)))
+
+
+def test_an_end_on_the_way_is_fine():
+    _verify({A: 5, B: 9}, {A: 9, B: 9}, {A: 20, B: 9})
+
+
+@pytest.mark.parametrize(
+    ("end", "frozen", "latest", "message"),
+    [
+        ({A: 5}, {A: 5, B: 5}, {A: 5, B: 5}, "other topic partitions at the end .* Set out for: t-0, t-1. End: t-0"),
+        ({A: 6}, {A: 5}, {A: 9}, "lies behind what the query set out for: t-0"),
+        ({A: 5, B: 5}, {A: 5, B: 5}, {A: 5}, "have been lost during running query with Trigger.AvailableNow: t-1"),
+        ({A: 5}, {A: 5}, {A: 4}, "less than end offset during running query with Trigger.AvailableNow: t-0"),
+    ],
+)
+def test_what_changed_meanwhile(end, frozen, latest, message: str):
+    with pytest.raises(AvailableNowError, match=message):
+        _verify(end, frozen, latest)
+
+
+def _places(offsets: list[int]) -> dict[TopicPartition, int]:
+    return {TopicPartition("t", number): offset for number, offset in enumerate(offsets)}
+
+
+@pytest.mark.parametrize(
+    ("limit", "ends", "shared"),
+    [
+        (10, [99, 19, 1], [8, 1, 1]),
+        (10, [5, 5], [5, 5]),
+        (4, [2, 2], [2, 2]),
+        (1, [1000, 1], [1, 1]),
+        (3, [1, 1, 1, 1], [1, 1, 1, 1]),
+        (2**63 - 1, [2**63 - 1, 5], [2**63 - 1, 5]),
+    ],
+)
+def test_each_gets_its_share_and_none_starves(limit: int, ends: list[int], shared: list[int]):
+    assert share(limit, _places([0] * len(ends)), _places(ends)) == _places(shared)
+
+
+def test_batch_after_batch_as_spark_s_own_suite_has_it():
+    ends, at, batches = _places([101, 11, 1]), _places([0, 0, 0]), []
+    for _ in range(3):
+        shared = share(10, at, ends)
+        batches.append([shared[partition] - at[partition] for partition in sorted(ends)])
+        at = shared
+    assert batches == [[8, 1, 1], [9, 1, 0], [9, 1, 0]]
+
+
+def test_shares_are_counted_from_where_a_partition_is():
+    assert share(10, _places([90, 0, 50]), _places([100, 10, 50])) == _places([95, 5, 50])
+
+
+def test_a_partition_without_a_start_or_behind_it_keeps_its_end():
+    starts = {TopicPartition("t", 0): 10, TopicPartition("t", 1): 0}
+    assert share(5, starts, _places([7, 10, 30])) == _places([7, 5, 30])
+    assert share(5, {}, _places([7])) == _places([7])
+
+
+@given(st.integers(1, 10_000), st.lists(st.tuples(st.integers(0, 1_000), st.integers(0, 5_000)), min_size=1, max_size=8))
+def test_no_share_goes_too_far_and_all_go_on(limit: int, limits: list[tuple[int, int]]):
+    starts, ends = _places([start for start, _ in limits]), _places([start + size for start, size in limits])
+    shared = share(limit, starts, ends)
+    assert all(starts[partition] <= shared[partition] <= ends[partition] for partition in ends)
+    assert all(shared[partition] > starts[partition] for partition in ends if ends[partition] > starts[partition])
+    assert sum(shared.values()) - sum(starts.values()) <= limit + len(limits)
+
+
+def test_a_batch_waits_for_enough_or_for_long_enough():
+    threshold = BatchThreshold(10, 1_000)
+    starts = _places([5])
+    assert threshold.admit(starts, _places([6]), 1)  # the first one waits for nothing
+    assert not threshold.admit(starts, _places([14]), 2)
+    assert threshold.admit(starts, _places([15]), 3)
+    assert not threshold.admit(starts, _places([5]), 1_002)
+    assert threshold.admit(starts, _places([5]), 1_003)
+    assert not threshold.admit(starts, _places([14]), 1_004)
+    assert threshold.admit(starts, {**_places([14]), TopicPartition("new", 0): 1}, 1_005)
+
+
+STREAM_NEEDED = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t", "group.id": "g"}
+ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@pytest.fixture(params=[StreamReader, MemberStreamReader])
+def kind(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def make(kind: type[StreamBase], options: Mapping[str, str] = {}, now: list[float] | None = None) -> Any:
+    mode = "member" if kind is MemberStreamReader else "commit"
+    parsed = parse_options({**STREAM_NEEDED, "ottla.group.mode": mode, **options}, Query.STREAM)
+    times = now or [0.0]
+    return kind(parsed, KAFKA, tasks_max=3, clock=lambda: times[0])
+
+
+def test_a_reader_for_tasks(kind: type[StreamBase]) -> None:
+    one = make(kind)
+    copy = pickle.loads(pickle.dumps(one))
+    assert type(copy) is kind
+    assert (copy._settings, copy._tasks_max) == (one._settings, 3)
+    assert list(copy.read(InputPartition(None))) == []
+    copy.commit({})
+
+
+def test_the_limit_that_spark_passes_back(kind: type[StreamBase]) -> None:
+    assert make(kind).getDefaultReadLimit() == ReadAllAvailable()
+    assert make(kind, {"minOffsetsPerTrigger": "5"}).getDefaultReadLimit() == ReadMinRows(5)
+    assert make(kind, {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "9"}).getDefaultReadLimit() == ReadMaxRows(9)
+
+
+def test_limits_of_a_batch(kind: type[StreamBase]) -> None:
+    now = [0.0]
+    one = make(kind, {"minOffsetsPerTrigger": "40", "maxTriggerDelay": "10s"}, now)
+    begins, latest = {ZERO: 10, ONE: 0}, Offsets({ZERO: 40, ONE: 10}, {})
+    assert one._limit(begins, latest, ReadAllAvailable()) == latest.by_partition
+    assert one._limit(begins, latest, ReadMaxRows(20)) == {ZERO: 25, ONE: 5}
+    few = Offsets({ZERO: 11, ONE: 0}, {})
+    assert one._limit(begins, few, ReadMinRows(40)) is None
+    now[0] += 11
+    assert one._limit(begins, few, ReadMinRows(40)) == few.by_partition
+    assert one._limit(begins, few, ReadMinRows(40)) is None
+    one.prepareForTriggerAvailableNow()
+    assert one._limit(begins, few, ReadMinRows(40)) == few.by_partition
+
+
+def test_it_raises_its_error_and_stops():
+    reader = RefusedStreamReader(OptionError("wrong"))
+    with pytest.raises(OptionError, match="wrong"):
+        reader.read(InputPartition(0))
+    reader.stop()

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ottla.core.diagnosis.evidence.model import Kind
-from ottla.core.errors import PeerError
+from ottla.history.sources.model import Kind
+from ottla.protocol.errors import PeerError
 from ottla.spark.schemas import VERDICTS
 from ottla.spark.verdicts.evidence_rows import decode, evidence_of_rows, judge_rows
 

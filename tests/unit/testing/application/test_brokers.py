@@ -1,7 +1,7 @@
 """`ottla.testing.Broker` and `Cluster`."""
 
 import ottla.broker
-from ottla.core.model import GroupEvent
+from ottla.groups.events import GroupEvent
 from ottla.testing import Broker, Cluster
 
 

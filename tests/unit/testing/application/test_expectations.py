@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.core.diagnosis.rebalances import Rebalance, rebalances
-from ottla.core.model import GroupEvent
+from ottla.groups.events import GroupEvent
+from ottla.history.group_history import Rebalance, histories_of_events
 from ottla.testing.application.expectations import Expectation
 
 
@@ -14,7 +14,7 @@ def event(kind: str, generation: int, trigger: str | None = None) -> GroupEvent:
 
 def rebalance(generation: int, trigger: str, *, ends: bool = True) -> Rebalance:
     events = [event("trigger", generation - 1, trigger), event("join_completed", generation)]
-    (found,) = rebalances([*events, event("sync_completed", generation)] if ends else events)
+    (found,) = histories_of_events([*events, event("sync_completed", generation)] if ends else events)["g"].rebalances
     return found
 
 

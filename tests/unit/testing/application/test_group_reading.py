@@ -6,12 +6,12 @@ from contextlib import closing
 import pytest
 
 from ottla.broker.composition import Components
-from ottla.core.errors import ErrorCode
-from ottla.core.model import TopicPartition
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 from ottla.testing import Broker
 from ottla.testing.application.group_reading import NO_GROUP, GroupNow, coordinator_of, group_now
-from ottla.testing.clients.raw_member import RawMember
-from ottla.testing.kit.consumer_protocol import encode_assignment
+from tests.support.clients.raw_member import RawMember
+from tests.support.kit.consumer_protocol import encode_assignment
 
 
 def read(broker: Broker) -> GroupNow:

@@ -8,11 +8,11 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from ottla.core.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode
 from ottla.testing import Broker
-from ottla.testing.clients.raw_member import RawMember
-from ottla.testing.kit.consumer_protocol import encode_assignment
-from ottla.testing.kit.waiting import wait_until
+from ottla.testing.waiting import wait_until
+from tests.support.clients.raw_member import RawMember
+from tests.support.kit.consumer_protocol import encode_assignment
 
 MakeMember = Callable[..., RawMember]
 

@@ -1,6 +1,6 @@
 """The events that a broker under test keeps."""
 
-from ottla.core.model import GroupEvent
+from ottla.groups.events import GroupEvent
 from ottla.testing.application.journal import EVENTS_MAX, Journal
 
 

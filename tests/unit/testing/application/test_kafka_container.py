@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.core.config import ConfigError
+from ottla.config import ConfigError
 from ottla.testing import KafkaContainer
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from ottla.core.model import Header
+from ottla.protocol.model import Header
 from ottla.testing import Broker, Cluster
 
 

@@ -1,4 +1,9 @@
-"""Fetched records by the compiled decoder: columns of Arrow, whose bytes become Python's as they are asked for."""
+"""Buffered batches as Arrow columns.
+
+Fetched records by the compiled decoder: columns of Arrow, whose bytes become Python's as they are asked for.
+
+Records that were decoded in plain Python as an Arrow batch: small fetches are, because the compiled decoder takes some time to begin.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -9,13 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ottla.client.consumer.plain_columns import CREATE_TIME, LOG_APPEND_TIME, NOT_AVAILABLE
-from ottla.columnar.decoding.decoder import ROWS_MAX
-from ottla.columnar.decoding.record_batch_decoder import COLUMNS as SPARK_COLUMNS
-from ottla.columnar.decoding.record_batch_decoder import RecordBatchDecoder, repeated
-from ottla.core.client.consumer.record_buffer import Columns
-from ottla.core.client.fetch_values import FetchedRecords
-from ottla.core.records.batch import NO_TIMESTAMP, split_batches
+from ottla.client.consumer.plain_columns import CREATE_TIME, LOG_APPEND_TIME, NOT_AVAILABLE, PlainColumns
+from ottla.client.engine.record_buffer import Columns
+from ottla.client.fetch.fetch_values import FetchedRecords
+from ottla.protocol.arrow.decoding.decoder import ROWS_MAX
+from ottla.protocol.arrow.decoding.record_batch_decoder import COLUMN_TYPES, RecordBatchDecoder, repeated
+from ottla.protocol.arrow.decoding.record_batch_decoder import COLUMNS as SPARK_COLUMNS
+from ottla.protocol.records.batch import NO_TIMESTAMP, split_batches
 
 LONG_BYTES = 400
 """From so many bytes on average, byte strings are made one by one."""
@@ -168,3 +173,27 @@ def decode_arrow(fetched: FetchedRecords) -> Iterator[Columns]:
 def _decode(fetched: FetchedRecords, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     decoder = RecordBatchDecoder(*fetched.partition, columns=columns)
     return decoder.decode(fetched.records, offset_start=fetched.position, aborted=fetched.aborted)
+
+
+def plain_batch(columns: PlainColumns, first: int, end: int, *, include_headers: bool) -> pa.RecordBatch:
+    """Rows `first` to `end` (exclusive), equal to what the compiled decoder gives for them."""
+    records = columns.records[first:end]
+    values: dict[str, list[object]] = {
+        "key": [record.key for record in records],
+        "value": [record.value for record in records],
+        "topic": [columns.topic] * len(records),
+        "partition": [columns.partition] * len(records),
+        "offset": [record.offset for record in records],
+        "timestamp": [record.timestamp_ms * 1000 for record in records],
+        "timestampType": [int(columns.time_type == LOG_APPEND_TIME)] * len(records),
+    }
+    names = list(SPARK_COLUMNS)
+    if include_headers:
+        names.append("headers")
+        values["headers"] = [[{"key": name, "value": value} for name, value in record.headers] or None for record in records]
+    arrays = [_numbers(values[name], name) if name == "timestamp" else pa.array(values[name], COLUMN_TYPES[name]) for name in names]
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _numbers(values: list[object], name: str) -> pa.Array:
+    return pa.array(values, pa.int64()).cast(COLUMN_TYPES[name])

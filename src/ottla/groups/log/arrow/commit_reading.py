@@ -1,13 +1,13 @@
 """How compiled code reads keys and values of the offsets topic, by address: the fields of a commit.
 
-It accepts the commits that core/groups/log/records.py accepts, and only reads inside the bounds of its arguments.
+It accepts the commits that groups/log/records.py accepts, and only reads inside the bounds of its arguments.
 Layout of a commit: Kafka's OffsetCommitKey and OffsetCommitValue.
 """
 
 import numpy as np
 
-from ottla.columnar.primitives.compilation import Int, helper, jit
-from ottla.columnar.primitives.memory import WORD_BYTES, byte_at, swapped, word_at
+from ottla.protocol.arrow.primitives.compilation import Int, helper, jit
+from ottla.protocol.arrow.primitives.memory import WORD_BYTES, byte_at, swapped, word_at
 
 _INT_BYTES_MAX = 5
 _VALUE_VERSION_MAX = 4

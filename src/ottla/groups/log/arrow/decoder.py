@@ -2,20 +2,29 @@
 
 It decides the columns, and that nothing is dropped: a record of an unknown type or version, or one that cannot be read, is a row with
 `is_known` false. It keeps no state of groups, and does not interpret records.
+Commits are decoded by a kernel; other records, which are rare, as rows of plain values by the codec: what cannot be read leaves its
+columns out.
 """
 
 import ctypes
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ottla.columnar.decoding.arrow_buffers import Numbers, Strings
-from ottla.columnar.decoding.decoder import ROWS_MAX, Columns, Decoder, schema_of
-from ottla.columnar.decoding.record_batch_decoder import COLUMN_TYPES, repeated
-from ottla.columnar.decoding.record_kernels import BINARY_SPACE, BINARY_WORDS, ENDLESS
-from ottla.columnar.group_records import kernels as kernels
-from ottla.columnar.group_records.rows import row_of
+from ottla.groups.log.arrow import kernels
+from ottla.groups.log.records import GroupMetadataRecord, decode
+from ottla.protocol.arrow.decoding.arrow_buffers import Numbers, Strings
+from ottla.protocol.arrow.decoding.decoder import ROWS_MAX, Columns, Decoder, schema_of
+from ottla.protocol.arrow.decoding.record_batch_decoder import COLUMN_TYPES, repeated
+from ottla.protocol.arrow.decoding.record_kernels import BINARY_SPACE, BINARY_WORDS, ENDLESS
+from ottla.protocol.coordinator_records import GROUP_METADATA, GroupMetadataValue, MemberValue, decode_offsets_record, offsets_record_json
+from ottla.protocol.errors import PeerError
+from ottla.protocol.record_codec import UnknownRecord
+from ottla.protocol.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_assignment, parse_subscribed_topics, parse_subscription
+from ottla.protocol.wire.reader import Reader
 
 _TIMESTAMP = COLUMN_TYPES["timestamp"]
 MEMBER_TYPE = pa.struct(
@@ -148,3 +157,78 @@ class _Columns(Columns):
 def _bytes_at(address: int, length: int) -> bytes | None:
     """The bytes at an address that a kernel found, in the current slice."""
     return None if length < 0 else ctypes.string_at(address, length)
+
+
+Row = dict[str, Any]
+NO_TIME_MS = -1
+_TIMESTAMP_MS_MAX = (2**63 - 1) // 1000
+
+
+def row_of(key: bytes | None, value: bytes | None) -> Row:
+    """The columns of a record that is no commit: `is_known`, and those that it has of a generation's or `record`."""
+    try:
+        return {"is_known": False} if key is None else _known(key, value)
+    except PeerError:
+        return {"is_known": False}
+
+
+def _known(key: bytes, value: bytes | None) -> Row:
+    if Reader(key).int16() != GROUP_METADATA:
+        return _json(key, value)
+    record = decode(key, value)
+    assert isinstance(record, GroupMetadataRecord), "the type of its key shows it"
+    return {"is_known": True} if record.value is None else {"is_known": True, **_generation(record.value)}
+
+
+def _generation(value: GroupMetadataValue) -> Row:
+    is_consumer = value.protocol_type == CONSUMER_PROTOCOL_TYPE
+    return {
+        "protocol_type": value.protocol_type,
+        "generation": value.generation,
+        "protocol": value.protocol,
+        "leader": value.leader,
+        "state_timestamp": None if value.current_state_timestamp_ms == NO_TIME_MS else _time_us(value.current_state_timestamp_ms),
+        "members": [_member(member, is_consumer) for member in value.members],
+    }
+
+
+def _member(member: MemberValue, is_consumer: bool) -> Row:
+    return {
+        "member_id": member.member_id,
+        "group_instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "rebalance_timeout": member.rebalance_timeout_ms,
+        "session_timeout": member.session_timeout_ms,
+        "subscribed_topics": _or_none(parse_subscribed_topics, member.subscription) if is_consumer else None,
+        "owned_partitions": _or_none(_owned, member.subscription) if is_consumer else None,
+        "assignment": _or_none(_assignment, member.assignment) if is_consumer else None,
+    }
+
+
+def _json(key: bytes, value: bytes | None) -> Row:
+    record = decode_offsets_record(key, value)
+    if isinstance(record, UnknownRecord):
+        return {"is_known": False}
+    return {"is_known": True, "record": json.dumps(offsets_record_json(record), ensure_ascii=False)}
+
+
+def _owned(data: bytes) -> list[tuple[str, list[int]]]:
+    return [(topic, list(partitions)) for topic, partitions in parse_subscription(data).owned.items()]
+
+
+def _assignment(data: bytes) -> list[tuple[str, list[int]]]:
+    return [(topic, list(partitions)) for topic, partitions in parse_assignment(data).items()]
+
+
+def _or_none(parse: Callable[[bytes], Iterable[Any]], data: bytes) -> list[Any] | None:
+    """The consumer's own data in the record; None where the bytes are not what a consumer would send."""
+    try:
+        return list(parse(data))
+    except PeerError:
+        return None
+
+
+def _time_us(time_ms: int) -> int | None:
+    """Microseconds since 1970; None where 64 bits do not hold them."""
+    return time_ms * 1000 if -_TIMESTAMP_MS_MAX <= time_ms <= _TIMESTAMP_MS_MAX else None

@@ -6,13 +6,23 @@ to the plain decoder. Every record becomes a row: what it does not have, or what
 
 import numpy as np
 
-from ottla.columnar.decoding.batch_headers import BAD_RECORD, BAD_TIMESTAMP, BASE_OFFSET, LAST_OFFSET_DELTA, OK, READ, TABLE_COLUMNS
-from ottla.columnar.decoding.record_kernels import CURSOR_BATCH, FULL, ROWS, begin_batch, end_batch, put_bytes, put_null, time_us, times
-from ottla.columnar.group_records.commit_reading import COMMIT, UUID_BYTES, number_at, read_key, read_value, text_at
-from ottla.columnar.primitives.compilation import Int, helper, jit
-from ottla.columnar.primitives.memory import WORD_BYTES, byte_at, load, put_byte, put_half, store, word_at
-from ottla.columnar.primitives.record_reading import record
-from ottla.core.groups.log.record_schemas import RECORD_TYPES
+from ottla.groups.log.arrow.commit_reading import COMMIT, UUID_BYTES, number_at, read_key, read_value, text_at
+from ottla.protocol.arrow.decoding.batch_headers import BAD_RECORD, BAD_TIMESTAMP, BASE_OFFSET, LAST_OFFSET_DELTA, OK, READ, TABLE_COLUMNS
+from ottla.protocol.arrow.decoding.record_kernels import (
+    CURSOR_BATCH,
+    FULL,
+    ROWS,
+    begin_batch,
+    end_batch,
+    put_bytes,
+    put_null,
+    time_us,
+    times,
+)
+from ottla.protocol.arrow.primitives.compilation import Int, helper, jit
+from ottla.protocol.arrow.primitives.memory import WORD_BYTES, byte_at, load, put_byte, put_half, store, word_at
+from ottla.protocol.arrow.primitives.record_reading import record
+from ottla.protocol.coordinator_records import OFFSETS_TOPIC_TYPES
 
 # Where the columns are, as addresses, 0 for a column that is not wanted. Numbers have two words: data, and bits of validity. Strings have
 # four: offsets (int32), data, bits of validity, space for data, which is endless for a column that is not wanted. REST: see below.
@@ -30,7 +40,7 @@ REST_COLUMNS = 5
 
 TOPIC_ID_CHARS = 22
 _HALF_BYTES = 4
-_KNOWN_TYPES = sum(1 << number for number in RECORD_TYPES)
+_KNOWN_TYPES = sum(1 << number for number in OFFSETS_TOPIC_TYPES)
 _TYPES_MAX = 62
 _TIMESTAMP_MS_MAX = (2**63 - 1) // 1000
 _BASE64_URL = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8).copy()

@@ -1,13 +1,14 @@
 """Numba kernels that load groups: records walked, commits read and reduced by their keys, no Python object a record.
 
-They accept what the plain codecs accept (core/records for records, core/groups/log/records.py for commits), and only read inside the bounds
+They accept what the plain codecs accept (protocol/records for records, groups/log/records.py for commits), and only read inside the bounds
 of their arguments. What is no sound commit is left to the plain decoder, which decodes it or says what is wrong with it.
 Layout of a commit: Kafka's OffsetCommitKey and OffsetCommitValue.
 """
 
 import numpy as np
 
-from ottla.columnar.group_loading.tables import (
+from ottla.groups.log.arrow.commit_reading import COMMIT, UNKNOWN_TYPE, UUID_BYTES, read_key, read_value
+from ottla.groups.log.compiled_loading.tables import (
     ARENA_BYTES,
     COMMITS,
     COMMITTED_MS,
@@ -22,8 +23,7 @@ from ottla.columnar.group_loading.tables import (
     commit_of,
     string_of,
 )
-from ottla.columnar.group_records.commit_reading import COMMIT, UNKNOWN_TYPE, UUID_BYTES, read_key, read_value
-from ottla.columnar.primitives.batch_scan import (
+from ottla.protocol.arrow.primitives.batch_scan import (
     BAD_COUNT,
     BAD_RECORD,
     BAD_TIMESTAMP,
@@ -37,10 +37,10 @@ from ottla.columnar.primitives.batch_scan import (
     START,
     checked_sum,
 )
-from ottla.columnar.primitives.compilation import Array, Int, helper, jit
-from ottla.columnar.primitives.memory import WORD_BYTES, address_of, load, store
-from ottla.columnar.primitives.record_reading import head, headers, span
-from ottla.core.records.record import RECORD_BYTES_MIN
+from ottla.protocol.arrow.primitives.compilation import Array, Int, helper, jit
+from ottla.protocol.arrow.primitives.memory import WORD_BYTES, address_of, load, store
+from ottla.protocol.arrow.primitives.record_reading import head, headers, span
+from ottla.protocol.records.record import RECORD_BYTES_MIN
 
 # Where a call stopped, so that the next one continues there; and the counts that are kept between calls, after those of the tables.
 CURSOR_BATCH, CURSOR_AT, CURSOR_LEFT, REST, UNKNOWN, SEED = range(3, 9)

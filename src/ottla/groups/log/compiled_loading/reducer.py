@@ -1,6 +1,6 @@
 """The compiled backend of a coordinator's loading: a log reduced in compiled code that releases the GIL.
 
-It implements the protocol of core/groups/log/reducer.py, with the reference backend's results. Python code runs once per buffer, per
+It implements the protocol of groups/log/reducer.py, with the reference backend's results. Python code runs once per buffer, per
 compressed batch, per group record and per distinct string; commits become Python objects at the end of the log, those that are left, in
 bulk. Importing it loads NumPy and Numba (the extra `arrow`).
 """
@@ -12,17 +12,19 @@ from itertools import islice, repeat
 
 import numpy as np
 
-from ottla.columnar.group_loading import kernels as kernels
-from ottla.columnar.group_loading import tables as tables
-from ottla.columnar.primitives import batch_scan as batches
-from ottla.columnar.primitives.batch_scan import check, expand
-from ottla.columnar.primitives.compilation import Array
-from ottla.core.errors import PeerError
-from ottla.core.groups.log.records import NO_TOPIC_ID, GroupMetadataRecord, OffsetRecord, OffsetValue, decode, encode_key
-from ottla.core.groups.log.reducer import Buffer, LoadedGroups, ScannedBatches, skipped_record
-from ottla.core.groups.log.replayed_state import ReplayedState
-from ottla.core.model import Record
-from ottla.core.records.batch import CODEC_MASK, HEADER_BYTES, encode_batch
+from ottla.coordinator.loading import Buffer, ScannedBatches, skipped_record
+from ottla.groups.log.compiled_loading import kernels, tables
+from ottla.groups.log.records import GroupMetadataRecord, OffsetRecord, decode, encode_key
+from ottla.groups.log.reducer import LoadedGroups
+from ottla.groups.log.replayed_state import ReplayedState
+from ottla.protocol.arrow.primitives import batch_scan as batches
+from ottla.protocol.arrow.primitives.batch_scan import check, expand
+from ottla.protocol.arrow.primitives.compilation import Array
+from ottla.protocol.coordinator_records import OffsetValue
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Record
+from ottla.protocol.record_codec import NO_ID
+from ottla.protocol.records.batch import CODEC_MASK, HEADER_BYTES, encode_batch
 
 GROUP_BYTES_MAX = 1024 * 1024
 """Most plain record bytes that go through the kernel together, but for one larger batch."""
@@ -144,7 +146,7 @@ class CompiledReducer:
         expires: Iterable[int | None] = repeat(None)
         if (commits[:, tables.EXPIRES_MS] != NEVER_MS).any():
             expires = [None if at_ms == NEVER_MS else at_ms for at_ms in commits[:, tables.EXPIRES_MS].tolist()]
-        topic_ids: Iterable[bytes] = repeat(NO_TOPIC_ID)
+        topic_ids: Iterable[bytes] = repeat(NO_ID)
         if (commits[:, tables.TOPIC_ID] != tables.FREE).any():
             numbered = {number: self._bytes_of(number) for number in np.unique(commits[:, tables.TOPIC_ID]).tolist()}
             topic_ids = map(numbered.__getitem__, commits[:, tables.TOPIC_ID].tolist())
@@ -154,7 +156,7 @@ class CompiledReducer:
 
     def _bytes_of(self, topic_id: int) -> bytes:
         if topic_id == tables.FREE:
-            return NO_TOPIC_ID
+            return NO_ID
         start, length = self._strings.rows[topic_id, [tables.STRING_START, tables.STRING_LENGTH]].tolist()
         return self._arena[start : start + length].tobytes()
 

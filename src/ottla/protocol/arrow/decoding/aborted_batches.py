@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ottla.columnar.decoding import batch_headers
-from ottla.columnar.primitives.compilation import Array
-from ottla.core.records.batch import CONTROL_BIT, HEADER_BYTES, TRANSACTIONAL_BIT, decode_batch
-from ottla.core.records.control import ControlType, control_type
+from ottla.protocol.arrow.decoding import batch_headers
+from ottla.protocol.arrow.primitives.compilation import Array
+from ottla.protocol.records.batch import CONTROL_BIT, HEADER_BYTES, TRANSACTIONAL_BIT, decode_batch
+from ottla.protocol.records.control import ControlType, control_type
 
 Aborted = Sequence[tuple[int, int]]
 """Aborted transactions as in a Fetch response: producer id and first offset; each ends at that producer's abort marker."""

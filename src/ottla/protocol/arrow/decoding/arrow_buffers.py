@@ -6,7 +6,7 @@ The memory is of Arrow's own pool, which reuses it: fresh pages would cost as mu
 import numpy as np
 import pyarrow as pa
 
-from ottla.columnar.decoding.record_kernels import SLACK_BYTES
+from ottla.protocol.arrow.decoding.record_kernels import SLACK_BYTES
 
 BYTES_MIN = 64 * 1024
 BYTES_MAX = 4 * 1024 * 1024

@@ -5,9 +5,9 @@ read no record, and need neither Arrow nor codecs. They take addresses: an array
 Layout of a batch: KIP-98.
 """
 
-from ottla.columnar.primitives.compilation import Int, jit
-from ottla.columnar.primitives.memory import WORD_BYTES, big_endian, byte_at, load, put_byte, store
-from ottla.core.records.batch import (
+from ottla.protocol.arrow.primitives.compilation import Int, jit
+from ottla.protocol.arrow.primitives.memory import WORD_BYTES, big_endian, byte_at, load, put_byte, store
+from ottla.protocol.records.batch import (
     ATTRIBUTES_AT,
     BATCH_LENGTH_MIN,
     CODEC_MASK,

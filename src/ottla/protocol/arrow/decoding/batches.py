@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ottla.columnar.decoding import batch_headers, record_kernels
-from ottla.columnar.decoding.aborted_batches import Aborted, without_aborted
-from ottla.core.errors import PeerError
-from ottla.core.records.batch import CODEC_MASK, DECOMPRESSED_BYTES_MAX
-from ottla.core.records.compression import Codec, decompress_into, too_much
+from ottla.protocol.arrow.decoding import batch_headers, record_kernels
+from ottla.protocol.arrow.decoding.aborted_batches import Aborted, without_aborted
+from ottla.protocol.errors import PeerError
+from ottla.protocol.records.batch import CODEC_MASK, DECOMPRESSED_BYTES_MAX
+from ottla.protocol.records.compression import Codec, decompress_into, too_much
 
 Array = Any
 

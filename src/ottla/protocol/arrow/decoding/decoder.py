@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from ottla.columnar.decoding import batch_headers, record_kernels
-from ottla.columnar.decoding.aborted_batches import Aborted
-from ottla.columnar.decoding.arrow_buffers import Capacity
-from ottla.columnar.decoding.batches import Array, Batches, BatchSlice, scan, slices, wrong_checksum
-from ottla.core.errors import PeerError
-from ottla.core.records.record import RECORD_BYTES_MIN
+from ottla.protocol.arrow.decoding import batch_headers, record_kernels
+from ottla.protocol.arrow.decoding.aborted_batches import Aborted
+from ottla.protocol.arrow.decoding.arrow_buffers import Capacity
+from ottla.protocol.arrow.decoding.batches import Array, Batches, BatchSlice, scan, slices, wrong_checksum
+from ottla.protocol.errors import PeerError
+from ottla.protocol.records.record import RECORD_BYTES_MIN
 
 OFFSET_END_MAX = 2**63 - 1
 ROWS_MAX = 16_384

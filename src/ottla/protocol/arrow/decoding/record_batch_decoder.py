@@ -10,9 +10,9 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from ottla.columnar.decoding import record_kernels
-from ottla.columnar.decoding.arrow_buffers import Numbers, Strings
-from ottla.columnar.decoding.decoder import ROWS_MAX, Columns, Decoder, schema_of
+from ottla.protocol.arrow.decoding import record_kernels
+from ottla.protocol.arrow.decoding.arrow_buffers import Numbers, Strings
+from ottla.protocol.arrow.decoding.decoder import ROWS_MAX, Columns, Decoder, schema_of
 
 HEADER_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 COLUMN_TYPES: dict[str, pa.DataType] = {

@@ -2,13 +2,13 @@
 
 They only read inside the bounds of their arguments and return a status instead of raising: any bytes give a status. They need
 neither Arrow nor codecs: `batches` passes plain record bytes, `decoder` makes space and gives their output a type.
-They accept what the plain codec (core/records) accepts, except timestamps that do not fit into microseconds. Arguments are addresses: an
+They accept what the plain codec (protocol/records) takes, except timestamps that do not fit into microseconds. Arguments are addresses: an
 array as an argument costs atomic counts.
 """
 
 import numpy as np
 
-from ottla.columnar.decoding.batch_headers import (
+from ottla.protocol.arrow.decoding.batch_headers import (
     ATTRIBUTES,
     BAD_COUNT,
     BAD_CRC,
@@ -28,12 +28,12 @@ from ottla.columnar.decoding.batch_headers import (
     SKIP,
     TABLE_COLUMNS,
 )
-from ottla.columnar.primitives.checksums import crc32c
-from ottla.columnar.primitives.compilation import Int, helper, jit
-from ottla.columnar.primitives.memory import WORD_BYTES, address_of, byte_at, copy, load, put_byte, put_half, store
-from ottla.columnar.primitives.record_reading import record, span
-from ottla.core.records.batch import ATTRIBUTES_AT, HEADER_BYTES, LOG_APPEND_TIME_BIT
-from ottla.core.records.record import RECORD_BYTES_MIN
+from ottla.protocol.arrow.primitives.checksums import crc32c
+from ottla.protocol.arrow.primitives.compilation import Int, helper, jit
+from ottla.protocol.arrow.primitives.memory import WORD_BYTES, address_of, byte_at, copy, load, put_byte, put_half, store
+from ottla.protocol.arrow.primitives.record_reading import record, span
+from ottla.protocol.records.batch import ATTRIBUTES_AT, HEADER_BYTES, LOG_APPEND_TIME_BIT
+from ottla.protocol.records.record import RECORD_BYTES_MIN
 
 FULL = -1
 """There is no space for one more record: take the rows out and call again."""

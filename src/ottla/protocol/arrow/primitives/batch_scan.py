@@ -5,11 +5,11 @@ The kernel only reads inside the bounds of its arguments, and returns a status f
 
 import numpy as np
 
-from ottla.columnar.primitives.checksums import crc32c
-from ottla.columnar.primitives.compilation import Array, Int, helper, jit
-from ottla.columnar.primitives.memory import address_of, big_endian, byte_at
-from ottla.core.errors import PeerError
-from ottla.core.records.batch import (
+from ottla.protocol.arrow.primitives.checksums import crc32c
+from ottla.protocol.arrow.primitives.compilation import Array, Int, helper, jit
+from ottla.protocol.arrow.primitives.memory import address_of, big_endian, byte_at
+from ottla.protocol.errors import PeerError
+from ottla.protocol.records.batch import (
     ATTRIBUTES_AT,
     CODEC_MASK,
     CONTROL_BIT,
@@ -20,7 +20,7 @@ from ottla.core.records.batch import (
     MAGIC,
     TRANSACTIONAL_BIT,
 )
-from ottla.core.records.compression import Codec, decompress
+from ottla.protocol.records.compression import Codec, decompress
 
 Buffer = bytes | bytearray | memoryview
 

@@ -13,8 +13,8 @@ from numba import types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-from ottla.columnar.primitives.compilation import Array, Int, helper, jit
-from ottla.columnar.primitives.memory import byte_at, word_at
+from ottla.protocol.arrow.primitives.compilation import Array, Int, helper, jit
+from ottla.protocol.arrow.primitives.memory import byte_at, word_at
 
 _LONG_BYTES, _SHORT_BYTES = 1024, 128
 

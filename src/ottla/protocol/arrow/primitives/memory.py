@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ottla.columnar.primitives.compilation import Int, helper
+from ottla.protocol.arrow.primitives.compilation import Int, helper
 
 WORD_BYTES = 8
 _BYTE, _HALF, _WORD = ir.IntType(8), ir.IntType(32), ir.IntType(64)

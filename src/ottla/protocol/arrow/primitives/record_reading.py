@@ -1,13 +1,13 @@
 """How compiled code reads records, by address: varints, lengths with their bytes, and what comes before a record's key (KIP-98).
 
 It only reads inside the bounds of its arguments. An address of -1 means damaged bytes: any bytes give values or that. It
-accepts what the plain codec (core/records/record.py) accepts.
+accepts what the plain codec (protocol/records/record.py) accepts.
 """
 
 import numpy as np
 
-from ottla.columnar.primitives.compilation import Int, helper, jit
-from ottla.columnar.primitives.memory import byte_at
+from ottla.protocol.arrow.primitives.compilation import Int, helper, jit
+from ottla.protocol.arrow.primitives.memory import byte_at
 
 INT_BYTES_MAX = 5
 LONG_BYTES_MAX = 10

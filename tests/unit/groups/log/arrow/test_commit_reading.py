@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ottla.columnar.group_records.commit_reading import _is_utf8, _topic_id
+from ottla.groups.log.arrow.commit_reading import _is_utf8, _topic_id
 
 
 def is_utf8(data: bytes) -> bool:

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from ottla.columnar.decoding.batch_headers import OK
-from ottla.columnar.decoding.batches import scan, slices
-from ottla.columnar.decoding.record_kernels import ENDLESS, FULL, ROWS
-from ottla.columnar.group_records import kernels as kernels
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch
+from ottla.groups.log.arrow import kernels
+from ottla.protocol.arrow.decoding.batch_headers import OK
+from ottla.protocol.arrow.decoding.batches import scan, slices
+from ottla.protocol.arrow.decoding.record_kernels import ENDLESS, FULL, ROWS
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch
 
 COMMIT, GROUP, UNKNOWN = b"\0\x01\0\x01g\0\x01t\0\0\0\x01", b"\0\x02\0\x01g", b"\0\x63\0\x01g"
 

@@ -5,13 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ottla.columnar.group_loading import kernels as kernels
-from ottla.columnar.group_loading import tables as tables
-from ottla.columnar.group_loading.reducer import CompiledBatches
-from ottla.columnar.primitives import batch_scan
-from ottla.core.groups.log.records import OffsetRecord, encode_key
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch, seal
+from ottla.groups.log.compiled_loading import kernels, tables
+from ottla.groups.log.compiled_loading.reducer import CompiledBatches
+from ottla.groups.log.records import OffsetRecord, encode_key
+from ottla.protocol.arrow.primitives import batch_scan
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch, seal
 
 
 def tombstones(count: int) -> bytearray:

@@ -3,14 +3,15 @@ backend: tests/properties."""
 
 import pytest
 
-from ottla.columnar.group_loading import reducer
-from ottla.columnar.group_loading.reducer import CompiledReducer
-from ottla.core.errors import PeerError
-from ottla.core.groups.log.records import OffsetRecord, OffsetValue, encode_key, encode_value
-from ottla.core.groups.log.reducer import LoadedGroups, ReferenceReducer
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch, seal
-from ottla.core.records.compression import Codec
+from ottla.groups.log.compiled_loading import reducer
+from ottla.groups.log.compiled_loading.reducer import CompiledReducer
+from ottla.groups.log.records import OffsetRecord, encode_key, encode_value
+from ottla.groups.log.reducer import LoadedGroups, ReferenceReducer
+from ottla.protocol.coordinator_records import OffsetValue
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch, seal
+from ottla.protocol.records.compression import Codec
 
 
 def log_of(commits: int, codec: Codec = Codec.NONE, per_batch: int = 100) -> bytes:

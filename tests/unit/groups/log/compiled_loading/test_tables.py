@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from ottla.columnar.group_loading import tables as tables
+from ottla.groups.log.compiled_loading import tables
 
 SLOTS = 64
 

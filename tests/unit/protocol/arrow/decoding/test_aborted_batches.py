@@ -3,12 +3,12 @@
 import pytest
 
 from ottla.columnar import RecordBatchDecoder
-from ottla.columnar.decoding.aborted_batches import without_aborted
-from ottla.columnar.decoding.batches import scan
-from ottla.core.errors import PeerError
-from ottla.core.model import Record
-from ottla.core.records.batch import empty_batch, encode_batch, read_header, seal
-from ottla.core.records.compression import Codec
+from ottla.protocol.arrow.decoding.aborted_batches import without_aborted
+from ottla.protocol.arrow.decoding.batches import scan
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import empty_batch, encode_batch, read_header, seal
+from ottla.protocol.records.compression import Codec
 
 COMMIT, ABORT = b"\0\0\0\1", b"\0\0\0\0"
 

@@ -4,7 +4,7 @@ import ctypes
 
 import pyarrow as pa
 
-from ottla.columnar.decoding.arrow_buffers import BYTES_MAX, BYTES_MIN, Capacity, Numbers, Strings
+from ottla.protocol.arrow.decoding.arrow_buffers import BYTES_MAX, BYTES_MIN, Capacity, Numbers, Strings
 
 
 def test_numbers_with_and_without_nulls():

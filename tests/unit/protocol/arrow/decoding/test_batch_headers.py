@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from ottla.columnar.decoding import batch_headers as kernels
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import encode_batch
-from ottla.core.records.compression import Codec
+from ottla.protocol.arrow.decoding import batch_headers as kernels
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.records.compression import Codec
 
 RECORDS = [
     Record(10, 1_700_000_000_000, b"key", b"value", (Header("h", b"1"), Header("empty", None))),

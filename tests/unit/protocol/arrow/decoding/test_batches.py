@@ -2,13 +2,13 @@
 
 import pytest
 
-from ottla.columnar.decoding import batch_headers as kernels
-from ottla.columnar.decoding import batches as columnar_batches
-from ottla.columnar.decoding.batches import scan, slices
-from ottla.core.errors import PeerError
-from ottla.core.model import Record
-from ottla.core.records.batch import encode_batch, seal
-from ottla.core.records.compression import Codec
+from ottla.protocol.arrow.decoding import batch_headers as kernels
+from ottla.protocol.arrow.decoding import batches as columnar_batches
+from ottla.protocol.arrow.decoding.batches import scan, slices
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch, seal
+from ottla.protocol.records.compression import Codec
 
 EVERYTHING = (0, 2**63 - 1)
 

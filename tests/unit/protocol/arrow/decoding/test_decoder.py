@@ -4,12 +4,12 @@ import pyarrow as pa
 import pytest
 
 from ottla.columnar import RecordBatchDecoder
-from ottla.columnar.decoding import arrow_buffers
-from ottla.columnar.decoding import batches as columnar_batches
-from ottla.core.errors import PeerError
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import encode_batch, seal
-from ottla.core.records.compression import Codec
+from ottla.protocol.arrow.decoding import arrow_buffers
+from ottla.protocol.arrow.decoding import batches as columnar_batches
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import encode_batch, seal
+from ottla.protocol.records.compression import Codec
 
 
 def _batches(buffer: bytes, columns: tuple[str, ...] = ("value",), rows_max: int = 1000) -> list[pa.RecordBatch]:

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from ottla.columnar import COLUMNS, RecordBatchDecoder, scan
-from ottla.columnar.decoding.record_batch_decoder import COLUMN_TYPES
-from ottla.core.errors import PeerError
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import encode_batch, seal
-from ottla.core.records.compression import Codec
+from ottla.protocol.arrow.decoding.record_batch_decoder import COLUMN_TYPES
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import encode_batch, seal
+from ottla.protocol.records.compression import Codec
 
 RECORDS = [
     Record(10, 1_700_000_000_000, b"key", b"value", (Header("h", b"1"), Header("h", None))),

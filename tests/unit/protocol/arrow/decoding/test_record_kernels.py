@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from ottla.columnar.decoding import batch_headers as kernels
-from ottla.columnar.decoding import record_kernels
-from ottla.columnar.decoding.batches import scan, slices
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import HEADER_BYTES, encode_batch, seal
+from ottla.protocol.arrow.decoding import batch_headers as kernels
+from ottla.protocol.arrow.decoding import record_kernels
+from ottla.protocol.arrow.decoding.batches import scan, slices
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import HEADER_BYTES, encode_batch, seal
 
 EVERYTHING = (0, 2**63 - 1)
 ROOM = 1000

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from ottla.columnar.primitives import batch_scan
-from ottla.core.errors import PeerError
-from ottla.core.model import Header, Record
-from ottla.core.records.batch import HEADER_BYTES, encode_batch
-from ottla.core.records.compression import Codec, compress
+from ottla.protocol.arrow.primitives import batch_scan
+from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Header, Record
+from ottla.protocol.records.batch import HEADER_BYTES, encode_batch
+from ottla.protocol.records.compression import Codec, compress
 
 RECORDS = [
     Record(10, 1_700_000_000_000, b"key", b"value", (Header("h", b"1"),)),

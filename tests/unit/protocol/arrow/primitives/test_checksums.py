@@ -6,7 +6,7 @@ import crc32c
 import numpy as np
 from numba import njit
 
-from ottla.columnar.primitives import checksums
+from ottla.protocol.arrow.primitives import checksums
 
 _crc_by_tables = njit(checksums._crc_by_tables)
 

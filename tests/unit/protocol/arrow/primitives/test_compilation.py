@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.columnar.primitives import compilation
+from ottla.protocol.arrow.primitives import compilation
 
 
 @compilation.helper

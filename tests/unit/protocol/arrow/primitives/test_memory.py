@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from ottla.columnar.primitives import memory as memory
+from ottla.protocol.arrow.primitives import memory
 
 
 @njit

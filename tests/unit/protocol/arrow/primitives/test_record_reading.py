@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numba import njit
 
-from ottla.columnar.primitives import record_reading
-from ottla.columnar.primitives.record_reading import INT_BYTES_MAX, LONG_BYTES_MAX
-from ottla.core.records.record import put_varint
+from ottla.protocol.arrow.primitives import record_reading
+from ottla.protocol.arrow.primitives.record_reading import INT_BYTES_MAX, LONG_BYTES_MAX
+from ottla.protocol.records.record import put_varint
 
 
 @njit

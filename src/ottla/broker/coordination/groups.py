@@ -1,0 +1,127 @@
+"""What a broker does for groups alone: heartbeats without a command, the choice of the loading backend, the publishing of events."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from ottla.broker.cluster.topics import Topics
+from ottla.broker.compiled_code import CompiledCode, Start, start_process
+from ottla.broker.coordination.router import CoordinatorRouter
+from ottla.broker.partitions.partitions import NotOpen, Partitions
+from ottla.coordinator.loading import ReducerFactory
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.events import GroupEvent, event_json
+from ottla.groups.log.reducer import ReferenceReducer
+from ottla.groups.log.replayed_state import ReplayedState
+from ottla.metadata.topics import GROUP_EVENTS
+from ottla.protocol.errors import ApiError, ErrorCode, StorageError
+from ottla.protocol.model import Record
+from ottla.text import printable
+
+log = logging.getLogger(__name__)
+
+COMPILED_BYTES_MIN: Final = 4 << 20
+"""The reference backend reads less in the time that loading the compiled code takes; a million compressed commits are some 14 MB."""
+
+
+class LoadingBackends:
+    """Chooses what loads groups: compiled code for large logs, where it is ready; else the reference. One of a process; thread-safe."""
+
+    def __init__(self, start: Start = start_process) -> None:
+        self._code = CompiledCode("ottla.groups.log.compiled_loading.reducer", "ottla.groups.log.compiled_loading.kernels", start)
+
+    def choose(self, log_bytes: int) -> ReducerFactory[ReplayedState]:
+        """The backend for logs of `log_bytes` in total. Blocks only the calling thread while code is loaded."""
+        if log_bytes < COMPILED_BYTES_MIN or not self._code.is_compiled():
+            return ReferenceReducer
+        from ottla.groups.log.compiled_loading.reducer import CompiledReducer
+
+        return CompiledReducer
+
+    def close(self) -> None:
+        """End the process that compiles, if there is one."""
+        self._code.close()
+
+
+class GroupRouter(CoordinatorRouter[GroupCoordinator]):
+    """The groups of one broker."""
+
+    def fast_heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ErrorCode | None:
+        """The result of a Heartbeat, without a command; None where it needs one (`run`)."""
+        number = self.partition_of(group_id)
+        loop = self._by_partition.get(number) if isinstance(number, int) else None
+        if loop is None or loop.coordinator.has_pending(group_id):
+            return None
+        timer_ms = self.coordinators.timer_clock()
+        error = loop.coordinator.fast_heartbeat(group_id, generation, member_id, instance_id, timer_ms=timer_ms)
+        if error is not None:
+            loop.set_timer()
+        return error
+
+
+class GroupEvents:
+    """Publishes events: to listeners (a Python callback, the metrics), and as one JSON record each to `__ottla_group_events`.
+
+    Publishing never delays a response (those of one iteration of the loop are written when it is next free) and never fails a group: events
+    that cannot be written are lost, with a log line.
+    """
+
+    def __init__(
+        self, topics: Topics, partitions: Partitions, clock: Callable[[], int], callback: Callable[[GroupEvent], None] | None
+    ) -> None:
+        self._topics = topics
+        self._partitions = partitions
+        self._clock = clock
+        self._listeners = [] if callback is None else [callback]
+        self._pending: list[GroupEvent] = []
+
+    def add_listener(self, listener: Callable[[GroupEvent], None]) -> None:
+        """Call `listener` with every event from now on, on the loop."""
+        self._listeners.append(listener)
+
+    def publish(self, events: tuple[GroupEvent, ...]) -> None:
+        """Take events; they are written when the loop is next free."""
+        if not self._pending:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._pending += events
+
+    async def open(self) -> None:
+        """Open the topic, if it exists: events that are published while the broker stops cannot wait for that."""
+        topic = self._topics.get(GROUP_EVENTS)
+        if topic is not None:
+            with suppress(StorageError):  # `flush` says so, if there is anything to write
+                await self._partitions.open(topic, 0)
+
+    def flush(self) -> None:
+        """Write the pending events and pass them to the listeners."""
+        events, self._pending = self._pending, []
+        if not events:
+            return
+        try:
+            self._append(events)
+        except NotOpen as error:  # the first events after a start: those that follow meanwhile are written with them
+            self._pending = events
+            error.opening.add_done_callback(lambda _: self.flush())
+            return
+        except StorageError as error:
+            log.error("%d group events are lost: %s", len(events), error)
+        for listener in self._listeners:
+            for event in events:
+                self._notify(listener, event)
+
+    def _append(self, events: list[GroupEvent]) -> None:
+        topic = self._topics.ensure(GROUP_EVENTS)
+        assert not isinstance(topic, ApiError)
+        partition = self._partitions.get(topic, 0)
+        assert partition is not None
+        records = [Record(0, event.at_ms, event.group.encode(), event_json(event)) for event in events]
+        partition.append_records(records, now_ms=self._clock())
+
+    @staticmethod
+    def _notify(listener: Callable[[GroupEvent], None], event: GroupEvent) -> None:
+        try:
+            listener(event)
+        except Exception:
+            log.exception("the group event callback failed on %s of group %s", event.kind, printable(event.group))

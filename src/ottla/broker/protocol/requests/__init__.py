@@ -1,1 +1,0 @@
-"""Requests of the hot path, read straight from their bytes: one file an API, held equal to kio's reader by tests."""

@@ -1,1 +1,0 @@
-"""What `ottla pipeline run` does."""

@@ -1,1 +1,0 @@
-"""What `ottla report` does: evidence from its sources to a page."""

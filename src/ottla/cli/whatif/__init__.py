@@ -1,1 +1,0 @@
-"""`ottla whatif`: reading the evidence, and printing what other settings would have changed."""

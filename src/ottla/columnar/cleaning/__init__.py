@@ -1,1 +1,0 @@
-"""The cleaner's compiled backend."""

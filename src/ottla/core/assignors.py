@@ -1,0 +1,3 @@
+"""`ottla.groups.assignors` by its former name."""
+
+from ottla.groups.assignors import Assignor as Assignor

@@ -1,1 +1,0 @@
-"""Finds what several rebalances of a group have in common: deployments, members that flap, the member that causes most."""

@@ -1,1 +1,0 @@
-"""Committed offsets: commit, fetch, deletion, expiry."""

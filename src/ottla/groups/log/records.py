@@ -1,0 +1,131 @@
+"""Records of the offsets topic as the group coordinator writes and replays them, and their bytes.
+
+The codec of all record types is in protocol.coordinator_records; here are the two that the coordinator has, in the versions that Kafka 4.x
+writes, and a fast way to read the commits, of which a log may hold millions.
+"""
+
+from dataclasses import dataclass, replace
+from struct import Struct
+
+from ottla.protocol.coordinator_records import (
+    GROUP_METADATA,
+    OFFSET_COMMIT,
+    OFFSET_VALUE,
+    OFFSETS_TOPIC_TYPES,
+    ClassicGroupKey,
+    GroupMetadataValue,
+    MemberValue,
+    OffsetKey,
+    OffsetValue,
+    decode_offsets_record,
+)
+from ottla.protocol.errors import PeerError
+from ottla.protocol.record_codec import UnknownRecord
+from ottla.protocol.wire.reader import Reader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetRecord:
+    """Key type 1: one group's offset in one partition; `value` None is the tombstone."""
+
+    group_id: str
+    topic: str
+    partition: int
+    value: OffsetValue | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMetadataRecord:
+    """Key type 2: a classic group; `value` None is the tombstone."""
+
+    group_id: str
+    value: GroupMetadataValue | None
+
+
+GroupRecord = OffsetRecord | GroupMetadataRecord
+
+OFFSET_KEYS = (0, OFFSET_COMMIT)
+OFFSET_VERSION, EXPIRING_OFFSET_VERSION, GROUP_VERSION = 4, 1, 3
+"""The versions that are written; only version 1 has an expiry, and it has no leader epoch."""
+
+STRING_BYTES_MAX = 32_767
+"""Strings in a key have 16-bit lengths."""
+STRING_CHARS_SAFE = STRING_BYTES_MAX // 4
+"""UTF-8 takes at most four bytes a character, so shorter strings need not be encoded to be measured."""
+
+
+_COMMON_VALUE = Struct(">hqiBq3s16s")
+_COMMON_VALUE_BEGIN = b"\0\4"
+_COMMON_TAGS = bytes([1, 0, 16])
+"""Version 4 without metadata and with a topic id, like nearly all commits."""
+
+
+def refuse_long_strings(*texts: str | None) -> None:
+    """Raise PeerError for a string that no record can hold; Kafka refuses it when it reads the request."""
+    for text in texts:
+        if text is not None and len(text) > STRING_CHARS_SAFE and len(text.encode()) > STRING_BYTES_MAX:
+            raise PeerError(f"a string of {len(text)} characters, where {STRING_BYTES_MAX} bytes are allowed")
+
+
+def encode_key(record: GroupRecord) -> bytes:
+    """The key under which compaction keeps one record."""
+    if isinstance(record, OffsetRecord):
+        offset_key = OffsetKey(group_id=record.group_id, topic=record.topic, partition=record.partition)
+        return OFFSETS_TOPIC_TYPES[OFFSET_COMMIT].encode_key(OFFSET_COMMIT, offset_key)
+    return OFFSETS_TOPIC_TYPES[GROUP_METADATA].encode_key(GROUP_METADATA, ClassicGroupKey(group_id=record.group_id))
+
+
+def encode_value(record: GroupRecord) -> bytes | None:
+    """The value, None for a tombstone; the version is the one that Kafka 4.x would choose."""
+    if record.value is None:
+        return None
+    if isinstance(record.value, OffsetValue):
+        version = OFFSET_VERSION if record.value.expire_timestamp_ms is None else EXPIRING_OFFSET_VERSION
+        return OFFSETS_TOPIC_TYPES[OFFSET_COMMIT].encode_value(record.value, version)
+    return OFFSETS_TOPIC_TYPES[GROUP_METADATA].encode_value(record.value, GROUP_VERSION)
+
+
+def decode(key: bytes | None, value: bytes | None) -> GroupRecord | None:
+    """The record as the coordinator replays it; None for one of a type that it does not have, which the caller skips.
+
+    Raises PeerError if the bytes cannot be a record of the offsets topic.
+    """
+    if key is None:
+        raise PeerError("a record of the offsets topic has no key")
+    record_type = Reader(key).int16()
+    if record_type < 0:
+        raise PeerError(f"record type {record_type}")
+    if record_type > GROUP_METADATA:
+        return None
+    record = decode_offsets_record(key, value)
+    if isinstance(record, UnknownRecord):
+        raise PeerError(f"{'group' if record_type == GROUP_METADATA else 'offset'} value of version {record.value_version}")
+    if record.record_type == GROUP_METADATA:
+        return GroupMetadataRecord(group_id=record.key.group_id, value=record.value and checked_group(record.value))
+    return OffsetRecord(group_id=record.key.group_id, topic=record.key.topic, partition=record.key.partition, value=record.value)
+
+
+def checked_group(value: GroupMetadataValue) -> GroupMetadataValue:
+    """The value with a rebalance timeout for each member, also of version 0; PeerError if it names a member twice."""
+    if len({member.member_id for member in value.members}) != len(value.members):
+        raise PeerError("a group record names a member twice")
+    if all(member.rebalance_timeout_ms != -1 for member in value.members):
+        return value
+    return replace(value, members=tuple(map(_with_rebalance_timeout, value.members)))
+
+
+def _with_rebalance_timeout(member: MemberValue) -> MemberValue:
+    return replace(member, rebalance_timeout_ms=member.session_timeout_ms) if member.rebalance_timeout_ms == -1 else member
+
+
+def decode_offset_value(data: bytes) -> OffsetValue:
+    """Decode the value of an offset record, of any version. Raises PeerError."""
+    if len(data) == _COMMON_VALUE.size and data.startswith(_COMMON_VALUE_BEGIN):
+        _, offset, leader_epoch, metadata_bytes, commit_timestamp_ms, tags, topic_id = _COMMON_VALUE.unpack(data)
+        if metadata_bytes == 1 and tags == _COMMON_TAGS:
+            return OffsetValue(offset, leader_epoch, "", commit_timestamp_ms, None, topic_id)
+    reader = Reader(data)
+    version = reader.int16()
+    if not 0 <= version <= OFFSET_VALUE.version_max:
+        raise PeerError(f"offset value of version {version}")
+    return OFFSET_VALUE.decode(reader, version)

@@ -1,0 +1,1 @@
+"""Kafka's protocol: errors, wire types, record batches, and their columns in Arrow."""

@@ -1,0 +1,1 @@
+"""Record batches to Arrow columns by compiled code (the extra `arrow`)."""

@@ -1,1 +1,0 @@
-"""Cleaning a log: the keys that count, and the segments without the others."""

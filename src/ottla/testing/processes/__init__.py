@@ -1,1 +1,0 @@
-"""Servers and Java programs as child processes."""

@@ -1,0 +1,1 @@
+"""What tests and trials share: reference brokers, processes, scripted clients, doubles."""
