@@ -27,7 +27,7 @@ from report import Metric, Report
 from ottla.cli.processes import ToolMissing
 from ottla.groups.log.records import OffsetRecord, encode_key, encode_value
 from ottla.log.cleaner.backend import SLOT_BYTES, CleaningBackend, ReferenceBackend
-from ottla.log.cleaner.compiled_backend import CompiledBackend, load_kernels
+from ottla.log.compiled.cleaning import CompiledBackend, load_kernels
 from ottla.log.files import OsFiles
 from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings

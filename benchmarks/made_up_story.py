@@ -161,11 +161,11 @@ class _Days:
             name = self._group.name(row)
             before = len(self._group.owned)
             self._group.remove(row)
-            self._rebalance("RESTART_DYNAMIC", "LEAVE", name, True, before, sentence=f"{name.text} was stopped for a deployment.")
+            self._rebalance("RESTART_DYNAMIC", "LEAVE", name, True, before, sentence=f"{name.label} was stopped for a deployment.")
             self._ms += 2_000
             self._group.add(row)
             after = self._group.name(row)
-            self._rebalance("RESTART_DYNAMIC", "JOIN_NEW", after, True, before - 1, sentence=f"{name.text} came back after its restart.")
+            self._rebalance("RESTART_DYNAMIC", "JOIN_NEW", after, True, before - 1, sentence=f"{name.label} came back after its restart.")
             self._ms += self._rng.randrange(3_000, 9_000)
 
     def _lose_one(self) -> None:
@@ -179,16 +179,18 @@ class _Days:
         self._ms += silent
         self._group.remove(row)
         if is_slow:
-            text = f"{name.text} had not polled for 5 min and left: its work takes longer than max.poll.interval.ms."
+            text = f"{name.label} had not polled for 5 min and left: its work takes longer than max.poll.interval.ms."
             advice = SettingAdvice("max.poll.interval.ms", "480000", "The longest work on one poll took 7 min.")
             self._rebalance("POLL_TIMEOUT", "POLL_TIMEOUT", name, False, before, sentence=text, advice=advice)
         else:
-            text = f"{name.text} sent no heartbeat for {silent / 1000:.1f} s (its session is 10 s) and was removed."
+            text = f"{name.label} sent no heartbeat for {silent / 1000:.1f} s (its session is 10 s) and was removed."
             advice = SettingAdvice("session.timeout.ms", "45000", "The longest of these absences took 31 s.")
             self._rebalance("EXPIRE_HEARTBEAT", "EXPIRE_HEARTBEAT", name, False, before, sentence=text, advice=advice, silent_ms=silent)
         self._ms += rng.randrange(4_000, 20_000)
         self._group.add(row)
-        self._rebalance("JOIN_NEW", "JOIN_NEW", self._group.name(row), False, before - 1, sentence=f"{name.text} came back.", advice=advice)
+        self._rebalance(
+            "JOIN_NEW", "JOIN_NEW", self._group.name(row), False, before - 1, sentence=f"{name.label} came back.", advice=advice
+        )
         self._ms += rng.randrange(1_000, 25_000)
 
     def _unknown(self) -> None:

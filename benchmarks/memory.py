@@ -55,7 +55,7 @@ def read_nothing(peer: Any, topic: str, stack: ExitStack) -> None:
     """Readers that ask again and again, and never take an answer."""
     for _ in range(READERS):
         reader = stack.enter_context(RawClient(peer.bootstrap_servers))
-        reader._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 50_000_000}
         values = {"replica_id": -1, "max_wait": 100, "min_bytes": 50_000_000, "max_bytes": 50_000_000, "isolation_level": 0}
         request = build_request(ApiKey.FETCH, FETCH_VERSION, {**values, "topics": [{"topic": topic, "partitions": [partition]}]})

@@ -77,7 +77,7 @@ def answers_in_order(
 
     def note(connection: Connection) -> None:
         if connection.out:
-            written.append(connection.client_port)
+            written.append(connection.session.client_port)
         write_responses(connection)
 
     async def story() -> list[Any]:

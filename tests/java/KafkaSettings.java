@@ -53,14 +53,14 @@ public class KafkaSettings {
 
     private static Map<String, ?> broker(Map<String, String> settings) {
         Properties properties = new Properties();
+        // The name of the controller's listener is one that the default of listener.security.protocol.map has.
         // No delay after a failed authentication, which Kafka checks other settings against: Ottla has no authentication.
         properties.put("connection.failed.authentication.delay.ms", "0");
         properties.putAll(Map.of(
-            "process.roles", "broker,controller",
+            "process.roles", "broker",
             "node.id", "1",
-            "controller.listener.names", "CONTROLLER",
-            "listeners", "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
-            "listener.security.protocol.map", "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "controller.listener.names", "SSL",
+            "listeners", "PLAINTEXT://127.0.0.1:9092",
             "controller.quorum.bootstrap.servers", "127.0.0.1:9093",
             "log.dirs", "/nowhere"));
         properties.putAll(settings);

@@ -15,7 +15,7 @@ import pytest
 
 from ottla.log.checkpoints import CLEANER_FILE, decode_offsets
 from ottla.log.cleaner.backend import CleaningBackend, ReferenceBackend
-from ottla.log.cleaner.compiled_backend import CompiledBackend
+from ottla.log.compiled.cleaning import CompiledBackend
 from ottla.log.files import OsFiles
 from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings

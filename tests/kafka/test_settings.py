@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from ottla.cli.processes import ToolMissing
 from ottla.config import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig, ConfigError, ConfigType, Setting
+from ottla.config.listeners import broker_listeners
 from ottla.metadata.config_changes import new_topic_problem
 from ottla.metadata.resource_configs import ResourceConfigs
 from tests.support.processes import JavaProgram, compile_java
@@ -36,9 +37,10 @@ NARROWER = re.compile(
     "|log.cleaner.enable=false disables cleaning"
     "|not NaN"
 )
-# Other sentences of Kafka's: those of its start, and those about the setting that another one is read into.
+# Other sentences of Kafka's: those of its start (of listeners, too), and those about the setting that another one is read into.
 OTHER_WORDS = re.compile(
     "requirement failed|by zero|configuration flush.ms|Unknown compression type id|configuration broker.id|max.connections.per.ip.overrides"
+    "|listener"
 )
 
 Case = tuple[str, dict[str, str]]
@@ -73,7 +75,7 @@ def our_answer(case: Case) -> dict[str, Any]:
             if refused is not None:
                 return {"refused": refused.message}
             return {"values": {name: configs.parsed_topic_value(given, name) for name in given}}
-        BrokerConfig(given)
+        broker_listeners(BrokerConfig(given).text, "127.0.0.1:9092")
     except ConfigError as error:
         return {"refused": str(error)}
     return {"values": {name: BROKER_SETTINGS[name].parse(text) for name, text in given.items()}}

@@ -16,10 +16,6 @@ from hypothesis import strategies as st
 from numba import njit
 
 from ottla.log.cleaner import backend as plain
-from ottla.log.cleaner import compiled_backend as backend
-from ottla.log.cleaner import kernels
-from ottla.log.cleaner import kernels as compiled
-from ottla.log.cleaner import kernels as table
 from ottla.log.cleaner.backend import (
     SLOT_BYTES,
     BatchRetention,
@@ -31,7 +27,11 @@ from ottla.log.cleaner.backend import (
     Tombstones,
     probe,
 )
-from ottla.log.cleaner.compiled_backend import CompiledBackend
+from ottla.log.compiled import cleaning as backend
+from ottla.log.compiled import cleaning_kernels as compiled
+from ottla.log.compiled import cleaning_kernels as kernels
+from ottla.log.compiled import cleaning_kernels as table
+from ottla.log.compiled.cleaning import CompiledBackend
 from ottla.protocol.arrow.primitives import batch_scan
 from ottla.protocol.arrow.primitives.memory import address_of
 from ottla.protocol.errors import PeerError
@@ -415,7 +415,7 @@ def test_an_empty_buffer_and_a_part_of_a_header():
 
 
 WARMED = """
-from ottla.log.cleaner import compiled_backend as backend, kernels
+from ottla.log.compiled import cleaning as backend, cleaning_kernels as kernels
 from ottla.protocol.arrow.primitives import batch_scan
 backend.load_kernels()
 entries = [getattr(kernels, name) for name in ("walk", "put_keys", "decide", "write")]

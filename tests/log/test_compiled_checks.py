@@ -6,10 +6,10 @@ import threading
 import numpy as np
 import pytest
 
-from ottla.log import check_kernels as kernels
-from ottla.log.compiled_checks import check_records, find_timestamp, load_kernels
+from ottla.log.compiled import check_kernels as kernels
+from ottla.log.compiled.checks import check_records, find_timestamp, load_kernels
+from ottla.log.compiled.section_window import SectionWindow
 from ottla.log.inflating import Inflating
-from ottla.log.section_window import SectionWindow
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record
 from ottla.protocol.records.batch import HEADER_BYTES, encode_batch, read_header

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.log.cleaner import compiled_backend as compiled
 from ottla.log.cleaner.backend import SLOT_BYTES, BatchRetention, Chunk, CleaningBackend, Indexed, OffsetMap, ReferenceBackend, Tombstones
-from ottla.log.cleaner.compiled_backend import CompiledBackend
+from ottla.log.compiled import cleaning as compiled
+from ottla.log.compiled.cleaning import CompiledBackend
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Header, Record
 from ottla.protocol.records.batch import (

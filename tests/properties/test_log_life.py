@@ -188,7 +188,7 @@ class ColumnarLife(Life):
     """The same with the compiled backend."""
 
     def backend(self) -> CleaningBackend:
-        from ottla.log.cleaner.compiled_backend import CompiledBackend
+        from ottla.log.compiled.cleaning import CompiledBackend
 
         return CompiledBackend()
 

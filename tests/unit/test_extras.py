@@ -33,7 +33,17 @@ def look(package):
 look(ottla)
 print(json.dumps(said))
 """
-OF_EXTRAS = ("ottla.cli.produce", "ottla.client.consumer.arrow", "ottla.columnar", "ottla.spark", "ottla.testing.")
+OF_EXTRAS = (
+    "ottla.cli.produce",
+    "ottla.client.consumer.arrow",
+    "ottla.columnar",
+    "ottla.groups.log.arrow",
+    "ottla.groups.log.compiled_loading",
+    "ottla.log.compiled",
+    "ottla.protocol.arrow",
+    "ottla.spark",
+    "ottla.testing.",
+)
 SPARK = 'MissingExtraError: pyspark is not installed: pip install "ottla[spark]"'
 ARROW = 'MissingExtraError: numpy, numba, pyarrow are not installed: pip install "ottla[arrow]"'
 

@@ -18,6 +18,7 @@ OTHER_GROUP_PROTOCOLS = ("group.consumer.", "group.share.", "group.streams.", "g
 """Kafka's settings of group protocols that are not served here."""
 
 _ADDRESS = "the address is given with listeners, or with --listen HOST:PORT, in Python with Broker(listen=...)"
+_NEVER_EMPTY = ("listeners", "advertised.listeners", "inter.broker.listener.name")
 _DIRECTORY = "the data directory is given with --data DIR, in Python with Broker(DIR)"
 _QUORUM = "this broker has neither ZooKeeper nor a controller quorum: leave it out"
 ELSEWHERE = {
@@ -119,6 +120,8 @@ def _checked(name: str, value: object) -> str:
     if setting is None:
         raise ConfigError(_unknown(str(name)))
     text = value_text(name, value)
+    if name in _NEVER_EMPTY and not text.strip():
+        raise ConfigError(f"Configuration '{name}' must not be empty: leave it out for its default")
     setting.parse(text)
     return text
 

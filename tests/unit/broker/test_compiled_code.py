@@ -37,7 +37,7 @@ class Compiling:
 
     def __call__(self, command: Sequence[str]) -> Any:
         assert command[0] == sys.executable
-        assert "from ottla.log.cleaner.compiled_backend import load_kernels" in command[2]
+        assert "from ottla.log.compiled.cleaning import load_kernels" in command[2]
         self.started.append(Process())
         return self.started[-1]
 
@@ -56,7 +56,7 @@ def is_cached(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 def make(start: Any) -> CompiledCode:
-    return CompiledCode("ottla.log.cleaner.compiled_backend", "ottla.log.cleaner.kernels", start)
+    return CompiledCode("ottla.log.compiled.cleaning", "ottla.log.compiled.cleaning_kernels", start)
 
 
 def test_what_is_kept_is_there_at_once(compiling: Compiling, is_cached: list[bool]) -> None:
@@ -122,7 +122,7 @@ def test_the_end_of_the_broker_ends_the_process(compiling: Compiling, is_cached:
     code.close()
 
 
-@pytest.mark.parametrize("module", ["ottla.log.cleaner.compiled_backend", "ottla.groups.log.compiled_loading.reducer"])
+@pytest.mark.parametrize("module", ["ottla.log.compiled.cleaning", "ottla.groups.log.compiled_loading.reducer"])
 def test_the_real_process_loads_the_backend(module: str) -> None:
     process = start_process([sys.executable, "-c", compiled_code._COMPILE.format(module=module)])
     assert process.wait(timeout=120) == 0

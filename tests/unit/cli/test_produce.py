@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import KafkaError, KafkaException
 
-from ottla.cli import produce as run_module
 from ottla.cli.clusters import CommandFailed
 from ottla.cli.main import main
-from ottla.cli.produce import LineFormat, ProduceOptions, ProducerTarget, Writing, producer_properties, records, run
+from ottla.cli.produce import produce as run_module
+from ottla.cli.produce.produce import LineFormat, ProduceOptions, ProducerTarget, Writing, producer_properties, records, run
 from ottla.cli.records import RecordProgress, RecordToWrite
 
 

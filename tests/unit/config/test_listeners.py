@@ -63,6 +63,12 @@ def test_one_port_for_both_families_of_addresses_or_any_free_one(value: str) -> 
     assert len(listeners(listeners=value, listener_security_protocol_map="PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT")) == 2
 
 
+@pytest.mark.parametrize("name", ["listeners", "advertised_listeners", "inter_broker_listener_name"])
+def test_a_setting_without_a_value_is_left_out_instead(name: str) -> None:
+    with pytest.raises(ConfigError, match="must not be empty: leave it out"):
+        listeners(**{name: ""})
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -26,7 +26,7 @@ from ottla.protocol.records.compression import NONE, STREAMED, Compressed, Infla
 from ottla.protocol.records.record_checks import CheckRecords, Checks, Findings, Section
 
 if TYPE_CHECKING:
-    from ottla.log.section_window import SectionWindow
+    from ottla.log.compiled.section_window import SectionWindow
 
 
 COMPILED_BYTES_MIN: Final = 2 << 20
@@ -37,14 +37,14 @@ class RecordCheckBackend:
     """`check` is a CheckRecords, `find` a FindTimestamp."""
 
     def __init__(self, start: Start = start_process) -> None:
-        self._code = CompiledCode("ottla.log.compiled_checks", "ottla.log.check_kernels", start)
+        self._code = CompiledCode("ottla.log.compiled.checks", "ottla.log.compiled.check_kernels", start)
 
     def check(self, section: Section, header: BatchHeader, checks: Checks) -> Findings:
         """Check the records of a client's batch."""
         section = _decompressed_if_small(section)
         if _is_small(section) or not self._code.is_compiled():
             return reference.check_records(section, header, checks)
-        from ottla.log.compiled_checks import check_records
+        from ottla.log.compiled.checks import check_records
 
         with _window(section) as window:
             return check_records(window, header, checks)
@@ -54,7 +54,7 @@ class RecordCheckBackend:
         section = _decompressed_if_small(section)
         if _is_small(section) or not self._code.is_compiled():
             return reference.find_timestamp(section, header, timestamp_ms, from_offset)
-        from ottla.log.compiled_checks import find_timestamp
+        from ottla.log.compiled.checks import find_timestamp
 
         with _window(section) as window:
             return find_timestamp(window, header, timestamp_ms, from_offset)
@@ -77,7 +77,7 @@ def _is_small(section: Section) -> bool:
 
 @contextmanager
 def _window(section: Section) -> "Iterator[SectionWindow]":
-    from ottla.log.section_window import SectionWindow
+    from ottla.log.compiled.section_window import SectionWindow
 
     with ExitStack() as stack:
         if isinstance(section, Compressed) and section.codec in STREAMED:

@@ -94,13 +94,13 @@ class CleanerBackends:
     """The backends of one broker."""
 
     def __init__(self, start: Start = start_process) -> None:
-        self._code = CompiledCode("ottla.log.cleaner.compiled_backend", "ottla.log.cleaner.kernels", start)
+        self._code = CompiledCode("ottla.log.compiled.cleaning", "ottla.log.compiled.cleaning_kernels", start)
 
     def choose(self, log_bytes: int) -> CleaningBackend:
         """A backend for one log of so many bytes, for the calling thread, which loads the compiled code when it is needed."""
         if log_bytes < COMPILED_BYTES_MIN or not self._code.is_compiled():
             return ReferenceBackend()
-        from ottla.log.cleaner.compiled_backend import CompiledBackend
+        from ottla.log.compiled.cleaning import CompiledBackend
 
         return CompiledBackend()
 

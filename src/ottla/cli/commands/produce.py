@@ -43,7 +43,7 @@ def command(file: BinaryIO, bootstrap_server: str, topic: str, **given: Any) -> 
     from ottla.extras import require
 
     require("spark", "confluent_kafka")
-    from ottla.cli.produce import LineFormat, ProduceOptions, ProducerTarget, run
+    from ottla.cli.produce.produce import LineFormat, ProduceOptions, ProducerTarget, run
 
     if given["as_json"] and (given["key_delimiter"] is not None or given["null"] is not None):
         raise click.UsageError("--json says itself what is a key and what is null: leave out --key-delimiter and --null")

@@ -7,7 +7,7 @@ Two keys with the same MD5 would be one, as in Apache Kafka. It decides nothing 
 
 The two passes of a cleaning over bytes, as a protocol: index the dirty keys, then filter all batches by them.
 
-Two backends implement it with equal results, byte for byte: the reference backend and the compiled one (compiled_backend.py). A backend
+Two backends implement it with equal results, byte for byte: the reference backend and the compiled one (log/compiled). A backend
 decides record by record, by the key's latest offset and the tombstone's age; what depends on transactions and producers is decided batch
 by batch in `cleaning.py`, and passed to it as a BatchRetention each, for the few batches that are not ordinary. So a backend
 processes a buffer of ordinary batches in one call, however small they are. It touches no file. Source: Kafka's `Cleaner.cleanInto`,

@@ -348,7 +348,6 @@ def test_requests_run_between_the_steps_of_an_expiry_pass(make_api, monkeypatch)
     async def watch() -> None:
         for _ in range(200):
             seen.add(sum(map(len, loop.coordinator.state.replayed.offsets.get("g", {}).values())))
-            await asyncio.sleep(0)
             if not loop.coordinator.state.groups:
                 return
             await asyncio.sleep(0.001 if not loop.coordinator.is_expiring else 0)

@@ -8,8 +8,8 @@ from typing import NoReturn, cast
 
 import numpy as np
 
-from ottla.log import check_kernels as kernels
-from ottla.log.section_window import SectionWindow
+from ottla.log.compiled import check_kernels as kernels
+from ottla.log.compiled.section_window import SectionWindow
 from ottla.protocol.arrow.primitives.compilation import Array
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ottla.log.cleaner import kernels
 from ottla.log.cleaner.backend import SLOT_BYTES, BatchRetention, Buffer, Filtered, Indexed, OffsetMap, Tombstones
-from ottla.log.cleaner.kernels import first_slots, md5_keys
+from ottla.log.compiled import cleaning_kernels as kernels
+from ottla.log.compiled.cleaning_kernels import first_slots, md5_keys
 from ottla.protocol.arrow.primitives import batch_scan
 from ottla.protocol.arrow.primitives.batch_scan import check, expand
 from ottla.protocol.arrow.primitives.compilation import Array
