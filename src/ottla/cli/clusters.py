@@ -13,7 +13,10 @@ from ottla.cli.options import parse_properties
 from ottla.client.admin.values import Failure
 from ottla.client.deadlines import DeadlineExceededError
 from ottla.client.errors import ClientError, RequestFailedError
-from ottla.client.settings import NUMBER_NAMES, ClientSettings, parse_client_settings
+from ottla.client.security.properties import is_security
+from ottla.client.settings import ClientSettings, parse_client_settings
+from ottla.config.client_properties import PROPERTIES, property_names
+from ottla.config.client_property import Client, Effect, Number
 from ottla.protocol.errors import ErrorCode, PeerError
 
 PACKAGE: Final = "org.apache.kafka.common.errors."
@@ -83,14 +86,11 @@ def of_error(error: ClientError | PeerError) -> str:
     return str(error)
 
 
-_SECURITY: Final = ("security.", "sasl.", "ssl.")
-_TAKEN: Final = NUMBER_NAMES | {"client.id"}
-
-
 def client_properties(text: str, *more: str) -> dict[str, str]:
     """What of a file is meant for a client that asks: security, times and sizes, its name, and the properties named `more`."""
-    taken = {*_TAKEN, *more}
-    return {name: value for name, value in parse_properties(text).items() if name in taken or name.startswith(_SECURITY)}
+    numbers = {name for name in property_names(Client.RANGES, Effect.APPLIED) if isinstance(PROPERTIES[name].kind, Number)}
+    taken = {"client.id", *numbers, *more}
+    return {name: value for name, value in parse_properties(text).items() if name in taken or is_security(name)}
 
 
 def read_client_properties(path: str, *more: str) -> dict[str, str]:

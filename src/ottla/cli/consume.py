@@ -22,8 +22,8 @@ from ottla.client.consumer.consumer import Consumer
 from ottla.client.consumer.conversions import split_topics
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException
 from ottla.client.consumer.message import OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED, TopicPartition
-from ottla.client.consumer.properties import OWN
 from ottla.client.engine.engine import TAIL_BASE
+from ottla.config.client_properties import OWN
 from ottla.protocol.model import TopicPartition as Partition
 from ottla.text import printable
 

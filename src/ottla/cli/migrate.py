@@ -60,7 +60,9 @@ def cluster(bootstrap_server: str, path: str | None, *, option: str) -> "Cluster
 
 
 def _is_for_producers(name: str) -> bool:
-    return name in PRODUCER_NAMES or name == "client.id" or name.startswith(("security.", "sasl.", "ssl."))
+    from ottla.client.security.properties import is_security
+
+    return name in PRODUCER_NAMES or name == "client.id" or is_security(name)
 
 
 def summary(source: str, target: str, migrated: "Migrated", *, is_forecast: bool) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from ottla.cli.options import parse_properties
-from ottla.config import INT_MAX
+from ottla.config.client_property import POSITIVE
 from ottla.history.advice import Advice, ConsumerSettings, advise, idle_or_uneven, record_budget_ms
 from ottla.text import printable
 
@@ -146,11 +146,11 @@ def _settings(properties: Path | None, given: tuple[str, ...]) -> ConsumerSettin
         texts[name] = text
     values: dict[str, int] = {}
     for name in SETTINGS.keys() & texts.keys():
-        text = texts[name].strip()
-        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(INT_MAX))
-        if not is_number or not 0 < int(text) <= INT_MAX:
-            raise click.BadParameter(f"{name}={text}: write a whole number from 1 to {INT_MAX}", param_hint="--set or --properties")
-        values[SETTINGS[name]] = int(text)
+        try:
+            values[SETTINGS[name]] = POSITIVE.parse(texts[name])
+        except ValueError as error:
+            message = f"{name}={texts[name].strip()}: write a whole number from {POSITIVE.low} to {POSITIVE.high}"
+            raise click.BadParameter(message, param_hint="--set or --properties") from error
     return ConsumerSettings(**values)
 
 

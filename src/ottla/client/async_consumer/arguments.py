@@ -1,10 +1,7 @@
-"""The arguments of `ottla.AsyncConsumer`, in aiokafka's names, and its token provider.
+"""The keyword arguments of `ottla.AsyncConsumer` as checked settings, in aiokafka's names and with its defaults; and its token provider.
 
-Tokens of a provider as aiokafka has them (`AbstractTokenProvider`): a coroutine of the event loop, for connections of other threads.
-
-The keyword arguments of `AsyncConsumer` as checked settings: aiokafka's names and defaults.
-
-What aiokafka takes and this consumer does not support is refused with a sentence. It opens nothing.
+Most are Kafka's properties with "_" for "." (`config.client_properties`). What aiokafka takes and this consumer does not support is refused
+with a sentence. It opens nothing.
 """
 
 import asyncio
@@ -21,6 +18,7 @@ from ottla.client.engine.values import ConsumerSettings
 from ottla.client.network.connector import connect
 from ottla.client.security.properties import OAUTHBEARER
 from ottla.client.settings import ClientSettings
+from ottla.config.client_properties import PROPERTIES
 from ottla.groups.assignors import Assignor
 from ottla.security.oauthbearer import parse_jwt
 from ottla.text import did_you_mean
@@ -54,41 +52,16 @@ class ProviderTokens:
 
 
 DEFAULT_PORT: Final = 9092
+_PROPERTIES: Final = {row.name.replace(".", "_"): row for row in PROPERTIES.values() if row.aiokafka is not None}
+"""The arguments that are Kafka's properties."""
+_OWN: Final = (
+    *("key_deserializer", "value_deserializer", "rebalance_timeout_ms", "ssl_context", "api_version"),
+    *("sasl_plain_username", "sasl_plain_password", "sasl_oauth_token_provider"),
+)
 DEFAULTS: Final[Mapping[str, Any]] = {
-    "bootstrap_servers": "localhost",
-    "client_id": "ottla",
-    "group_id": None,
-    "group_instance_id": None,
-    "key_deserializer": None,
-    "value_deserializer": None,
-    "fetch_max_wait_ms": 500,
-    "fetch_max_bytes": 52_428_800,
-    "fetch_min_bytes": 1,
-    "max_partition_fetch_bytes": 1_048_576,
-    "request_timeout_ms": 40_000,
-    "retry_backoff_ms": 100,
-    "auto_offset_reset": "latest",
-    "enable_auto_commit": True,
-    "auto_commit_interval_ms": 5_000,
-    "check_crcs": True,
-    "metadata_max_age_ms": 300_000,
-    "partition_assignment_strategy": ("roundrobin",),
-    "max_poll_interval_ms": 300_000,
-    "rebalance_timeout_ms": None,
-    "session_timeout_ms": 10_000,
-    "heartbeat_interval_ms": 3_000,
-    "max_poll_records": None,
-    "ssl_context": None,
-    "security_protocol": "PLAINTEXT",
-    "api_version": None,
+    **{name: row.aiokafka[0] for name, row in _PROPERTIES.items() if row.aiokafka},
+    **dict.fromkeys(_OWN),
     "exclude_internal_topics": True,
-    "connections_max_idle_ms": 540_000,
-    "isolation_level": "read_uncommitted",
-    "sasl_mechanism": "PLAIN",
-    "sasl_plain_password": None,
-    "sasl_plain_username": None,
-    "sasl_oauth_token_provider": None,
-    "client_rack": None,
 }
 """Every argument that is supported, with aiokafka's default; the client's name is our own."""
 
@@ -97,28 +70,6 @@ _REFUSED: Final[Mapping[str, str]] = {
     "sasl_kerberos_service_name": "there is no Kerberos: sasl_mechanism can be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
     "sasl_kerberos_domain_name": "there is no Kerberos: sasl_mechanism can be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
 }
-_KAFKA_NAMES: Final[Mapping[str, str]] = {
-    name: name.replace("_", ".")
-    for name in DEFAULTS
-    if name
-    not in {
-        "bootstrap_servers",
-        "key_deserializer",
-        "value_deserializer",
-        "partition_assignment_strategy",
-        "rebalance_timeout_ms",
-        "ssl_context",
-        "api_version",
-        "exclude_internal_topics",
-        "connections_max_idle_ms",
-        "security_protocol",
-        "sasl_mechanism",
-        "sasl_plain_password",
-        "sasl_plain_username",
-        "sasl_oauth_token_provider",
-    }
-}
-"""The arguments that are Kafka's properties with other separators."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,11 +94,10 @@ def parse_arguments(given: Mapping[str, Any]) -> Arguments:
         raise ValueError(f"max_poll_records must be a positive whole number, not {records_max!r}")
     if not values["exclude_internal_topics"]:
         raise ValueError("exclude_internal_topics can only be True: patterns match no internal topics; subscribe to them by name")
-    properties = {kafka_name: values[name] for name, kafka_name in _KAFKA_NAMES.items()}
     idle_ms = values["connections_max_idle_ms"]
     parsed = parse_properties(
         {
-            **properties,
+            **{row.name: values[name] for name, row in _PROPERTIES.items()},
             "bootstrap.servers": bootstrap_servers(values["bootstrap_servers"]),
             "connections.max.idle.ms": -1 if idle_ms is None else idle_ms,
             "partition.assignment.strategy": _strategy(values["partition_assignment_strategy"]),

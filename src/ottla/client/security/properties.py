@@ -1,20 +1,15 @@
-"""Security properties of a client, in Java's and librdkafka's spelling, JAAS entries included.
+"""A client's security settings: Kafka's `security.protocol`, `sasl.*` and `ssl.*` properties, as one checked value; as librdkafka's, too.
 
-The property `sasl.jaas.config`: a Java login module with its options.
-
-It supports Kafka's two modules with passwords and the one with tokens, by their short and full names, and refuses all others.
-
-A client's security settings: Kafka's `security.protocol`, `sasl.*` and `ssl.*` properties, as one checked value.
-
-It reads no file and opens no connection. Certificates and keys are PEM; a Java key store is refused with the command that turns it into
-PEM. Unsupported properties are refused by name. Source: KIP-651 (PEM), Kafka's SslConfigs and SaslConfigs.
+Of `sasl.jaas.config`, a Java login module with its options, Kafka's two modules with passwords and the one with tokens are supported, by
+their short and full names. Certificates and keys are PEM; a Java key store is refused with the command that turns it into PEM. It reads no
+file and opens no connection. Source: KIP-651 (PEM), Kafka's SslConfigs and SaslConfigs.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from ottla.client.security.tokens import (
@@ -27,6 +22,8 @@ from ottla.client.security.tokens import (
     parse_unsecured,
     parse_unsecured_options,
 )
+from ottla.config.client_properties import read_properties
+from ottla.config.client_property import Client
 
 _MODULE: Final = re.compile(r"\s*([\w.$]+)\s+(?:required|requisite|sufficient|optional)\b(.*?);\s*", re.DOTALL | re.IGNORECASE)
 _OPTION: Final = re.compile(r"""\s*(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.DOTALL)
@@ -71,7 +68,6 @@ def _options(text: str, modules: tuple[str, str], form: str) -> dict[str, str]:
 
 
 PLAINTEXT_PROTOCOL, SSL, SASL_PLAINTEXT, SASL_SSL = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
-PROTOCOLS: Final = (PLAINTEXT_PROTOCOL, SSL, SASL_PLAINTEXT, SASL_SSL)
 PLAIN, SCRAM_SHA_256, SCRAM_SHA_512 = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"
 OAUTHBEARER: Final = "OAUTHBEARER"
 MECHANISMS: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
@@ -82,29 +78,7 @@ _LOGIN_HANDLERS: Final = (
 PEM: Final = "PEM"
 _TLS_VERSIONS: Final = frozenset({"TLSv1.2", "TLSv1.3"})
 
-NAMES: Final = frozenset(
-    {
-        "security.protocol",
-        "sasl.mechanism",
-        "sasl.jaas.config",
-        "sasl.login.callback.handler.class",
-        "sasl.oauthbearer.config",
-        "sasl.oauthbearer.token.endpoint.url",
-        "enable.sasl.oauthbearer.unsecure.jwt",
-        "ssl.protocol",
-        "ssl.enabled.protocols",
-        "ssl.endpoint.identification.algorithm",
-        "ssl.truststore.type",
-        "ssl.truststore.location",
-        "ssl.truststore.certificates",
-        "ssl.keystore.type",
-        "ssl.keystore.location",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.key.password",
-    }
-)
-"""The properties that are read here; `parse_security` refuses every other one that begins with "ssl." or "sasl."."""
+_PREFIXES: Final = ("ssl.", "sasl.", "security.", "enable.sasl.")
 
 _TO_PEM: Final = {
     ("truststore", "JKS"): "keytool -list -rfc -keystore {place} > truststore.pem",
@@ -152,17 +126,18 @@ class SecuritySettings:
 PLAINTEXT: Final = SecuritySettings()
 
 
-def parse_security(properties: Mapping[str, str], oauth_cb: OAuthCallback | None = None) -> SecuritySettings:
+def is_security(name: str) -> bool:
+    """Whether a property says how a client authenticates and encrypts, or is spelled as if."""
+    return name.startswith(_PREFIXES)
+
+
+def parse_security(properties: Mapping[str, Any], oauth_cb: OAuthCallback | None = None) -> SecuritySettings:
     """The security settings in a client's properties (other properties are ignored). `oauth_cb` gives tokens for OAUTHBEARER.
 
     Raises ValueError with a sentence that names the property that is wrong, incomplete or not supported.
     """
-    for name in properties:
-        if name.startswith(("ssl.", "sasl.", "security.", "enable.sasl.")) and name not in NAMES:
-            raise ValueError(_refusal(name))
-    protocol = properties.get("security.protocol", PLAINTEXT_PROTOCOL).strip().upper()
-    if protocol not in PROTOCOLS:
-        raise ValueError(f"security.protocol must be one of {', '.join(PROTOCOLS)}, not {properties['security.protocol']!r}")
+    properties = read_properties({name: value for name, value in properties.items() if is_security(name)}, Client.RANGES)
+    protocol = properties.get("security.protocol", PLAINTEXT_PROTOCOL)
     mechanism = _mechanism(properties, protocol)
     tokens = _tokens(properties, oauth_cb) if mechanism == OAUTHBEARER else None
     username, password = _password(properties, mechanism) if mechanism and tokens is None else ("", "")
@@ -204,18 +179,6 @@ def to_librdkafka(security: SecuritySettings) -> dict[str, str]:
     if security.tokens is not None:
         config |= _unsecured_for_librdkafka(security.tokens.source)
     return {name: value for name, value in config.items() if value}
-
-
-def _refusal(name: str) -> str:
-    if name in ("ssl.truststore.password", "ssl.keystore.password"):
-        return f"{name} belongs to Java's key stores; PEM files have none (a key's own password is ssl.key.password): leave it out"
-    if name.startswith(("sasl.oauthbearer.", "enable.sasl.oauthbearer.")):
-        return (
-            f"{name} is not supported: tokens come from oauth_cb, or a file (sasl.oauthbearer.token.endpoint.url=file:///...); leave it out"
-        )
-    if name.startswith(("sasl.login.", "sasl.kerberos.", "sasl.client.")):
-        return f"{name} is not supported: sasl.mechanism can be {', '.join(MECHANISMS)}, which need none of it"
-    return f"{name} is not supported: leave it out"
 
 
 def _mechanism(properties: Mapping[str, str], protocol: str) -> str:

@@ -181,9 +181,9 @@ def main(lines: Iterable[str]) -> None:
 def leave(properties: Mapping[str, str], member_id: str) -> None:
     """Send LeaveGroup; what fails is logged, and then the session expires."""
     from ottla.client.admin.client import AdminClient
-    from ottla.client.consumer.properties import OWN
     from ottla.client.errors import ClientError
     from ottla.client.settings import parse_client_settings
+    from ottla.config.client_properties import OWN
     from ottla.protocol.errors import PeerError
 
     group = properties["group.id"]

@@ -22,7 +22,9 @@ from enum import Enum
 from typing import Final
 
 from ottla.client.consumer.properties import parse_properties
-from ottla.client.settings import NAMES, REFUSED, ClientSettings
+from ottla.client.settings import ClientSettings
+from ottla.config.client_properties import property_names
+from ottla.config.client_property import Client
 from ottla.protocol.model import TopicPartition
 from ottla.spark.options.subscription import Assign, Subscribe, Subscription, compile_pattern, parse_subscription
 from ottla.spark.options.values import (
@@ -389,7 +391,7 @@ def _refuse_others(given: Mapping[str, str]) -> None:
         if name.lower() in ("topic", "topics"):
             raise OptionError(f'The option "{name}" is not for reading: name topics with the option "subscribe".')
         if name.lower() not in supported and not name.lower().startswith(PREFIX):
-            raise OptionError(unknown_option(name, SUPPORTED, NAMES | REFUSED.keys()))
+            raise OptionError(unknown_option(name, SUPPORTED, property_names(Client.RANGES)))
 
 
 def _check_use_in_batch(options: Mapping[str, str], starting: Position) -> None:

@@ -20,8 +20,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ottla.client.consumer.properties import OWN
 from ottla.client.settings import ClientSettings, parse_client_settings
+from ottla.config.client_properties import OWN
 from ottla.protocol.model import TopicPartition
 from ottla.text import did_you_mean
 

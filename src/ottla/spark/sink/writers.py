@@ -25,12 +25,14 @@ from pyspark.sql.types import StructType
 
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import EARLIEST, LATEST, Failure
-from ottla.client.security.properties import NAMES as SECURITY_NAMES
+from ottla.client.security.properties import is_security
 from ottla.client.settings import ClientSettings, parse_client_settings
+from ottla.config.client_properties import property_names
+from ottla.config.client_property import Client
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import TopicPartition
 from ottla.spark.options.values import BOOTSTRAP_TIMEOUT_MS, PREFIX, OptionError, unknown_option
-from ottla.spark.sink.producer_settings import NAMES, REFUSED, ProducerSettings, parse_producer_settings
+from ottla.spark.sink.producer_settings import ProducerSettings, parse_producer_settings
 from ottla.spark.sink.senders import check_columns
 
 if TYPE_CHECKING:
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from ottla.spark.sink.senders import SenderPool
 
 
-_CLIENT_NAMES: Final = SECURITY_NAMES | {"bootstrap.servers", "client.id"}
 _BATCH_ID: Final = "streaming.sql.batchId"
 """Spark's name for the number of a task's micro-batch (MicroBatchExecution)."""
 
@@ -69,7 +70,9 @@ def _admin_client() -> "type[AdminClient]":
 def parse_first_contact(options: Mapping[str, str], topic: str | None, max_block_ms: int) -> FirstContact:
     """The brokers of checked options. `max_block_ms` is the limit where the options set it."""
     properties = {name.lower().removeprefix(PREFIX): value for name, value in options.items()}
-    client = parse_client_settings({name: value for name, value in properties.items() if name in _CLIENT_NAMES})
+    client = parse_client_settings(
+        {name: text for name, text in properties.items() if name in ("bootstrap.servers", "client.id") or is_security(name)}
+    )
     return FirstContact(client, topic, max_block_ms if "max.block.ms" in properties else BOOTSTRAP_TIMEOUT_MS)
 
 
@@ -134,7 +137,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkSettings:
 def _unknown(name: str) -> str:
     if name.lower() in ("subscribe", "assign", "subscribepattern"):
         return f'The option "{name}" is not supported for writing: name the topic with the option "topic".'
-    return unknown_option(name, ("topic",), NAMES | REFUSED.keys(), where=" for writing")
+    return unknown_option(name, ("topic",), property_names(Client.PRODUCER), where=" for writing")
 
 
 def batch_sink(

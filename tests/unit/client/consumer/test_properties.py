@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from ottla.client.consumer.properties import ALIASES, OWN, UNSUPPORTED, parse_properties
+from ottla.client.consumer.properties import parse_properties
 from ottla.client.engine.values import EARLIEST, LATEST, ResetByDuration
-from ottla.client.settings import NAMES
 
 BASE = {"bootstrap.servers": "localhost:9092", "group.id": "g"}
 
@@ -122,11 +121,3 @@ def test_librdkafkas_certificates(tmp_path: Path) -> None:
 
 def test_a_callback_is_kept() -> None:
     assert parse_properties(BASE | {"on_commit": print}).on_commit is print
-
-
-def test_no_property_is_both() -> None:
-    assert not UNSUPPORTED.keys() & (OWN | ALIASES.keys() | NAMES)
-
-
-def test_each_has_advice() -> None:
-    assert [name for name, advice in UNSUPPORTED.items() if len(advice) < 10] == []

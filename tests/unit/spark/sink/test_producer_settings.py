@@ -5,8 +5,10 @@ import pickle
 import pytest
 from confluent_kafka import Producer
 
+from ottla.config.client_properties import PROPERTIES, property_names
+from ottla.config.client_property import Client, Effect, Number
 from ottla.spark.options.values import OptionError
-from ottla.spark.sink.producer_settings import NAMES, REFUSED, parse_producer_settings
+from ottla.spark.sink.producer_settings import parse_producer_settings
 
 SERVERS = {"bootstrap.servers": "h:1,i:2"}
 
@@ -37,7 +39,7 @@ def test_librdkafka_takes_every_property():
         "client.dns.lookup": "use_all_dns_ips",
         "enable.idempotence": "false",
     }
-    numbers = {name: "100000" for name in NAMES if name.endswith((".ms", ".bytes", "size", "memory", "connection", "retries"))}
+    numbers = {name: "100000" for name in property_names(Client.PRODUCER, Effect.APPLIED) if isinstance(PROPERTIES[name].kind, Number)}
     del numbers["reconnect.backoff.max.ms"], numbers["retry.backoff.max.ms"], numbers["delivery.timeout.ms"]
     settings = parse_producer_settings({**SERVERS, **numbers, **extremes})
     Producer({**dict(settings.properties), "bootstrap.servers": ""})
@@ -98,7 +100,3 @@ def test_settings_that_forbid_idempotence_disable_it_unless_it_is_explicit(name:
     with pytest.raises(OptionError, match=said):
         words(**{name: value, "enable_idempotence": "true"})
     assert words(**{name: value, "enable_idempotence": "false"})["max.in.flight.requests.per.connection"] in (5, 6)
-
-
-def test_nothing_is_both_supported_and_refused():
-    assert not NAMES & REFUSED.keys()

@@ -1,0 +1,315 @@
+"""The table of client properties, and the one reader of it: names, spellings, values, refusals, the nearest name.
+
+A row for each property of Kafka's consumer and producer and of librdkafka's consumer that a client here knows. What a client does with a
+value, and which values contradict each other, is checked where they are read. Sources: Kafka's ConsumerConfig, ProducerConfig,
+CommonClientConfigs, SslConfigs and SaslConfigs (names, defaults, bounds); librdkafka's CONFIGURATION.md.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Any, Final, NamedTuple
+
+from ottla.config.client_property import (
+    APPLIED,
+    FLAG,
+    INT,
+    INT_MAX,
+    LONG,
+    OBJECT,
+    POSITIVE,
+    TEXT,
+    Choice,
+    Client,
+    ClientProperty,
+    Effect,
+    Kind,
+    Number,
+    Support,
+    only,
+    refused,
+    within,
+)
+from ottla.text import did_you_mean
+
+_RANGES, _CONSUMER, _PRODUCER = Client
+SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_LOOKUPS: Final = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
+_FROM_MINUS_ONE: Final = Number(-1, INT_MAX)
+
+_OUT: Final = "leave it out"
+_MEMBERSHIP: Final = f"it belongs to members of a consumer group, and reading by ranges of offsets needs none: {_OUT}"
+_BYTES: Final = f"keys and values are handed over as the bytes they are: {_OUT}, and convert the columns"
+_NO_COMMIT: Final = f"nothing is committed by reading: {_OUT}"
+_JAVA: Final = f"Java classes cannot run here: {_OUT}"
+_METRICS: Final = f"there are no metrics of Kafka's kind here: {_OUT}"
+_SHARE: Final = f"share groups are not read here: {_OUT}"
+_BOOTSTRAP: Final = f"bootstrap.servers are always asked again: {_OUT}"
+_SETUP: Final = "the time for connecting does not grow: set socket.connection.setup.timeout.ms"
+_LOGGING: Final = "the logger ottla.consumer has the consumer's log lines: set its level"
+_STATISTICS: Final = f"there are no statistics yet: {_OUT}"
+_CREATED: Final = "topics that are missing are looked for every second: leave it out"
+_BROKERS_SAY: Final = f"brokers say what they support: {_OUT}"
+_PARTITIONER: Final = f"records go where Kafka's own partitioner puts them, or where the column partition says: {_OUT}"
+_TRANSACTIONS: Final = f"records are written at least once, without transactions: {_OUT}"
+_LEVEL: Final = f"each codec has the level that librdkafka gives it: {_OUT}"
+_KEY_STORES: Final = f"it belongs to Java's key stores; PEM files have none (a key's own password is ssl.key.password): {_OUT}"
+_TOKENS: Final = f"tokens come from oauth_cb, or a file (sasl.oauthbearer.token.endpoint.url=file:///...); {_OUT}"
+_IN_JAAS: Final = "set sasl.jaas.config, which holds user and password"
+_MECHANISMS: Final = "sasl.mechanism can be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, which need none of it"
+
+
+def _row(name: str, kind: Kind | None, default: Any, *supports: Support | str | None, **more: Any) -> ClientProperty:
+    """A row. `supports`: what readers of ranges, consumers and producers do; a text says why they refuse it, None: they do not know it."""
+    pairs = zip(Client, supports, strict=True)
+    support = {client: refused(each) if isinstance(each, str) else each for client, each in pairs if each is not None}
+    return ClientProperty(name, kind, default, support, **more)
+
+
+def _all(name: str, kind: Kind = TEXT, default: Any = None, **more: Any) -> ClientProperty:
+    return _row(name, kind, default, APPLIED, APPLIED, APPLIED, **more)
+
+
+def _refused(why: str, names: str, *clients: Client) -> list[ClientProperty]:
+    """A row for each of `names`, between blanks, that all clients (or `clients`) refuse for one reason."""
+    return [ClientProperty(name, TEXT, None, dict.fromkeys(clients or Client, refused(why))) for name in names.split()]
+
+
+# fmt: off
+_ROWS: Final = (
+    # name, values, Kafka's default; readers of ranges, consumers, producers; spellings and other defaults
+    _all("bootstrap.servers", also=("metadata.broker.list",), aiokafka=("localhost",)),
+    _all("client.id", TEXT, "", defaults={_RANGES: "ottla", _CONSUMER: "ottla", _PRODUCER: "ottla-spark"}, aiokafka=("ottla",)),
+    _row("request.timeout.ms", INT, 30_000, APPLIED, APPLIED, within(1, 900_000), also=("socket.timeout.ms",), aiokafka=(40_000,)),
+    _row("default.api.timeout.ms", INT, 60_000, APPLIED, APPLIED, None),
+    _row("retry.backoff.ms", LONG, 100, APPLIED, APPLIED, within(1, 300_000), aiokafka=(100,)),
+    _row("retry.backoff.max.ms", LONG, 1_000, APPLIED, APPLIED, within(1, 300_000)),
+    _row("reconnect.backoff.ms", LONG, 50, APPLIED, APPLIED, within(0, 3_600_000)),
+    _row("reconnect.backoff.max.ms", LONG, 1_000, APPLIED, APPLIED, within(0, 3_600_000)),
+    _row("socket.connection.setup.timeout.ms", POSITIVE, 10_000, APPLIED, APPLIED, within(1_000, INT_MAX)),
+    _row("socket.connection.setup.timeout.max.ms", LONG, 30_000, _SETUP, _SETUP, _SETUP),
+    _row("connections.max.idle.ms", Number(-1, LONG.high), 540_000, APPLIED, APPLIED, within(1, INT_MAX), aiokafka=(540_000,)),
+    _row("metadata.max.age.ms", LONG, 300_000, APPLIED, APPLIED, within(1, 3_600_000), librdkafka="topic.metadata.refresh.interval.ms",
+         aiokafka=(300_000,)),
+    _row("metadata.max.idle.ms", LONG, 300_000, None, _OUT, f"every task asks for the topics that it writes to: {_OUT}"),
+    _row("receive.buffer.bytes", _FROM_MINUS_ONE, 65_536, APPLIED, APPLIED, within(1, 100_000_000),
+         librdkafka="socket.receive.buffer.bytes", defaults={_RANGES: -1, _CONSUMER: -1}),
+    _row("send.buffer.bytes", _FROM_MINUS_ONE, 131_072, APPLIED, APPLIED, within(1, 100_000_000),
+         librdkafka="socket.send.buffer.bytes", defaults={_RANGES: -1, _CONSUMER: -1}),
+    _row("client.dns.lookup", Choice(_LOOKUPS), _LOOKUPS[0], *[only(_LOOKUPS[0], "every address of a name is tried")] * 2, APPLIED),
+    _row("enable.metrics.push", FLAG, True, *[only("false", "nothing is sent about the client")] * 2, APPLIED),
+    _row("metadata.recovery.strategy", TEXT, "rebootstrap", *[only("rebootstrap", "bootstrap.servers are always asked again")] * 2,
+         _BOOTSTRAP),
+    *_refused(_BOOTSTRAP, "metadata.recovery.rebootstrap.trigger.ms"),
+    *_refused(_METRICS, "metrics.num.samples metrics.recording.level metrics.sample.window.ms auto.include.jmx.reporter"),
+    _row("metric.reporters", TEXT, None, _METRICS, _JAVA, _JAVA),
+    _row("config.providers", TEXT, None, *[f"write the value itself: {_OUT}"] * 2, _JAVA),
+
+    # Fetching.
+    _row("client.rack", TEXT, "", APPLIED, APPLIED, None, aiokafka=(None,)),
+    _row("fetch.max.wait.ms", INT, 500, APPLIED, APPLIED, None, librdkafka="fetch.wait.max.ms", aiokafka=(500,)),
+    _row("fetch.min.bytes", INT, 1, APPLIED, APPLIED, None, aiokafka=(1,)),
+    _row("fetch.max.bytes", INT, 52_428_800, APPLIED, APPLIED, None, aiokafka=(52_428_800,)),
+    # Fewer, larger responses suit reading whole ranges.
+    _row("max.partition.fetch.bytes", INT, 1_048_576, APPLIED, APPLIED, None, also=("fetch.message.max.bytes",), aiokafka=(1_048_576,),
+         defaults={_RANGES: 4_194_304}),
+    _row("isolation.level", Choice(("read_committed", "read_uncommitted"), is_exact=True), "read_uncommitted", APPLIED, APPLIED, None,
+         defaults={_CONSUMER: "read_committed"}, aiokafka=("read_uncommitted",)),
+    _row("check.crcs", FLAG, True, *[only("true", "checksums are always checked")] * 2, None, aiokafka=(True,)),
+    _row("allow.auto.create.topics", FLAG, True, *[only("false", "reading never creates a topic")] * 2, None),
+    _row("exclude.internal.topics", FLAG, True, *[f"topics are read by name: {_OUT}"] * 2, None),
+    _row("key.deserializer", OBJECT, None, _BYTES, APPLIED, None),
+    _row("value.deserializer", OBJECT, None, _BYTES, APPLIED, None),
+    _row("interceptor.classes", OBJECT, None, _JAVA, APPLIED, _JAVA),
+    *_refused(_SHARE, "share.acknowledgement.mode share.acquire.mode", _RANGES, _CONSUMER),
+
+    # Groups.
+    _row("group.id", TEXT, None, _MEMBERSHIP, APPLIED, None, aiokafka=(None,)),
+    _row("group.instance.id", TEXT, None, _MEMBERSHIP, APPLIED, None, aiokafka=(None,)),
+    _row("group.protocol", TEXT, "classic", _MEMBERSHIP, only("classic", "the protocol of KIP-848 is not there yet"), None),
+    _row("group.remote.assignor", TEXT, None, _MEMBERSHIP, f"it belongs to the protocol of KIP-848, which is not there yet: {_OUT}", None),
+    _row("session.timeout.ms", POSITIVE, 45_000, _MEMBERSHIP, APPLIED, None, aiokafka=(10_000,)),
+    _row("heartbeat.interval.ms", POSITIVE, 3_000, _MEMBERSHIP, APPLIED, None, aiokafka=(3_000,)),
+    _row("max.poll.interval.ms", POSITIVE, 300_000, _MEMBERSHIP, APPLIED, None, aiokafka=(300_000,)),
+    _row("max.poll.records", POSITIVE, 500, "records come as whole responses, bounded by max.partition.fetch.bytes: set that instead",
+         APPLIED, None, defaults={_CONSUMER: None}, aiokafka=(None,)),
+    _row("partition.assignment.strategy", TEXT, "range,cooperative-sticky", _MEMBERSHIP, APPLIED, None,
+         defaults={_CONSUMER: "range,roundrobin"}, aiokafka=(("roundrobin",),)),
+    _row("internal.leave.group.on.close", FLAG, True, _MEMBERSHIP, f"members leave on close, static ones stay: {_OUT}", None),
+    _row("enable.auto.commit", FLAG, True, _NO_COMMIT, APPLIED, None, aiokafka=(True,)),
+    _row("auto.commit.interval.ms", INT, 5_000, _NO_COMMIT, APPLIED, None, aiokafka=(5_000,)),
+    _row("auto.offset.reset", TEXT, "latest", f"reading begins where the requested ranges begin: {_OUT}", APPLIED, None,
+         aiokafka=("latest",)),
+
+    # librdkafka's consumer, and confluent-kafka's.
+    _row("enable.auto.offset.store", FLAG, True, None, APPLIED, None),
+    _row("enable.partition.eof", FLAG, False, None, APPLIED, None),
+    _row("queued.max.messages.kbytes", Number(1, 2_097_151), 65_536, None, APPLIED, None),
+    _row("on_commit", OBJECT, None, None, APPLIED, None),
+    _row("oauth_cb", OBJECT, None, None, APPLIED, None),
+    *_refused(f"errors are raised, or come as messages with an error: {_OUT}", "error_cb", _CONSUMER),
+    *_refused(_STATISTICS, "stats_cb statistics.interval.ms", _CONSUMER),
+    *_refused(f"brokers that throttle answer later: {_OUT}", "throttle_cb", _CONSUMER),
+    *_refused(_LOGGING, "debug log_level logger log.connection.close", _CONSUMER),
+    *_refused("prefetching is bounded by bytes: set queued.max.messages.kbytes", "queued.min.messages", _CONSUMER),
+    *_refused(f"fetches go on as soon as there is space: {_OUT}", "fetch.queue.backoff.ms", _CONSUMER),
+    *_refused("set retry.backoff.ms", "fetch.error.backoff.ms", _CONSUMER),
+    *_refused(_CREATED, "topic.metadata.refresh.fast.interval.ms topic.metadata.propagation.max.ms", _CONSUMER),
+    *_refused(f"only the topics of interest are asked for: {_OUT}", "topic.metadata.refresh.sparse", _CONSUMER),
+    *_refused("leave topics out of the subscription", "topic.blacklist", _CONSUMER),
+    *_refused(f"the coordinator is looked for when it is needed: {_OUT}", "coordinator.query.interval.ms", _CONSUMER),
+    *_refused(f"it is always consumer: {_OUT}", "group.protocol.type", _CONSUMER),
+    *_refused("responses are bounded by fetch.max.bytes: set that", "receive.message.max.bytes", _CONSUMER),
+    *_refused(f"it belongs to producers: {_OUT}", "message.max.bytes", _CONSUMER),
+    *_refused(_OUT, "max.in.flight socket.keepalive.enable socket.max.fails broker.address.ttl consume.callback.max.messages",
+              _CONSUMER),
+    *_refused(f"small requests are always sent at once: {_OUT}", "socket.nagle.disable", _CONSUMER),
+    *_refused(f"every address of a name is tried: {_OUT}", "broker.address.family", _CONSUMER),
+    *_refused(_BROKERS_SAY, "broker.version.fallback api.version.request api.version.fallback.ms", _CONSUMER),
+    *_refused("set request.timeout.ms", "api.version.request.timeout.ms", _CONSUMER),
+    *_refused(f"offsets are stored by the coordinator: {_OUT}", "offset.store.method", _CONSUMER),
+    *_refused("set its properties beside the others", "default.topic.config", _CONSUMER),
+    *_refused(f"libraries cannot be loaded here: {_OUT}", "plugin.library.paths", _CONSUMER),
+
+    # Producing. Bounds: what Kafka and librdkafka both allow.
+    _row("acks", Choice(("all", "-1", "0", "1")), "all", None, None, APPLIED),
+    _row("compression.type", Choice(("none", "gzip", "snappy", "lz4", "zstd")), "none", None, None, APPLIED),
+    _row("enable.idempotence", FLAG, True, None, None, APPLIED),
+    _row("linger.ms", Number(0, 900_000), 5, None, None, APPLIED),
+    _row("batch.size", POSITIVE, 16_384, None, None, APPLIED),
+    _row("max.request.size", Number(1_000, 1_000_000_000), 1_048_576, None, None, APPLIED, librdkafka="message.max.bytes"),
+    _row("buffer.memory", Number(1_024, 2**40), 33_554_432, None, None, APPLIED, librdkafka="queue.buffering.max.kbytes", unit=1_024),
+    _row("delivery.timeout.ms", POSITIVE, 120_000, None, None, APPLIED),
+    _row("max.block.ms", INT, 60_000, None, None, APPLIED),
+    _row("max.in.flight.requests.per.connection", Number(1, 1_000_000), 5, None, _OUT, APPLIED),
+    _row("retries", INT, INT_MAX, None, None, APPLIED),
+    *_refused("keys are serialized with ByteArraySerializer", "key.serializer", _PRODUCER),
+    *_refused("values are serialized with ByteArraySerializer", "value.serializer", _PRODUCER),
+    *_refused(_TRANSACTIONS, "transactional.id transaction.timeout.ms transaction.two.phase.commit.enable", _PRODUCER),
+    *_refused(_PARTITIONER, "partitioner.class partitioner.ignore.keys partitioner.adaptive.partitioning.enable"
+              " partitioner.availability.timeout.ms", _PRODUCER),
+    *_refused(_LEVEL, "compression.gzip.level compression.lz4.level compression.zstd.level", _PRODUCER),
+
+    # Security.
+    _all("security.protocol", Choice(SECURITY_PROTOCOLS), "PLAINTEXT", aiokafka=("PLAINTEXT",)),
+    _all("sasl.mechanism", also=("sasl.mechanisms",), aiokafka=("PLAIN",)),
+    _all("sasl.jaas.config"),
+    _all("sasl.login.callback.handler.class"),
+    _all("sasl.oauthbearer.config"),
+    _all("sasl.oauthbearer.token.endpoint.url"),
+    _all("enable.sasl.oauthbearer.unsecure.jwt"),
+    _row("sasl.username", TEXT, None, _IN_JAAS, APPLIED, _IN_JAAS),
+    _row("sasl.password", TEXT, None, _IN_JAAS, APPLIED, _IN_JAAS),
+    _all("ssl.protocol"),
+    _all("ssl.enabled.protocols"),
+    _all("ssl.endpoint.identification.algorithm", TEXT, "https"),
+    _all("ssl.truststore.type"),
+    _all("ssl.truststore.location", librdkafka="ssl.ca.location"),
+    _all("ssl.truststore.certificates", librdkafka="ssl.ca.pem"),
+    _all("ssl.keystore.type"),
+    _all("ssl.keystore.location"),
+    _all("ssl.keystore.certificate.chain", librdkafka="ssl.certificate.pem"),
+    _all("ssl.keystore.key", librdkafka="ssl.key.pem"),
+    _all("ssl.key.password"),
+    _row("ssl.certificate.location", TEXT, None, None, APPLIED, None),
+    _row("ssl.key.location", TEXT, None, None, APPLIED, None),
+    *_refused("certificates are always verified: set ssl.ca.location", "enable.ssl.certificate.verification", _CONSUMER),
+    *_refused(_KEY_STORES, "ssl.truststore.password ssl.keystore.password"),
+    *_refused(_OUT, "security.providers ssl.cipher.suites ssl.provider ssl.keymanager.algorithm ssl.trustmanager.algorithm"
+              " ssl.secure.random.implementation ssl.engine.factory.class"),
+    *_refused(_MECHANISMS, "sasl.client.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms"
+              " sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor"
+              " sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.kerberos.kinit.cmd"
+              " sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter"
+              " sasl.kerberos.ticket.renew.window.factor"),
+    *_refused(_TOKENS, "sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud"
+              " sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss"
+              " sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds"
+              " sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file"
+              " sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase"
+              " sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id"
+              " sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.clock.skew.seconds"
+              " sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer sasl.oauthbearer.header.urlencode"
+              " sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"
+              " sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url"
+              " sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope"
+              " sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name"),
+)
+# fmt: on
+
+PROPERTIES: Final[Mapping[str, ClientProperty]] = {row.name: row for row in _ROWS}
+"""Every row by its name."""
+_SPELLINGS: Final[Mapping[str, str]] = {
+    name: row.name for row in _ROWS if _CONSUMER in row.support for name in (row.librdkafka, *row.also) if name
+}
+"""A consumer's properties by librdkafka's names."""
+
+
+def property_names(client: Client, *effects: Effect) -> frozenset[str]:
+    """The rows that `client` knows, or those on which it has one of `effects`."""
+    return frozenset(row.name for row in _ROWS if client in row.support and (not effects or row.support[client].effect in effects))
+
+
+OWN: Final = property_names(Client.CONSUMER, Effect.APPLIED, Effect.FIXED) - property_names(Client.RANGES, Effect.APPLIED, Effect.FIXED)
+"""What only a consumer applies; all else that it applies is for connections and fetches."""
+
+
+class ProblemKind(Enum):
+    """Why a property cannot be taken."""
+
+    UNKNOWN = auto()
+    REFUSED = auto()
+    VALUE = auto()
+
+
+class Problem(NamedTuple):
+    """A property that cannot be taken. `predicate` is the rest of the sentence that begins with the name as it was given."""
+
+    name: str
+    predicate: str
+    kind: ProblemKind
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.predicate}"
+
+
+class PropertyError(ValueError):
+    """Properties that cannot be taken."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__(str(problems[0]))
+        self.problems = problems
+
+
+def default_values(client: Client) -> dict[str, Any]:
+    """What `client` uses where nothing is given, by the rows' names; properties without a default are left out."""
+    values = {name: PROPERTIES[name].default_of(client) for name in property_names(client, Effect.APPLIED)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def read_properties(properties: Mapping[str, Any], client: Client) -> dict[str, Any]:
+    """The values that are given, by the rows' names; None stands for what is not given. Of two spellings the later one is taken.
+
+    A consumer's properties may have librdkafka's names. Raises PropertyError.
+    """
+    spellings = _SPELLINGS if client is Client.CONSUMER else {}
+    values: dict[str, Any] = {}
+    problems = []
+    for name, value in properties.items():
+        if value is None:
+            continue
+        row = PROPERTIES.get(spellings.get(name, name))
+        support = None if row is None else row.support.get(client)
+        if row is None or support is None:
+            what = "producer" if client is Client.PRODUCER else "consumer"
+            meant = did_you_mean(name, property_names(client) | spellings.keys())
+            problems.append(Problem(name, f"is no property of a Kafka {what}{meant}", ProblemKind.UNKNOWN))
+        elif support.effect is Effect.REFUSED:
+            problems.append(Problem(name, f"is not supported: {support.why}", ProblemKind.REFUSED))
+        else:
+            try:
+                values[row.name] = row.parse(value, support)
+            except ValueError as error:
+                problems.append(Problem(name, str(error), ProblemKind.VALUE))
+    if problems:
+        raise PropertyError(problems)
+    return values
