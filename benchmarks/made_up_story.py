@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ottla.groups.events import EventMember
-from ottla.history.rounds.identity import Identity
-from ottla.history.sources.model import Evidence, Kind, Source
-from ottla.history.story.lag import LagHistory
+from ottla.history.processes import Identity
+from ottla.history.sources.evidence import Evidence, Kind, Source
+from ottla.history.story.arrays import LagHistory
 from ottla.history.story.rebalances import StoryRebalance
-from ottla.history.story.summary import DeploymentSpan
+from ottla.history.story.story import DeploymentSpan
 from ottla.history.verdicts.verdict import SettingAdvice
 from ottla.protocol.model import TopicPartition
 

@@ -21,13 +21,12 @@ from ottla.broker.network.request import Api
 from ottla.cli.main import main as cli
 from ottla.config import BROKER_SETTINGS, FIXED_VALUES, TOPIC_SETTINGS, Setting
 from ottla.groups.classic.states import ANSWERS, TRANSITIONS, GroupState, StateAnswers
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.verdicts.arrival_rules import ARRIVAL_RULES
-from ottla.history.verdicts.avoided import AVOIDED_RULES
+from ottla.history.sources.evidence import Cause
+from ottla.history.verdicts.arrival_rules import ARRIVAL_RULES, AVOIDED_RULES
 from ottla.history.verdicts.change_rules import CHANGE_RULES
 from ottla.history.verdicts.departure_rules import DEPARTURE_RULES
 from ottla.history.verdicts.policy import POLICIES
-from ottla.history.verdicts.rule import Rule
+from ottla.history.verdicts.verdict import Rule
 
 MADE = "<!-- Generated from the code by `make docs`. -->\n"
 

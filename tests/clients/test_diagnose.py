@@ -7,7 +7,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from ottla.cli.commands.diagnose import COMMAND
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.evidence import Cause
 from ottla.testing.waiting import wait_until
 
 

@@ -15,7 +15,7 @@ import pytest
 from ottla.cli.processes import ToolMissing
 from ottla.client.admin.client import AdminClient
 from ottla.client.settings import ClientSettings
-from ottla.history.sources.model import Kind
+from ottla.history.sources.evidence import Kind
 from ottla.history.sources.offsets_topic import OffsetsTopic
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.testing.waiting import wait_until

@@ -16,10 +16,10 @@ import pytest
 from ottla.broker import Broker
 from ottla.groups.events import GroupEvent
 from ottla.groups.reason_evidence import MemberCause, evidence_in
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.evidence import Cause
 from ottla.history.sources.group_events import evidence_of_event
 from ottla.history.verdicts.judging import judge
-from ottla.history.verdicts.rule import Confidence
+from ottla.history.verdicts.verdict import Confidence
 from tests.support.processes import LineProgram
 
 PROGRAM = Path(__file__).with_name("stalling_consumer.py")

@@ -8,8 +8,8 @@ from typing import Any
 from ottla.broker import Broker
 from ottla.groups.events import GroupEvent
 from ottla.history.group_history import Rebalance, histories_of_events
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.verdicts.rule import Confidence
+from ottla.history.sources.evidence import Cause
+from ottla.history.verdicts.verdict import Confidence
 from ottla.testing.waiting import wait_until
 
 CONSUMER = """

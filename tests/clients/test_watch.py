@@ -17,7 +17,7 @@ from ottla.client.fetch.fetcher import Fetcher, topic_ranges
 from ottla.client.settings import ClientSettings
 from ottla.history.sources.admin import SnapshotReader
 from ottla.history.sources.archive import SNAPSHOTS_FOLDER, FolderProblems, LineProblems, find_partitions, read_batches, read_lines
-from ottla.history.sources.model import Evidence, Kind, Source
+from ottla.history.sources.evidence import Evidence, Kind, Source
 from ottla.history.sources.offsets_topic import OffsetsTopic, fetched_batches
 from ottla.log.files import OsFiles
 from ottla.metadata.topics import CONSUMER_OFFSETS

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.console.report.report import Report
 from ottla.groups.events import EventMember, GroupEvent
-from ottla.history.story.lag import LagHistory
+from ottla.history.story.arrays import LagHistory
 from ottla.protocol.model import TopicPartition
 
 ARGUMENTS = [

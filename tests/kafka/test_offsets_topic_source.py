@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient as ConfluentAdmin
 
 from ottla.cli.watch.run import WatchOptions, run
 from ottla.client.settings import ClientSettings, parse_client_settings
-from ottla.history.sources.model import Kind, Source
+from ottla.history.sources.evidence import Kind, Source
 from ottla.history.sources.offsets_topic import OffsetsTopic
 from ottla.metadata.topics import CONSUMER_OFFSETS
 from ottla.testing.waiting import wait_until

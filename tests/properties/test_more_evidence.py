@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.history.sources.model import Kind, Source
+from ottla.history.sources.evidence import Kind, Source
 from ottla.history.verdicts.judging import judge
-from ottla.history.verdicts.rule import Confidence
-from ottla.history.verdicts.verdict import Verdict
+from ottla.history.verdicts.verdict import Confidence, Verdict
 from tests.support.kit.evidence import EvidenceLog
 from trials.incidents.corpus import CORPUS, RecordedIncident, read_run
 from trials.incidents.scoring import Scored, score

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.broker.monitoring.group_metrics import planned as planned_label
 from ottla.history.group_history import GroupHistory, group_histories
-from ottla.history.sources.model import Evidence, Kind, Source
+from ottla.history.sources.evidence import Evidence, Kind, Source
 from ottla.history.story.stories import stories
 from ottla.history.verdicts.judging import judge
 from ottla.history.verdicts.verdict import Verdict

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from ottla.groups.events import EventMember
 from ottla.history.patterns import sentences
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.sources.model import CommitSpan, Evidence, Kind, Source
+from ottla.history.sources.evidence import Cause, CommitSpan, Evidence, Kind, Source
 from ottla.history.verdicts.judging import judge
 from ottla.protocol.model import TopicPartition
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from ottla.history.sources.model import Source
+from ottla.history.sources.evidence import Source
 from ottla.history.whatif.prediction import Agreement, agreement, evidence_of_group, outcome_with
 from ottla.history.whatif.reconstruction import reconstruct
 from ottla.history.whatif.settings import Settings

@@ -5,7 +5,7 @@ from datetime import UTC
 import pytest
 
 from ottla.history.sources.broker_log import broker_log_reader
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.evidence import Cause
 from ottla.history.verdicts.judging import judge_group
 from ottla.history.verdicts.verdict import AVOIDED, Verdict
 

@@ -14,13 +14,11 @@ from ottla.groups.commands import Command, GroupEffects
 from ottla.groups.log.evidence_decoding import EvidenceDecoder
 from ottla.groups.log.records import encode_key, encode_value
 from ottla.history.sources.broker_log import broker_log_reader
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.evidence import Cause, Evidence, Source
 from ottla.history.sources.group_events import evidence_of_event
 from ottla.history.sources.group_records import GroupRecords, ReadCounts
-from ottla.history.sources.model import Evidence, Source
 from ottla.history.verdicts.judging import judge
-from ottla.history.verdicts.rule import Confidence
-from ottla.history.verdicts.verdict import REBALANCE, Verdict
+from ottla.history.verdicts.verdict import REBALANCE, Confidence, Verdict
 from ottla.protocol.model import Record
 from trials.simulation.member import GROUP_ID
 from trials.simulation.simulator import Simulation

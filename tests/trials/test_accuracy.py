@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.sources.model import Source
-from ottla.history.verdicts.rule import Confidence
-from ottla.history.verdicts.verdict import Verdict
+from ottla.history.sources.evidence import Cause, Source
+from ottla.history.verdicts.verdict import Confidence, Verdict
 from trials.__main__ import main
 from trials.incidents import measure as measure_module
 from trials.incidents.corpus import CORPUS, MAKING, MEASURING, Incident, RecordedIncident

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.evidence import Cause
 from trials.incidents.corpus import (
     AVOIDABLE,
     MAKING,

@@ -15,7 +15,7 @@ import pytest
 from ottla.broker import Broker
 from ottla.cli.processes import ToolMissing
 from ottla.groups.events import GroupEvent
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.evidence import Cause
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.testing.raw_client import RawClient
 from ottla.testing.topics import create_topic

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Collection
 
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.evidence import Cause
 from trials.incidents.corpus import AVOIDED
 from trials.incidents.group_run import GroupRun, NotStable
 from trials.incidents.handles import RawConsumer, RawHandle

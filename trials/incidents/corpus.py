@@ -22,11 +22,10 @@ from typing import Any, Final, Self
 from ottla.groups.log.evidence_decoding import EvidenceDecoder
 from ottla.history.sources.archive import FolderProblems, find_partitions, read_batches
 from ottla.history.sources.broker_log import broker_log_reader
-from ottla.history.sources.cause_codes import Cause
 from ottla.history.sources.client_log import client_log_reader
+from ottla.history.sources.evidence import Cause, Evidence, Source
 from ottla.history.sources.group_events import evidence_of_event, read_event
 from ottla.history.sources.group_records import GroupRecords, ReadCounts
-from ottla.history.sources.model import Evidence, Source
 from ottla.log.files import OsFiles
 from ottla.metadata.topics import CONSUMER_OFFSETS
 from ottla.protocol.records.committed_records import CommittedRecords

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.evidence import Cause
 from trials.incidents.corpus import AVOIDABLE, PLANNED, REBALANCE, Incident, LabelledRebalance
 from trials.incidents.handles import Handle, RawConsumer, RawHandle, wait_until_divided
 from trials.incidents.members.program import LOG_FORMATS, MemberSettings

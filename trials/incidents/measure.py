@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from ottla.history.sources.model import Source
+from ottla.history.sources.evidence import Source
 from ottla.history.verdicts.judging import judge
 from ottla.history.verdicts.verdict import Verdict
 from trials.harness.runs import Results

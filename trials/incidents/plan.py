@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle
 from typing import Final, NamedTuple
 
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.evidence import Cause
 from trials.incidents.group_run import Plan
 
 JAVA, CONFLUENT, KAFKA_PYTHON, AIOKAFKA, RAW = "java", "confluent", "kafka-python", "aiokafka", "raw"

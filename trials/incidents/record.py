@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.evidence import Cause
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.testing.raw_client import Disconnected, RawClient
 from trials.harness.runs import Outcome, Results, add_seed_option

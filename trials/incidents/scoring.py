@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.verdicts.rule import Confidence
-from ottla.history.verdicts.verdict import Verdict
+from ottla.history.sources.evidence import Cause
+from ottla.history.verdicts.verdict import Confidence, Verdict
 from trials.incidents.corpus import Incident, LabelledRebalance
 
 MISSED = "(none)"

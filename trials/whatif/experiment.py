@@ -20,9 +20,9 @@ from ottla.history.rounds.assembly import rounds_of_group
 from ottla.history.sources.archive import FolderProblems, find_partitions, read_batches
 from ottla.history.sources.broker_log import broker_log_reader
 from ottla.history.sources.client_log import client_log_reader
+from ottla.history.sources.evidence import Evidence
 from ottla.history.sources.group_events import evidence_of_event
 from ottla.history.sources.group_records import GroupRecords, ReadCounts
-from ottla.history.sources.model import Evidence
 from ottla.history.whatif.prediction import Prediction, evidence_of_group, predict
 from ottla.history.whatif.settings import Settings
 from ottla.log.files import OsFiles

@@ -16,7 +16,7 @@ from ottla.cli.clusters import CommandFailed
 from ottla.cli.diagnose.sources import OTHER_SOURCES, SourceOptions, read_sources
 from ottla.console.report.report import Report
 from ottla.history.reading import Gathered
-from ottla.history.story.lag import LagHistory
+from ottla.history.story.arrays import LagHistory
 from ottla.history.story.stories import StoryOptions
 from ottla.protocol.model import TopicPartition
 from ottla.text import printable

@@ -10,7 +10,7 @@ from typing import Any, Final, TextIO
 
 from ottla.cli.clusters import CommandFailed
 from ottla.cli.diagnose.sources import SourceOptions, read_sources
-from ottla.history.sources.model import Evidence
+from ottla.history.sources.evidence import Evidence
 from ottla.history.whatif.behaviour import GroupBehaviour
 from ottla.history.whatif.outcome import Outcome, ReplayedRebalance, causes
 from ottla.history.whatif.prediction import Comparison, Prediction, SearchResult, find_settings, predict

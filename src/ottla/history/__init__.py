@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from ottla.history.group_history import Rebalance as Rebalance
     from ottla.history.reading import Groups as Groups
     from ottla.history.reading import read as read
-    from ottla.history.sources.model import SourceError as SourceError
+    from ottla.history.sources.evidence import SourceError as SourceError
 
 _LAZY = {
     "GroupHistory": "group_history",
     "Groups": "reading",
     "Rebalance": "group_history",
-    "SourceError": "sources.model",
+    "SourceError": "sources.evidence",
     "read": "reading",
 }
 

@@ -134,11 +134,11 @@ class Partition(NamedTuple):
 
 def evaluate_group(partitions: Iterable[Partition], now_ms: int, settings: BurrowSettings = DEFAULTS) -> GroupStatus:
     """The status of a group from all partitions of the topics that it has committed, those without a commit as well."""
-    known = sorted(partitions, key=lambda each: (each.topic, each.partition))
-    last_ms = max((each.commits[-1].at_ms for each in known if each.commits), default=None)
+    known = sorted(partitions, key=lambda partition: (partition.topic, partition.partition))
+    last_ms = max((partition.commits[-1].at_ms for partition in known if partition.commits), default=None)
     if last_ms is None or now_ms - settings.expire_group * 1000 > last_ms:
         return NOT_FOUND
-    found = tuple(evaluate_partition(each, now_ms, settings) for each in known)
+    found = tuple(evaluate_partition(partition, now_ms, settings) for partition in known)
     return GroupStatus(
         status=group_status(each.status for each in found),
         complete=sum(each.complete == 1 for each in found) / len(found),

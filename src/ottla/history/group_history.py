@@ -11,14 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ottla.groups.events import GroupEvent
-from ottla.history.processes import Process, Processes, distinct_names
+from ottla.history.processes import Process, Processes, distinct_names, of_member
 from ottla.history.rounds.assembly import assemble, by_group
-from ottla.history.rounds.identity import of_member
 from ottla.history.rounds.round import Membership, Round
-from ottla.history.sources.departed_members import complete_departures
+from ottla.history.sources.clocks import complete_departures
+from ottla.history.sources.evidence import CommitSpan, Evidence, Kind
 from ottla.history.sources.group_events import BROKER_CLOCK, evidence_of_event
-from ottla.history.sources.model import CommitSpan, Evidence, Kind
-from ottla.history.story.lag import LagHistory
+from ottla.history.story.arrays import LagHistory
 from ottla.history.verdicts.judging import judge_follow_up, judge_rounds
 from ottla.history.verdicts.verdict import AVOIDED, Verdict
 from ottla.protocol.model import TopicPartition
@@ -178,12 +177,14 @@ def history_of_group(group: str, evidence: Iterable[Evidence], *, lag: LagHistor
     items = list(evidence)
     rounds, processes = assemble(group, items)
     verdicts = judge_rounds(rounds)
-    last = next((each for each in reversed(rounds) if not each.is_avoided), None)
+    last = next((rebalance for rebalance in reversed(rounds) if not rebalance.is_avoided), None)
     names = distinct_names([process.name for process in processes.rows])
     return GroupHistory(
         group=group,
         members=tuple(_member(process, name) for process, name in zip(processes.rows, names, strict=True)),
-        rebalances=tuple(_rebalance(each, verdict, is_last=each is last) for each, verdict in zip(rounds, verdicts, strict=True)),
+        rebalances=tuple(
+            _rebalance(rebalance, verdict, is_last=rebalance is last) for rebalance, verdict in zip(rounds, verdicts, strict=True)
+        ),
         assignments=tuple(_assignments(rounds, processes, names)),
         commits=tuple(
             GroupCommits(at_ms=item.at_ms, clock=item.clock, spans=item.commits)
@@ -209,31 +210,31 @@ def _member(process: Process, name: str) -> MemberHistory:
     )
 
 
-def _rebalance(each: Round, verdict: Verdict, *, is_last: bool) -> Rebalance:
-    main = each.main
+def _rebalance(rebalance: Round, verdict: Verdict, *, is_last: bool) -> Rebalance:
+    main = rebalance.main
     own_end_ms = verdict.ended_ms if main is None else main.ended_ms
-    change = None if main is not None and main.is_emptied else each.change
+    change = None if main is not None and main.is_emptied else rebalance.change
     follow_ups = tuple(
-        _rebalance(half, judge_follow_up(half, verdict, is_last=is_last and half is each.follow_ups[-1]), is_last=False)
-        for half in each.follow_ups
+        _rebalance(half, judge_follow_up(half, verdict, is_last=is_last and half is rebalance.follow_ups[-1]), is_last=False)
+        for half in rebalance.follow_ups
     )
     return Rebalance(
-        group=each.group,
-        generation=each.generation,
-        clock=each.clock,
-        started_ms=each.started_ms,
-        formed_ms=_formed_ms(each),
+        group=rebalance.group,
+        generation=rebalance.generation,
+        clock=rebalance.clock,
+        started_ms=rebalance.started_ms,
+        formed_ms=_formed_ms(rebalance),
         ended_ms=own_end_ms,
         outcome=verdict.outcome,
         is_avoided=verdict.kind == AVOIDED,
         verdict=verdict,
         triggers=tuple(main.of_kind(Kind.TRIGGER)) if main is not None else (),
-        members_before=each.count_before,
-        members_after=each.count_after,
-        before=each.before,
-        after=each.after,
-        protocol=each.protocol_after,
-        is_consumer_type=each.is_consumer_type,
+        members_before=rebalance.count_before,
+        members_after=rebalance.count_after,
+        before=rebalance.before,
+        after=rebalance.after,
+        protocol=rebalance.protocol_after,
+        is_consumer_type=rebalance.is_consumer_type,
         partitions_assigned=change and change.assigned,
         partitions_moved=change and change.all_moved,
         partitions_new=change and change.new,
@@ -241,17 +242,17 @@ def _rebalance(each: Round, verdict: Verdict, *, is_last: bool) -> Rebalance:
     )
 
 
-def _formed_ms(each: Round) -> int | None:
+def _formed_ms(rebalance: Round) -> int | None:
     """When the generation was formed, or the group became empty."""
-    main = each.main
+    main = rebalance.main
     if main is None:
         return None
     return main.ended_ms if main.is_emptied else main.formed_ms
 
 
 def _assignments(rounds: Sequence[Round], processes: Processes, names: Sequence[str]) -> Iterator[Assignment]:
-    for each in rounds:
-        for half in (each, *each.follow_ups):
+    for rebalance in rounds:
+        for half in (rebalance, *rebalance.follow_ups):
             if half.change is None or half.after is None:
                 continue
             members = list(half.after.members.values())

@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.verdicts.rule import Confidence
-from ottla.history.verdicts.verdict import AVOIDED, REBALANCE, SettingAdvice, Verdict
+from ottla.history.sources.evidence import Cause
+from ottla.history.verdicts.verdict import AVOIDED, REBALANCE, Confidence, SettingAdvice, Verdict
 
 LAST_COUNT: Final = 6
 """How many rebalances "the last" are."""
@@ -193,7 +192,7 @@ def _number(advice: SettingAdvice) -> int:
 
 
 def _unsure_sentence(verdicts: Sequence[Verdict]) -> str | None:
-    wanted = Counter(each.sharper for each in verdicts if each.sharper is not None and each.confidence < Confidence.HIGH)
+    wanted = Counter(verdict.sharper for verdict in verdicts if verdict.sharper is not None and verdict.confidence < Confidence.HIGH)
     if not wanted:
         return None
     text, count = wanted.most_common(1)[0]

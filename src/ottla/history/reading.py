@@ -14,9 +14,9 @@ from ottla.client.settings import ClientSettings, parse_client_settings
 from ottla.history.group_history import GroupHistory, Rebalance, group_histories
 from ottla.history.rounds.splitting import SOURCE_RANK
 from ottla.history.sources.admin import look_at_cluster
-from ottla.history.sources.clock_skew import estimate_skews
+from ottla.history.sources.clocks import estimate_skews
+from ottla.history.sources.evidence import Evidence, SourceError
 from ottla.history.sources.log_files import LogFiles
-from ottla.history.sources.model import Evidence, SourceError
 from ottla.history.sources.offsets_topic import OffsetsTopic
 from ottla.history.times import machine_zone, parse_time_ms
 from ottla.text import printable
@@ -98,7 +98,9 @@ def read(
         raise ValueError("nothing to read: name broker_logs, client_logs, offsets_topic, archive or bootstrap_servers")
     gathered = gather(sources, zone=zone)
     histories = {
-        group: replace(history, rebalances=tuple(each for each in history.rebalances if _began_within(each, since_ms, until_ms)))
+        group: replace(
+            history, rebalances=tuple(rebalance for rebalance in history.rebalances if _began_within(rebalance, since_ms, until_ms))
+        )
         for group, history in sorted(group_histories(gathered.evidence).items())
         if not sources.groups or group in sources.groups
     }

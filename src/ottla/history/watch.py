@@ -163,7 +163,7 @@ class Watch:
         snapshots = self._poller.look(with_offsets=has_offsets)
         lines = self._writer.lines(self._now_ms(), snapshots, has_offsets=has_offsets)
         if self._poller.topic_names != self._topic_names:
-            new = {each: name for each, name in self._poller.topic_names.items() if self._topic_names.get(each) != name}
+            new = {item: name for item, name in self._poller.topic_names.items() if self._topic_names.get(item) != name}
             self._topic_names = self._poller.topic_names
             if new:
                 lines.insert(0, topics_line(self._now_ms(), new))

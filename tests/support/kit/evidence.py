@@ -3,7 +3,7 @@
 from typing import Any
 
 from ottla.groups.events import EventMember
-from ottla.history.sources.model import Evidence, Kind, Source
+from ottla.history.sources.evidence import Evidence, Kind, Source
 
 
 class EvidenceLog:

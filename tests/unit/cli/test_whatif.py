@@ -16,8 +16,8 @@ from ottla.cli.diagnose.sources import SourceOptions
 from ottla.cli.main import main
 from ottla.cli.whatif import NAME_WIDTH, ROWS_MAX, WIDTH, WhatifOptions, answer, run, text, to_dict
 from ottla.history.reading import Gathered
+from ottla.history.sources.evidence import Evidence
 from ottla.history.sources.group_events import evidence_of_event
-from ottla.history.sources.model import Evidence
 from ottla.history.whatif.behaviour import Action, ActionKind
 from ottla.history.whatif.prediction import find_settings, predict
 from ottla.history.whatif.replay import replay

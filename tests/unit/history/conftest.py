@@ -3,11 +3,10 @@ from typing import Any
 
 import pytest
 
-from ottla.history.rounds.identity import Identity
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.processes import Identity
+from ottla.history.sources.evidence import Cause
 from ottla.history.verdicts.policy import POLICIES
-from ottla.history.verdicts.rule import Confidence
-from ottla.history.verdicts.verdict import REBALANCE, Cost, Verdict
+from ottla.history.verdicts.verdict import REBALANCE, Confidence, Cost, Verdict
 from tests.support.kit.scripted_cluster import ScriptedCluster
 
 

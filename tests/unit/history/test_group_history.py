@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from ottla.groups.events import EventMember, GroupEvent
 from ottla.history.group_history import GroupHistory, Rebalance, histories_of_events
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.verdicts.rule import Confidence
+from ottla.history.sources.evidence import Cause
+from ottla.history.verdicts.verdict import Confidence
 
 
 def history(events: Iterable[GroupEvent]) -> GroupHistory:

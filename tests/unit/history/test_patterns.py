@@ -5,9 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from ottla.history.patterns import PAUSE_MAX_MS, Culprit, family, find_culprit, find_deployments, flapping, sentences
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.verdicts.rule import Confidence
-from ottla.history.verdicts.verdict import AVOIDED, SettingAdvice, Verdict
+from ottla.history.sources.evidence import Cause
+from ottla.history.verdicts.verdict import AVOIDED, Confidence, SettingAdvice, Verdict
 
 New = Callable[..., Verdict]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from ottla.history.reading import Sources, gather
-from ottla.history.sources.model import SourceError
+from ottla.history.sources.evidence import SourceError
 
 LOGS = Path(__file__).parents[2] / "data" / "logs"
 

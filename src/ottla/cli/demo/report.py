@@ -15,10 +15,9 @@ from ottla.cli.demo.scene import TOPIC
 from ottla.console.report.report import Report
 from ottla.groups.events import GroupEvent
 from ottla.history.group_history import Rebalance
-from ottla.history.story.lag import LagHistory
+from ottla.history.story.arrays import LagHistory
 from ottla.history.story.sentences import sentence_of
-from ottla.history.verdicts.rule import Confidence
-from ottla.history.verdicts.verdict import Verdict
+from ottla.history.verdicts.verdict import Confidence, Verdict
 from ottla.protocol.model import TopicPartition
 
 _PLANNED = {True: "planned", False: "not planned", None: "planned or not is unknown"}

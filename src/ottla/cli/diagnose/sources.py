@@ -8,7 +8,7 @@ from typing import Final
 from ottla.cli.clusters import CommandFailed, client_settings, of_error
 from ottla.client.errors import ClientError
 from ottla.history.reading import Gathered, Sources, gather
-from ottla.history.sources.model import SourceError
+from ottla.history.sources.evidence import SourceError
 from ottla.protocol.errors import PeerError
 from ottla.text import printable
 

@@ -8,9 +8,9 @@ from typing import Any, Final, Self
 from ottla.console.report.page import report_page
 from ottla.console.report.table import advice_html, headline_html, table_html
 from ottla.groups.events import GroupEvent
+from ottla.history.sources.evidence import Evidence
 from ottla.history.sources.group_events import BROKER_CLOCK, evidence_of_event
-from ottla.history.sources.model import Evidence
-from ottla.history.story.lag import LagHistory
+from ottla.history.story.arrays import LagHistory
 from ottla.history.story.stories import EVERYTHING, StoryOptions, stories
 from ottla.history.story.story import Story
 

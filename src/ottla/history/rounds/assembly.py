@@ -1,22 +1,146 @@
-"""From evidence to the rounds of each group: which group evidence belongs to, and the whole way in the order of its steps."""
+"""From evidence to the rounds of each group: which group evidence belongs to, and the whole way in the order of its steps.
+
+The last steps are here, too. What each assignment moved, and when each process was a member. And the second half of a cooperative
+rebalance, which is joined to the first: it is one rebalance for its users, who lose and get partitions once. It is one if the members say
+so ("need to revoke partitions and re-join"), or if it only assigns what the assignment before had revoked.
+"""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from ottla.history.processes import Processes
-from ottla.history.rounds.client_logs import ClientLogs
-from ottla.history.rounds.follow_ups import join_follow_ups
-from ottla.history.rounds.identity import KnownMembers
-from ottla.history.rounds.membership import MembershipWalk
-from ottla.history.rounds.merging import by_clock, merge
-from ottla.history.rounds.ownership import follow_owners
+from ottla.history.owners import Owners
+from ottla.history.processes import KnownMembers, Processes
+from ottla.history.rounds.membership import MembershipWalk, Role, first_code, note_resubscribed, role_of
+from ottla.history.rounds.merging import ClientLogs, by_clock, merge
 from ottla.history.rounds.returns import Returns
-from ottla.history.rounds.round import Round
+from ottla.history.rounds.round import Membership, Round
 from ottla.history.rounds.splitting import SOURCE_RANK
-from ottla.history.rounds.subscriptions import note_resubscribed
-from ottla.history.sources.model import Evidence, Source, name_in_member_id
+from ottla.history.sources.evidence import Cause, Evidence, Kind, Source, name_in_member_id
 
+FOLLOWS_WITHIN_MS: Final = 10_000
+REVOKE_REASON: Final = "need to revoke partitions"
 _SEVERAL = ""
+
+
+def returned_ids(rounds: Sequence[Round]) -> dict[str, str]:
+    """By the member id of each client that came back: its id before. Left out where it may be another client of the same name."""
+    found: dict[str, str] = {}
+    for rebalance in rounds:
+        for arrival in rebalance.arrivals:
+            loss = arrival.loss
+            if loss is None or loss.is_shared_name or loss.is_nameless_pair or loss.is_replaced_before:
+                continue
+            if arrival.who.member_id is not None and loss.who.member_id is not None:
+                found[arrival.who.member_id] = loss.who.member_id
+    return found
+
+
+def follow_owners(rounds: Sequence[Round]) -> Processes:
+    """Give each round what its assignment changed; the processes of the group, with the times at which they were members."""
+    walk = _OwnershipWalk(returned_ids(rounds))
+    for rebalance in rounds:
+        if not rebalance.is_avoided:
+            walk.take(rebalance)
+    walk.end()
+    return walk.processes
+
+
+class _OwnershipWalk:
+    def __init__(self, returned: dict[str, str]) -> None:
+        self.processes = Processes(returned)
+        self._owners = Owners(self.processes)
+        self._last: Membership | None = None
+        self._here: dict[int, int] = {}
+        """Since when each process is a member."""
+
+    def take(self, rebalance: Round) -> None:
+        """The next round."""
+        if rebalance.before is not None and rebalance.before is not self._last:
+            members = list(rebalance.before.members.values())
+            if rebalance.before.has_assignments:
+                self._owners.set(members, rebalance.started_ms)
+            for member_row in self.processes.rows_of(members, rebalance.started_ms):
+                self._here.setdefault(member_row, rebalance.started_ms)
+        for departure in rebalance.departures:
+            row = self.processes.find(departure.who)
+            if row is None:
+                row = self.processes.row_of(departure.who, self._here, departure.at_ms)
+            self._leave(row, departure.at_ms)
+        if rebalance.after is None:
+            for arrival in rebalance.arrivals:
+                self._here.setdefault(self.processes.row_of(arrival.who, self._here, arrival.at_ms), arrival.at_ms)
+        else:
+            self._set_members(rebalance, rebalance.after)
+        self._last = rebalance.before if rebalance.after is None else rebalance.after
+
+    def end(self) -> None:
+        """Who is here stays."""
+        for row, from_ms in self._here.items():
+            self.processes.rows[row].present.append((from_ms, None))
+
+    def _set_members(self, rebalance: Round, after: Membership) -> None:
+        members = list(after.members.values())
+        if after.has_assignments:
+            rebalance.change = self._owners.update(members, rebalance.started_ms)
+        rows = self.processes.rows_of(members, rebalance.started_ms)
+        joined_ms = {arrival.who.member_id: arrival.at_ms for arrival in rebalance.arrivals}
+        for row in self._here.keys() - set(rows):
+            self._leave(row, rebalance.started_ms)
+        for row, member in zip(rows, members, strict=True):
+            self._here.setdefault(row, joined_ms.get(member.member_id, rebalance.started_ms))
+
+    def _leave(self, row: int, at_ms: int) -> None:
+        from_ms = self._here.pop(row, None)
+        if from_ms is not None:
+            self.processes.rows[row].present.append((from_ms, at_ms))
+
+
+def join_follow_ups(rounds: list[Round]) -> list[Round]:
+    """The rounds without follow-ups, which are in `follow_ups` of the round that they belong to."""
+    found: list[Round] = []
+    parent: Round | None = None
+    for rebalance in rounds:
+        if rebalance.is_avoided:
+            found.append(rebalance)
+            continue
+        if parent is not None and is_follow_up(rebalance):
+            parent.follow_ups.append(rebalance)
+            parent.count_after = rebalance.count_after
+            continue
+        found.append(rebalance)
+        parent = rebalance
+    return found
+
+
+def is_follow_up(rebalance: Round) -> bool:
+    """Whether the round is the second half of the one before it."""
+    if rebalance.departures or rebalance.arrivals or rebalance.previous is None:
+        return False
+    if rebalance.previous.clock == rebalance.clock and rebalance.started_ms - rebalance.previous.ended_ms > FOLLOWS_WITHIN_MS:
+        return False
+    return says_follow_up(rebalance) or moves_only_revoked(rebalance)
+
+
+def says_follow_up(rebalance: Round) -> bool:
+    """Whether members gave it as their reason, and no member gave another cause."""
+    items = [item for item in rebalance.items if item.kind is Kind.TRIGGER and role_of(item) in (Role.REJOINED, Role.OTHER)]
+    items += [item for item in rebalance.client_items if item.kind is Kind.CLIENT_REJOINS]
+    said = [
+        first_code(item) == Cause.COOP_FOLLOWUP or REVOKE_REASON in (item.client_reason or "")
+        for item in items
+        if _is_clear(item.trigger, item.client_reason)
+    ]
+    return bool(said) and all(said)
+
+
+def moves_only_revoked(rebalance: Round) -> bool:
+    """Whether the assignment gives out only what the one before had taken away, and takes nothing."""
+    diff = rebalance.diff
+    return diff is not None and diff.regained > 0 and diff.moved == diff.new == diff.gone == 0
+
+
+def _is_clear(trigger: str | None, client_reason: str | None) -> bool:
+    return trigger is not None or REVOKE_REASON in (client_reason or "")
 
 
 def by_group(evidence: Iterable[Evidence]) -> dict[str, list[Evidence]]:
@@ -89,9 +213,9 @@ def assemble(group: str, evidence: Iterable[Evidence]) -> Assembly:
     rounds = merge(group, {clock: items for clock, items in clocks.items() if clock not in seen_by_clients})
     rounds = ClientLogs(known).place(group, rounds, seen_by_clients)
     walk, returns = MembershipWalk(known), Returns()
-    for each in rounds:
-        walk.take(each)
-        returns.take(each)
+    for rebalance in rounds:
+        walk.take(rebalance)
+        returns.take(rebalance)
     processes = follow_owners(rounds)
     note_resubscribed(rounds)
     return Assembly(join_follow_ups(rounds), processes)

@@ -1,4 +1,4 @@
-"""Pairs members that went with the clients that came back: by member id, by the name of the client within minutes, or by their times alone.
+"""Pairs members that went with the clients that came back: by member id, by the client's name within minutes, or by their times alone.
 
 Times are compared on one clock only. Entries older than RETURN_WITHIN_MS are dropped, so memory does not grow with the history.
 """
@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from ottla.history.rounds.changes import Role
-from ottla.history.rounds.identity import Identity
+from ottla.history.processes import Identity
+from ottla.history.rounds.membership import Role
 from ottla.history.rounds.round import Arrival, Departure, Round
-from ottla.history.sources.model import Evidence
+from ottla.history.sources.evidence import Evidence
 
 RETURN_WITHIN_MS: Final = 300_000
 """A client that joins again within this time came back; Kafka's default max.poll.interval.ms."""
@@ -36,39 +36,39 @@ class Returns:
         self._nameless = NamelessMembers()
         self._rounds = 0
 
-    def take(self, each: Round) -> None:
+    def take(self, rebalance: Round) -> None:
         """Pair the arrivals of the next round, then keep its departures."""
         self._rounds += 1
-        self._note_alive(each)
-        for arrival in each.arrivals:
+        self._note_alive(rebalance)
+        for arrival in rebalance.arrivals:
             port = _port(arrival.items)
             if port is not None and arrival.who.member_id is not None:
                 self._ports[arrival.who.member_id] = port
-        for departure in each.departures:
+        for departure in rebalance.departures:
             self._mark_replaced(departure)
             joined_from, left_from = self._ports.get(departure.who.member_id or ""), departure.figures.get("client_port")
             departure.is_left_by_other = joined_from is not None and left_from is not None and joined_from != left_from
-        before = {id(departure) for departure in each.departures}
+        before = {id(departure) for departure in rebalance.departures}
         # Members of one name that start together are not each other's successors.
-        is_start = each.is_start or (each.since_cold_start_ms is not None and each.since_cold_start_ms <= TOGETHER_MS)
-        for departure in each.departures:
+        is_start = rebalance.is_start or (rebalance.since_cold_start_ms is not None and rebalance.since_cold_start_ms <= TOGETHER_MS)
+        for departure in rebalance.departures:
             self._keep(departure)
-        for arrival in each.arrivals:
+        for arrival in rebalance.arrivals:
             self._pair(arrival, before, is_start=is_start)
-        for departure in each.departures:
+        for departure in rebalance.departures:
             self._forget(departure.who)
-        for arrival in each.arrivals:
+        for arrival in rebalance.arrivals:
             if arrival.who.name is not None and arrival.who.member_id is not None:
                 self._alive.setdefault(arrival.who.name, {})[arrival.who.member_id] = arrival
 
-    def _note_alive(self, each: Round) -> None:
+    def _note_alive(self, rebalance: Round) -> None:
         """Members that the last list shows, for names that no arrival gave."""
-        if each.before is not None:
+        if rebalance.before is not None:
             self._alive = {
-                name: {member_id: arrival for member_id, arrival in of_name.items() if member_id in each.before.members}
+                name: {member_id: arrival for member_id, arrival in of_name.items() if member_id in rebalance.before.members}
                 for name, of_name in self._alive.items()
             }
-            for member_id, member in each.before.members.items():
+            for member_id, member in rebalance.before.members.items():
                 name = Identity(member_id, member.instance_id, member.client_id or None).name
                 if name is not None:
                     self._alive.setdefault(name, {}).setdefault(member_id, None)
@@ -137,7 +137,7 @@ class Returns:
         if not possible:
             return None
         return max(
-            possible, key=lambda each: (each[1].who.member_id == arrival.who.member_id, each[1].who.has_same_host(arrival.who), -each[0])
+            possible, key=lambda item: (item[1].who.member_id == arrival.who.member_id, item[1].who.has_same_host(arrival.who), -item[0])
         )
 
     def _may_be(self, each: tuple[int, Departure], arrival: Arrival) -> bool:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from ottla.groups.events import EventMember
 from ottla.history.owners import AssignmentDiff
-from ottla.history.rounds.identity import Identity
+from ottla.history.processes import Identity
 from ottla.history.rounds.splitting import Part
-from ottla.history.sources.model import CommitSpan, Evidence, Kind
+from ottla.history.sources.evidence import CommitSpan, Evidence, Kind
 from ottla.protocol.model import TopicPartition
 
 
@@ -156,7 +156,7 @@ class Round:
     @property
     def settled(self) -> Membership | None:
         """The members and assignments after its last second half."""
-        return next((each.after for each in reversed(self.follow_ups) if each.after is not None), self.after)
+        return next((rebalance.after for rebalance in reversed(self.follow_ups) if rebalance.after is not None), self.after)
 
     @property
     def main(self) -> Part | None:

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.sources.model import CommitSpan, Evidence, Kind, Source
+from ottla.history.sources.evidence import Cause, CommitSpan, Evidence, Kind, Source
 from ottla.protocol.model import TopicPartition
 
 SOURCE_RANK: Final = {source: rank for rank, source in enumerate(Source)}

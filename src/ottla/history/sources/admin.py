@@ -18,10 +18,9 @@ from ottla.client.admin.values import LATEST, CommittedOffset, DescribedGroup, D
 from ottla.client.errors import RequestFailedError, UnknownTopicError
 from ottla.client.settings import ClientSettings
 from ottla.groups.events import EventMember
-from ottla.history.sources.cause_codes import Cause
 from ottla.history.sources.consumer_records import LEFT_OR_FENCED
+from ottla.history.sources.evidence import Cause, CommitSpan, Evidence, Kind, Source, about_member
 from ottla.history.sources.group_events import read_members
-from ottla.history.sources.model import CommitSpan, Evidence, Kind, Source, about_member
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import TopicPartition
 from ottla.text import printable
@@ -344,7 +343,7 @@ class Poller:
         committed = self._known(self._admin.committed(described))
         topics = self._admin.list_topics()
         self.topic_names = {topic.topic_id: name for name, topic in topics.items() if topic.topic_id}
-        wanted = {each for name, group in described.items() for each in group.partitions | set(committed.get(name, {}))}
+        wanted = {partition for name, group in described.items() for partition in group.partitions | set(committed.get(name, {}))}
         ends = self._ends(wanted, topics)
         return [
             snapshot_of(group, committed.get(name, {}), ends, at_ms=at_ms)
@@ -392,7 +391,7 @@ def snapshot_of(group: DescribedGroup, committed: Committed, ends: Mapping[Topic
             rebalance_timeout_ms=NOT_KNOWN_MS,
             assignment={topic: tuple(numbers) for topic, numbers in sorted(member.partitions.items())},
         )
-        for member in sorted(group.members, key=lambda each: each.member_id)
+        for member in sorted(group.members, key=lambda member: member.member_id)
     )
     wanted = group.partitions | set(committed)
     return GroupSnapshot(
@@ -404,7 +403,7 @@ def snapshot_of(group: DescribedGroup, committed: Committed, ends: Mapping[Topic
         epoch=group.group_epoch,
         target_epoch=group.target_epoch,
         members=members,
-        committed={each: found.offset for each, found in committed.items() if found.offset >= 0},
+        committed={item: found.offset for item, found in committed.items() if found.offset >= 0},
         ends={each: ends[each] for each in wanted if each in ends},
     )
 

@@ -155,7 +155,7 @@ def partition_of(name: str, topic: str) -> int | None:
 def find_partitions(files: Readable, topic: str) -> dict[int, str]:
     """The folders of a topic's partitions, by their numbers. Raises StorageError."""
     found = {partition_of(name, topic): name for name in files.list("")}
-    return {partition: name for partition, name in sorted(found.items(), key=lambda each: each[1]) if partition is not None}
+    return {partition: name for partition, name in sorted(found.items(), key=lambda item: item[1]) if partition is not None}
 
 
 def topic_names(files: Readable) -> dict[str, str]:

@@ -1,12 +1,12 @@
 """The logs of brokers: what group coordinators write, of Apache Kafka 2.x to 4.x and of Ottla.
 
 Groups speak through two coordinators: the classic one (in Java since 4.0; in Scala before, which names the partition in some lines, prints
-options as Scala does, and gives no client's reason before 3.2) and that of KIP-848, `[GroupId G] ...`, whose heartbeats bring no reason, so
-that a leave is a close or a poll timeout. Reasons of `Preparing to rebalance group ...` name the cause, or those that it may be.
+options as Scala does, and gives no client's reason before 3.2) and that of KIP-848, `[GroupId G] ...`, whose heartbeats bring no reason,
+so that a leave is a close or a poll timeout. Reasons of `Preparing to rebalance group ...` name the cause, or those that it may be.
 
-Group ids, client ids and reasons are chosen by strangers and may hold any text, also that of the line around them. Member ids that a broker
-made end in a UUID, and that is where they are taken to end. Lengths are limited, so that no line takes long to refuse. What earlier lines
-said and later ones do not repeat is remembered, the oldest forgotten first.
+Group ids, client ids and reasons are chosen by strangers and may hold any text, also that of the line around them. Member ids that a
+broker made end in a UUID, and that is where they are taken to end. Lengths are limited, so that no line takes long to refuse. What earlier
+lines said and later ones do not repeat is remembered, the oldest forgotten first.
 """
 
 import re
@@ -14,10 +14,17 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import tzinfo
 from typing import Final, NamedTuple, TypeVar
 
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.sources.client_reasons import ANY_LEAVE, Meaning, first_join_meaning, leave_meaning, rejoin_meaning
-from ottla.history.sources.log_lines import Facts, LogReader, without_logger
-from ottla.history.sources.model import Kind, Source
+from ottla.history.sources.evidence import Cause, Kind, Source
+from ottla.history.sources.log_lines import (
+    ANY_LEAVE,
+    Facts,
+    LogReader,
+    Meaning,
+    first_join_meaning,
+    leave_meaning,
+    rejoin_meaning,
+    without_logger,
+)
 
 UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 STATE: Final = r"(?:Empty|PreparingRebalance|CompletingRebalance|Stable|Dead|AwaitingSync)"

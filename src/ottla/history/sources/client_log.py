@@ -19,10 +19,17 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Final, NamedTuple
 
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.sources.client_reasons import NOTHING, REMOVED_BEFORE, Meaning, leave_meaning, rejoin_meaning
-from ottla.history.sources.log_lines import Facts, LogReader, without_logger
-from ottla.history.sources.model import Kind, Source
+from ottla.history.sources.evidence import Cause, Kind, Source
+from ottla.history.sources.log_lines import (
+    NOTHING,
+    REMOVED_BEFORE,
+    Facts,
+    LogReader,
+    Meaning,
+    leave_meaning,
+    rejoin_meaning,
+    without_logger,
+)
 
 GENERATION: Final = r"(?P<generation>-?\d{1,10})"
 MEMBERS_MAX: Final = 10_000

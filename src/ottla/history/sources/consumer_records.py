@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ottla.groups.events import EventMember
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.sources.model import Evidence, Kind, about_member
+from ottla.history.sources.evidence import Cause, Evidence, Kind, about_member
 from ottla.protocol.coordinator_records import (
     AssignedTopicPartitions,
     ClassicMemberMetadata,

@@ -1,6 +1,7 @@
 """Group events of Ottla's broker (`__ottla_group_events`) to evidence: the source that knows triggers, those that came later included.
 
-Its trigger codes say what the coordinator saw; where that leaves several causes, these are the `candidates`, unless a client gave a reason.
+Its trigger codes say what the coordinator saw; where that leaves several causes, these are the `candidates`, unless a client gave a
+reason.
 """
 
 import json
@@ -8,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ottla.groups.events import EventMember, GroupEvent
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.sources.model import Evidence, Kind, Source
+from ottla.history.sources.evidence import Cause, Evidence, Kind, Source
 from ottla.protocol.model import Record
 
 KINDS: Final[Mapping[str, Kind]] = {

@@ -17,7 +17,7 @@ from typing import Final
 
 from ottla.groups.events import EventMember
 from ottla.history.sources.consumer_records import CONSUMER, ConsumerReplay
-from ottla.history.sources.model import CommitSpan, Evidence, Kind, Source, about_member
+from ottla.history.sources.evidence import CommitSpan, Evidence, Kind, Source, about_member
 from ottla.protocol.coordinator_records import GroupMetadataValue, MemberValue
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import OffsetCommit, Record, TopicPartition
@@ -218,7 +218,7 @@ def _rejoins(now: ClassicGroup, before: ClassicGroup | None) -> dict[str, int]:
     """
     if before is None:
         return {}
-    given = {each.instance_id or each.member_id: sum(map(len, each.assignment.values())) for each in before.members}
+    given = {member.instance_id or member.member_id: sum(map(len, member.assignment.values())) for member in before.members}
     stayed = [(name, now.subscriptions[name], before.subscriptions[name]) for name in now.subscriptions if name in before.subscriptions]
     figures = {"members_resubscribed": sum(new.topics != old.topics for _, new, old in stayed)}
     if any(new.owned for _, new, _ in stayed):
@@ -371,7 +371,7 @@ class GroupRecords:
         if classic is None and replay is None:
             return iter(())  # the tombstone of something that compaction has removed, or of a group that only committed
         left = [] if replay is None else [*replay.group.left, *replay.group.members.values()]
-        members = frozenset(each.member_id for each in (classic.members if classic is not None else left))
+        members = frozenset(member.member_id for member in (classic.members if classic is not None else left))
         self._deleted[group] = (self._head(group, at_ms, CONSUMER if classic is None else CLASSIC), members)
         return iter(())
 

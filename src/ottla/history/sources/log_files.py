@@ -1,7 +1,7 @@
 """Log files of brokers and clients as a source of evidence: plain or gzip, rotated, given by name or by pattern.
 
-Each log is one clock, named by its path; rotated files (`server.log.1`, `server.log.2026-11-22-13`, either with `.gz`) belong to the
-log that they are named after. A file that cannot be read, or only in part, is a problem that is said, not an error.
+Each log is one clock, named by its path; rotated files (`server.log.1`, `server.log.2026-11-22-13`, either with `.gz`) belong to the log
+that they are named after. A file that cannot be read, or only in part, is a problem that is said, not an error.
 
 Large files are read in parts, by several processes side by side; the evidence is the same, however many there are. A part has the lines
 that begin in it. Its reader first goes over the lines before, without counting them, for what it must remember.
@@ -19,8 +19,8 @@ from typing import BinaryIO, Final, NamedTuple
 
 from ottla.history.sources.broker_log import broker_log_reader
 from ottla.history.sources.client_log import client_log_reader
+from ottla.history.sources.evidence import Evidence, Source, SourceError
 from ottla.history.sources.log_lines import LogCounts, LogReader
-from ottla.history.sources.model import Evidence, Source, SourceError
 
 BLOCK_BYTES: Final = 1 << 20
 PART_BYTES: Final = 32 << 20

@@ -1,7 +1,7 @@
 """The offsets topic as a source of evidence: of a cluster, of copied directories, and of the archives of `ottla watch`, all as one log.
 
-Add sources, then read `evidence()` once; `counts` and `problems` say afterwards what could not be read. Group events of Ottla's brokers and
-looks at the admin API are read from where they are found. No source is needed; one that cannot be used at all raises SourceError.
+Add sources, then read `evidence()` once; `counts` and `problems` say afterwards what could not be read. Group events of Ottla's brokers
+and looks at the admin API are read from where they are found. No source is needed; one that cannot be used at all raises SourceError.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -28,9 +28,9 @@ from ottla.history.sources.archive import (
     read_manifest,
     topic_names,
 )
+from ottla.history.sources.evidence import Evidence, Kind, SourceError
 from ottla.history.sources.group_events import read_group_events
 from ottla.history.sources.group_records import GroupRecords, ReadCounts
-from ottla.history.sources.model import Evidence, Kind, SourceError
 from ottla.log.files import OsFiles
 from ottla.metadata.topics import CONSUMER_OFFSETS, GROUP_EVENTS
 from ottla.protocol.errors import ErrorCode, PeerError, StorageError

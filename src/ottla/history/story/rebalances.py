@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ottla.history.rounds.identity import Identity
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.sources.model import Evidence, Kind
+from ottla.history.processes import Identity
+from ottla.history.sources.evidence import Cause, Evidence, Kind
 from ottla.history.story.arrays import OwnerArrays
 from ottla.history.story.sentences import advice_text, evidence_texts, sentence_of
 from ottla.history.verdicts.cost import COOPERATIVE
@@ -82,14 +81,14 @@ class Phases:
         self._joined: dict[int, list[int]] = {}
         self._protocols: dict[int, str] = {}
         self._is_consumer_type = False
-        for each in evidence:
-            self._is_consumer_type |= each.group_type == "consumer"
-            if each.generation is None:
+        for item in evidence:
+            self._is_consumer_type |= item.group_type == "consumer"
+            if item.generation is None:
                 continue
-            if each.kind is Kind.JOIN_COMPLETED:
-                self._joined.setdefault(each.generation, []).append(each.at_ms)
-            if each.protocol is not None and each.kind in (Kind.JOIN_COMPLETED, Kind.SYNC_COMPLETED):
-                self._protocols[each.generation] = each.protocol
+            if item.kind is Kind.JOIN_COMPLETED:
+                self._joined.setdefault(item.generation, []).append(item.at_ms)
+            if item.protocol is not None and item.kind in (Kind.JOIN_COMPLETED, Kind.SYNC_COMPLETED):
+                self._protocols[item.generation] = item.protocol
 
     def joined_ms(self, verdict: Verdict) -> int | None:
         """When the rebalance formed its generation."""
@@ -189,9 +188,9 @@ def rebalance_columns(rebalances: Sequence[StoryRebalance], rows: Sequence[int |
 
     `assignments`: the indexes of the assignments that it stored, one a generation.
     """
-    columns: dict[str, list[Any]] = {name: [getattr(each, name) for each in rebalances] for name in _PLAIN}
-    columns |= {name: [list(getattr(each, name)) for each in rebalances] for name in _LISTS}
-    columns |= {name: [made(each) for each in rebalances] for name, made in _MADE.items()}
+    columns: dict[str, list[Any]] = {name: [getattr(rebalance, name) for rebalance in rebalances] for name in _PLAIN}
+    columns |= {name: [list(getattr(rebalance, name)) for rebalance in rebalances] for name in _LISTS}
+    columns |= {name: [made(rebalance) for rebalance in rebalances] for name, made in _MADE.items()}
     columns["row"] = list(rows)
     columns["assignments"] = stored_assignments(rebalances, owners)
     return columns
@@ -204,8 +203,10 @@ def stored_assignments(rebalances: Sequence[StoryRebalance], owners: OwnerArrays
         if generation is not None:
             by_generation.setdefault(generation, []).append(index)
     found: list[list[int]] = []
-    for each in rebalances:
-        generations = () if each.is_avoided else each.generations or (() if each.generation is None else (each.generation,))
-        after = [[index for index in by_generation.get(it, ()) if owners.at_ms[index] >= each.started_ms] for it in generations]
+    for rebalance in rebalances:
+        generations = (
+            () if rebalance.is_avoided else rebalance.generations or (() if rebalance.generation is None else (rebalance.generation,))
+        )
+        after = [[index for index in by_generation.get(it, ()) if owners.at_ms[index] >= rebalance.started_ms] for it in generations]
         found.append([indexes[0] for indexes in after if indexes])
     return found

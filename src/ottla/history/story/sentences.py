@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.verdicts.rule import Confidence
-from ottla.history.verdicts.verdict import SettingAdvice, Verdict
+from ottla.history.sources.evidence import Cause
+from ottla.history.verdicts.verdict import Confidence, SettingAdvice, Verdict
 
 _WENT: Final[Mapping[Cause, str]] = {
     Cause.EXPIRE_HEARTBEAT: "{who} sent no heartbeat{silent_ms| for |}{session_timeout_ms| (its session is |)} and was removed",

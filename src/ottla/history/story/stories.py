@@ -1,25 +1,87 @@
-"""Makes the stories of all groups in some evidence: judged, on one clock, in words."""
+"""Makes the stories of all groups in some evidence: judged, on one clock, in words; without names where a report is to be given away."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
+from ottla.groups.events import EventMember
 from ottla.history.group_history import history_of_group
 from ottla.history.patterns import find_deployments, sentences
+from ottla.history.processes import Identity
 from ottla.history.rounds.assembly import by_group
-from ottla.history.sources.clock_skew import ClockSkew, estimate_skews
-from ottla.history.sources.departed_members import complete_departures
-from ottla.history.sources.model import Evidence, Kind, Source
-from ottla.history.story.anonymity import Anonymiser
-from ottla.history.story.lag import LagHistory
+from ottla.history.sources.clocks import ClockSkew, complete_departures, estimate_skews
+from ottla.history.sources.evidence import Evidence, Kind, Source
+from ottla.history.story.arrays import LagHistory
 from ottla.history.story.rebalances import Phases, judged_rebalances
-from ottla.history.story.story import Story, StoryExtras, story
-from ottla.history.story.summary import DeploymentSpan
+from ottla.history.story.story import DeploymentSpan, Story, StoryExtras, story
 from ottla.history.verdicts.verdict import Verdict
+from ottla.protocol.model import TopicPartition
 
+Name = TypeVar("Name", str, str | None)
 _LEADING: Final = (Source.GROUP_EVENTS, Source.OFFSETS_TOPIC, Source.ADMIN, Source.BROKER_LOG, Source.CLIENT_LOG)
 """Whose members and assignments are drawn: the first that has any."""
 _WITH_MEMBERS: Final = (Kind.SYNC_COMPLETED, Kind.LOADED)
+
+
+class Anonymiser:
+    """Gives each name another, the same one each time: `group-1`, `client-2`, `host-1`. Texts as logged are left out."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, dict[str, str]] = {}
+
+    def name(self, kind: str, name: Name) -> Name:
+        """The other name of a `kind`; None and "" stay."""
+        if not name:
+            return name
+        known = self._names.setdefault(kind, {})
+        return known.setdefault(name, f"{kind}-{len(known) + 1}")
+
+    def evidence(self, evidence: Evidence) -> Evidence:
+        """The same without names."""
+        return replace(
+            evidence,
+            clock=self.name("clock", evidence.clock),
+            group=self.name("group", evidence.group),
+            reason=None,
+            client_reason=None,
+            member_id=self.name("member", evidence.member_id),
+            instance_id=self.name("instance", evidence.instance_id),
+            client_id=self.name("client", evidence.client_id),
+            client_host=self.name("host", evidence.client_host),
+            leader=self.name("member", evidence.leader),
+            members=None if evidence.members is None else tuple(map(self._member, evidence.members)),
+            topics=None if evidence.topics is None else frozenset(self.name("topic", topic) for topic in evidence.topics),
+            commits={self._partition(partition): span for partition, span in evidence.commits.items()},
+        )
+
+    def verdict(self, verdict: Verdict) -> Verdict:
+        """The same without names."""
+        who = verdict.who
+        if who is not None:
+            who = Identity(
+                self.name("member", who.member_id),
+                self.name("instance", who.instance_id),
+                self.name("client", who.client_id),
+                self.name("host", who.client_host),
+            )
+        return replace(verdict, group=self.name("group", verdict.group), who=who, clock=self.name("clock", verdict.clock))
+
+    def lag(self, lag: LagHistory) -> LagHistory:
+        """The same without names."""
+        return replace(lag, rows={self._partition(partition): row for partition, row in lag.rows.items()})
+
+    def _member(self, member: EventMember) -> EventMember:
+        return replace(
+            member,
+            member_id=self.name("member", member.member_id),
+            instance_id=self.name("instance", member.instance_id),
+            client_id=self.name("client", member.client_id),
+            client_host=self.name("host", member.client_host),
+            assignment={self.name("topic", topic): partitions for topic, partitions in member.assignment.items()},
+        )
+
+    def _partition(self, partition: TopicPartition) -> TopicPartition:
+        return TopicPartition(self.name("topic", partition.topic), partition.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,14 +121,14 @@ def _story_of_group(
     names = {member_id: member.name for member in history.members for _, member_id in member.ids}
     if anonymiser is not None:
         names = {}
-        evidence, verdicts = [anonymiser.evidence(each) for each in evidence], [anonymiser.verdict(each) for each in verdicts]
+        evidence, verdicts = [anonymiser.evidence(item) for item in evidence], [anonymiser.verdict(each) for each in verdicts]
         returned = {anonymiser.name("member", now): anonymiser.name("member", before) for now, before in returned.items()}
         group, lag = anonymiser.name("group", group), lag and anonymiser.lag(lag)
     leading = leading_evidence(evidence)
     skews = estimate_skews(evidence, reference=leading[0].clock) if leading else {}
     on_clock = sorted((_on_clock(verdict, skews) for verdict in verdicts), key=lambda verdict: verdict.started_ms)
     wanted = [verdict for verdict in on_clock if options.wants(verdict)]
-    phases = Phases(_evidence_on_clock(each, skews) for each in evidence)
+    phases = Phases(_evidence_on_clock(item, skews) for item in evidence)
     extras = StoryExtras(
         lag=lag,
         clocks=[str(skew) for skew in skews.values()],
@@ -92,8 +154,8 @@ def _time_text(at_ms: int) -> str:
 def leading_evidence(evidence: Sequence[Evidence]) -> list[Evidence]:
     """What the first source says that lists members with their assignments, or else the first that says anything."""
     by_source: dict[Source, list[Evidence]] = {}
-    for each in evidence:
-        by_source.setdefault(each.source, []).append(each)
+    for item in evidence:
+        by_source.setdefault(item.source, []).append(item)
     present = [source for source in _LEADING if source in by_source]
     listing = [source for source in present if any(each.kind in _WITH_MEMBERS and each.members is not None for each in by_source[source])]
     return by_source[(listing or present)[0]] if present else []

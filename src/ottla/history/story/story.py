@@ -1,28 +1,170 @@
 """Makes the story of one group from its evidence, its judged rebalances and its lag: the one document that pages draw.
 
-docs/report.md describes the document. Nothing is left to decide for who draws it: sentences, advice and the order of members are here.
+docs/report.md describes the document. Nothing is left to decide for who draws it: sentences, advice and the order of members are here, and
+what the top of a page says: how many rebalances were not planned, who caused them at what cost, and which belong together in time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ottla.groups.events import EventMember
-from ottla.history.processes import Process, Processes, distinct_names
-from ottla.history.rounds.identity import of_evidence
-from ottla.history.sources.model import Evidence, Kind
-from ottla.history.story.arrays import NOTHING, AssignmentChange, OwnerArrays, owner_arrays, pack, plain
-from ottla.history.story.lag import LagHistory, encode_lag
+from ottla.history.processes import Process, Processes, distinct_names, of_evidence
+from ottla.history.sources.evidence import Evidence, Kind
+from ottla.history.story.arrays import NOTHING, AssignmentChange, LagHistory, OwnerArrays, encode_lag, owner_arrays, pack, plain
 from ottla.history.story.rebalances import StoryRebalance, rebalance_columns
-from ottla.history.story.sentences import advice_text, counted
-from ottla.history.story.summary import DeploymentSpan, advice_of, blames, bursts, headline
+from ottla.history.story.sentences import advice_text, counted, duration
 from ottla.history.verdicts.verdict import SettingAdvice
 
+_ADVICE_MAX: Final = 20
 JOINS: Final = frozenset({"JOIN_NEW", "COLD_START"})
 GONE: Final = frozenset({"LEAVE_CLOSE", "POLL_TIMEOUT", "EXPIRE_HEARTBEAT", "JOIN_TIMEOUT", "SYNC_TIMEOUT", "ADMIN"})
 """What a trigger may mean: a restart is both, and shows by its other candidates which half it is."""
 EXPIRED: Final = "EXPIRE_HEARTBEAT"
 AGE: Final = "last_heartbeat_age_ms"
+
+
+@dataclass(slots=True)
+class Blame:
+    """What one process set off without a plan: rebalances, and the partition-seconds that stopped in them. row None: not known who."""
+
+    row: int | None
+    name: str
+    rebalances: int = 0
+    stopped_seconds: float = 0.0
+    advice: dict[str, SettingAdvice] = field(default_factory=dict)
+
+
+def blames(rebalances: Sequence[StoryRebalance], rows: Sequence[int | None], names: Sequence[str]) -> list[Blame]:
+    """Who caused unplanned rebalances, the most expensive first. `rows`: the process of each rebalance's member."""
+    found: dict[int | str | None, Blame] = {}
+    for rebalance, row in zip(rebalances, rows, strict=True):
+        if rebalance.planned is not False or rebalance.is_avoided:
+            continue
+        name = names[row] if row is not None else rebalance.member.label if rebalance.member else "an unknown member"
+        blame = found.setdefault(name if row is None else row, Blame(row, name))
+        blame.rebalances += 1
+        blame.stopped_seconds += rebalance.stopped_seconds
+        for advice in rebalance.advice:
+            blame.advice[advice.setting] = greater(advice, blame.advice.get(advice.setting))
+    return sorted(found.values(), key=lambda value: (-value.stopped_seconds, -value.rebalances, value.name))
+
+
+def headline(rebalances: Sequence[StoryRebalance], ledger: Sequence[Blame]) -> str:
+    """The sentence at the top."""
+    happened = [rebalance for rebalance in rebalances if not rebalance.is_avoided]
+    avoided = len(rebalances) - len(happened)
+    if not happened:
+        return _with_avoided("The evidence holds no rebalance of this group.", avoided)
+    unplanned = sum(each.planned is False for each in happened)
+    if not unplanned:
+        unknown = sum(each.planned is None for each in happened)
+        judged = "none of them is known to be unplanned" if unknown else "all of them planned"
+        return _with_avoided(f"{counted(len(happened), 'rebalance')}, {judged}.", avoided)
+    text = f"{unplanned:,} of {counted(len(happened), 'rebalance')} {'was' if unplanned == 1 else 'were'} not planned"
+    worst = ledger[0]
+    text += f"; {worst.name} caused {worst.rebalances:,} of them" if unplanned > 1 else f"; {worst.name} caused it"
+    if worst.stopped_seconds >= 1:
+        text += f" and stopped {worst.stopped_seconds:,.0f} partition-seconds"
+    return _with_avoided(f"{text}.", avoided)
+
+
+class AdviceSum(NamedTuple):
+    """One setting: the greatest value that any rebalance asked for, how many it would have avoided, and their partition-seconds."""
+
+    advice: SettingAdvice
+    rebalances: int
+    stopped_seconds: float
+
+
+def advice_of(rebalances: Sequence[StoryRebalance]) -> list[AdviceSum]:
+    """Each setting that would have avoided rebalances, the most useful first."""
+    found: dict[str, AdviceSum] = {}
+    for rebalance in rebalances:
+        for advice in rebalance.advice:
+            before = found.get(advice.setting, AdviceSum(advice, 0, 0.0))
+            seconds = before.stopped_seconds + rebalance.stopped_seconds
+            found[advice.setting] = AdviceSum(greater(advice, before.advice), before.rebalances + 1, seconds)
+    ordered = sorted(found.values(), key=lambda value: (-value.stopped_seconds, -value.rebalances, value.advice.setting))
+    return ordered[:_ADVICE_MAX]
+
+
+def greater(advice: SettingAdvice, other: SettingAdvice | None) -> SettingAdvice:
+    """The advice with the greater value, if both are numbers; a value is better than none."""
+    if other is None or other.value is None:
+        return advice
+    if advice.value is None or not (advice.value.isdecimal() and other.value.isdecimal()):
+        return other
+    return max(other, advice, key=lambda each: int(each.value or 0))
+
+
+def _with_avoided(text: str, avoided: int) -> str:
+    return f"{text} Static membership avoided {counted(avoided, 'rebalance')}." if avoided else text
+
+
+GAP_MS: Final = 120_000
+"""A rebalance that begins later than this after the end of the one before it begins another burst."""
+REBALANCES_MIN: Final = 3
+
+
+class DeploymentSpan(NamedTuple):
+    """A rolling deployment: how many clients and rebalances, and the partition-seconds that stopped, where known."""
+
+    from_ms: int
+    to_ms: int
+    clients: int
+    rebalances: int
+    stopped_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Rebalances of the story that follow each other closely, or a deployment."""
+
+    from_ms: int
+    to_ms: int
+    unplanned: int
+    is_deployment: bool
+    sentence: str
+
+
+def bursts(rebalances: Sequence[StoryRebalance], deployments: Sequence[DeploymentSpan] = ()) -> list[Burst]:
+    """The deployments, and the bursts among rebalances in the order in which they began.
+
+    A burst that holds every rebalance, or none that is outside of deployments, says nothing new.
+    """
+    found, first = [_deployment(each) for each in deployments], 0
+    for at in range(1, len(rebalances) + 1):
+        if at == len(rebalances) or rebalances[at].started_ms - rebalances[at - 1].ended_ms > GAP_MS:
+            cluster = rebalances[first:at]
+            if REBALANCES_MIN <= len(cluster) < len(rebalances) and not _is_covered(cluster, deployments):
+                found.append(_burst(cluster))
+            first = at
+    return sorted(found, key=lambda each: each.from_ms)
+
+
+def _is_covered(cluster: Sequence[StoryRebalance], deployments: Sequence[DeploymentSpan]) -> bool:
+    return any(each.from_ms <= cluster[0].started_ms and cluster[-1].started_ms <= each.to_ms for each in deployments)
+
+
+def _burst(rebalances: Sequence[StoryRebalance]) -> Burst:
+    from_ms, to_ms = rebalances[0].started_ms, max(rebalance.ended_ms for rebalance in rebalances)
+    unplanned = sum(rebalance.planned is False and not rebalance.is_avoided for rebalance in rebalances)
+    happened = sum(not rebalance.is_avoided for rebalance in rebalances)
+    text = f"A burst: {counted(happened, 'rebalance')} in {duration(to_ms - from_ms)}"
+    if unplanned:
+        text += f", {unplanned} of them not planned"
+    return Burst(from_ms, to_ms, unplanned, False, f"{text}{_cost(sum(rebalance.stopped_seconds for rebalance in rebalances))}.")
+
+
+def _deployment(span: DeploymentSpan) -> Burst:
+    text = f"A rolling deployment of {counted(span.clients, 'client')}: {counted(span.rebalances, 'rebalance')}"
+    text += f" in {duration(span.to_ms - span.from_ms)}{_cost(span.stopped_seconds)}."
+    return Burst(span.from_ms, span.to_ms, 0, True, text)
+
+
+def _cost(seconds: float | None) -> str:
+    return f", {seconds:,.0f} partition-seconds stopped" if seconds else ""
 
 
 class Presence:
@@ -144,7 +286,7 @@ def story(group: str, evidence: Sequence[Evidence], rebalances: Sequence[StoryRe
     read = _read(evidence, extras.returned)
     processes = read.processes.rows
     owners = owner_arrays(read.changes, rows=len(processes))
-    rows = [None if each.member is None else read.processes.find(each.member) for each in rebalances]
+    rows = [None if rebalance.member is None else read.processes.find(rebalance.member) for rebalance in rebalances]
     names = distinct_names([_name(process, extras.names) for process in processes])
     ledger = blames(rebalances, rows, names)
     from_ms, to_ms = _range(read, rebalances, extras)
@@ -168,7 +310,7 @@ def story(group: str, evidence: Sequence[Evidence], rebalances: Sequence[StoryRe
                 [each.row, each.name, each.rebalances, round(each.stopped_seconds, 1), _short_advice(each.advice.values())]
                 for each in ledger
             ],
-            "advice": [[advice_text(each.advice), each.rebalances, round(each.stopped_seconds, 1)] for each in advice_of(rebalances)],
+            "advice": [[advice_text(total.advice), total.rebalances, round(total.stopped_seconds, 1)] for total in advice_of(rebalances)],
             "rebalances": rebalance_columns(rebalances, rows, owners),
             "bursts": [asdict(burst) for burst in bursts(rebalances, extras.deployments)],
             "silent": _silent(read.presence.silent, rebalances, rows),
@@ -217,10 +359,10 @@ class _Reading:
 
 
 def _read(evidence: Sequence[Evidence], returned: Mapping[str, str]) -> _Reading:
-    lists_members = any(each.members is not None and each.kind in (Kind.JOIN_COMPLETED, *ASSIGNMENTS) for each in evidence)
+    lists_members = any(item.members is not None and item.kind in (Kind.JOIN_COMPLETED, *ASSIGNMENTS) for item in evidence)
     reading = _Reading(returned, lists_members=lists_members)
-    for each in evidence:
-        reading.note(each)
+    for item in evidence:
+        reading.note(item)
     reading.presence.end()
     return reading
 
@@ -259,9 +401,9 @@ def _short_advice(advice: Iterable[SettingAdvice]) -> str:
 def _silent(seen: Sequence[tuple[int, int, int]], rebalances: Sequence[StoryRebalance], rows: Sequence[int | None]) -> list[list[int]]:
     """The silences that the leading source shows, and those that only verdicts know of."""
     found = {(row, to_ms): [row, from_ms, to_ms] for row, from_ms, to_ms in seen}
-    for each, row in zip(rebalances, rows, strict=True):
-        if row is not None and each.silent_ms is not None:
-            found.setdefault((row, each.started_ms), [row, each.started_ms - each.silent_ms, each.started_ms])
+    for rebalance, row in zip(rebalances, rows, strict=True):
+        if row is not None and rebalance.silent_ms is not None:
+            found.setdefault((row, rebalance.started_ms), [row, rebalance.started_ms - rebalance.silent_ms, rebalance.started_ms])
     return sorted(found.values())
 
 
@@ -278,7 +420,7 @@ def _facts(read: _Reading, rebalances: Sequence[StoryRebalance], owners: OwnerAr
     parts = [
         counted(len(read.processes.rows), "member"),
         counted(sum(len(partitions) for _, partitions in owners.topics), "partition"),
-        counted(sum(not each.is_avoided for each in rebalances), "rebalance"),
+        counted(sum(not rebalance.is_avoided for rebalance in rebalances), "rebalance"),
     ]
     return " \N{MIDDLE DOT} ".join(parts + ([read.protocol] if read.protocol else []))
 
@@ -287,7 +429,7 @@ def _range(read: _Reading, rebalances: Sequence[StoryRebalance], extras: StoryEx
     """What is drawn: rebalances and members with a margin, or what was asked for; not a time in which the group had no members."""
     spans = [span for process in read.processes.rows for span in process.present]
     times = [ms for span in spans for ms in (span[0], read.last_ms if span[1] is None else span[1])]
-    times += [ms for each in rebalances for ms in (each.started_ms, each.ended_ms)]
+    times += [ms for rebalance in rebalances for ms in (rebalance.started_ms, rebalance.ended_ms)]
     known = [each for each in times if each is not None]
     first_ms, last_ms = min(known, default=0), max(known, default=0)
     margin_ms = max(_MARGIN_MS, (last_ms - first_ms) // 50)

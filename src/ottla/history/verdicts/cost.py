@@ -3,51 +3,50 @@
 from typing import Final
 
 from ottla.history.rounds.round import Arrival, Departure, Round
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.evidence import Cause
 from ottla.history.verdicts.arrival_rules import COLD_START_MS
-from ottla.history.verdicts.rule import Confidence, Narrowed
-from ottla.history.verdicts.verdict import Cost
+from ottla.history.verdicts.verdict import Confidence, Cost, Narrowed
 
 COOPERATIVE: Final = frozenset({"cooperative-sticky", "uniform"})
 """Assignors under which only partitions that move stand still; all of KIP-848 is so."""
 
 
-def cost_of(each: Round) -> Cost:
+def cost_of(rebalance: Round) -> Cost:
     """The cost, as far as assignments and commits show it. With an eager assignor every partition stands still."""
-    if each.is_avoided:
+    if rebalance.is_avoided:
         return Cost(stopped_partitions=0, stopped_partition_seconds=0.0, moved_partitions=0)
-    diff, duration_ms = each.diff, _duration_ms(each)
+    diff, duration_ms = rebalance.diff, _duration_ms(rebalance)
     stopped = moved = None
     if diff is not None:
         moved = diff.all_moved
-        is_cooperative = each.is_consumer_type or (each.after is not None and each.after.protocol in COOPERATIVE)
+        is_cooperative = rebalance.is_consumer_type or (rebalance.after is not None and rebalance.after.protocol in COOPERATIVE)
         stopped = diff.moved + diff.regained + diff.gone if is_cooperative else diff.moved + diff.kept + diff.gone
-        for follow_up in each.follow_ups:
+        for follow_up in rebalance.follow_ups:
             moved += 0 if follow_up.diff is None else follow_up.diff.all_moved
     seconds = None if stopped is None or duration_ms is None else round(stopped * duration_ms / 1000, 3)
-    return Cost(stopped, seconds, moved, _waiting(each, duration_ms), _reread(each))
+    return Cost(stopped, seconds, moved, _waiting(rebalance, duration_ms), _reread(rebalance))
 
 
-def _duration_ms(each: Round) -> int | None:
-    return None if each.ended_ms is None else max(0, each.ended_ms - each.started_ms)
+def _duration_ms(rebalance: Round) -> int | None:
+    return None if rebalance.ended_ms is None else max(0, rebalance.ended_ms - rebalance.started_ms)
 
 
-def _waiting(each: Round, duration_ms: int | None) -> int | None:
+def _waiting(rebalance: Round, duration_ms: int | None) -> int | None:
     """Messages that came in meanwhile, by the rate of the commits before: a group that keeps up commits as fast as messages come."""
     rates = [
         (span.last_offset - span.first_offset) / (span.last_ms - span.first_ms)
-        for span in each.commits.values()
+        for span in rebalance.commits.values()
         if span.last_ms > span.first_ms and span.last_offset >= span.first_offset
     ]
     return round(sum(rates) * duration_ms) if rates and duration_ms is not None else None
 
 
-def _reread(each: Round) -> int | None:
+def _reread(rebalance: Round) -> int | None:
     """Messages between the first commit after the rebalance and the last one before it, where that is the lower one."""
-    common = each.commits.keys() & each.commits_after.keys()
+    common = rebalance.commits.keys() & rebalance.commits_after.keys()
     if not common:
         return None
-    return sum(max(0, each.commits[partition].last_offset - each.commits_after[partition].first_offset) for partition in common)
+    return sum(max(0, rebalance.commits[partition].last_offset - rebalance.commits_after[partition].first_offset) for partition in common)
 
 
 _PASSED_ON = frozenset(
@@ -64,21 +63,26 @@ _PASSED_ON = frozenset(
 )
 
 
-def figures_of(each: Round, departure: Departure | None, arrival: Arrival | None) -> dict[str, int]:
+def figures_of(rebalance: Round, departure: Departure | None, arrival: Arrival | None) -> dict[str, int]:
     """What is known of the member that caused the rebalance, and of the rebalance itself."""
     found: dict[str, int] = {}
-    for item in each.items:
+    for item in rebalance.items:
         found.update((name, figure) for name, figure in item.evidence.items() if name in _PASSED_ON)
     loss = departure if departure is not None else None if arrival is None else arrival.loss
     if loss is not None:
         found.update(_of_loss(loss))
-    if each.count_before and each.arrivals and each.since_cold_start_ms is not None and each.since_cold_start_ms <= COLD_START_MS:
-        found["late_starters"] = len(each.arrivals)
-    if each.skipped:
-        found["generations_skipped"] = each.skipped
-    if each.follow_ups:
-        found["follow_up_count"] = len(each.follow_ups)
-    coalesced = sum(item.coalesced for item in each.parts[0].items) if each.parts else 0
+    if (
+        rebalance.count_before
+        and rebalance.arrivals
+        and rebalance.since_cold_start_ms is not None
+        and rebalance.since_cold_start_ms <= COLD_START_MS
+    ):
+        found["late_starters"] = len(rebalance.arrivals)
+    if rebalance.skipped:
+        found["generations_skipped"] = rebalance.skipped
+    if rebalance.follow_ups:
+        found["follow_up_count"] = len(rebalance.follow_ups)
+    coalesced = sum(item.coalesced for item in rebalance.parts[0].items) if rebalance.parts else 0
     if coalesced:
         found["coalesced_triggers"] = coalesced
     return found
@@ -110,11 +114,11 @@ _LOSS: Final = frozenset({Cause.LEAVE_CLOSE, Cause.POLL_TIMEOUT, Cause.RESTART_D
 _CHANGE: Final = frozenset({Cause.TOPIC_CHANGE, Cause.SUBSCRIPTION, Cause.COOP_FOLLOWUP, Cause.LEADER_REJOIN_SPURIOUS, Cause.ENFORCED})
 
 
-def what_is_missing(each: Round, narrowed: Narrowed) -> str | None:
+def what_is_missing(rebalance: Round, narrowed: Narrowed) -> str | None:
     """One sentence, or None where the verdict is sure or nothing would help."""
     if narrowed.confidence is Confidence.HIGH and len(narrowed.candidates) == 1:
         return None
-    sources = {part.source for part in each.parts} | {item.source for item in each.client_items}
+    sources = {part.source for part in rebalance.parts} | {item.source for item in rebalance.client_items}
     candidates = frozenset(narrowed.candidates)
     if len(candidates & _LOSS) > 1 and "client-log" not in sources:
         return (

@@ -1,37 +1,149 @@
-"""Judges the rounds of a group, each by its members that went, those that came, or what else changed."""
+"""Judges the rounds of a group, each by its members that went, those that came, or what else changed.
 
-from collections.abc import Iterable, Sequence
+Sources may name a cause in so many words: one code is nearly certain, several candidates are left open. Other rebalances say whether a
+group changed its assignor or its protocol by restarts, or was started again as a whole: each restart looks like any other where it is seen
+alone, however well its member's log proves it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.groups.reason_evidence import evidence_in
+from ottla.history.processes import Identity, of_evidence
 from ottla.history.rounds.assembly import by_group, rounds_of_group
-from ottla.history.rounds.changes import Role, role_of
-from ottla.history.rounds.identity import Identity, of_evidence
+from ottla.history.rounds.membership import Role, role_of
+from ottla.history.rounds.returns import RETURN_WITHIN_MS
 from ottla.history.rounds.round import Arrival, Departure, Round
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.sources.departed_members import complete_departures
-from ottla.history.sources.model import Evidence, Kind
-from ottla.history.verdicts.arrival_rules import ARRIVAL_RULES, Joining
-from ottla.history.verdicts.avoided import judge_avoided
-from ottla.history.verdicts.change_conditions import is_coordinator_moved, is_protocol_changed
-from ottla.history.verdicts.change_rules import CHANGE_RULES
+from ottla.history.sources.clocks import complete_departures
+from ottla.history.sources.evidence import Cause, Evidence, Kind
+from ottla.history.verdicts.arrival_rules import ARRIVAL_RULES, Joining, judge_avoided
+from ottla.history.verdicts.change_rules import CHANGE_RULES, is_coordinator_moved, is_protocol_changed
 from ottla.history.verdicts.cost import cost_of, figures_of, what_is_missing
 from ottla.history.verdicts.departure_rules import DEPARTURE_RULES
-from ottla.history.verdicts.hindsight import Doubt, doubts_in_hindsight, with_doubt
 from ottla.history.verdicts.policy import LOSSES, POLICIES, SETTLING
-from ottla.history.verdicts.rule import NOTHING, Confidence, Finding, Narrowed, findings_of, narrow
 from ottla.history.verdicts.setting_advice import Situation, advice_for
-from ottla.history.verdicts.stated_causes import stated_findings
-from ottla.history.verdicts.verdict import AVOIDED, REBALANCE, Verdict
+from ottla.history.verdicts.verdict import AVOIDED, NOTHING, REBALANCE, Confidence, Finding, Narrowed, Verdict, Weights, findings_of, narrow
 
+_CODES: Final = {cause.value: cause for cause in Cause} | {"ADMIN_REMOVE": Cause.ADMIN}
+
+_OPEN_IN_DEPARTURES: Final[Weights] = {Cause.RESTART_DYNAMIC: 0.05, Cause.ASSIGNOR_CHANGE: 0.02, Cause.MIGRATION: 0.02}
+_OPEN_ELSEWHERE: Final[Weights] = {Cause.COORDINATOR_MOVE: 0.05, Cause.ASSIGNOR_CHANGE: 0.05, Cause.MIGRATION: 0.05}
+"""A line about one member seldom excludes these."""
+
+_IMPLIED: Final[Mapping[Cause, Weights]] = {
+    Cause.LEAVE_CLOSE: {Cause.RESTART_DYNAMIC: 1.0, Cause.ASSIGNOR_CHANGE: 0.5},
+    Cause.JOIN_NEW: {Cause.COLD_START: 1.0, Cause.RESTART_DYNAMIC: 1.0},
+    Cause.TOPIC_CHANGE: {Cause.COORDINATOR_MOVE: 0.2},
+}
+"""What a line cannot tell from the cause that it names: a client that closes does not say that it will be started again."""
 WHOLE: Final = (Cause.CAPACITY, Cause.STORE_ERROR, Cause.MIGRATION, Cause.ASSIGNOR_CHANGE, Cause.STATIC_FENCED, Cause.STATIC_REJOIN)
 """Causes that a source names for the whole rebalance, whichever members came or went."""
 
 SETTLES_MS: Final = 3_000
+"""Who comes this soon after a group's first assignment belongs to its start."""
 
 _TOLD_BY_ROLE: Final = frozenset({Role.EXPIRED, Role.LATE_TO_JOIN, Role.LATE_TO_SYNC})
 """Departures whose rules say all that the coordinator's lines do."""
+
+
+def stated_findings(items: Iterable[Evidence], *, of_departure: bool) -> list[Finding]:
+    """One finding for each code, and for each set of candidates, of each source."""
+    found: dict[tuple[str, ...], Finding] = {}
+    for item in items:
+        codes = (item.trigger,) if item.trigger in _CODES else item.candidates
+        if codes and (item.source, *codes) not in found:
+            causes = [_CODES[code] for code in codes if code in _CODES]
+            if causes:
+                found[item.source, *codes] = _finding(item, causes, _OPEN_IN_DEPARTURES if of_departure else _OPEN_ELSEWHERE)
+    return list(found.values())
+
+
+def _finding(item: Evidence, causes: list[Cause], is_open: Weights) -> Finding:
+    weights = dict(is_open)
+    if causes == [Cause.POLL_TIMEOUT]:
+        weights.pop(Cause.RESTART_DYNAMIC, None)  # a member that says so was there to say it
+    for cause in causes:
+        weights |= _IMPLIED.get(cause, {})
+    weights |= dict.fromkeys(causes, 1.0)
+    confidence = Confidence.HIGH if len(causes) == 1 else Confidence.MEDIUM
+    return Finding(f"{item.source}: {' or '.join(causes)}", item.source, weights, confidence)
+
+
+class Doubt(NamedTuple):
+    """Another cause that a restart may be part of, its share, and why."""
+
+    cause: Cause
+    share: float
+    reason: str
+
+
+_STARTED_AGAIN: Final = Doubt(Cause.COLD_START, 0.3, "the whole group was started again")
+_ONE_RESTART: Final = Doubt(Cause.ASSIGNOR_CHANGE, 0.3, "the assignor changed next to it")
+_MIGRATED: Final = Doubt(Cause.MIGRATION, 0.6, "the client came back with the other protocol")
+_ROLLING: Final = Doubt(Cause.ASSIGNOR_CHANGE, 0.6, "one of the restarts in which the assignor changed")
+
+
+def doubts_in_hindsight(rounds: Sequence[Round]) -> dict[int, Doubt]:
+    """The doubts about rounds of one group, by the round's identity."""
+    doubts = {id(rebalance): _STARTED_AGAIN for rebalance in _starts_of_several(rounds)}
+    for at, rebalance in enumerate(rounds):
+        if is_protocol_changed(rebalance):
+            around = [*_restarts(rounds[at::-1]), *_restarts(rounds[at:])]
+            names = {member.who.name for restart in (rebalance, *around) for member in _members(restart)}
+            doubts |= {id(restart): _ROLLING if len(names) > 1 else _ONE_RESTART for restart in around}
+    return doubts | {id(rebalance): _MIGRATED for rebalance in rounds if any(_speaks_other_protocol(*pair) for pair in _pairs(rebalance))}
+
+
+def with_doubt(narrowed: Narrowed, doubt: Doubt) -> Narrowed:
+    """A restart with another cause that it may be part of; any other cause stays as it is."""
+    if narrowed.cause is not Cause.RESTART_DYNAMIC:
+        return narrowed
+    shares = {cause: share * (1 - doubt.share) for cause, share in narrowed.shares}
+    shares[doubt.cause] = shares.get(doubt.cause, 0.0) + doubt.share
+    ranked = sorted(shares.items(), key=lambda item: -item[1])
+    return narrowed._replace(shares=ranked, confidence=min(narrowed.confidence, Confidence.MEDIUM), rules=(*narrowed.rules, doubt.reason))
+
+
+def _members(rebalance: Round) -> list[Departure | Arrival]:
+    return [*rebalance.departures, *rebalance.arrivals]
+
+
+def _pairs(rebalance: Round) -> Iterator[tuple[Departure, Arrival]]:
+    """The members of a round that came back, or are back."""
+    yield from ((departure, departure.returned) for departure in rebalance.departures if departure.returned is not None)
+    yield from ((arrival.loss, arrival) for arrival in rebalance.arrivals if arrival.loss is not None)
+
+
+def _speaks_other_protocol(departure: Departure, arrival: Arrival) -> bool:
+    types = {item.group_type == "consumer" for item in (*departure.items, *arrival.items) if item.group_type is not None}
+    return bool(departure.items) and bool(arrival.items) and len(types) > 1
+
+
+def _restarts(rounds: Sequence[Round]) -> Iterator[Round]:
+    """The rounds after the first one in which members did nothing but go and come back, without a longer pause between."""
+    last = rounds[0]
+    for rebalance in rounds[1:]:
+        is_near = rebalance.clock != last.clock or abs(rebalance.started_ms - last.started_ms) <= RETURN_WITHIN_MS
+        if rebalance.is_avoided or not is_near or not 0 < len(_members(rebalance)) == len(list(_pairs(rebalance))):
+            return
+        yield rebalance
+        last = rebalance
+
+
+def _starts_of_several(rounds: Sequence[Round]) -> Iterator[Round]:
+    """The rounds in which a group starts that had lost several members one after the other, or all at once."""
+    several, is_starting = False, False
+    for rebalance in rounds:
+        if rebalance.is_avoided:
+            continue
+        if rebalance.count_before == 0 and rebalance.arrivals:
+            is_starting = several
+        elif rebalance.since_cold_start_ms is None or rebalance.since_cold_start_ms > SETTLES_MS:
+            is_starting = False
+        if is_starting:
+            yield rebalance
+        several = (several and not rebalance.arrivals) or (rebalance.count_before or 0) > 1 or (rebalance.count_after or 0) > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,81 +170,84 @@ def judge_group(group: str, evidence: Iterable[Evidence]) -> list[Verdict]:
 def judge_rounds(rounds: Sequence[Round]) -> list[Verdict]:
     """The verdicts on these rounds, in their order."""
     losses: dict[int, Narrowed] = {}
-    last = next((each for each in reversed(rounds) if not each.is_avoided), None)
+    last = next((rebalance for rebalance in reversed(rounds) if not rebalance.is_avoided), None)
     doubts = doubts_in_hindsight(rounds)
-    return [_avoided(each) if each.is_avoided else _judge(each, losses, doubts.get(id(each)), is_last=each is last) for each in rounds]
+    return [
+        _avoided(rebalance) if rebalance.is_avoided else _judge(rebalance, losses, doubts.get(id(rebalance)), is_last=rebalance is last)
+        for rebalance in rounds
+    ]
 
 
-def judge_follow_up(each: Round, first: Verdict, *, is_last: bool) -> Verdict:
+def judge_follow_up(rebalance: Round, first: Verdict, *, is_last: bool) -> Verdict:
     """The verdict on the second half of a cooperative rebalance, of which `first` is the verdict."""
     policy = POLICIES[Cause.COOP_FOLLOWUP]
     return Verdict(
-        group=each.group,
-        generation=each.generation,
-        generations=_generations(each),
-        started_ms=each.started_ms,
-        ended_ms=each.ended_ms,
+        group=rebalance.group,
+        generation=rebalance.generation,
+        generations=_generations(rebalance),
+        started_ms=rebalance.started_ms,
+        ended_ms=rebalance.ended_ms,
         kind=REBALANCE,
-        outcome=_outcome(each, is_last=is_last),
+        outcome=_outcome(rebalance, is_last=is_last),
         cause=Cause.COOP_FOLLOWUP,
         candidates=(Cause.COOP_FOLLOWUP,),
         confidence=first.confidence,
         planned=policy.planned,
         avoidable=policy.avoidable,
-        members_before=each.count_before,
-        members_after=each.count_after,
-        who=_who_rejoined(each),
-        cost=cost_of(each),
-        sources=_sources(each),
+        members_before=rebalance.count_before,
+        members_after=rebalance.count_after,
+        who=_who_rejoined(rebalance),
+        cost=cost_of(rebalance),
+        sources=_sources(rebalance),
         rules=("the second half of a cooperative rebalance",),
-        clock=each.clock,
+        clock=rebalance.clock,
     )
 
 
-def _judge(each: Round, losses: dict[int, Narrowed], doubt: Doubt | None, *, is_last: bool) -> Verdict:
-    readings = _readings(each, losses, doubt)
-    main = _after_move(each, _main(each, readings))
+def _judge(rebalance: Round, losses: dict[int, Narrowed], doubt: Doubt | None, *, is_last: bool) -> Verdict:
+    readings = _readings(rebalance, losses, doubt)
+    main = _after_move(rebalance, _main(rebalance, readings))
     if main.departure is not None:
         losses[id(main.departure)] = main.narrowed  # its return is the same story
     cause = main.narrowed.cause
     contributing = tuple(dict.fromkeys(reading.narrowed.cause for reading in readings if reading.narrowed.cause is not cause))
     policy = POLICIES[cause]
-    figures = figures_of(each, main.departure, main.arrival)
+    figures = figures_of(rebalance, main.departure, main.arrival)
     loss = main.departure or (main.arrival.loss if main.arrival is not None else None)
     situation = Situation(
         figures=figures,
         who=main.who,
         returned=loss.returned.who if loss is not None and loss.returned is not None else None,
-        is_consumer_type=each.is_consumer_type,
+        is_consumer_type=rebalance.is_consumer_type,
         did_return=loss is not None and loss.returned is not None,
         reason="" if loss is None else _measured(loss),
     )
     avoidable = False if cause is Cause.EXPIRE_HEARTBEAT and loss is not None and loss.returned is None else policy.avoidable
     return Verdict(
-        group=each.group,
-        generation=each.generation,
-        generations=_generations(each),
-        started_ms=each.started_ms,
-        ended_ms=each.ended_ms,
+        group=rebalance.group,
+        generation=rebalance.generation,
+        generations=_generations(rebalance),
+        started_ms=rebalance.started_ms,
+        ended_ms=rebalance.ended_ms,
         kind=REBALANCE,
-        outcome=_outcome(each, is_last=is_last),
+        outcome=_outcome(rebalance, is_last=is_last),
         cause=cause,
         candidates=tuple(dict.fromkeys((*main.narrowed.candidates, *contributing))),
-        confidence=main.narrowed.confidence if each.parts else min(main.narrowed.confidence, Confidence.MEDIUM),
+        confidence=main.narrowed.confidence if rebalance.parts else min(main.narrowed.confidence, Confidence.MEDIUM),
         planned=policy.planned,
         avoidable=avoidable,
         rebalance_class=policy.rebalance_class,
-        members_before=each.count_before,
-        members_after=each.count_after,
+        members_before=rebalance.count_before,
+        members_after=rebalance.count_after,
         who=main.who,
         contributing=contributing,
         evidence=figures,
-        cost=cost_of(each),
+        cost=cost_of(rebalance),
         advice=advice_for(cause, situation),
-        sharper=what_is_missing(each, main.narrowed),
-        sources=_sources(each),
+        sharper=what_is_missing(rebalance, main.narrowed),
+        sources=_sources(rebalance),
         rules=main.narrowed.rules,
-        clock=each.clock,
+        clock=rebalance.clock,
     )
 
 
@@ -142,56 +257,56 @@ def _measured(loss: Departure) -> str:
     return next((reason for reason in reasons if reason and evidence_in(reason)), "")
 
 
-def _avoided(each: Round) -> Verdict:
-    narrowed, item = judge_avoided(each), each.parts[0].items[0]
+def _avoided(rebalance: Round) -> Verdict:
+    narrowed, item = judge_avoided(rebalance), rebalance.parts[0].items[0]
     who = of_evidence(item)
     policy = POLICIES[narrowed.cause]
-    situation = Situation(dict(item.evidence), who, None, each.is_consumer_type, did_return=True)
+    situation = Situation(dict(item.evidence), who, None, rebalance.is_consumer_type, did_return=True)
     return Verdict(
-        group=each.group,
-        generation=each.generation,
-        generations=_generations(each),
-        started_ms=each.started_ms,
-        ended_ms=each.ended_ms,
+        group=rebalance.group,
+        generation=rebalance.generation,
+        generations=_generations(rebalance),
+        started_ms=rebalance.started_ms,
+        ended_ms=rebalance.ended_ms,
         kind=AVOIDED,
         cause=narrowed.cause,
         candidates=narrowed.candidates,
         confidence=narrowed.confidence,
         planned=policy.planned,
         avoidable=policy.avoidable,
-        members_before=each.count_before,
-        members_after=each.count_after,
+        members_before=rebalance.count_before,
+        members_after=rebalance.count_after,
         who=who,
         evidence=dict(item.evidence),
-        cost=cost_of(each),
+        cost=cost_of(rebalance),
         advice=advice_for(narrowed.cause, situation),
-        sharper=what_is_missing(each, narrowed),
-        sources=_sources(each),
+        sharper=what_is_missing(rebalance, narrowed),
+        sources=_sources(rebalance),
         rules=narrowed.rules,
-        clock=each.clock,
+        clock=rebalance.clock,
     )
 
 
-def _readings(each: Round, losses: dict[int, Narrowed], doubt: Doubt | None) -> list[_Reading]:
+def _readings(rebalance: Round, losses: dict[int, Narrowed], doubt: Doubt | None) -> list[_Reading]:
     """One for each member that came or went, in the order of their times; or one for what else changed."""
-    has_other_protocol = is_protocol_changed(each)
+    has_other_protocol = is_protocol_changed(rebalance)
     readings = []
-    for departure in each.departures:
-        departure.is_protocol_changed = has_other_protocol and bool(each.count_after)
+    for departure in rebalance.departures:
+        departure.is_protocol_changed = has_other_protocol and bool(rebalance.count_after)
         narrowed = losses[id(departure)] = judge_departure(departure)
         if doubt is not None and departure.returned is not None:
             narrowed = with_doubt(narrowed, doubt)
         readings.append(_Reading(narrowed, departure.at_ms, departure.who, departure=departure))
-    for arrival in each.arrivals:
+    for arrival in rebalance.arrivals:
         arrival.is_protocol_changed = has_other_protocol
-        narrowed = _judge_arrival(arrival, each, losses)
+        narrowed = _judge_arrival(arrival, rebalance, losses)
         if doubt is not None and arrival.loss is not None:
             narrowed = with_doubt(narrowed, doubt)
         readings.append(_Reading(narrowed, arrival.at_ms, arrival.who, arrival=arrival))
-    if not readings or _begins_with_rejoin(each):
-        change = _judge_change(each)
+    if not readings or _begins_with_rejoin(rebalance):
+        change = _judge_change(rebalance)
         if not readings or change.confidence > Confidence.LOW:
-            readings.append(_Reading(change, each.started_ms, _who_rejoined(each)))
+            readings.append(_Reading(change, rebalance.started_ms, _who_rejoined(rebalance)))
     readings.sort(key=_at_ms)
     return readings
 
@@ -200,11 +315,11 @@ def _at_ms(reading: _Reading) -> int:
     return reading.at_ms
 
 
-def _main(each: Round, readings: list[_Reading]) -> _Reading:
+def _main(rebalance: Round, readings: list[_Reading]) -> _Reading:
     """What the whole rebalance is put down to: a code for all of it, a member that was lost, or else what came first."""
-    whole = _whole(each)
+    whole = _whole(rebalance)
     if whole is not None:
-        return _Reading(whole, each.started_ms, _who_triggered(each))
+        return _Reading(whole, rebalance.started_ms, _who_triggered(rebalance))
     lost = [reading for reading in readings if reading.narrowed.cause in LOSSES]
     return min(lost, key=_is_return) if lost else readings[0]
 
@@ -212,9 +327,9 @@ def _main(each: Round, readings: list[_Reading]) -> _Reading:
 _BY_A_MOVE: Final = frozenset({Cause.EXPIRE_HEARTBEAT, Cause.RESTART_DYNAMIC, Cause.JOIN_TIMEOUT})
 
 
-def _after_move(each: Round, main: _Reading) -> _Reading:
+def _after_move(rebalance: Round, main: _Reading) -> _Reading:
     """Members that are lost, or join once more, right after their coordinator had moved most likely did not find it in time."""
-    if main.narrowed.cause not in _BY_A_MOVE or not is_coordinator_moved(each):
+    if main.narrowed.cause not in _BY_A_MOVE or not is_coordinator_moved(rebalance):
         return main
     shares = ((Cause.COORDINATOR_MOVE, 0.7), *((cause, 0.3 * share) for cause, share in main.narrowed.shares))
     rules = (*main.narrowed.rules, "the coordinator had moved")
@@ -225,16 +340,16 @@ def _is_return(reading: _Reading) -> bool:
     return reading.departure is None
 
 
-def _whole(each: Round) -> Narrowed | None:
-    settles = each.is_start or (each.since_cold_start_ms is not None and each.since_cold_start_ms <= SETTLES_MS)
-    for item in (*each.items, *each.context):
+def _whole(rebalance: Round) -> Narrowed | None:
+    settles = rebalance.is_start or (rebalance.since_cold_start_ms is not None and rebalance.since_cold_start_ms <= SETTLES_MS)
+    for item in (*rebalance.items, *rebalance.context):
         if settles and item.trigger in SETTLING:
             continue
         if item.kind is Kind.CONVERTED and "empty" not in (item.reason or ""):
             return _certain(Cause.MIGRATION, item)
         if item.kind is Kind.TRIGGER and item.trigger in WHOLE:
             return _certain(Cause(item.trigger), item)
-        if item.kind is Kind.TRIGGER and item.candidates[:1] == (Cause.STATIC_REJOIN,) and not each.arrivals and not settles:
+        if item.kind is Kind.TRIGGER and item.candidates[:1] == (Cause.STATIC_REJOIN,) and not rebalance.arrivals and not settles:
             return Narrowed(((Cause.STATIC_REJOIN, 0.7), (Cause.STATIC_FENCED, 0.3)), Confidence.LOW, (str(item.source),), False)
     return None
 
@@ -250,20 +365,20 @@ def judge_departure(departure: Departure) -> Narrowed:
     return narrow(findings + stated_findings(said, of_departure=True))
 
 
-def _judge_arrival(arrival: Arrival, each: Round, losses: dict[int, Narrowed]) -> Narrowed:
+def _judge_arrival(arrival: Arrival, rebalance: Round, losses: dict[int, Narrowed]) -> Narrowed:
     """A member that came back has the cause of its loss; any other is judged by itself."""
     loss = arrival.loss
     if loss is not None and not arrival.replaces:
         narrowed = losses.get(id(loss))
         narrowed = judge_departure(loss) if narrowed is None else narrowed
-        if arrival.is_protocol_changed and each.count_before:
+        if arrival.is_protocol_changed and rebalance.count_before:
             return Narrowed(
                 ((Cause.ASSIGNOR_CHANGE, 0.8), (Cause.RESTART_DYNAMIC, 0.2)), Confidence.MEDIUM, ("the assignor changed with it",), False
             )
         return _as_return(narrowed, loss) if narrowed.shares else NOTHING
-    findings: list[Finding] = findings_of(ARRIVAL_RULES, Joining(arrival, each))
+    findings: list[Finding] = findings_of(ARRIVAL_RULES, Joining(arrival, rebalance))
     narrowed = narrow(findings + stated_findings(arrival.items, of_departure=False))
-    if narrowed.cause is Cause.COLD_START and not arrival.items and each.generation != 1:
+    if narrowed.cause is Cause.COLD_START and not arrival.items and rebalance.generation != 1:
         return narrowed._replace(confidence=Confidence.LOW)  # the first generation that a list shows, not the group's first
     if arrival.who.name is None and narrowed.cause is Cause.JOIN_NEW:
         # Only a random id is known: it may be a client that was there before.
@@ -289,40 +404,40 @@ def _share(each: tuple[Cause, float]) -> float:
     return -each[1]
 
 
-def _judge_change(each: Round) -> Narrowed:
-    clients = [item for item in each.client_items if item.kind is Kind.CLIENT_REJOINS]
-    return narrow(findings_of(CHANGE_RULES, each) + stated_findings(clients, of_departure=False))
+def _judge_change(rebalance: Round) -> Narrowed:
+    clients = [item for item in rebalance.client_items if item.kind is Kind.CLIENT_REJOINS]
+    return narrow(findings_of(CHANGE_RULES, rebalance) + stated_findings(clients, of_departure=False))
 
 
-def _begins_with_rejoin(each: Round) -> bool:
-    first = next((item for item in each.items if item.kind is Kind.TRIGGER), None)
-    return first is not None and not first.coalesced and role_of(first) is Role.REJOINED and each.items_before(first) == 0
+def _begins_with_rejoin(rebalance: Round) -> bool:
+    first = next((item for item in rebalance.items if item.kind is Kind.TRIGGER), None)
+    return first is not None and not first.coalesced and role_of(first) is Role.REJOINED and rebalance.items_before(first) == 0
 
 
-def _who_rejoined(each: Round) -> Identity | None:
-    return next((of_evidence(item) for item in each.items if item.kind is Kind.TRIGGER and item.member_id), None)
+def _who_rejoined(rebalance: Round) -> Identity | None:
+    return next((of_evidence(item) for item in rebalance.items if item.kind is Kind.TRIGGER and item.member_id), None)
 
 
-def _who_triggered(each: Round) -> Identity | None:
-    return _who_rejoined(each)
+def _who_triggered(rebalance: Round) -> Identity | None:
+    return _who_rejoined(rebalance)
 
 
-def _generations(each: Round) -> tuple[int, ...]:
-    own = each.parts[0].generations if each.parts else []
-    first = tuple(own) if own else () if each.generation is None else (each.generation,)
-    return first + tuple(follow_up.generation for follow_up in each.follow_ups if follow_up.generation is not None)
+def _generations(rebalance: Round) -> tuple[int, ...]:
+    own = rebalance.parts[0].generations if rebalance.parts else []
+    first = tuple(own) if own else () if rebalance.generation is None else (rebalance.generation,)
+    return first + tuple(follow_up.generation for follow_up in rebalance.follow_ups if follow_up.generation is not None)
 
 
-def _outcome(each: Round, *, is_last: bool) -> str:
-    part = each.main
+def _outcome(rebalance: Round, *, is_last: bool) -> str:
+    part = rebalance.main
     if part is None:
         return "completed"
     if part.is_emptied:
         return "emptied"
-    if each.ended_ms is not None:
+    if rebalance.ended_ms is not None:
         return "completed"
     return "interrupted" if part.is_interrupted else "open" if is_last else "superseded"
 
 
-def _sources(each: Round) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([*(str(part.source) for part in each.parts), *(str(item.source) for item in each.client_items)]))
+def _sources(rebalance: Round) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*(str(part.source) for part in rebalance.parts), *(str(item.source) for item in rebalance.client_items)]))

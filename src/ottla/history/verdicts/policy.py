@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.evidence import Cause
 from ottla.history.sources.group_events import CODES
 
 

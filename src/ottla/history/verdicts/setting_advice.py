@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from ottla.groups.reason_evidence import HEARTBEATS_MISSING, evidence_in, evidence_text
-from ottla.history.rounds.identity import Identity
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.processes import Identity
+from ottla.history.sources.evidence import Cause
 from ottla.history.verdicts.verdict import SettingAdvice
 
 SESSION_MAX_MS: Final = 1_800_000
@@ -61,9 +61,9 @@ def _static(situation: Situation) -> tuple[SettingAdvice, ...]:
 
 
 def _rotation_warning(situation: Situation) -> str:
-    names = [each for each in (situation.who, situation.returned) if each is not None]
-    texts = [text for each in names for text in (each.client_id, each.instance_id, each.client_host) if text]
-    hosts = {each.client_host for each in names if each.client_host}
+    members = [member for member in (situation.who, situation.returned) if member is not None]
+    texts = [text for member in members for text in (member.client_id, member.instance_id, member.client_host) if text]
+    hosts = {member.client_host for member in members if member.client_host}
     if any(ROTATING_NAME.search(text) for text in texts) or len(hosts) > 1:
         return (
             "Names or hosts of these members change with each deployment (pods of a ReplicaSet?): an id made of them is a new member each "

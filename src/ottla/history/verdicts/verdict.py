@@ -1,14 +1,150 @@
-"""The verdict on one rebalance: why it happened, how sure that is, what it cost, and what would have avoided it."""
+"""The verdict on one rebalance, and how rules lead to its cause: each that holds narrows the causes to those that its evidence allows.
 
-from collections.abc import Mapping
+A rule's weights say how its causes compare where it holds; a cause that it does not name is excluded. Rules multiply. Where nothing is
+left, sources disagree: the more informative ones decide, and the confidence drops.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from enum import IntEnum
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from ottla.history.rounds.identity import Identity
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.verdicts.rule import Confidence
+from ottla.history.processes import Identity
+from ottla.history.rounds.splitting import SOURCE_RANK
+from ottla.history.sources.evidence import Cause, Source
 
 REBALANCE, AVOIDED = "rebalance", "avoided"
+
+
+class Confidence(IntEnum):
+    """How sure a verdict is. High: right in at least 95 of 100 such verdicts."""
+
+    LOW = 0
+    MEDIUM = 1
+    HIGH = 2
+
+
+Weights = Mapping[Cause, float]
+Subject = TypeVar("Subject")
+
+HIGH_SHARE: Final = 0.9
+MEDIUM_SHARE: Final = 0.55
+CANDIDATE_SHARE: Final = 0.02
+"""The share of all weights that a cause needs for a confidence, or to be a candidate at all."""
+CONFLICT_SHARE: Final = 0.01
+"""Where the likeliest causes of two findings have less than this of each other's weight, the findings contradict each other."""
+DISPUTE_SHARE: Final = 0.06
+"""The same for what members' own logs say and what another source does, whose clocks and generations may not fit together: a cause that
+one of them hardly allows is not certain because the other excludes all the rest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule(Generic[Subject]):
+    """One signature. `condition` is for people, `holds` decides; `confidence` is the highest that a verdict on it alone may have."""
+
+    name: str
+    source: Source
+    condition: str
+    weights: Weights
+    confidence: Confidence
+    holds: Callable[[Subject], bool]
+
+
+class Finding(NamedTuple):
+    """What one rule, or one source by its own words, says."""
+
+    name: str
+    source: Source
+    weights: Weights
+    confidence: Confidence
+
+
+class Narrowed(NamedTuple):
+    """The causes that findings leave, the likeliest first, each with its share of the weights."""
+
+    shares: Sequence[tuple[Cause, float]]
+    confidence: Confidence
+    rules: tuple[str, ...]
+    has_conflict: bool
+
+    @property
+    def cause(self) -> Cause:
+        """The likeliest cause."""
+        return self.shares[0][0] if self.shares else Cause.UNKNOWN
+
+    @property
+    def candidates(self) -> tuple[Cause, ...]:
+        """The causes that cannot be told apart, the likeliest first."""
+        return tuple(cause for cause, share in self.shares if share >= CANDIDATE_SHARE) or (self.cause,)
+
+
+NOTHING: Final = Narrowed((), Confidence.LOW, (), has_conflict=False)
+
+
+def findings_of(rules: Iterable[Rule[Any]], subject: object) -> list[Finding]:
+    """What each rule that holds says."""
+    return [Finding(rule.name, rule.source, rule.weights, rule.confidence) for rule in rules if rule.holds(subject)]
+
+
+def narrow(findings: Iterable[Finding]) -> Narrowed:
+    """Combine findings, those of the most informative source first."""
+    weights: dict[Cause, float] = {}
+    taken: list[Finding] = []
+    confidence, has_conflict, is_disputed = Confidence.LOW, False, False
+    for finding in sorted(findings, key=_rank):
+        if not taken:
+            weights = dict(finding.weights)
+        else:
+            narrowed = {cause: weight * finding.weights[cause] for cause, weight in weights.items() if cause in finding.weights}
+            if max(narrowed.values(), default=0.0) < CONFLICT_SHARE * max(weights.values()) * max(finding.weights.values()):
+                has_conflict = True
+                continue
+            others = [other for other in taken if _is_of_member(other) != _is_of_member(finding)]
+            is_disputed = is_disputed or any(_agreement(other, finding) < DISPUTE_SHARE for other in others)
+            if _is_of_member(finding) and any(other.confidence is Confidence.HIGH for other in others):
+                is_disputed = is_disputed or _overturns(weights, narrowed)
+            weights = narrowed
+        taken.append(finding)
+        confidence = max(confidence, finding.confidence)
+    if not taken:
+        return NOTHING
+    total = sum(weights.values()) or 1.0
+    shares = sorted(((cause, weight / total) for cause, weight in weights.items()), key=_by_share)
+    confidence = min(confidence, _confidence_of(shares[0][1]))
+    if is_disputed and not has_conflict:
+        confidence = min(confidence, Confidence.MEDIUM)
+    return Narrowed(shares, Confidence(max(0, confidence - has_conflict)), tuple(finding.name for finding in taken), has_conflict)
+
+
+def _is_of_member(finding: Finding) -> bool:
+    return finding.source is Source.CLIENT_LOG
+
+
+def _agreement(one: Finding, other: Finding) -> float:
+    """How likely the cause that both allow most is in both together: 1 where it is the likeliest of each."""
+    together = max((weight * other.weights[cause] for cause, weight in one.weights.items() if cause in other.weights), default=0.0)
+    return together / (max(one.weights.values()) * max(other.weights.values()))
+
+
+def _overturns(before: Weights, after: Weights) -> bool:
+    """Whether the likeliest cause is another one than before, when it was rather sure."""
+    likeliest = max(before, key=before.__getitem__)
+    is_sure = before[likeliest] >= MEDIUM_SHARE * sum(before.values())
+    return is_sure and after.get(likeliest, 0.0) < max(after.values())
+
+
+def _rank(finding: Finding) -> int:
+    return SOURCE_RANK[finding.source]
+
+
+def _by_share(each: tuple[Cause, float]) -> float:
+    return -each[1]
+
+
+def _confidence_of(share: float) -> Confidence:
+    if share >= HIGH_SHARE:
+        return Confidence.HIGH
+    return Confidence.MEDIUM if share >= MEDIUM_SHARE else Confidence.LOW
 
 
 class Cost(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.evidence import Cause
 
 
 class ActionKind(StrEnum):

@@ -8,7 +8,7 @@ from ottla.groups.events import GroupEvent
 from ottla.history.owners import Owners
 from ottla.history.processes import Processes
 from ottla.history.rounds.returns import RETURN_WITHIN_MS
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.evidence import Cause
 from ottla.history.verdicts.policy import POLICIES
 from ottla.history.whatif.behaviour import ActionKind, GroupBehaviour, Process
 from ottla.history.whatif.member import FOLLOW_UP

@@ -9,8 +9,8 @@ from itertools import product
 from typing import Final
 
 from ottla.history.rounds.assembly import by_group
-from ottla.history.sources.departed_members import complete_departures
-from ottla.history.sources.model import Evidence
+from ottla.history.sources.clocks import complete_departures
+from ottla.history.sources.evidence import Evidence
 from ottla.history.whatif.behaviour import ActionKind, GroupBehaviour, Process
 from ottla.history.whatif.outcome import Outcome, ReplayedRebalance, outcome
 from ottla.history.whatif.reconstruction import reconstruct

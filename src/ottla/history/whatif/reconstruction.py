@@ -11,12 +11,11 @@ from typing import Final
 
 from ottla.groups.assignors import assignors
 from ottla.groups.events import EventMember
+from ottla.history.processes import Identity, of_evidence, of_member
 from ottla.history.rounds.assembly import rounds_of_group
-from ottla.history.rounds.identity import Identity, of_evidence, of_member
 from ottla.history.rounds.round import Arrival, Departure, Round
 from ottla.history.rounds.splitting import Part
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.sources.model import Evidence, Kind
+from ottla.history.sources.evidence import Cause, Evidence, Kind
 from ottla.history.verdicts.judging import judge_departure, judge_rounds
 from ottla.history.whatif.behaviour import Action, ActionKind, GroupBehaviour, LeaderRejoin, Process, Reaction
 from ottla.history.whatif.settings import RECORDED_DEFAULTS, Settings

@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from ottla.history.sources.evidence import CommitSpan, Evidence, Kind, Source
 from ottla.history.sources.group_events import evidence_of_event, read_event
 from ottla.history.sources.group_records import GroupRecords, ReadCounts, clock_of
-from ottla.history.sources.model import CommitSpan, Evidence, Kind, Source
 from ottla.history.verdicts.judging import judge_group
 from ottla.history.verdicts.verdict import Verdict
 from ottla.protocol.coordinator_records import GROUP_METADATA, OFFSETS_TOPIC_TYPES, ClassicGroupKey, GroupMetadataValue, MemberValue

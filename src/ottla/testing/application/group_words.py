@@ -5,7 +5,7 @@ from typing import Final
 
 from ottla.groups.events import EventMember
 from ottla.history.group_history import Rebalance
-from ottla.history.sources.model import Evidence
+from ottla.history.sources.evidence import Evidence
 from ottla.history.story.sentences import counted, sentence_of
 
 WORDS: Final[Mapping[str, str]] = {

@@ -14,7 +14,7 @@ from ottla.cli.demo.analysis import LagRow
 from ottla.cli.demo.report import lag_history, report_page, sentence, show_airlines, show_rebalances, show_results, show_work, verdict_text
 from ottla.groups.events import GroupEvent
 from ottla.history.group_history import Rebalance
-from ottla.history.verdicts.rule import Confidence
+from ottla.history.verdicts.verdict import Confidence
 from ottla.protocol.model import TopicPartition
 
 

@@ -2,10 +2,9 @@ from datetime import UTC
 from typing import Any
 
 from ottla.cli.diagnose.verdict_table import WIDTH, verdict_table, wrapped
-from ottla.history.rounds.identity import Identity
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.verdicts.rule import Confidence
-from ottla.history.verdicts.verdict import AVOIDED, REBALANCE, Verdict
+from ottla.history.processes import Identity
+from ottla.history.sources.evidence import Cause
+from ottla.history.verdicts.verdict import AVOIDED, REBALANCE, Confidence, Verdict
 
 DAY_MS = 86_400_000
 

@@ -1,7 +1,7 @@
 from html.parser import HTMLParser
 
 from ottla.console.report.table import advice_html, headline_html, table_html
-from ottla.history.rounds.identity import Identity
+from ottla.history.processes import Identity
 from ottla.history.story.rebalances import StoryRebalance
 from ottla.history.story.story import story
 from ottla.history.verdicts.verdict import SettingAdvice

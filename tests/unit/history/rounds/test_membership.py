@@ -1,7 +1,29 @@
+"""Who came, who went, who was a member, what members subscribe to, and when partitions committed."""
+
+import pytest
+
+from ottla.history.processes import Identity, KnownMembers
 from ottla.history.rounds.assembly import rounds_of_group
-from ottla.history.sources.model import CommitSpan, Kind, Source
+from ottla.history.rounds.membership import (
+    PATTERN_WITHIN_MS,
+    CommitHistory,
+    Role,
+    note_resubscribed,
+    plain_reason,
+    read_changes,
+    role_of,
+    topics_resubscribed,
+)
+from ottla.history.rounds.merging import by_clock, merge
+from ottla.history.rounds.round import Arrival, Membership, Round
+from ottla.history.rounds.splitting import Part, Stage
+from ottla.history.sources.evidence import CommitSpan, Kind, Source
 from ottla.protocol.model import TopicPartition
 from tests.support.kit.evidence import EvidenceLog, member
+
+BEFORE, AFTER = (Membership({}, "range", frozenset(topics), True) for topics in ("t", "tu"))
+
+ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def test_members_that_only_lists_show_to_have_come_or_gone() -> None:
@@ -134,3 +156,112 @@ def test_a_generation_that_was_superseded_is_the_one_before_too() -> None:
     second = rounds_of_group("g", log.lines)[-1]
     assert second.previous is not None
     assert (second.previous.ended_ms, second.previous.is_membership_change) == (formed.at_ms, True)
+
+
+def only_round(log: EvidenceLog) -> Round:
+    known = KnownMembers()
+    known.learn(log.lines)
+    (each,) = merge("g", by_clock(log.lines))
+    read_changes(each, known)
+    return each
+
+
+@pytest.mark.parametrize(
+    ("fields", "role"),
+    [
+        ({"reason": "Adding new member m; client reason: encountered UNKNOWN_MEMBER_ID", "candidates": ("EXPIRE_HEARTBEAT",)}, Role.JOINED),
+        ({"reason": "explicit `LeaveGroup` request for (m) members."}, Role.LEFT),
+        ({"reason": "removing member m on LeaveGroup"}, Role.LEFT),
+        ({"reason": "Removing member m on heartbeat expiration.", "trigger": "EXPIRE_HEARTBEAT"}, Role.EXPIRED),
+        ({"reason": "Removing [m] on pending sync request expiration", "trigger": "SYNC_TIMEOUT"}, Role.LATE_TO_SYNC),
+        ({"reason": "Leader m re-joining group during Stable; client reason: x"}, Role.REJOINED),
+        ({"trigger": "JOIN_TIMEOUT"}, Role.LATE_TO_JOIN),
+        ({"candidates": ("LEAVE_CLOSE", "POLL_TIMEOUT")}, Role.LEFT),
+        ({}, Role.OTHER),
+    ],
+)
+def test_the_role_is_read_from_the_reason_or_the_code(fields: dict[str, object], role: Role) -> None:
+    assert role_of(EvidenceLog().add(Kind.TRIGGER, **fields)) is role
+
+
+def test_several_lines_about_a_member_are_one_departure() -> None:
+    log = EvidenceLog()
+    log.leave("w1-id", 3, client_reason="the consumer is being closed", client_id="w1")
+    log.add(Kind.MEMBER_JOINED, 10, member_id="n")
+    log.rebalance(4, count=2)
+    each = only_round(log)
+    (departure,), (arrival,) = each.departures, each.arrivals
+    assert (departure.role, departure.client_reason, departure.who.client_id) == (Role.LEFT, "the consumer is being closed", "w1")
+    assert arrival.who.member_id == "n"
+
+
+def test_a_trigger_for_several_members_adds_none() -> None:
+    log = EvidenceLog()
+    for name in ("a", "b"):
+        log.add(Kind.MEMBER_LEFT, 5, member_id=name)
+    log.add(Kind.TRIGGER, generation=3, reason="explicit `LeaveGroup` request for (a, b) members.")
+    log.rebalance(4)
+    assert [departure.who.member_id for departure in only_round(log).departures] == ["a", "b"]
+
+
+def test_no_reason_differs_from_an_unknown_one() -> None:
+    assert plain_reason("not provided") == ""
+    assert plain_reason(None) is None
+
+
+def rebalance(at_ms: int, member_id: str = "m", **evidence: int) -> Round:
+    log = EvidenceLog(now_ms=at_ms)
+    log.add(Kind.TRIGGER, member_id=member_id, evidence=evidence)
+    part = Part(clock="broker-log", source=Source.GROUP_EVENTS, stage=Stage.ENDED, items=log.lines)
+    return Round(group="g", generation=1, parts=[part])
+
+
+def test_a_member_says_that_it_subscribes_to_other_topics() -> None:
+    assert topics_resubscribed(rebalance(0, topics_added=0, topics_removed=1))
+    assert not topics_resubscribed(rebalance(0, topics_added=0, topics_removed=0))
+
+
+@pytest.mark.parametrize(("count", "is_resubscribed"), [(0, False), (1, True)])
+def test_a_count_of_members_says_more_than_a_list_of_topics(count: int, is_resubscribed: bool) -> None:
+    each = rebalance(0, members_resubscribed=count)
+    each.before, each.after = BEFORE, AFTER
+    assert topics_resubscribed(each) is is_resubscribed
+
+
+def test_lists_of_topics_are_compared_where_nothing_else_is_known() -> None:
+    each = rebalance(0)
+    each.before, each.after = BEFORE, AFTER
+    assert topics_resubscribed(each)
+
+
+def test_members_that_see_a_new_topic_one_after_the_other_are_taken_together() -> None:
+    rounds = [rebalance(0, "a", topics_added=1), rebalance(20_000, "b", topics_added=1), rebalance(21_000, "c")]
+    note_resubscribed(rounds)
+    assert [sorted(each.resubscribed) for each in rounds] == [["a", "b"], ["a", "b"], []]
+
+
+@pytest.mark.parametrize("after_ms", [PATTERN_WITHIN_MS + 1, 1_000])
+def test_they_are_not_if_it_is_long_after_or_members_came(after_ms: int) -> None:
+    rounds = [rebalance(0, "a", topics_added=1), rebalance(after_ms, "b", topics_added=1)]
+    if after_ms < PATTERN_WITHIN_MS:
+        rounds[1].arrivals.append(Arrival(who=Identity("b"), at_ms=after_ms, clock="broker-log"))
+    note_resubscribed(rounds)
+    assert [sorted(each.resubscribed) for each in rounds] == [["a"], ["b"]]
+
+
+def test_the_gap_is_since_the_last_commit_of_any_partition() -> None:
+    history = CommitHistory()
+    history.add("c", {ONE: CommitSpan(1_000, 5_000, 0, 40, 5), OTHER: CommitSpan(1_000, 1_000, 0, 0, 1)})
+    assert history.gap_ms([ONE, OTHER], 11_000) == (6_000, 1_000)
+    assert history.gap_ms([OTHER], 11_000) == (10_000, None)
+    assert history.gap_ms([TopicPartition("u", 0)], 11_000) is None
+    assert history.gap_ms([ONE], 0) == (0, 1_000)
+
+
+def test_commits_of_another_clock_replace_the_earlier_ones() -> None:
+    history = CommitHistory()
+    history.add("c", {ONE: CommitSpan(1_000, 5_000, 0, 40, 5)})
+    history.add("d", {})
+    assert history.clock == "c"
+    history.add("d", {OTHER: CommitSpan(7, 7, 0, 0, 1)})
+    assert history.gap_ms([ONE], 9_000) is None

@@ -2,11 +2,11 @@
 
 import pytest
 
+from ottla.history.processes import Identity
 from ottla.history.rounds.assembly import rounds_of_group
-from ottla.history.rounds.identity import Identity
 from ottla.history.rounds.returns import KEPT_MAX, NAMELESS_WITHIN_MS, RETURN_WITHIN_MS, SESSION_MAX_MS, NamelessMembers
 from ottla.history.rounds.round import Arrival, Departure
-from ottla.history.sources.model import Source
+from ottla.history.sources.evidence import Source
 from tests.support.kit.evidence import EvidenceLog
 
 

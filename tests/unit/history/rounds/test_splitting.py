@@ -1,5 +1,7 @@
-from ottla.history.rounds.splitting import BUMPS_TOGETHER_MS, COLLECTS_MS, Stage, split
-from ottla.history.sources.model import CommitSpan, Kind
+"""The evidence of one clock as parts of rebalances."""
+
+from ottla.history.rounds.splitting import BUMPS_TOGETHER_MS, COLLECTS_MS, SOURCE_RANK, Part, Stage, split
+from ottla.history.sources.evidence import CommitSpan, Kind, Source
 from ottla.protocol.model import TopicPartition
 from tests.support.kit.evidence import EvidenceLog
 
@@ -103,3 +105,20 @@ def test_commits_are_those_since_the_part_before() -> None:
     (part,), rest = split(log.lines)
     assert part.commits == {partition: CommitSpan(1, 4, 10, 40, 4)}
     assert rest == {partition: CommitSpan(5, 6, 50, 60, 2)}
+
+
+def test_the_generation_is_the_one_formed_or_the_one_to_be() -> None:
+    log = EvidenceLog()
+    log.join("a", 4)
+    part = Part(clock="c", source=Source.BROKER_LOG, old_generation=4, items=log.lines)
+    assert part.generation == 5
+    assert part.ended_ms is None
+    part.generations.append(6)
+    part.stage = Stage.ENDED
+    assert (part.generation, part.started_ms, part.ended_ms) == (6, log.now_ms, log.now_ms)
+    assert len(part.of_kind(Kind.TRIGGER)) == 1
+    assert Part(clock="c", source=Source.ADMIN).generation is None
+
+
+def test_group_events_are_the_most_informative_source() -> None:
+    assert min(SOURCE_RANK, key=SOURCE_RANK.__getitem__) is Source.GROUP_EVENTS

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from ottla.groups.log.evidence_decoding import EvidenceDecoder
+from ottla.history.sources.evidence import Evidence
 from ottla.history.sources.group_records import GroupRecords, ReadCounts
-from ottla.history.sources.model import Evidence
 from tests.support.kit.offsets_topic_records import Pair, records_at
 
 Read = Callable[..., list[Evidence]]

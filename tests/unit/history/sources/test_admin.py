@@ -21,10 +21,9 @@ from ottla.history.sources.admin import (
     read_topic_names,
     topics_line,
 )
-from ottla.history.sources.cause_codes import Cause
-from ottla.history.sources.model import CommitSpan, Evidence, Kind, Source
+from ottla.history.sources.evidence import Cause, CommitSpan, Evidence, Kind, Source
 from ottla.history.verdicts.judging import judge
-from ottla.history.verdicts.rule import Confidence
+from ottla.history.verdicts.verdict import Confidence
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import TopicPartition
 

@@ -23,9 +23,8 @@ from ottla.history.sources.broker_log import (
     rule,
     trigger_facts,
 )
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.evidence import Cause, Evidence, Kind
 from ottla.history.sources.log_lines import Facts
-from ottla.history.sources.model import Evidence, Kind
 
 UUID = "0a1b2c3d-0000-4000-8000-00000000000"
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from ottla.client.membership.evidence import Evidence as OwnEvidence
 from ottla.client.membership.evidence import generation_text
 from ottla.client.membership.values import GroupSettings
-from ottla.history.sources.cause_codes import Cause
 from ottla.history.sources.client_log import (
     KAFKA_PYTHON_RULES,
     MEMBERS_MAX,
@@ -24,9 +23,8 @@ from ottla.history.sources.client_log import (
     librdkafka_facts,
     rule,
 )
-from ottla.history.sources.client_reasons import REMOVED_BEFORE
-from ottla.history.sources.log_lines import Facts
-from ottla.history.sources.model import Evidence, Kind
+from ottla.history.sources.evidence import Cause, Evidence, Kind
+from ottla.history.sources.log_lines import REMOVED_BEFORE, Facts
 
 
 def joined(client: str, group: str | None, generation: int) -> dict[str, object]:

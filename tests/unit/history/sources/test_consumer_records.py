@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from ottla.history.sources.consumer_records import ConsumerGroup, ConsumerMember
-from ottla.history.sources.model import Kind
+from ottla.history.sources.evidence import Kind
 from ottla.protocol.coordinator_records import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
 from tests.support.kit.offsets_topic_records import (
     Pair,

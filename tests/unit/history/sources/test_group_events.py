@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ottla.groups.events import Cause as Code
 from ottla.groups.events import EventMember, GroupEvent
+from ottla.history.sources.evidence import Kind, Source
 from ottla.history.sources.group_events import CODES, causes_of, evidence_of_event, read_event, read_group_events
-from ottla.history.sources.model import Kind, Source
 from ottla.protocol.model import Record
 
 MEMBER = EventMember(

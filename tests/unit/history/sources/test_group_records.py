@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.groups.log.evidence_decoding import EvidenceDecoder
+from ottla.history.sources.evidence import CommitSpan, Kind
 from ottla.history.sources.group_records import RECORD_TYPE_NAMES, CommitSpans, GroupRecords, ReadCounts
-from ottla.history.sources.model import CommitSpan, Kind
 from ottla.protocol.coordinator_records import OFFSETS_TOPIC_TYPES
 from ottla.protocol.model import Record, TopicPartition
 from tests.support.kit.offsets_topic_records import (

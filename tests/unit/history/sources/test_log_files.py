@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.history.sources import log_files as log_parts
+from ottla.history.sources.evidence import Evidence, Source, SourceError
 from ottla.history.sources.log_files import (
     BLOCK_BYTES,
     LogFiles,
@@ -25,7 +26,6 @@ from ottla.history.sources.log_files import (
     split_file,
 )
 from ottla.history.sources.log_lines import LogCounts, Skip
-from ottla.history.sources.model import Evidence, Source, SourceError
 
 LOG = Path(__file__).parents[3] / "data" / "logs" / "apache-kafka-4.3.0.log"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ottla.history.sources.archive import Manifest, write_manifest
-from ottla.history.sources.model import Evidence, Kind, SourceError
+from ottla.history.sources.evidence import Evidence, Kind, SourceError
 from ottla.history.sources.offsets_topic import OffsetsTopic
 from ottla.log.files import OsFiles
 from ottla.protocol.model import Record

@@ -1,11 +1,16 @@
+"""Members that came, and static ones that came back."""
+
 from typing import Any
 
 import pytest
 
-from ottla.history.rounds.identity import Identity
+from ottla.history.processes import Identity
 from ottla.history.rounds.round import Arrival, Departure, Round
-from ottla.history.verdicts.arrival_rules import ARRIVAL_RULES, COLD_START_MS, Joining
-from ottla.history.verdicts.rule import findings_of
+from ottla.history.rounds.splitting import Part, Stage
+from ottla.history.sources.evidence import Cause, Kind, Source
+from ottla.history.verdicts.arrival_rules import ARRIVAL_RULES, AVOIDED_RULES, COLD_START_MS, Joining, judge_avoided
+from ottla.history.verdicts.verdict import Confidence, findings_of
+from tests.support.kit.evidence import EvidenceLog
 
 GONE = Departure(who=Identity("m1"), at_ms=0, clock="c")
 
@@ -16,7 +21,7 @@ def joining(count_before: int | None = 2, since_cold_start_ms: int | None = None
     return Joining(arrival, each)
 
 
-HOLDS = {
+HOLDS_OF_ARRIVALS = {
     "the first of the group": joining(0),
     "soon after the first": joining(1, COLD_START_MS),
     "joined a group with members": joining(),
@@ -32,18 +37,55 @@ def names(subject: Joining) -> list[str]:
 
 
 def test_every_rule_has_its_example() -> None:
-    assert set(HOLDS) == {rule.name for rule in ARRIVAL_RULES}
+    assert set(HOLDS_OF_ARRIVALS) == {rule.name for rule in ARRIVAL_RULES}
 
 
-@pytest.mark.parametrize("name", HOLDS)
-def test_the_rule_holds_for_its_example(name: str) -> None:
-    assert name in names(HOLDS[name])
+@pytest.mark.parametrize("name", HOLDS_OF_ARRIVALS)
+def test_the_rule_of_arrivals_holds_for_its_example(name: str) -> None:
+    assert name in names(HOLDS_OF_ARRIVALS[name])
 
 
 def test_exactly_one_rule_says_when_it_joined() -> None:
     for subject in (joining(0, 0), joining(1, 1_000), joining(None), joining(1, COLD_START_MS + 1)):
-        assert len([name for name in names(subject) if name in list(HOLDS)[:3]]) == 1
+        assert len([name for name in names(subject) if name in list(HOLDS_OF_ARRIVALS)[:3]]) == 1
 
 
 def test_members_that_start_a_group_choose_its_assignor() -> None:
     assert "the assignor changed with it" not in names(joining(1, 500, is_protocol_changed=True))
+
+
+def avoided(*kinds: Kind, had_left: bool = False, **evidence: Any) -> Round:
+    log = EvidenceLog()
+    context = [log.add(Kind.MEMBER_LEFT, instance_id="i")] if had_left else []
+    log.lines = []
+    for kind in kinds:
+        log.add(kind, 10, generation=3, member_id="m2", instance_id="i", evidence=evidence)
+    part = Part(clock="c", source=Source.BROKER_LOG, stage=Stage.ENDED, is_avoided=True, items=log.lines, context=context)
+    return Round(group="g", generation=3, parts=[part], is_avoided=True)
+
+
+HOLDS = {
+    "an instance id came back": avoided(Kind.STATIC_REPLACED),
+    "an instance id is in use": avoided(Kind.STATIC_FENCED),
+    "its predecessor was alive": avoided(Kind.STATIC_REPLACED, last_heartbeat_age_ms=200),
+    "it had left for now": avoided(Kind.STATIC_REPLACED, had_left=True),
+}
+
+
+@pytest.mark.parametrize("name", HOLDS)
+def test_the_rule_holds_for_its_example(name: str) -> None:
+    assert set(HOLDS) == {rule.name for rule in AVOIDED_RULES}
+    assert name in [finding.name for finding in findings_of(AVOIDED_RULES, HOLDS[name])]
+
+
+@pytest.mark.parametrize(
+    ("each", "cause", "confidence"),
+    [
+        (avoided(Kind.STATIC_REPLACED), Cause.STATIC_REJOIN, Confidence.MEDIUM),
+        (avoided(Kind.STATIC_REPLACED, had_left=True), Cause.STATIC_REJOIN, Confidence.HIGH),
+        (avoided(Kind.STATIC_FENCED), Cause.STATIC_FENCED, Confidence.HIGH),
+        (avoided(Kind.STATIC_REPLACED, Kind.STATIC_FENCED), Cause.STATIC_FENCED, Confidence.HIGH),
+    ],
+)
+def test_a_restart_or_a_second_process(each: Round, cause: Cause, confidence: Confidence) -> None:
+    assert (judge_avoided(each).cause, judge_avoided(each).confidence) == (cause, confidence)

@@ -1,15 +1,21 @@
+"""What a rebalance cost, what is known of its member, and what would tell more."""
+
 import pytest
 
 from ottla.history.owners import AssignmentDiff
+from ottla.history.rounds.assembly import rounds_of_group
 from ottla.history.rounds.merging import by_clock, merge
 from ottla.history.rounds.round import Membership, Round
-from ottla.history.sources.model import CommitSpan
-from ottla.history.verdicts.cost import cost_of
-from ottla.history.verdicts.verdict import Cost
+from ottla.history.rounds.splitting import Part
+from ottla.history.sources.evidence import Cause, CommitSpan, Kind, Source
+from ottla.history.verdicts.cost import cost_of, figures_of, what_is_missing
+from ottla.history.verdicts.verdict import Confidence, Cost, Narrowed
 from ottla.protocol.model import TopicPartition
 from tests.support.kit.evidence import EvidenceLog
 
 DIFF = AssignmentDiff(assigned=10, moved=2, new=0, gone=1, regained=0, kept=7)
+
+C = Cause
 
 
 def a_round(protocol: str) -> Round:
@@ -45,3 +51,62 @@ def test_nothing_known_costs_nothing_known() -> None:
     assert cost_of(each) == Cost()
     each.is_avoided = True
     assert cost_of(each).stopped_partition_seconds == 0.0
+
+
+def test_figures_of_a_lost_member_and_of_its_rebalance() -> None:
+    log = EvidenceLog(Source.GROUP_EVENTS)
+    log.expire("m1", 3, evidence={"last_heartbeat_age_ms": 6_100, "session_timeout_ms": 6_000, "rebalance_timeout_ms": 8_000})
+    log.add(Kind.TRIGGER, 50, generation=3, coalesced=True, trigger="JOIN_NEW", member_id="m2")
+    log.rebalance(4, count=2)
+    (each,) = rounds_of_group("g", log.lines)
+    assert figures_of(each, each.departures[0], None) == {
+        "silent_ms": 6_100,
+        "session_timeout_ms": 6_000,
+        "max_poll_interval_ms": 8_000,
+        "coalesced_triggers": 1,
+    }
+
+
+def test_a_return_has_the_figures_of_its_loss() -> None:
+    log = EvidenceLog()
+    log.leave("m1", 3, client_id="w")
+    log.rebalance(4, count=1)
+    log.join("m2", 4, after_ms=880, client_id="w")
+    log.rebalance(5, count=2)
+    each = rounds_of_group("g", log.lines)[1]
+    assert figures_of(each, None, each.arrivals[0])["absence_ms"] == 1_000
+
+
+def test_members_that_started_a_moment_too_late_are_counted() -> None:
+    log = EvidenceLog()
+    log.join("m1", 0)
+    log.rebalance(1, count=1)
+    log.join("m2", 1, after_ms=400)
+    log.rebalance(2, count=2)
+    first, second = rounds_of_group("g", log.lines)
+    assert "late_starters" not in figures_of(first, None, first.arrivals[0])
+    assert figures_of(second, None, second.arrivals[0])["late_starters"] == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "candidates", "words"),
+    [
+        (Source.BROKER_LOG, (C.LEAVE_CLOSE, C.POLL_TIMEOUT), "--client-log"),
+        (Source.OFFSETS_TOPIC, (C.EXPIRE_HEARTBEAT,), "--broker-log"),
+        (Source.BROKER_LOG, (C.TOPIC_CHANGE, C.SUBSCRIPTION), "--offsets-topic"),
+        (Source.OFFSETS_TOPIC, (C.TOPIC_CHANGE, C.SUBSCRIPTION), "debug=cgrp"),
+        (Source.BROKER_LOG, (C.STATIC_REJOIN, C.STATIC_FENCED), "--client-log"),
+        (Source.ADMIN, (C.UNKNOWN,), "--broker-log"),
+        (Source.BROKER_LOG, (C.JOIN_NEW, C.COLD_START), None),
+    ],
+)
+def test_the_log_or_setting_that_would_tell_the_candidates_apart(source: Source, candidates: tuple[Cause, ...], words: str | None) -> None:
+    each = Round(group="g", generation=1, parts=[Part(clock="c", source=source)])
+    shares = [(cause, 1 / len(candidates)) for cause in candidates]
+    found = what_is_missing(each, Narrowed(shares, Confidence.MEDIUM, (), False))
+    assert found is None if words is None else words in (found or "")
+
+
+def test_a_sure_verdict_needs_nothing() -> None:
+    each = Round(group="g", generation=1, parts=[])
+    assert what_is_missing(each, Narrowed([(C.ADMIN, 1.0)], Confidence.HIGH, (), False)) is None

@@ -1,25 +1,72 @@
+"""Members that went."""
+
 from typing import Any
 
 import pytest
 
-from ottla.history.rounds.changes import Role
-from ottla.history.rounds.identity import Identity
+from ottla.history.processes import Identity
+from ottla.history.rounds.membership import Role
 from ottla.history.rounds.round import Arrival, Departure
-from ottla.history.sources.model import Kind, Source
-from ottla.history.verdicts.departure_rules import DEPARTURE_RULES
-from ottla.history.verdicts.rule import findings_of
+from ottla.history.sources.evidence import Cause, Kind, Source
+from ottla.history.verdicts import departure_rules as conditions
+from ottla.history.verdicts.departure_rules import ANY_LOSS, AWAY, BACK, DEPARTURE_RULES, OPEN, SILENT
+from ottla.history.verdicts.verdict import findings_of
 from tests.support.kit.evidence import EvidenceLog
+
+TIMEOUTS = {"session_timeout_ms": 6_000, "rebalance_timeout_ms": 8_000, "commit_interval_ms": 500}
+BY_GAP = (
+    conditions.committed_just_before,
+    conditions.silent_for_a_session,
+    conditions.silent_for_a_poll_interval,
+)
 
 
 def departure(**fields: Any) -> Departure:
     return Departure(**({"who": Identity("m1", None, "w1"), "at_ms": 0, "clock": "c", "role": Role.LEFT, "client_reason": ""} | fields))
 
 
+@pytest.mark.parametrize(
+    ("gap_ms", "holding"), [(0, 0), (2_000, 0), (3_000, None), (5_800, 1), (7_000, 1), (8_000, 2), (10_000, 2), (20_000, None)]
+)
+def test_the_gap_since_the_last_commit_fits_one_timeout_or_none(gap_ms: int, holding: int | None) -> None:
+    subject = departure(commit_gap_ms=gap_ms, **TIMEOUTS)
+    assert [at for at, holds in enumerate(BY_GAP) if holds(subject)] == ([] if holding is None else [holding])
+
+
+def test_commits_just_before_say_nothing_where_the_session_is_as_short() -> None:
+    assert not conditions.committed_just_before(departure(commit_gap_ms=1_500, session_timeout_ms=2_000))
+
+
+def test_without_timeouts_or_commits_nothing_is_said() -> None:
+    assert not any(holds(departure()) for holds in BY_GAP)
+
+
+def test_a_reason_is_the_clients_an_administrators_or_none() -> None:
+    assert conditions.left(departure())
+    assert conditions.says_something_else(departure(client_reason="drain"))
+    assert not conditions.says_something_else(departure(client_reason="the consumer is being closed"))
+
+
+def test_an_expired_session_is_not_counted_again_as_silence() -> None:
+    silent = {"commit_gap_ms": 6_400, "session_timeout_ms": 6_000, "rebalance_timeout_ms": 60_000}
+    gone = {role: Departure(who=Identity("m1"), at_ms=0, clock="c", role=role, **silent) for role in (Role.LISTED, Role.EXPIRED)}
+    assert [conditions.silent_for_a_session(each) for each in gone.values()] == [True, False]
+
+
+def test_a_return_excludes_no_cause_that_an_absence_allows() -> None:
+    assert set(BACK) == set(AWAY) >= set(OPEN)
+    assert BACK[Cause.RESTART_DYNAMIC] > AWAY[Cause.RESTART_DYNAMIC]
+    assert AWAY[Cause.LEAVE_CLOSE] > BACK[Cause.LEAVE_CLOSE]
+
+
+def test_silence_is_one_of_the_losses() -> None:
+    assert set(SILENT) <= set(ANY_LOSS)
+
+
 def arrival(member_id: str = "m2") -> Arrival:
     return Arrival(who=Identity(member_id, None, "w1"), at_ms=5, clock="c")
 
 
-TIMEOUTS = {"session_timeout_ms": 6_000, "rebalance_timeout_ms": 8_000, "commit_interval_ms": 500}
 REVOKES = EvidenceLog(Source.OFFSETS_TOPIC).add(Kind.MEMBER_LEFT, candidates=("POLL_TIMEOUT", "JOIN_TIMEOUT"))
 HOLDS: dict[str, Departure] = {
     "left without a reason": departure(),

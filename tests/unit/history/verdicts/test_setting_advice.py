@@ -1,7 +1,7 @@
 import pytest
 
-from ottla.history.rounds.identity import Identity
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.processes import Identity
+from ottla.history.sources.evidence import Cause
 from ottla.history.verdicts.setting_advice import Situation, advice_for
 
 

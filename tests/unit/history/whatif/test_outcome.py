@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.evidence import Cause
 from ottla.history.whatif.behaviour import Action, ActionKind, LeaderRejoin
 from ottla.history.whatif.outcome import Outcome, causes, outcome
 from ottla.history.whatif.replay import replay

@@ -1,8 +1,7 @@
 """TODO"""
 
-from ottla.history.sources.cause_codes import Cause
+from ottla.history.sources.evidence import Cause, Kind, Source
 from ottla.history.sources.group_events import evidence_of_event
-from ottla.history.sources.model import Kind, Source
 from ottla.history.whatif.behaviour import Action, ActionKind
 from ottla.history.whatif.outcome import Outcome, ReplayedRebalance
 from ottla.history.whatif.prediction import CANDIDATES_MAX, Agreement, agreement, compare, evidence_of_group, find_settings, predict, search

@@ -8,11 +8,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ottla.groups.events import EventMember
+from ottla.history.processes import Identity
 from ottla.history.rounds.assembly import rounds_of_group
-from ottla.history.rounds.identity import Identity
 from ottla.history.rounds.round import Round
+from ottla.history.sources.evidence import Evidence, Kind, Source
 from ottla.history.sources.group_events import evidence_of_event
-from ottla.history.sources.model import Evidence, Kind, Source
 from ottla.history.whatif.behaviour import Action, ActionKind, GroupBehaviour, LeaderRejoin, Reaction
 from ottla.history.whatif.prediction import agreement, outcome_with
 from ottla.history.whatif.reconstruction import BEFORE_MS, Histories, initial_delay_ms, partition_timeline, reactions, reconstruct

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.history.sources.model import Kind
+from ottla.history.sources.evidence import Kind
 from ottla.protocol.errors import PeerError
 from ottla.spark.schemas import VERDICTS
 from ottla.spark.verdicts.evidence_rows import decode, evidence_of_rows, judge_rows

@@ -1,11 +1,11 @@
-"""The model of evidence: values that do not change, with room for what a source does not know."""
+"""Evidence, and the causes that it may name."""
 
 import dataclasses
 
 import pytest
 
 from ottla.groups.events import EventMember
-from ottla.history.sources.model import Evidence, Kind, Source, about_member, name_in_member_id
+from ottla.history.sources.evidence import Cause, Evidence, Kind, Source, about_member, name_in_member_id
 
 
 def test_what_a_source_does_not_know_is_none() -> None:
@@ -43,3 +43,8 @@ UUID = "51b6c1d2-0000-4000-8000-0123456789ab"
 )
 def test_a_classic_member_id_begins_with_the_name_of_the_client(member_id: str | None, name: str | None) -> None:
     assert name_in_member_id(member_id) == name
+
+
+def test_a_cause_is_its_own_text() -> None:
+    assert [cause.value for cause in Cause] == [cause.name for cause in Cause]
+    assert f"{Cause.POLL_TIMEOUT}" == "POLL_TIMEOUT"

@@ -1,7 +1,7 @@
-"""One thing that one source says about one group: the input of every verdict.
+"""Evidence: one thing that one source says of a group, with its own clock, and the causes of rebalances that it may name.
 
-A source says what it knows and leaves the rest None. Times of different clocks are not ordered against each other: what sources say about
-the same generation of a group belongs together, whatever their clocks say.
+A trigger says what the coordinator saw (docs/rebalances.md); a cause says why it happened, which may take several sources. Tables, tests,
+docs and views read these causes.
 """
 
 import re
@@ -140,3 +140,52 @@ def name_in_member_id(member_id: str | None) -> str | None:
         return None
     name = _SUFFIX.sub("", member_id)
     return name if name and name != member_id else None
+
+
+class Cause(StrEnum):
+    """Why a group rebalanced, or why it did not have to (STATIC_REJOIN)."""
+
+    COLD_START = "COLD_START"
+    """The first members of an empty group joined."""
+    JOIN_NEW = "JOIN_NEW"
+    """A new member joined: the group was scaled out."""
+    LEAVE_CLOSE = "LEAVE_CLOSE"
+    """A member closed, or unsubscribed, and did not come back."""
+    RESTART_DYNAMIC = "RESTART_DYNAMIC"
+    """A member without an instance id left or was stopped, and came back: both the leave and the join."""
+    EXPIRE_HEARTBEAT = "EXPIRE_HEARTBEAT"
+    """No heartbeat came within session.timeout.ms (class 1)."""
+    POLL_TIMEOUT = "POLL_TIMEOUT"
+    """The consumer did not poll within max.poll.interval.ms (class 2)."""
+    JOIN_TIMEOUT = "JOIN_TIMEOUT"
+    """A member did not rejoin, or did not revoke its partitions, within the rebalance timeout."""
+    SYNC_TIMEOUT = "SYNC_TIMEOUT"
+    """A member joined and did not send SyncGroup."""
+    TOPIC_CHANGE = "TOPIC_CHANGE"
+    """A subscribed topic was created or deleted, or got partitions."""
+    SUBSCRIPTION = "SUBSCRIPTION"
+    """A member subscribed to other topics."""
+    ASSIGNOR_CHANGE = "ASSIGNOR_CHANGE"
+    """The members use another assignor now."""
+    COOP_FOLLOWUP = "COOP_FOLLOWUP"
+    """The second half of a cooperative rebalance; part of the rebalance before it."""
+    LEADER_REJOIN_SPURIOUS = "LEADER_REJOIN_SPURIOUS"
+    """A member rejoined and nothing had changed."""
+    ADMIN = "ADMIN"
+    """An administrator removed members."""
+    ENFORCED = "ENFORCED"
+    """The application asked for the rebalance (enforceRebalance)."""
+    CAPACITY = "CAPACITY"
+    """The group was larger than group.max.size."""
+    STORE_ERROR = "STORE_ERROR"
+    """The coordinator could not store the assignment."""
+    MIGRATION = "MIGRATION"
+    """The group was converted between the classic protocol and KIP-848."""
+    COORDINATOR_MOVE = "COORDINATOR_MOVE"
+    """The group has another coordinator; members of some clients rejoin then."""
+    STATIC_REJOIN = "STATIC_REJOIN"
+    """A static member restarted: no rebalance, unless it came back during one."""
+    STATIC_FENCED = "STATIC_FENCED"
+    """A second process used the instance id of a live member."""
+    UNKNOWN = "UNKNOWN"
+    """The evidence does not say."""
