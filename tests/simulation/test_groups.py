@@ -14,7 +14,7 @@ from ottla.coordinator.effects import Reply
 from ottla.groups.classic.states import GroupState
 from ottla.groups.commands import Command, ExpireOffsets, GroupEffects, HeartbeatResult, OffsetCommit, SyncResult
 from ottla.groups.coordinator import GroupCoordinator
-from ottla.groups.events import Cause
+from ottla.groups.events import TriggerCode
 from ottla.groups.log.records import GroupRecord, OffsetRecord
 from ottla.protocol.errors import ErrorCode
 from trials.__main__ import main
@@ -49,8 +49,8 @@ def test_the_same_seed_is_the_same_run_in_another_process() -> None:
 
 def test_the_runs_cover_every_cause() -> None:
     outcomes = [simulate(seed) for seed in range(60)]
-    causes = {cause for outcome in outcomes for cause in outcome.causes}
-    assert causes >= {cause.value for cause in Cause} - {Cause.CAPACITY}
+    causes = {code for outcome in outcomes for code in outcome.causes}
+    assert causes >= {code.value for code in TriggerCode} - {TriggerCode.CAPACITY}
     assert sum(outcome.restarts for outcome in outcomes) > 60
     assert sum(outcome.expirations for outcome in outcomes) > 60
     assert sum(outcome.generations for outcome in outcomes) > 300

@@ -1,4 +1,4 @@
-"""The events of groups: what happened, why (cause codes), the members at that time, and the JSON that is published.
+"""The events of groups: what happened, its trigger, the members at that time, and the JSON that is published.
 
 One event per occurrence, also where Kafka is silent because a rebalance is already in progress. Events never change a group.
 """
@@ -16,10 +16,11 @@ from ottla.protocol.errors import PeerError
 from ottla.protocol.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_assignment
 
 NO_REASON = "not provided"
+"""What Kafka prints where the client gave no reason."""
 
 
-class Cause(StrEnum):
-    """Why a group rebalances, or why it did not have to (docs/rebalances.md)."""
+class TriggerCode(StrEnum):
+    """What the coordinator saw that makes a group rebalance, or that did not have to (docs/rebalances.md)."""
 
     JOIN_NEW = "JOIN_NEW"
     LEAVE = "LEAVE"
@@ -60,7 +61,7 @@ class GroupEvent:
     second process used its instance id), `loaded` (read back from the log), `offsets_expired` (offsets became too old: evidence
     `offset_count`, Kafka's `offset-expiration`), `offsets_deleted` (by OffsetDelete or with their topic, as `reason` says: evidence
     `offset_count`), `deleted` (by DeleteGroups, with `offset_count` offsets, or because neither members nor offsets were left).
-    trigger: a cause code (docs/rebalances.md), e.g. JOIN_NEW, LEAVE, EXPIRE_HEARTBEAT, JOIN_TIMEOUT, SYNC_TIMEOUT, LEADER_REJOIN,
+    trigger: a `TriggerCode` (docs/rebalances.md), e.g. JOIN_NEW, LEAVE, EXPIRE_HEARTBEAT, JOIN_TIMEOUT, SYNC_TIMEOUT, LEADER_REJOIN,
     METADATA_UPDATE, ASSIGNOR_CHANGE, STORE_ERROR, CAPACITY; only on `trigger` events. `reason` is the text that Apache Kafka logs.
     evidence: numbers behind the trigger, units in the names, e.g. `last_heartbeat_age_ms`.
     """

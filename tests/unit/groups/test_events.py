@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.groups.classic.group import ClassicGroup
-from ottla.groups.events import Cause, EventMember, EventMembers, GroupEvent, event_json, readable_assignment, reason_or_default
+from ottla.groups.events import EventMember, EventMembers, GroupEvent, TriggerCode, event_json, readable_assignment, reason_or_default
 from ottla.groups.group import CommandContext, CoordinatorState
 from ottla.groups.settings import GroupSettings
 from tests.support.kit.consumer_protocol import encode_assignment
@@ -14,7 +14,7 @@ from tests.support.kit.consumer_protocol import encode_assignment
 
 def test_reasons_and_causes() -> None:
     assert reason_or_default(None) == reason_or_default("") == "not provided"
-    assert all(cause.value == cause.name for cause in Cause)
+    assert all(code.value == code.name for code in TriggerCode)
 
 
 def test_a_change_has_the_groups_present_fields() -> None:

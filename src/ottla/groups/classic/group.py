@@ -11,7 +11,7 @@ from ottla.coordinator.timers import Timer, Timers
 from ottla.groups.classic.member import Member, Protocols, member_from_value
 from ottla.groups.classic.states import ANSWERS, TRANSITIONS, GroupState
 from ottla.groups.commands import DescribedMember, DescribeGroup, DescribeResult, JoinMember, JoinResult, OffsetCommit, SyncResult
-from ottla.groups.events import Cause, EventMember, GroupEvent, readable_assignment
+from ottla.groups.events import EventMember, GroupEvent, TriggerCode, readable_assignment
 from ottla.groups.group import CommandContext, CoordinatorState, Group
 from ottla.groups.log.records import GroupMetadataRecord
 from ottla.groups.log.replayed_state import OffsetsByTopic
@@ -185,13 +185,13 @@ class ClassicGroup(Group):
         )
         context.log(reason)
         evidence = holder.liveness(context.timer_ms)
-        self.emit_static_change(context, "static_fenced", Cause.STATIC_FENCED, holder, reason=reason, evidence=evidence)
+        self.emit_static_change(context, "static_fenced", TriggerCode.STATIC_FENCED, holder, reason=reason, evidence=evidence)
 
     def emit_static_change(
         self,
         context: CommandContext,
         kind: str,
-        cause: Cause,
+        code: TriggerCode,
         member: Member,
         *,
         reason: str,
@@ -207,7 +207,7 @@ class ClassicGroup(Group):
                 generation=self.generation,
                 state_from=self.state.value,
                 state_to=self.state.value,
-                trigger=cause.value,
+                trigger=code.value,
                 reason=reason,
                 member_id=member.member_id,
                 instance_id=member.instance_id,

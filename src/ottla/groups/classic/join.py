@@ -16,7 +16,7 @@ from ottla.groups.classic.rebalance import (
 )
 from ottla.groups.classic.states import ANSWERS, PARK, GroupState
 from ottla.groups.commands import JoinGroup, JoinMember, JoinResult, SyncResult
-from ottla.groups.events import Cause, reason_or_default
+from ottla.groups.events import TriggerCode, reason_or_default
 from ottla.groups.group import CommandContext
 from ottla.groups.log.records import refuse_long_strings
 from ottla.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
@@ -90,7 +90,7 @@ def _reject_over_capacity(context: CommandContext, group: ClassicGroup, command:
         evidence = {"group_size": len(group.members), "group_size_max": context.settings.group_max_size}
         reason = f"Group {group.group_id} has reached its maximum size; member {member.member_id} is turned away."
         remove_member(context, group, member)
-        emit_trigger(context, group, Trigger(cause=Cause.CAPACITY, reason=reason, member=member, evidence=evidence))
+        emit_trigger(context, group, Trigger(code=TriggerCode.CAPACITY, reason=reason, member=member, evidence=evidence))
 
 
 def _join_new(context: CommandContext, group: ClassicGroup, command: JoinGroup) -> None:
@@ -156,7 +156,7 @@ def _add(context: CommandContext, group: ClassicGroup, command: JoinGroup, membe
         f"client reason: {reason_or_default(command.reason)}"
     )
     trigger = Trigger(
-        cause=Cause.JOIN_NEW,
+        code=TriggerCode.JOIN_NEW,
         reason=reason,
         member=member,
         client_reason=command.reason,
@@ -177,24 +177,24 @@ def _join_existing(context: CommandContext, group: ClassicGroup, command: JoinGr
     if group.state is GroupState.STABLE and leads:
         # The leader joins again when topics changed, which its own metadata does not show.
         text = f"Leader {member.member_id} re-joining group during Stable"
-        _update(context, group, member, command, Cause.LEADER_REJOIN, text)
+        _update(context, group, member, command, TriggerCode.LEADER_REJOIN, text)
     elif (answers.join_changed if changed else answers.join_same) is PARK:
         if group.state is GroupState.PREPARING_REBALANCE:
             text = f"Member {member.member_id} is joining group during PreparingRebalance"
         else:
             text = f"Updating metadata for member {member.member_id} during {group.state.value}"
-        cause = _cause_of_change(member, command.protocols) if changed else Cause.METADATA_UPDATE
-        _update(context, group, member, command, cause, text)
+        code = _code_of_change(member, command.protocols) if changed else TriggerCode.METADATA_UPDATE
+        _update(context, group, member, command, code, text)
     else:
         # The response was lost: the member repeats its request and gets the same generation.
         member.last_seen_ms = context.timer_ms
         context.reply(command.reply_to, joined_result(group, member))
 
 
-def _update(context: CommandContext, group: ClassicGroup, member: Member, command: JoinGroup, cause: Cause, text: str) -> None:
+def _update(context: CommandContext, group: ClassicGroup, member: Member, command: JoinGroup, code: TriggerCode, text: str) -> None:
     is_expected = group.state is GroupState.PREPARING_REBALANCE
     change = _subscription_change(member.protocols, command.protocols)
-    has_changed = cause is Cause.ASSIGNOR_CHANGE or bool(change.get("topics_added") or change.get("topics_removed"))
+    has_changed = code is TriggerCode.ASSIGNOR_CHANGE or bool(change.get("topics_added") or change.get("topics_removed"))
     is_trigger = has_changed or not is_expected
     evidence = {**member.liveness(context.timer_ms), **change} if is_trigger else {}
     group.update(member, command.protocols, command.session_timeout_ms, command.rebalance_timeout_ms)
@@ -207,7 +207,7 @@ def _update(context: CommandContext, group: ClassicGroup, member: Member, comman
         complete_if_all_joined(context, group)
         return
     trigger = Trigger(
-        cause=cause,
+        code=code,
         reason=f"{text}; client reason: {reason_or_default(command.reason)}",
         member=member,
         client_reason=command.reason,
@@ -216,10 +216,10 @@ def _update(context: CommandContext, group: ClassicGroup, member: Member, comman
     trigger_rebalance(context, group, trigger)
 
 
-def _cause_of_change(member: Member, after: Protocols) -> Cause:
+def _code_of_change(member: Member, after: Protocols) -> TriggerCode:
     known = [name for name, _ in member.protocols]
     comparable = [name for name, _ in after if not member.is_loaded or name in known]
-    return Cause.METADATA_UPDATE if comparable == known else Cause.ASSIGNOR_CHANGE
+    return TriggerCode.METADATA_UPDATE if comparable == known else TriggerCode.ASSIGNOR_CHANGE
 
 
 def _subscription_change(before: Protocols, after: Protocols) -> dict[str, int]:
@@ -257,16 +257,16 @@ def replace_static_member(context: CommandContext, group: ClassicGroup, command:
     context.arm(member.session, old.session_timeout_ms)
     client_reason = f"client reason: {reason_or_default(command.reason)}"
     if group.state is GroupState.STABLE:
-        cause = Cause.ASSIGNOR_CHANGE
+        code = TriggerCode.ASSIGNOR_CHANGE
         reason = (
             f"Group's selectedProtocol will change because static member {member.member_id} "
             f"with instance id {member.instance_id} joined with change of protocol; {client_reason}"
         )
     else:
         # In CompletingRebalance the leader may be computing an assignment for the old id, so the group must rebalance again.
-        cause = Cause.STATIC_FENCED if is_alive else Cause.STATIC_REJOIN
+        code = TriggerCode.STATIC_FENCED if is_alive else TriggerCode.STATIC_REJOIN
         reason = f"Updating metadata for static member {member.member_id} with instance id {member.instance_id}; {client_reason}"
-    trigger = Trigger(cause=cause, reason=reason, member=member, client_reason=command.reason, evidence=evidence)
+    trigger = Trigger(code=code, reason=reason, member=member, client_reason=command.reason, evidence=evidence)
     trigger_rebalance(context, group, trigger)
 
 
@@ -323,7 +323,7 @@ def _stage_replacement(context: CommandContext, group: ClassicGroup, command: Jo
     group.emit_static_change(
         context,
         "static_replaced",
-        Cause.STATIC_REJOIN,
+        TriggerCode.STATIC_REJOIN,
         member,
         reason=reason,
         evidence={**old.liveness(context.timer_ms), **port_evidence(command.client_port)},

@@ -15,7 +15,7 @@ from ottla.groups.classic.rebalance import (
 )
 from ottla.groups.classic.states import ANSWERS, GroupState, can_rebalance
 from ottla.groups.commands import EvictMember, ExpireMember, LeaveGroup, LeaveResult, LeavingMember, LeftMember
-from ottla.groups.events import Cause, reason_or_default
+from ottla.groups.events import TriggerCode, reason_or_default
 from ottla.groups.group import CommandContext
 from ottla.protocol.errors import ErrorCode
 
@@ -29,7 +29,7 @@ class _Departure:
     """A member that left; `member` is None for an id that had not joined yet."""
 
     leaving: LeavingMember
-    cause: Cause
+    code: TriggerCode
     member: Member | None
     evidence: Mapping[str, int]
 
@@ -60,7 +60,7 @@ def evict_member(context: CommandContext, command: EvictMember) -> None:
     leaving = LeavingMember(member_id=command.member_id, instance_id=None, reason=command.reason)
     if command.member_id:
         _leave(context, group, leaving, departures)
-    evicted = [replace(each, cause=Cause.ADMIN_REMOVE) if each.cause is Cause.LEAVE else each for each in departures]
+    evicted = [replace(each, code=TriggerCode.ADMIN_REMOVE) if each.code is TriggerCode.LEAVE else each for each in departures]
     if evicted and group.state is not GroupState.EMPTY:
         _rebalance_without(context, group, evicted, {})
 
@@ -71,7 +71,7 @@ def _rebalance_without(context: CommandContext, group: ClassicGroup, departures:
     starts = can_rebalance(group.state)
     for at, departure in enumerate(departures):
         trigger = Trigger(
-            cause=departure.cause,
+            code=departure.code,
             reason=reason,
             member=departure.member,
             member_id=departure.leaving.member_id,
@@ -95,7 +95,7 @@ def _leave(context: CommandContext, group: ClassicGroup, leaving: LeavingMember,
         context.log(f"{prefix} Pending member {member_id} {text}")
         context.cancel(group.pending[member_id])
         group.remove(member_id)
-        departures.append(_Departure(leaving, _cause_of_leave(leaving), None, {}))
+        departures.append(_Departure(leaving, _code_of_leave(leaving), None, {}))
         return ErrorCode.NONE
     else:
         error = group.check_member(context, member_id, leaving.instance_id)
@@ -103,7 +103,7 @@ def _leave(context: CommandContext, group: ClassicGroup, leaving: LeavingMember,
             return error
     member = group.members[member_id]
     context.log(f"{prefix} Member {member_id} {text}")
-    departures.append(_Departure(leaving, _cause_of_leave(leaving), member, member.liveness(context.timer_ms)))
+    departures.append(_Departure(leaving, _code_of_leave(leaving), member, member.liveness(context.timer_ms)))
     remove_member(context, group, member)
     return ErrorCode.NONE
 
@@ -112,13 +112,13 @@ def _line(leaving: LeavingMember, error: ErrorCode) -> LeftMember:
     return LeftMember(member_id=leaving.member_id, instance_id=leaving.instance_id, error=error)
 
 
-def _cause_of_leave(leaving: LeavingMember) -> Cause:
+def _code_of_leave(leaving: LeavingMember) -> TriggerCode:
     reason = leaving.reason or ""
     if POLL_TIMEOUT_REASON in reason:
-        return Cause.POLL_TIMEOUT
+        return TriggerCode.POLL_TIMEOUT
     if not leaving.member_id or reason == ADMIN_REASON:
-        return Cause.ADMIN_REMOVE
-    return Cause.LEAVE
+        return TriggerCode.ADMIN_REMOVE
+    return TriggerCode.LEAVE
 
 
 def expire_member(context: CommandContext, command: ExpireMember) -> None:
@@ -149,7 +149,7 @@ def expire_session(context: CommandContext, group_id: str, member_id: str) -> No
     context.log(f"Member {member_id} in group {group.group_id} has failed, removing it from the group.")
     reason, evidence = f"removing member {member_id} on heartbeat expiration.", member.liveness(context.timer_ms)
     remove_member(context, group, member)
-    emit_trigger(context, group, Trigger(cause=Cause.EXPIRE_HEARTBEAT, reason=reason, member=member, evidence=evidence))
+    emit_trigger(context, group, Trigger(code=TriggerCode.EXPIRE_HEARTBEAT, reason=reason, member=member, evidence=evidence))
     if can_rebalance(group.state):
         prepare_rebalance(context, group, reason)
     else:

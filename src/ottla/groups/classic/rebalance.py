@@ -10,7 +10,7 @@ from ottla.groups.classic.group import ClassicGroup, find_group
 from ottla.groups.classic.member import Member, joined_members
 from ottla.groups.classic.states import GroupState, can_rebalance
 from ottla.groups.commands import JoinResult, SyncResult
-from ottla.groups.events import Cause, GroupEvent
+from ottla.groups.events import GroupEvent, TriggerCode
 from ottla.groups.group import CommandContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
@@ -27,7 +27,7 @@ class Trigger:
     `member_id` is set where there is no `member`: an id that was handed out and never joined.
     """
 
-    cause: Cause
+    code: TriggerCode
     reason: str
     member: Member | None = None
     member_id: str | None = None
@@ -50,7 +50,7 @@ def emit_trigger(context: CommandContext, group: ClassicGroup, trigger: Trigger,
             generation=group.generation,
             state_from=state_from.value,
             state_to=GroupState.PREPARING_REBALANCE.value,
-            trigger=trigger.cause.value,
+            trigger=trigger.code.value,
             coalesced=coalesced,
             reason=trigger.reason,
             member_id=trigger.member_id if member is None else member.member_id,
@@ -199,7 +199,7 @@ def _remove_late_members(context: CommandContext, group: ClassicGroup) -> None:
     for member in late:
         evidence = member.liveness(context.timer_ms)
         evidence["waited_ms"] = context.now_ms - group.state_since_ms
-        emit_trigger(context, group, Trigger(cause=Cause.JOIN_TIMEOUT, reason=reason, member=member, evidence=evidence))
+        emit_trigger(context, group, Trigger(code=TriggerCode.JOIN_TIMEOUT, reason=reason, member=member, evidence=evidence))
         remove_member(context, group, member)
 
 

@@ -12,7 +12,7 @@ from ottla.groups.classic.rebalance import Trigger, log_unreadable_subscriptions
 from ottla.groups.classic.states import GroupState
 from ottla.groups.classic.sync import EMPTY_ASSIGNMENT_WARNING
 from ottla.groups.commands import CommitResult, DeleteResult, JoinResult, LeaveResult, OffsetDeleteResult, Result
-from ottla.groups.events import Cause
+from ottla.groups.events import TriggerCode
 from ottla.groups.group import CommandContext, CoordinatorState
 from ottla.groups.log.records import GroupMetadataRecord
 from ottla.protocol.coordinator_records import GroupMetadataValue
@@ -51,7 +51,7 @@ def create_groups(context: CommandContext) -> None:
                 "Rebalancing in order to give a chance for consumers to commit offsets"
             )
             evidence = {"group_size": size, "group_size_max": size_max}
-            trigger_rebalance(context, group, Trigger(cause=Cause.CAPACITY, reason=reason, evidence=evidence))
+            trigger_rebalance(context, group, Trigger(code=TriggerCode.CAPACITY, reason=reason, evidence=evidence))
     for group_id in replayed.offsets:
         # Offsets without a group record were committed by consumers that are not members: a simple group.
         if group_id not in context.state.groups:
@@ -151,7 +151,7 @@ def _discard_staged(context: CommandContext, group: ClassicGroup, command: Appen
         context,
         group,
         Trigger(
-            cause=Cause.STORE_ERROR,
+            code=TriggerCode.STORE_ERROR,
             reason=reason,
             member=group.members[group.leader or ""],
             evidence={"error_code": command.error.value},

@@ -8,7 +8,7 @@ from ottla.groups.classic.member import Member, assigned_members
 from ottla.groups.classic.rebalance import Trigger, emit_trigger, remove_member, start_or_complete
 from ottla.groups.classic.states import ANSWERS, PARK, GroupState
 from ottla.groups.commands import Heartbeat, HeartbeatResult, SyncGroup, SyncResult
-from ottla.groups.events import Cause
+from ottla.groups.events import TriggerCode
 from ottla.groups.group import CommandContext
 from ottla.protocol.errors import ErrorCode
 
@@ -50,7 +50,7 @@ def expire_sync(context: CommandContext, group_id: str) -> None:
     for at, member_id in enumerate([*group.pending_sync]):
         member = group.members.get(member_id)  # None for the old id of a static member that was replaced before it sent SyncGroup
         evidence = None if member is None else member.liveness(context.timer_ms)
-        trigger = Trigger(cause=Cause.SYNC_TIMEOUT, reason=reason, member=member, member_id=member_id, evidence=evidence)
+        trigger = Trigger(code=TriggerCode.SYNC_TIMEOUT, reason=reason, member=member, member_id=member_id, evidence=evidence)
         emit_trigger(context, group, trigger, coalesced=at > 0)
         if member is not None:
             remove_member(context, group, member)

@@ -9,15 +9,13 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
-from ottla.groups.events import EventMember
+from ottla.groups.events import NO_REASON, EventMember
 from ottla.history.processes import Identity, KnownMembers, of_evidence, of_member
 from ottla.history.rounds.round import Arrival, Departure, Membership, Previous, Round
 from ottla.history.rounds.splitting import Part
 from ottla.history.sources.evidence import Cause, CommitSpan, Evidence, Kind, Source
 from ottla.protocol.model import TopicPartition
 
-NO_REASON: Final = "not provided"
-"""What a broker logs where the client gave no reason."""
 PATTERN_WITHIN_MS: Final = 60_000
 """Members that subscribe to a pattern see that a topic matches it at different times, each when it asks for metadata again."""
 

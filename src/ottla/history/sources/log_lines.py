@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol
 
+from ottla.groups.events import NO_REASON
 from ottla.groups.reason_evidence import HEARTBEATS_MISSING, POLLED_LATE, evidence_in
 from ottla.history.sources.evidence import Cause, Evidence, Source
 
@@ -332,7 +333,6 @@ class Meaning(NamedTuple):
 
 
 NOTHING: Final = Meaning()
-NOT_PROVIDED: Final = "not provided"
 
 ANY_LEAVE: Final = Meaning(None, (Cause.LEAVE_CLOSE, Cause.POLL_TIMEOUT, Cause.RESTART_DYNAMIC))
 """Every client but Java's leaves without a reason; so does every member of KIP-848."""
@@ -348,7 +348,7 @@ LEAVE_TEXTS: Final = (
     ("worker poll timeout has expired", Meaning(Cause.POLL_TIMEOUT)),
     ("taking too long to read the log", Meaning(Cause.POLL_TIMEOUT)),
     ("member was removed by an admin", Meaning(Cause.ADMIN)),
-    (NOT_PROVIDED, ANY_LEAVE),
+    (NO_REASON, ANY_LEAVE),
 )
 
 LEFT_BY_ITSELF: Final = "consumer pro-actively leaving the group"
@@ -371,7 +371,7 @@ JOIN_TEXTS: Final = (
     (LEFT_BY_ITSELF, Meaning(None, (Cause.POLL_TIMEOUT, Cause.SUBSCRIPTION, Cause.RESTART_DYNAMIC))),
     ("encountered FENCED_INSTANCE_ID ", Meaning(Cause.STATIC_FENCED)),
     *((text, REMOVED_BEFORE) for text in REMOVED_TEXTS),
-    (NOT_PROVIDED, ANY_REJOIN),
+    (NO_REASON, ANY_REJOIN),
 )
 
 FAILED_REBALANCE: Final = "rebalance failed due to "
@@ -399,7 +399,7 @@ def rejoin_meaning(client_reason: str) -> Meaning:
 
 def first_join_meaning(client_reason: str) -> Meaning:
     """What the reason says with which a new member joins: it may be new, or one that comes back."""
-    meaning = NOTHING if client_reason in ("", NOT_PROVIDED) else rejoin_meaning(client_reason)
+    meaning = NOTHING if client_reason in ("", NO_REASON) else rejoin_meaning(client_reason)
     is_return = meaning == REMOVED_BEFORE or client_reason.startswith((LEFT_BY_ITSELF, *REMOVED_TEXTS))
     return meaning if is_return else Meaning(None, (Cause.JOIN_NEW, Cause.COLD_START, Cause.RESTART_DYNAMIC))
 

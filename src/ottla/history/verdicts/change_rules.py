@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from ottla.groups.events import NO_REASON
 from ottla.history.rounds.membership import resubscribed_members, topics_resubscribed
 from ottla.history.rounds.round import Membership, Round, same_members
 from ottla.history.sources.evidence import Cause, Evidence, Kind, Source
@@ -33,7 +34,7 @@ def says(rebalance: Round, *texts: str) -> bool:
 
 
 def is_silent_rejoin(rebalance: Round) -> bool:
-    return any(item.client_reason in (None, "", "not provided") for item in rejoins(rebalance))
+    return any(item.client_reason in (None, "", NO_REASON) for item in rejoins(rebalance))
 
 
 def is_epoch_alone(rebalance: Round) -> bool:

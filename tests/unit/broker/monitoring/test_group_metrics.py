@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ottla.broker.monitoring.group_metrics import group_metrics, planned
 from ottla.broker.monitoring.group_snapshot import BrokerRow, Durations, EventCounts, GroupRow, GroupsSnapshot
 from ottla.broker.monitoring.metrics_pages import exposition
-from ottla.groups.events import Cause
+from ottla.groups.events import TriggerCode
 
 NOW = 1_700_000_000_000
 COUNTS = EventCounts(
@@ -125,11 +125,11 @@ def test_kafkas_names(snapshot: GroupsSnapshot) -> None:
 
 
 def test_a_trigger_that_leaves_open_whether_it_was_planned_is_unknown() -> None:
-    labels = {cause: planned(cause.value) for cause in Cause}
-    assert {cause for cause, label in labels.items() if label == "true"} == {Cause.ADMIN_REMOVE, Cause.METADATA_UPDATE}
-    starting = {Cause.ASSIGNOR_CHANGE, Cause.STATIC_REJOIN, Cause.STATIC_FENCED}
-    unknown = {Cause.JOIN_NEW, Cause.LEAVE, Cause.LEADER_REJOIN, *starting}
-    assert {cause for cause, label in labels.items() if label == "unknown"} == unknown
+    labels = {code: planned(code.value) for code in TriggerCode}
+    assert {code for code, label in labels.items() if label == "true"} == {TriggerCode.ADMIN_REMOVE, TriggerCode.METADATA_UPDATE}
+    starting = {TriggerCode.ASSIGNOR_CHANGE, TriggerCode.STATIC_REJOIN, TriggerCode.STATIC_FENCED}
+    unknown = {TriggerCode.JOIN_NEW, TriggerCode.LEAVE, TriggerCode.LEADER_REJOIN, *starting}
+    assert {code for code, label in labels.items() if label == "unknown"} == unknown
 
 
 def test_an_empty_snapshot() -> None:

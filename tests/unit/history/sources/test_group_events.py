@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.groups.events import Cause as Code
-from ottla.groups.events import EventMember, GroupEvent
+from ottla.groups.events import EventMember, GroupEvent, TriggerCode
 from ottla.history.sources.evidence import Kind, Source
 from ottla.history.sources.group_events import CODES, causes_of, evidence_of_event, read_event, read_group_events
 from ottla.protocol.model import Record
@@ -69,7 +68,7 @@ def test_events_about_offsets_are_left_out() -> None:
 
 
 def test_every_code_of_the_coordinator_has_its_causes() -> None:
-    assert set(CODES) == {code.value for code in Code}
+    assert set(CODES) == {code.value for code in TriggerCode}
 
 
 @pytest.mark.parametrize(

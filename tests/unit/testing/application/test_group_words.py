@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ottla.groups.events import Cause, EventMember, GroupEvent
+from ottla.groups.events import EventMember, GroupEvent, TriggerCode
 from ottla.history.group_history import histories_of_events
 from ottla.testing.application.group_words import WORDS, rebalances_in_words
 
@@ -23,8 +23,8 @@ def lines_of(*events: GroupEvent) -> list[str]:
 
 
 def test_every_cause_has_words() -> None:
-    assert set(WORDS) == {cause.value for cause in Cause}
-    for cause in Cause:
+    assert set(WORDS) == {cause.value for cause in TriggerCode}
+    for cause in TriggerCode:
         (_, line) = lines_of(event("trigger", trigger=cause.value, client_id="w1"))
         assert cause.value not in line
 
