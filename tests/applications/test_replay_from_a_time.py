@@ -32,7 +32,7 @@ def measurements_since(bootstrap_servers: str, time: datetime) -> list[bytes]:
 
 
 def test_only_measurements_from_that_time_on_are_read(ottla_broker: Broker) -> None:
-    ottla_broker.create_topic("measurements", 3)
+    ottla_broker.create_topic("measurements", 3, config={"retention.ms": -1})
     for hour in range(24):
         at = milliseconds(MIDNIGHT + timedelta(hours=hour))
         ottla_broker.produce("measurements", [(f"sensor-{hour % 5}", f"{hour:02}:00")], timestamp_ms=at)

@@ -1,4 +1,4 @@
-"""For users' tests: `Broker` and `Cluster` with verbs, `wait_until`, fixtures. And what tests Ottla: clients, simulation, chaos, fuzzing.
+"""For users' tests: `Broker` and `Cluster` with verbs, `wait_until`, fixtures.
 
 from ottla.testing import Broker
 

@@ -1,4 +1,4 @@
-"""Create topics with bare requests, on any broker."""
+"""Create and delete topics with bare requests, on any broker."""
 
 from typing import Any
 
@@ -21,3 +21,12 @@ def create_topic(broker: RawClient | str, name: str, partitions: int = 1, *, rep
     if created.error_code != ErrorCode.NONE:
         raise AssertionError(f"topic {name} was not created: {ErrorCode(created.error_code).name}: {created.error_message}")
     return created.topic_id
+
+
+def delete_topic(bootstrap_servers: str, name: str) -> None:
+    """Delete a topic. Raises AssertionError with the broker's error."""
+    with RawClient(bootstrap_servers) as client:
+        topic = {"name": name, "topic_id": None}
+        (deleted,) = client.call(ApiKey.DELETE_TOPICS, 6, topics=[topic], timeout=60_000).responses
+    if deleted.error_code != ErrorCode.NONE:
+        raise AssertionError(f"topic {name} was not deleted: {ErrorCode(deleted.error_code).name}: {deleted.error_message}")

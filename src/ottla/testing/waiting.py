@@ -9,6 +9,10 @@ _Value = TypeVar("_Value")
 _PAUSE_SECONDS = 0.01
 
 
+class NotYet(AssertionError):
+    """What a condition asks about is not there yet; waits go on."""
+
+
 def wait_until(
     condition: Callable[[], _Value],
     what: str | Callable[[], str],
@@ -18,14 +22,20 @@ def wait_until(
 ) -> _Value:
     """What `condition()` returns once that is true. `doing` runs between two checks: a pause, or a client's short poll.
 
-    Raises AssertionError with `what`, which a call may make then, after so many seconds.
+    A condition that raises NotYet, as `broker.values` of a topic that is not there does, is not true yet. Raises AssertionError with
+    `what`, which a call may make then, after so many seconds.
     """
     deadline = time.monotonic() + seconds
-    while not (value := condition()):
+    while True:
+        missing: NotYet | None = None
+        try:
+            if value := condition():
+                return value
+        except NotYet as error:
+            missing = error
         if time.monotonic() >= deadline:
-            raise AssertionError(_timed_out(what, seconds))
+            raise AssertionError(_timed_out(what, seconds) + (f" ({missing})" if missing else ""))
         doing()
-    return value
 
 
 async def wait_until_in_threads(condition: Callable[[], _Value], what: Callable[[], str], *, seconds: float) -> _Value:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from ottla.testing.waiting import wait_until, wait_until_in_threads
+from ottla.testing.waiting import NotYet, wait_until, wait_until_in_threads
 
 
 def test_the_value_of_the_condition_is_returned() -> None:
@@ -42,3 +42,18 @@ def test_checks_in_threads_leave_the_loop_to_other_tasks() -> None:
             await wait_until_in_threads(lambda: False, lambda: "nothing", seconds=0)
 
     asyncio.run(story())
+
+
+def test_what_is_not_there_yet_is_waited_for() -> None:
+    asked: list[int] = []
+
+    def condition() -> bool:
+        asked.append(1)
+        if len(asked) < 3:
+            raise NotYet("there is no topic t")
+        return True
+
+    assert wait_until(condition, "a record")
+    asked.clear()
+    with pytest.raises(AssertionError, match=r"^waited 0 s for: a record \(there is no topic t\)$"):
+        wait_until(condition, "a record", seconds=0)

@@ -3,6 +3,7 @@
 The verbs need no client library, and nothing of the application under test.
 """
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
@@ -17,7 +18,7 @@ from ottla.testing.application.consuming import ConsumedRecord, consume, consume
 from ottla.testing.application.groups import TIMEOUT_S, Group
 from ottla.testing.application.journal import Journal
 from ottla.testing.application.producing import Headers, ToProduce, produce
-from ottla.testing.topics import create_topic
+from ottla.testing.topics import create_topic, delete_topic
 
 T = TypeVar("T")
 
@@ -45,6 +46,10 @@ class Verbs(Embedded):
         settings = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
         create_topic(self.bootstrap_servers, name, partitions, replicas=replication_factor, **settings)
 
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its records, and what groups have committed for it. Raises AssertionError with the broker's error."""
+        delete_topic(self.bootstrap_servers, name)
+
     def produce(
         self,
         topic: str,
@@ -57,11 +62,19 @@ class Verbs(Embedded):
         """Append records, each a value or a (key, value); a null value is None. All are acknowledged when this returns.
 
         The partition is that of the key's hash, as with the Java producer; records without a key go to the partitions in turn, or all
-        records to `partition`. The topic is created where the broker does that (`auto.create.topics.enable`). `timestamp_ms`: now.
+        records to `partition`. The topic is created where the broker does that (`auto.create.topics.enable`). `timestamp_ms`: now;
+        warns of one that is so old that the topic's retention will remove the records.
         `headers` are those of every record: {name: value}, or [(name, value), ...] where a name occurs more than once.
         """
         at_ms = now_ms() if timestamp_ms is None else timestamp_ms
         produce(self.bootstrap_servers, topic, records, partition=partition, headers=headers, timestamp_ms=at_ms)
+        retention_ms = None if timestamp_ms is None else self._call_in_loop(lambda components: _retention_ms(components, topic))
+        if retention_ms is not None and at_ms < now_ms() - retention_ms:
+            warnings.warn(
+                f"the broker will remove these records of topic {topic}: their timestamp is older than retention.ms={retention_ms};"
+                ' to keep them, create_topic(..., config={"retention.ms": -1})',
+                stacklevel=2,
+            )
 
     def consume(self, topic: str, count: int, *, timeout: float = TIMEOUT_S) -> list[ConsumedRecord]:
         """The first `count` records of a topic, as soon as it has so many: each call begins at the topic's beginning.
@@ -76,12 +89,14 @@ class Verbs(Embedded):
         return await consume_async(self.bootstrap_servers, topic, count, timeout=timeout)
 
     def values(self, topic: str) -> list[bytes | None]:
-        """The values of all records that a topic has now, in the order of `consume`. Raises AssertionError when there is no such topic."""
+        """The values of all records that a topic has now, in the order of `consume`. Raises NotYet, an AssertionError that `wait_until`
+        waits for, when there is no such topic.
+        """
         return [record.value for record in read_topic(self.bootstrap_servers, topic)]
 
     def group(self, name: str) -> Group:
         """A consumer group of the application, which need not exist yet."""
-        return Group(name, self._call_in_loop, self._group_events)
+        return Group(name, self._call_in_loop, read_events=self._group_events, owned_by=self._journal.owned_by)
 
     def _call_in_loop(self, work: Callable[[Components], T]) -> T:
         components = self._running().cluster
@@ -101,6 +116,16 @@ class Verbs(Embedded):
             return self._journal.of_group(group_id)
 
         return self._in_loop(read())
+
+
+def _retention_ms(components: Components, name: str) -> int | None:
+    """How long a topic keeps records by their timestamps; None: for ever, or the topic is gone."""
+    metadata = components.cluster_metadata
+    topic = metadata.topics.get(name)
+    if topic is None or "delete" not in metadata.value_in_force(topic, "cleanup.policy")[0]:
+        return None
+    retention_ms = metadata.number_in_force(topic, "retention.ms")
+    return retention_ms if retention_ms >= 0 else None
 
 
 class Broker(Verbs, broker.Broker):

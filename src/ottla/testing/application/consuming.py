@@ -14,7 +14,7 @@ from ottla.history.story.sentences import counted
 from ottla.protocol.model import Header, Record
 from ottla.protocol.records.batch import split_batches
 from ottla.protocol.records.committed_records import CommittedRecords
-from ottla.testing.waiting import wait_until, wait_until_in_threads
+from ottla.testing.waiting import NotYet, wait_until, wait_until_in_threads
 from ottla.text import did_you_mean
 
 _SHOWN_MAX: Final = 10
@@ -51,12 +51,12 @@ async def consume_async(bootstrap_servers: str, topic: str, count: int, *, timeo
 
 
 def read_topic(bootstrap_servers: str, topic: str) -> list[ConsumedRecord]:
-    """Every record that a topic has now. Raises AssertionError when there is no such topic."""
+    """Every record that a topic has now. Raises NotYet when there is no such topic."""
     with TopicReader(bootstrap_servers, topic) as reader:
         try:
             reader.read()
         except UnknownTopicError as unknown:
-            raise AssertionError(f"{unknown}{did_you_mean(topic, reader.topics())}") from unknown
+            raise NotYet(f"{unknown}{did_you_mean(topic, reader.topics())}") from unknown
         return reader.records
 
 

@@ -1,6 +1,6 @@
 """One group as its coordinator has it now, with the lag: read in the brokers' loop, so all of it is of one moment."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from ottla.broker.composition import Components
@@ -12,10 +12,11 @@ from ottla.protocol.model import TopicPartition
 
 
 class GroupNow(NamedTuple):
-    """`members` are those that have joined. `lag`: records after the committed offsets, of all partitions that have one or an owner.
+    """`members` are those that have joined. `lag`: records after the committed offsets, of all partitions that have one, of all that a
+    member owns or has owned, and of all topics that members subscribe to.
 
-    Where nothing is committed yet, all records of the partition count. None: no partition has an offset or an owner, or a log was not
-    opened yet since the start, which it is soon.
+    Where nothing is committed, all records of the partition count. None: there is no such partition, or a log was not opened yet since
+    the start, which it is soon.
     """
 
     state: str
@@ -27,8 +28,8 @@ class GroupNow(NamedTuple):
 NO_GROUP = GroupNow("Dead", (), {}, None)
 
 
-def group_now(components: Components, group_id: str) -> GroupNow:
-    """The group; NO_GROUP where no coordinator has it."""
+def group_now(components: Components, group_id: str, owned: Set[TopicPartition]) -> GroupNow:
+    """The group, whose members have `owned` these partitions before; NO_GROUP where no coordinator has it."""
     loop = coordinator_of(components, group_id)
     if loop is None:
         return NO_GROUP
@@ -36,7 +37,7 @@ def group_now(components: Components, group_id: str) -> GroupNow:
     committed = {
         TopicPartition(topic, number): value.offset for topic, offsets in group.offsets.items() for number, value in offsets.items()
     }
-    return GroupNow(group.state, group.members, committed, _lag(components, group, committed))
+    return GroupNow(group.state, group.members, committed, _lag(components, group, committed, owned))
 
 
 def coordinator_of(components: Components, group_id: str) -> CoordinatorLoop[GroupCoordinator] | None:
@@ -45,11 +46,13 @@ def coordinator_of(components: Components, group_id: str) -> CoordinatorLoop[Gro
     return next((loop for loop in loops if group_id in loop.coordinator.state.groups), None)
 
 
-def _lag(components: Components, group: GroupSnapshot, committed: Mapping[TopicPartition, int]) -> int | None:
-    assigned = {
-        TopicPartition(topic, number) for member in group.members for topic, numbers in member.assigned.items() for number in numbers
-    }
-    partitions = assigned.union(committed)
+def _lag(components: Components, group: GroupSnapshot, committed: Mapping[TopicPartition, int], owned: Set[TopicPartition]) -> int | None:
+    partitions = owned | committed.keys()
+    for member in group.members:  # those of a group that was loaded after a restart, which has no events of them
+        partitions |= {TopicPartition(topic, number) for topic, numbers in member.assigned.items() for number in numbers}
+    for name in group.subscribed_topics or ():
+        topic = components.cluster_metadata.topics.get(name)
+        partitions |= {TopicPartition(name, number) for number in range(len(topic.leaders) if topic else 0)}
     try:
         return sum(_behind(components, each, committed.get(each)) for each in partitions) if partitions else None
     except NotOpen:

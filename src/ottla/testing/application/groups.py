@@ -5,7 +5,7 @@ Nothing here is a member of the group or sends requests about it.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence, Set
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Final, Protocol, TypeVar
@@ -40,17 +40,26 @@ class RunInLoop(Protocol):
 class Group:
     """One consumer group, which need not exist yet. Made by `ottla_broker.group(name)`."""
 
-    def __init__(self, name: str, run_in_loop: RunInLoop, read_events: Callable[[str], tuple[GroupEvent, ...]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        run_in_loop: RunInLoop,
+        *,
+        read_events: Callable[[str], tuple[GroupEvent, ...]],
+        owned_by: Callable[[str], Set[TopicPartition]],
+    ) -> None:
         self.name = name
         self._run_in_loop = run_in_loop
         self._read_events = read_events
+        self._owned_by = owned_by
 
     def wait(self, *, state: str | None = None, members: int | None = None, lag: int | None = None, timeout: float = TIMEOUT_S) -> None:
         """Wait until all of these hold: the state ("Stable", "Empty", ...), so many members, and a lag of at most so many records.
 
-        The lag is that of all partitions with a committed offset or an owner; where nothing is committed, all records count. Raises
-        AssertionError after `timeout` seconds, with the group as it is then and its rebalances in words; ValueError without a
-        condition, and for a state that groups do not have.
+        The lag is that of all partitions with a committed offset, of all that a member owns or has owned since this broker object was
+        made, and of the topics that members subscribe to; where nothing is committed, all records count. Raises AssertionError after
+        `timeout` seconds, with the group as it is then and its rebalances in words; ValueError without a condition, and for a state
+        that groups do not have.
         """
         _check_conditions(state, members, lag)
         wait_until(partial(self._is, state, members, lag), partial(self._wanted, state, members, lag), seconds=timeout)
@@ -118,8 +127,9 @@ class Group:
     def evict(self, member: str, *, reason: str = ADMIN_REASON) -> None:
         """Remove a member, as an administrator does: cause ADMIN_REMOVE. Its client learns it from its next request, and joins again.
 
-        `member` is a client id, group.instance.id or member id. With the reason "consumer poll timeout has expired.", which Java
-        consumers send, the cause is POLL_TIMEOUT. Raises AssertionError when no member, or more than one, has the name.
+        `member` is a client id, group.instance.id or member id. Where it was the only one, the group is Empty until it has joined again,
+        and begins a new generation then. With the reason "consumer poll timeout has expired.", which Java consumers send, the cause is
+        POLL_TIMEOUT. Raises AssertionError when no member, or more than one, has the name.
         """
         self._remove(member, lambda found: EvictMember(group_id=self.name, member_id=found.member_id, reason=reason))
 
@@ -155,7 +165,7 @@ class Group:
 
         def run(components: Components) -> tuple[tuple[MemberSnapshot, ...], bool]:
             # Found and removed in one go: in between, its client might send a request.
-            members = group_now(components, self.name).members
+            members = self._read(components).members
             found = [each for each in members if name in _names_of(each)]
             command = make(found[0]) if len(found) == 1 else None
             loop = coordinator_of(components, self.name)
@@ -172,7 +182,10 @@ class Group:
         return is_removed
 
     def _now(self) -> GroupNow:
-        return self._run_in_loop(lambda components: group_now(components, self.name))
+        return self._run_in_loop(self._read)
+
+    def _read(self, components: Components) -> GroupNow:
+        return group_now(components, self.name, self._owned_by(self.name))
 
     def _is(self, state: str | None, members: int | None, lag: int | None) -> bool:
         now = self._now()
@@ -197,6 +210,7 @@ class Group:
         now = self._now()
         has = f"{counted(len(now.members), 'member')}{f' ({_names(now.members)})' if now.members else ''}"
         lag = "no offsets" if now.lag is None else f"a lag of {now.lag}"
+        lag += ", and no member to read it" if now.lag and not now.members else ""
         state = "It does not exist" if now.state == "Dead" else f"It is {now.state} and has {has} and {lag}"
         return f"{state}. {rebalances_in_words(self._rebalances())}"
 

@@ -1,8 +1,13 @@
 """`ottla.testing.Broker` and `Cluster`."""
 
+import warnings
+
+import pytest
+
 import ottla.broker
+from ottla.broker.clock import now_ms
 from ottla.groups.events import GroupEvent
-from ottla.testing import Broker, Cluster
+from ottla.testing import Broker, Cluster, wait_until
 
 
 def test_they_are_the_brokers_of_ottla_broker() -> None:
@@ -35,3 +40,33 @@ def test_the_callback_of_the_test_gets_the_events_too() -> None:
         cluster.create_topic("orders")
         assert cluster.values("orders") == []
     assert events == []
+
+
+def test_values_of_a_topic_that_comes_later_are_waited_for() -> None:
+    with Broker() as broker:
+        later = iter([lambda: None, lambda: broker.produce("orders", [b"one"])])
+        wait_until(lambda: broker.values("orders"), "a record", lambda: next(later)())
+
+
+def test_a_topic_is_deleted() -> None:
+    with Broker() as broker:
+        broker.produce("orders", [b"one"])
+        broker.delete_topic("orders")
+        with pytest.raises(AssertionError, match="orders"):
+            broker.values("orders")
+        with pytest.raises(AssertionError, match="topic orders was not deleted: UNKNOWN_TOPIC_OR_PARTITION"):
+            broker.delete_topic("orders")
+
+
+@pytest.mark.parametrize(
+    ("config", "warns"),
+    [({}, True), ({"retention.ms": -1}, False), ({"cleanup.policy": "compact"}, False), ({"retention.ms": 400 * 86_400_000}, False)],
+)
+def test_records_that_retention_will_remove_are_warned_of(config: dict[str, str | int], warns: bool) -> None:
+    with Broker() as broker, warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        broker.create_topic("orders", config=config)
+        broker.produce("orders", [("k", b"new")], timestamp_ms=now_ms())
+        broker.produce("orders", [("k", b"of last year")], timestamp_ms=now_ms() - 365 * 86_400_000)
+    texts = [str(warning.message) for warning in said]
+    assert [text.startswith("the broker will remove these records of topic orders") for text in texts] == [True] * warns

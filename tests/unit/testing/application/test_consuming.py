@@ -51,7 +51,7 @@ def test_a_topic_that_does_not_exist_is_no_empty_topic(ottla_broker: Broker) -> 
 
 
 def test_records_of_several_partitions_are_in_the_order_of_their_times(ottla_broker: Broker) -> None:
-    ottla_broker.create_topic("orders", 2)
+    ottla_broker.create_topic("orders", 2, config={"retention.ms": -1})
     ottla_broker.produce("orders", [b"second"], partition=0, timestamp_ms=2_000)
     ottla_broker.produce("orders", [b"first"], partition=1, timestamp_ms=1_000)
     ottla_broker.produce("orders", [b"third"], partition=1, timestamp_ms=3_000)

@@ -15,7 +15,7 @@ from tests.support.kit.consumer_protocol import encode_assignment
 
 
 def read(broker: Broker) -> GroupNow:
-    return broker._call_in_loop(lambda components: group_now(components, "g"))
+    return broker._call_in_loop(lambda components: group_now(components, "g", frozenset()))
 
 
 @pytest.fixture
@@ -33,20 +33,29 @@ def test_a_group_that_no_coordinator_has(ottla_broker: Broker) -> None:
     assert read(ottla_broker) == NO_GROUP
 
 
-def test_the_lag_counts_owned_and_committed_partitions(ottla_broker: Broker, member: RawMember) -> None:
+def test_the_lag_counts_subscribed_owned_and_committed_partitions(ottla_broker: Broker, member: RawMember) -> None:
+    ottla_broker.create_topic("trains", 2)
     ottla_broker.produce("flights", [b"1", b"2", b"3"], partition=0)
     ottla_broker.produce("flights", [b"4"], partition=1)
+    ottla_broker.produce("trains", [b"5"] * 10, partition=1)
     member.join()
-    assert read(ottla_broker).lag is None
-    member.sync({member.member_id: encode_assignment({"flights": [0]})})
+    assert read(ottla_broker).lag == 4, "of the topic that it subscribes to"
+    member.sync({member.member_id: encode_assignment({"flights": [0], "trains": [1]})})
     now = read(ottla_broker)
-    assert (now.state, len(now.members), now.lag) == ("Stable", 1, 3)
+    assert (now.state, len(now.members), now.lag) == ("Stable", 1, 14)
+    assert member.commit("flights", 0, 2) == ErrorCode.NONE
+    assert member.commit("trains", 1, 8) == ErrorCode.NONE
+    assert member.commit("trains", 0, 0) == ErrorCode.NONE
+    now = read(ottla_broker)
+    assert now.lag == 1 + 1 + 2
+    assert now.committed == {("flights", 0): 2, TopicPartition("trains", 0): 0, TopicPartition("trains", 1): 8}
+
+
+def test_a_group_that_only_commits_has_a_lag(ottla_broker: Broker, member: RawMember) -> None:
+    ottla_broker.produce("flights", [b"1", b"2", b"3"], partition=0)
+    assert read(ottla_broker).lag is None
     assert member.commit("flights", 0, 2) == ErrorCode.NONE
     assert read(ottla_broker).lag == 1
-    assert member.commit("flights", 1, 0) == ErrorCode.NONE
-    now = read(ottla_broker)
-    assert now.lag == 2
-    assert now.committed == {("flights", 0): 2, TopicPartition("flights", 1): 0}
 
 
 def test_a_lag_is_not_known_before_the_logs_are_open_again(ottla_broker: Broker, member: RawMember) -> None:
@@ -57,5 +66,6 @@ def test_a_lag_is_not_known_before_the_logs_are_open_again(ottla_broker: Broker,
     ottla_broker.restart()
     ottla_broker.group("g").wait(lag=1)
     assert read(ottla_broker).lag == 1
+    ottla_broker.produce("flights", [b"3"], partition=1)
     with pytest.raises(AssertionError, match="a lag of at most 0"):
         ottla_broker.group("g").wait(lag=0, timeout=0)

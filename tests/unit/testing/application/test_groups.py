@@ -54,6 +54,16 @@ def test_a_wait_that_fails_says_how_the_group_came_to_be_as_it_is(ottla_broker: 
     )
 
 
+def test_what_a_member_owned_and_never_committed_counts_when_it_is_gone(ottla_broker: Broker, member: MakeMember) -> None:
+    ottla_broker.create_topic("orders")
+    ottla_broker.produce("orders", [b"%d" % number for number in range(100)])
+    group, one = ottla_broker.group("billing"), alone(member("w1"))
+    assert one.leave() == ErrorCode.NONE
+    with pytest.raises(AssertionError, match=r"It is Empty and has 0 members and a lag of 100, and no member to read it\. "):
+        group.wait(lag=0, timeout=0)
+    assert one.commit("orders", 0, 100) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_an_evicted_member_learns_it_and_the_events_say_what_it_was(ottla_broker: Broker, member: MakeMember) -> None:
     group, one = ottla_broker.group("billing"), alone(member("w1"))
     group.evict("w1")

@@ -10,7 +10,7 @@ from ottla.testing import Broker, Cluster
 
 
 def test_values_keys_headers_and_times(ottla_broker: Broker) -> None:
-    ottla_broker.create_topic("orders")
+    ottla_broker.create_topic("orders", config={"retention.ms": -1})
     ottla_broker.produce(
         "orders", [b"one", "zwei", ("key", b"three"), ("key", None)], headers={"trace": "7", "none": None}, timestamp_ms=42
     )
