@@ -76,7 +76,11 @@ def parse_jwt(text: str, extensions: tuple[tuple[str, str], ...] = ()) -> OAuthT
 def unsecured_jwt(
     claims: Mapping[str, Any], *, principal: str, life_seconds: int, now: float, extensions: tuple[tuple[str, str], ...] = ()
 ) -> OAuthToken:
-    """A token without a signature, for brokers that accept any (development). `now`: seconds since 1970."""
+    """A token without a signature, for brokers that accept any (development). `now`: seconds since 1970.
+
+    Its times are whole milliseconds, as a broker's are: one that looks within the same millisecond would find it issued in the future.
+    """
+    now = int(now * 1000) / 1000
     everything = {**claims, "iat": now, "exp": now + life_seconds}
     value = f"{_encoded({'alg': 'none'})}.{_encoded(everything)}."
     return OAuthToken(value, now + life_seconds, principal, extensions)
