@@ -52,15 +52,15 @@ def request_metadata(connection: BrokerConnection, topics: Sequence[str] | None)
     return read_metadata(connection.call(request, response_class))
 
 
-def metadata_request(topics: Sequence[str] | None, *, with_ids: bool) -> tuple[Any, Any]:
-    """A request, and the class of its response; `with_ids`: of the version that has topic ids."""
+def metadata_request(topics: Sequence[str] | None, *, with_ids: bool, creates: bool = False) -> tuple[Any, Any]:
+    """A request, and the class of its response; `with_ids`: of the version that has topic ids; `creates`: brokers may create topics."""
     if with_ids:
         names12 = None if topics is None else tuple(Topic12(topic_id=None, name=TopicName(name)) for name in topics)
-        return Request12(topics=names12, allow_auto_topic_creation=False, include_topic_authorized_operations=False), Response12
+        return Request12(topics=names12, allow_auto_topic_creation=creates, include_topic_authorized_operations=False), Response12
     names9 = None if topics is None else tuple(Topic9(name=TopicName(name)) for name in topics)
     request9 = Request9(
         topics=names9,
-        allow_auto_topic_creation=False,
+        allow_auto_topic_creation=creates,
         include_cluster_authorized_operations=False,
         include_topic_authorized_operations=False,
     )

@@ -25,6 +25,8 @@ from ottla.config.client_property import (
     Kind,
     Number,
     Support,
+    as_text,
+    ignored,
     only,
     refused,
     within,
@@ -42,19 +44,24 @@ _BYTES: Final = f"keys and values are handed over as the bytes they are: {_OUT},
 _NO_COMMIT: Final = f"nothing is committed by reading: {_OUT}"
 _JAVA: Final = f"Java classes cannot run here: {_OUT}"
 _METRICS: Final = f"there are no metrics of Kafka's kind here: {_OUT}"
+_NO_PROVIDERS: Final = f"write the value itself: {_OUT}"
 _SHARE: Final = f"share groups are not read here: {_OUT}"
-_BOOTSTRAP: Final = f"bootstrap.servers are always asked again: {_OUT}"
+_ASKED_AGAIN: Final = "bootstrap.servers are always asked again"
+_BOOTSTRAP: Final = f"{_ASKED_AGAIN}: {_OUT}"
+_NOTHING_SENT: Final = "nothing is sent about the client"
+_NAME_TRIED: Final = "every address of a name is tried"
+_CRCS: Final = only("true", "checksums are always checked")
 _SETUP: Final = "the time for connecting does not grow: set socket.connection.setup.timeout.ms"
-_LOGGING: Final = "the logger ottla.consumer has the consumer's log lines: set its level"
-_STATISTICS: Final = f"there are no statistics yet: {_OUT}"
-_CREATED: Final = "topics that are missing are looked for every second: leave it out"
-_BROKERS_SAY: Final = f"brokers say what they support: {_OUT}"
+_OF_PRODUCERS: Final = "it is a producer's"
+_NO_PRODUCER: Final = ignored(_OF_PRODUCERS)
+_NO_METRICS: Final = ignored("there are no metrics of Kafka's kind")
 _PARTITIONER: Final = f"records go where Kafka's own partitioner puts them, or where the column partition says: {_OUT}"
 _TRANSACTIONS: Final = f"records are written at least once, without transactions: {_OUT}"
 _LEVEL: Final = f"each codec has the level that librdkafka gives it: {_OUT}"
 _KEY_STORES: Final = f"it belongs to Java's key stores; PEM files have none (a key's own password is ssl.key.password): {_OUT}"
 _TOKENS: Final = f"tokens come from oauth_cb, or a file (sasl.oauthbearer.token.endpoint.url=file:///...); {_OUT}"
 _IN_JAAS: Final = "set sasl.jaas.config, which holds user and password"
+_OF_OIDC: Final = "it is for sasl.oauthbearer.method=oidc"
 _MECHANISMS: Final = "sasl.mechanism can be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, which need none of it"
 
 
@@ -69,9 +76,9 @@ def _all(name: str, kind: Kind = TEXT, default: Any = None, **more: Any) -> Clie
     return _row(name, kind, default, APPLIED, APPLIED, APPLIED, **more)
 
 
-def _refused(why: str, names: str, *clients: Client) -> list[ClientProperty]:
-    """A row for each of `names`, between blanks, that all clients (or `clients`) refuse for one reason."""
-    return [ClientProperty(name, TEXT, None, dict.fromkeys(clients or Client, refused(why))) for name in names.split()]
+def _rows(names: str, *supports: Support | str | None) -> list[ClientProperty]:
+    """Rows for `names`, between blanks, which no client applies: their values are not read."""
+    return [_row(name, OBJECT, None, *supports) for name in names.split()]
 
 
 # fmt: off
@@ -86,23 +93,25 @@ _ROWS: Final = (
     _row("reconnect.backoff.ms", LONG, 50, APPLIED, APPLIED, within(0, 3_600_000)),
     _row("reconnect.backoff.max.ms", LONG, 1_000, APPLIED, APPLIED, within(0, 3_600_000)),
     _row("socket.connection.setup.timeout.ms", POSITIVE, 10_000, APPLIED, APPLIED, within(1_000, INT_MAX)),
-    _row("socket.connection.setup.timeout.max.ms", LONG, 30_000, _SETUP, _SETUP, _SETUP),
-    _row("connections.max.idle.ms", Number(-1, LONG.high), 540_000, APPLIED, APPLIED, within(1, INT_MAX), aiokafka=(540_000,)),
+    _row("socket.connection.setup.timeout.max.ms", LONG, 30_000, _SETUP, ignored("the time for connecting does not grow"), _SETUP),
+    _row("connections.max.idle.ms", Number(-1, LONG.high), 540_000, APPLIED, APPLIED, within(1, INT_MAX), librdkafka_values={"0": "-1"},
+         aiokafka=(540_000,)),
     _row("metadata.max.age.ms", LONG, 300_000, APPLIED, APPLIED, within(1, 3_600_000), librdkafka="topic.metadata.refresh.interval.ms",
-         aiokafka=(300_000,)),
-    _row("metadata.max.idle.ms", LONG, 300_000, None, _OUT, f"every task asks for the topics that it writes to: {_OUT}"),
+         librdkafka_values={"-1": str(LONG.high)}, aiokafka=(300_000,)),
+    _row("metadata.max.idle.ms", LONG, 300_000, None, _NO_PRODUCER, f"every task asks for the topics that it writes to: {_OUT}"),
     _row("receive.buffer.bytes", _FROM_MINUS_ONE, 65_536, APPLIED, APPLIED, within(1, 100_000_000),
-         librdkafka="socket.receive.buffer.bytes", defaults={_RANGES: -1, _CONSUMER: -1}),
+         librdkafka="socket.receive.buffer.bytes", librdkafka_values={"0": "-1"}, defaults={_RANGES: -1, _CONSUMER: -1}),
     _row("send.buffer.bytes", _FROM_MINUS_ONE, 131_072, APPLIED, APPLIED, within(1, 100_000_000),
-         librdkafka="socket.send.buffer.bytes", defaults={_RANGES: -1, _CONSUMER: -1}),
-    _row("client.dns.lookup", Choice(_LOOKUPS), _LOOKUPS[0], *[only(_LOOKUPS[0], "every address of a name is tried")] * 2, APPLIED),
-    _row("enable.metrics.push", FLAG, True, *[only("false", "nothing is sent about the client")] * 2, APPLIED),
-    _row("metadata.recovery.strategy", TEXT, "rebootstrap", *[only("rebootstrap", "bootstrap.servers are always asked again")] * 2,
+         librdkafka="socket.send.buffer.bytes", librdkafka_values={"0": "-1"}, defaults={_RANGES: -1, _CONSUMER: -1}),
+    _row("client.dns.lookup", Choice(_LOOKUPS), _LOOKUPS[0], only(_LOOKUPS[0], _NAME_TRIED), ignored(_NAME_TRIED, _LOOKUPS[0]), APPLIED),
+    _row("enable.metrics.push", FLAG, True, only("false", _NOTHING_SENT), ignored(_NOTHING_SENT, "false"), APPLIED),
+    _row("metadata.recovery.strategy", TEXT, "rebootstrap", only("rebootstrap", _ASKED_AGAIN), ignored(_ASKED_AGAIN, "rebootstrap"),
          _BOOTSTRAP),
-    *_refused(_BOOTSTRAP, "metadata.recovery.rebootstrap.trigger.ms"),
-    *_refused(_METRICS, "metrics.num.samples metrics.recording.level metrics.sample.window.ms auto.include.jmx.reporter"),
-    _row("metric.reporters", TEXT, None, _METRICS, _JAVA, _JAVA),
-    _row("config.providers", TEXT, None, *[f"write the value itself: {_OUT}"] * 2, _JAVA),
+    *_rows("metadata.recovery.rebootstrap.trigger.ms", _BOOTSTRAP, ignored(_ASKED_AGAIN), _BOOTSTRAP),
+    *_rows("metrics.num.samples metrics.recording.level metrics.sample.window.ms auto.include.jmx.reporter",
+           _METRICS, _NO_METRICS, _METRICS),
+    *_rows("metric.reporters", _METRICS, _NO_METRICS, _JAVA),
+    *_rows("config.providers", _NO_PROVIDERS, _NO_PROVIDERS, _JAVA),
 
     # Fetching.
     _row("client.rack", TEXT, "", APPLIED, APPLIED, None, aiokafka=(None,)),
@@ -114,19 +123,21 @@ _ROWS: Final = (
          defaults={_RANGES: 4_194_304}),
     _row("isolation.level", Choice(("read_committed", "read_uncommitted"), is_exact=True), "read_uncommitted", APPLIED, APPLIED, None,
          defaults={_CONSUMER: "read_committed"}, aiokafka=("read_uncommitted",)),
-    _row("check.crcs", FLAG, True, *[only("true", "checksums are always checked")] * 2, None, aiokafka=(True,)),
-    _row("allow.auto.create.topics", FLAG, True, *[only("false", "reading never creates a topic")] * 2, None),
-    _row("exclude.internal.topics", FLAG, True, *[f"topics are read by name: {_OUT}"] * 2, None),
+    _row("check.crcs", FLAG, True, _CRCS, _CRCS, None, aiokafka=(True,)),
+    _row("allow.auto.create.topics", FLAG, True, only("false", "reading never creates a topic"), APPLIED, None,
+         defaults={_CONSUMER: False}),
+    _row("exclude.internal.topics", FLAG, True, f"topics are read by name: {_OUT}",
+         only("true", "patterns match no internal topics; subscribe to them by name"), None),
     _row("key.deserializer", OBJECT, None, _BYTES, APPLIED, None),
     _row("value.deserializer", OBJECT, None, _BYTES, APPLIED, None),
     _row("interceptor.classes", OBJECT, None, _JAVA, APPLIED, _JAVA),
-    *_refused(_SHARE, "share.acknowledgement.mode share.acquire.mode", _RANGES, _CONSUMER),
+    *_rows("share.acknowledgement.mode share.acquire.mode", _SHARE, ignored("it is for share groups"), None),
 
     # Groups.
     _row("group.id", TEXT, None, _MEMBERSHIP, APPLIED, None, aiokafka=(None,)),
     _row("group.instance.id", TEXT, None, _MEMBERSHIP, APPLIED, None, aiokafka=(None,)),
     _row("group.protocol", TEXT, "classic", _MEMBERSHIP, only("classic", "the protocol of KIP-848 is not there yet"), None),
-    _row("group.remote.assignor", TEXT, None, _MEMBERSHIP, f"it belongs to the protocol of KIP-848, which is not there yet: {_OUT}", None),
+    _row("group.remote.assignor", TEXT, None, _MEMBERSHIP, ignored("it is for group.protocol=consumer"), None),
     _row("session.timeout.ms", POSITIVE, 45_000, _MEMBERSHIP, APPLIED, None, aiokafka=(10_000,)),
     _row("heartbeat.interval.ms", POSITIVE, 3_000, _MEMBERSHIP, APPLIED, None, aiokafka=(3_000,)),
     _row("max.poll.interval.ms", POSITIVE, 300_000, _MEMBERSHIP, APPLIED, None, aiokafka=(300_000,)),
@@ -134,7 +145,7 @@ _ROWS: Final = (
          APPLIED, None, defaults={_CONSUMER: None}, aiokafka=(None,)),
     _row("partition.assignment.strategy", TEXT, "range,cooperative-sticky", _MEMBERSHIP, APPLIED, None,
          defaults={_CONSUMER: "range,roundrobin"}, aiokafka=(("roundrobin",),)),
-    _row("internal.leave.group.on.close", FLAG, True, _MEMBERSHIP, f"members leave on close, static ones stay: {_OUT}", None),
+    _row("internal.leave.group.on.close", FLAG, True, _MEMBERSHIP, only("true", "members leave on close, static ones stay"), None),
     _row("enable.auto.commit", FLAG, True, _NO_COMMIT, APPLIED, None, aiokafka=(True,)),
     _row("auto.commit.interval.ms", INT, 5_000, _NO_COMMIT, APPLIED, None, aiokafka=(5_000,)),
     _row("auto.offset.reset", TEXT, "latest", f"reading begins where the requested ranges begin: {_OUT}", APPLIED, None,
@@ -144,50 +155,57 @@ _ROWS: Final = (
     _row("enable.auto.offset.store", FLAG, True, None, APPLIED, None),
     _row("enable.partition.eof", FLAG, False, None, APPLIED, None),
     _row("queued.max.messages.kbytes", Number(1, 2_097_151), 65_536, None, APPLIED, None),
+    _row("default.topic.config", OBJECT, None, None, APPLIED, None),
     _row("on_commit", OBJECT, None, None, APPLIED, None),
     _row("oauth_cb", OBJECT, None, None, APPLIED, None),
-    *_refused(f"errors are raised, or come as messages with an error: {_OUT}", "error_cb", _CONSUMER),
-    *_refused(_STATISTICS, "stats_cb statistics.interval.ms", _CONSUMER),
-    *_refused(f"brokers that throttle answer later: {_OUT}", "throttle_cb", _CONSUMER),
-    *_refused(_LOGGING, "debug log_level logger log.connection.close", _CONSUMER),
-    *_refused("prefetching is bounded by bytes: set queued.max.messages.kbytes", "queued.min.messages", _CONSUMER),
-    *_refused(f"fetches go on as soon as there is space: {_OUT}", "fetch.queue.backoff.ms", _CONSUMER),
-    *_refused("set retry.backoff.ms", "fetch.error.backoff.ms", _CONSUMER),
-    *_refused(_CREATED, "topic.metadata.refresh.fast.interval.ms topic.metadata.propagation.max.ms", _CONSUMER),
-    *_refused(f"only the topics of interest are asked for: {_OUT}", "topic.metadata.refresh.sparse", _CONSUMER),
-    *_refused("leave topics out of the subscription", "topic.blacklist", _CONSUMER),
-    *_refused(f"the coordinator is looked for when it is needed: {_OUT}", "coordinator.query.interval.ms", _CONSUMER),
-    *_refused(f"it is always consumer: {_OUT}", "group.protocol.type", _CONSUMER),
-    *_refused("responses are bounded by fetch.max.bytes: set that", "receive.message.max.bytes", _CONSUMER),
-    *_refused(f"it belongs to producers: {_OUT}", "message.max.bytes", _CONSUMER),
-    *_refused(_OUT, "max.in.flight socket.keepalive.enable socket.max.fails broker.address.ttl consume.callback.max.messages",
-              _CONSUMER),
-    *_refused(f"small requests are always sent at once: {_OUT}", "socket.nagle.disable", _CONSUMER),
-    *_refused(f"every address of a name is tried: {_OUT}", "broker.address.family", _CONSUMER),
-    *_refused(_BROKERS_SAY, "broker.version.fallback api.version.request api.version.fallback.ms", _CONSUMER),
-    *_refused("set request.timeout.ms", "api.version.request.timeout.ms", _CONSUMER),
-    *_refused(f"offsets are stored by the coordinator: {_OUT}", "offset.store.method", _CONSUMER),
-    *_refused("set its properties beside the others", "default.topic.config", _CONSUMER),
-    *_refused(f"libraries cannot be loaded here: {_OUT}", "plugin.library.paths", _CONSUMER),
+    _row("group.protocol.type", TEXT, "consumer", None, only("consumer", "it is the type of a consumer's group"), None),
+    _row("offset.store.method", TEXT, "broker", None, only("broker", "the coordinator stores offsets"), None),
+    *_rows("topic.blacklist", None, "leave topics out of the subscription", None),
+    *_rows("plugin.library.paths", None, f"libraries cannot be loaded here: {_OUT}", None),
+    *_rows("background_event_cb closesocket_cb connect_cb consume_cb default_topic_conf dr_cb dr_msg_cb interceptors log_cb"
+           " msg_order_cmp oauthbearer_token_refresh_cb offset_commit_cb opaque open_cb partitioner_cb rebalance_cb resolve_cb"
+           " socket_cb ssl.certificate.verify_cb ssl_ca ssl_certificate ssl_engine_callback_data ssl_key",
+           None, f"it cannot be set from Python: {_OUT}", None),
+    *_rows("socket.keepalive.enable socket.max.fails socket.blocking.max.ms",
+           None, ignored("sockets are as the operating system has them"), None),
+    *_rows("socket.nagle.disable", None, ignored("small requests are always sent at once"), None),
+    *_rows("broker.address.family broker.address.ttl", None, ignored("every address of a name is tried at each connection"), None),
+    *_rows("api.version.request api.version.request.timeout.ms api.version.fallback.ms broker.version.fallback builtin.features",
+           None, ignored("brokers are asked what they support"), None),
+    *_rows("consume.callback.max.messages coordinator.query.interval.ms enable.random.seed enabled_events fetch.error.backoff.ms"
+           " fetch.queue.backoff.ms internal.termination.signal max.in.flight message.copy.max.bytes queued.min.messages"
+           " receive.message.max.bytes reconnect.backoff.jitter.ms topic.metadata.propagation.max.ms"
+           " topic.metadata.refresh.fast.cnt topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse",
+           None, ignored("the consumer has one thread and decides when to ask"), None),
+    *_rows("log.connection.close log.queue log.thread.name", None, ignored("the logger has the lines"), None),
+    *_rows("auto.commit.enable offset.store.path offset.store.sync.interval.ms",
+           None, ignored("offsets are neither kept in files nor committed by a legacy consumer"), None),
+    *_rows("error_cb throttle_cb stats_cb statistics.interval.ms debug log_level logger", None, ignored("nothing calls it yet"), None),
+    *_rows("batch.num.messages compression.codec compression.level delivery.report.only.error enable.gapless.guarantee"
+           " message.max.bytes message.send.max.retries message.timeout.ms partitioner produce.offset.report"
+           " queue.buffering.backpressure.threshold queue.buffering.max.kbytes queue.buffering.max.messages queue.buffering.max.ms"
+           " queuing.strategy request.required.acks sticky.partitioning.linger.ms", None, ignored(_OF_PRODUCERS), None),
 
     # Producing. Bounds: what Kafka and librdkafka both allow.
-    _row("acks", Choice(("all", "-1", "0", "1")), "all", None, None, APPLIED),
-    _row("compression.type", Choice(("none", "gzip", "snappy", "lz4", "zstd")), "none", None, None, APPLIED),
-    _row("enable.idempotence", FLAG, True, None, None, APPLIED),
-    _row("linger.ms", Number(0, 900_000), 5, None, None, APPLIED),
-    _row("batch.size", POSITIVE, 16_384, None, None, APPLIED),
+    _row("acks", Choice(("all", "-1", "0", "1")), "all", None, _NO_PRODUCER, APPLIED),
+    _row("compression.type", Choice(("none", "gzip", "snappy", "lz4", "zstd")), "none", None, _NO_PRODUCER, APPLIED),
+    _row("enable.idempotence", FLAG, True, None, _NO_PRODUCER, APPLIED),
+    _row("linger.ms", Number(0, 900_000), 5, None, _NO_PRODUCER, APPLIED),
+    _row("batch.size", POSITIVE, 16_384, None, _NO_PRODUCER, APPLIED),
     _row("max.request.size", Number(1_000, 1_000_000_000), 1_048_576, None, None, APPLIED, librdkafka="message.max.bytes"),
     _row("buffer.memory", Number(1_024, 2**40), 33_554_432, None, None, APPLIED, librdkafka="queue.buffering.max.kbytes", unit=1_024),
-    _row("delivery.timeout.ms", POSITIVE, 120_000, None, None, APPLIED),
+    _row("delivery.timeout.ms", POSITIVE, 120_000, None, _NO_PRODUCER, APPLIED),
     _row("max.block.ms", INT, 60_000, None, None, APPLIED),
-    _row("max.in.flight.requests.per.connection", Number(1, 1_000_000), 5, None, _OUT, APPLIED),
-    _row("retries", INT, INT_MAX, None, None, APPLIED),
-    *_refused("keys are serialized with ByteArraySerializer", "key.serializer", _PRODUCER),
-    *_refused("values are serialized with ByteArraySerializer", "value.serializer", _PRODUCER),
-    *_refused(_TRANSACTIONS, "transactional.id transaction.timeout.ms transaction.two.phase.commit.enable", _PRODUCER),
-    *_refused(_PARTITIONER, "partitioner.class partitioner.ignore.keys partitioner.adaptive.partitioning.enable"
-              " partitioner.availability.timeout.ms", _PRODUCER),
-    *_refused(_LEVEL, "compression.gzip.level compression.lz4.level compression.zstd.level", _PRODUCER),
+    _row("max.in.flight.requests.per.connection", Number(1, 1_000_000), 5, None, _NO_PRODUCER, APPLIED),
+    _row("retries", INT, INT_MAX, None, _NO_PRODUCER, APPLIED),
+    *_rows("key.serializer", None, None, "keys are serialized with ByteArraySerializer"),
+    *_rows("value.serializer", None, None, "values are serialized with ByteArraySerializer"),
+    _row("transactional.id", TEXT, None, None, _NO_PRODUCER, _TRANSACTIONS),
+    _row("transaction.timeout.ms", INT, 60_000, None, _NO_PRODUCER, _TRANSACTIONS),
+    *_rows("transaction.two.phase.commit.enable", None, None, _TRANSACTIONS),
+    *_rows("partitioner.class partitioner.ignore.keys partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms",
+           None, None, _PARTITIONER),
+    *_rows("compression.gzip.level compression.lz4.level compression.zstd.level", None, None, _LEVEL),
 
     # Security.
     _all("security.protocol", Choice(SECURITY_PROTOCOLS), "PLAINTEXT", aiokafka=("PLAINTEXT",)),
@@ -212,27 +230,36 @@ _ROWS: Final = (
     _all("ssl.key.password"),
     _row("ssl.certificate.location", TEXT, None, None, APPLIED, None),
     _row("ssl.key.location", TEXT, None, None, APPLIED, None),
-    *_refused("certificates are always verified: set ssl.ca.location", "enable.ssl.certificate.verification", _CONSUMER),
-    *_refused(_KEY_STORES, "ssl.truststore.password ssl.keystore.password"),
-    *_refused(_OUT, "security.providers ssl.cipher.suites ssl.provider ssl.keymanager.algorithm ssl.trustmanager.algorithm"
-              " ssl.secure.random.implementation ssl.engine.factory.class"),
-    *_refused(_MECHANISMS, "sasl.client.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms"
-              " sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor"
-              " sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.kerberos.kinit.cmd"
-              " sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter"
-              " sasl.kerberos.ticket.renew.window.factor"),
-    *_refused(_TOKENS, "sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud"
-              " sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss"
-              " sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds"
-              " sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file"
-              " sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase"
-              " sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id"
-              " sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.clock.skew.seconds"
-              " sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer sasl.oauthbearer.header.urlencode"
-              " sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"
-              " sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url"
-              " sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope"
-              " sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name"),
+    _row("enable.ssl.certificate.verification", FLAG, True, None,
+         only("true", "certificates are always verified: set ssl.ca.location"), None),
+    _row("sasl.oauthbearer.method", TEXT, "default", None, only("default", _TOKENS), None),
+    *_rows("ssl.crl.location ssl.curves.list ssl.engine.location ssl.providers ssl.sigalgs.list",
+           None, f"connections have the limits of Python's ssl module: {_OUT}", None),
+    *_rows("sasl.kerberos.keytab sasl.kerberos.principal", None, _MECHANISMS, None),
+    *_rows("ssl.ca.certificate.stores", None, ignored("it is Windows'"), None),
+    *_rows("ssl.engine.id", None, ignored("it is for ssl.engine.location"), None),
+    *_rows("https.ca.location https.ca.pem sasl.oauthbearer.assertion.jwt.template.file sasl.oauthbearer.assertion.private.key.pem"
+           " sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.extensions sasl.oauthbearer.grant.type"
+           " sasl.oauthbearer.metadata.authentication.type", None, ignored(_OF_OIDC), None),
+    *_rows("ssl.truststore.password ssl.keystore.password", _KEY_STORES, _KEY_STORES, _KEY_STORES),
+    *_rows("security.providers ssl.cipher.suites ssl.provider ssl.keymanager.algorithm ssl.trustmanager.algorithm"
+           " ssl.secure.random.implementation ssl.engine.factory.class", _OUT, _OUT, _OUT),
+    *_rows("sasl.client.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms"
+           " sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor"
+           " sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.kerberos.kinit.cmd"
+           " sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter"
+           " sasl.kerberos.ticket.renew.window.factor", _MECHANISMS, _MECHANISMS, _MECHANISMS),
+    *_rows("sasl.oauthbearer.assertion.template.file sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience"
+           " sasl.oauthbearer.expected.issuer sasl.oauthbearer.header.urlencode sasl.oauthbearer.jwks.endpoint.refresh.ms"
+           " sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"
+           " sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class"
+           " sasl.oauthbearer.scope.claim.name", _TOKENS, _TOKENS, _TOKENS),
+    *_rows("sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.exp.seconds"
+           " sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.jti.include"
+           " sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file"
+           " sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase"
+           " sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret"
+           " sasl.oauthbearer.scope sasl.oauthbearer.sub.claim.name", _TOKENS, ignored(_OF_OIDC), _TOKENS),
 )
 # fmt: on
 
@@ -249,7 +276,8 @@ def property_names(client: Client, *effects: Effect) -> frozenset[str]:
     return frozenset(row.name for row in _ROWS if client in row.support and (not effects or row.support[client].effect in effects))
 
 
-OWN: Final = property_names(Client.CONSUMER, Effect.APPLIED, Effect.FIXED) - property_names(Client.RANGES, Effect.APPLIED, Effect.FIXED)
+_TAKEN: Final = (Effect.APPLIED, Effect.FIXED)
+OWN: Final = property_names(Client.CONSUMER, *_TAKEN) - property_names(Client.RANGES, *_TAKEN)
 """What only a consumer applies; all else that it applies is for connections and fetches."""
 
 
@@ -273,10 +301,10 @@ class Problem(NamedTuple):
 
 
 class PropertyError(ValueError):
-    """Properties that cannot be taken."""
+    """Properties that cannot be taken, each with a line of the message."""
 
     def __init__(self, problems: list[Problem]) -> None:
-        super().__init__(str(problems[0]))
+        super().__init__("\n".join(map(str, problems)))
         self.problems = problems
 
 
@@ -287,7 +315,7 @@ def default_values(client: Client) -> dict[str, Any]:
 
 
 def read_properties(properties: Mapping[str, Any], client: Client) -> dict[str, Any]:
-    """The values that are given, by the rows' names; None stands for what is not given. Of two spellings the later one is taken.
+    """The values to apply, by the rows' names; None stands for what is not given. Of two spellings the later one is taken.
 
     A consumer's properties may have librdkafka's names. Raises PropertyError.
     """
@@ -305,11 +333,24 @@ def read_properties(properties: Mapping[str, Any], client: Client) -> dict[str, 
             problems.append(Problem(name, f"is no property of a Kafka {what}{meant}", ProblemKind.UNKNOWN))
         elif support.effect is Effect.REFUSED:
             problems.append(Problem(name, f"is not supported: {support.why}", ProblemKind.REFUSED))
-        else:
+        elif support.effect is not Effect.IGNORED:
             try:
-                values[row.name] = row.parse(value, support)
+                parsed = row.parse(value, client)
             except ValueError as error:
                 problems.append(Problem(name, str(error), ProblemKind.VALUE))
+            else:
+                if support.effect is Effect.APPLIED:
+                    values[row.name] = parsed
     if problems:
         raise PropertyError(problems)
     return values
+
+
+def warning_of(properties: Mapping[str, Any], client: Client) -> str:
+    """A line that names what is given and has no effect, with the reasons; "" where there is nothing of the kind."""
+    names: dict[str, list[str]] = {}
+    for name, value in properties.items():
+        support = PROPERTIES[name].support.get(client) if name in PROPERTIES else None
+        if support is not None and support.effect is Effect.IGNORED and value is not None and as_text(value).lower() != support.only:
+            names.setdefault(support.why, []).append(name)
+    return "; ".join(f"{', '.join(each)} ({why})" for why, each in names.items())

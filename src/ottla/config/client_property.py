@@ -97,12 +97,17 @@ class Effect(Enum):
     APPLIED = auto()
     FIXED = auto()
     """Only one value is allowed: what the client always does."""
+    IGNORED = auto()
+    """It is taken and changes nothing: nothing that a program relies on depends on it."""
     REFUSED = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """`why` says why a property is fixed or refused, and what to do; `kind`: narrower values than the row's; `only`: the fixed value."""
+    """`why` says why a property is not applied, and what to do; `kind`: narrower values than the row's.
+
+    `only`: the value of a fixed property, or that of an ignored one which says what the client does anyway.
+    """
 
     effect: Effect
     why: str = ""
@@ -123,6 +128,11 @@ def only(value: str, why: str) -> Support:
     return Support(Effect.FIXED, why, only=value)
 
 
+def ignored(why: str, only: str = "") -> Support:
+    """A property without effect, of which a warning is not needed with the value `only`."""
+    return Support(Effect.IGNORED, why, only=only)
+
+
 def refused(why: str) -> Support:
     """A property that is not supported."""
     return Support(Effect.REFUSED, why)
@@ -132,9 +142,9 @@ def refused(why: str) -> Support:
 class ClientProperty:
     """A row. `name` is Kafka's, or librdkafka's where Kafka has none; `default` is Kafka's.
 
-    `librdkafka` is the name there where that differs (its value times `unit` is Kafka's), `also` are further names there. `defaults`: where
-    a client here has another default than Kafka, None for none. `aiokafka`: the argument's default, as a tuple of one; its name is Kafka's
-    with "_" for ".".
+    `librdkafka` is the name there where that differs (its value times `unit` is Kafka's), `also` are further names there, and
+    `librdkafka_values` values that Kafka writes otherwise. `defaults`: where a client here has another default than Kafka, None for none.
+    `aiokafka`: the argument's default, as a tuple of one; its name is Kafka's with "_" for ".".
     """
 
     name: str
@@ -144,6 +154,7 @@ class ClientProperty:
     librdkafka: str = ""
     unit: int = 1
     also: tuple[str, ...] = ()
+    librdkafka_values: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[Client, Value | None] = field(default_factory=dict)
     aiokafka: tuple[object] | None = None
 
@@ -151,11 +162,18 @@ class ClientProperty:
         """What `client` uses where nothing is given."""
         return self.defaults.get(client, self.default)
 
-    def parse(self, value: object, support: Support) -> object:
+    def parse(self, value: object, client: Client) -> object:
         """A value, from text or from what stands for it in Python. Raises ValueError as `Kind.parse` does."""
         if self.kind is None:
             return value
-        text = str(value).lower() if isinstance(value, bool) else str(value)
+        support, text = self.support[client], as_text(value)
+        if client is Client.CONSUMER:
+            text = self.librdkafka_values.get(text.strip(), text)
         if support.effect is Effect.FIXED and text.strip().lower() != support.only:
             raise ValueError(f"can only be {support.only}: {support.why}")
         return (support.kind or self.kind).parse(text)
+
+
+def as_text(value: object) -> str:
+    """A value of Python as it is written in a file of properties."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

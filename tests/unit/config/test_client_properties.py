@@ -32,5 +32,5 @@ def test_two_spellings() -> None:
 
 
 def test_values_of_python() -> None:
-    given = {"enable.auto.commit": False, "check.crcs": True, "on_commit": print, "session.timeout.ms": 6_000, "group.id": 5}
-    assert read_properties(given, Client.CONSUMER) == given | {"group.id": "5"}
+    given = {"enable.auto.commit": False, "on_commit": print, "session.timeout.ms": 6_000, "group.id": 5}
+    assert read_properties(given | {"check.crcs": True, "acks": "all"}, Client.CONSUMER) == given | {"group.id": "5"}

@@ -15,7 +15,7 @@ from ottla.client.consumer.interceptors import Interceptors, find_interceptors
 from ottla.client.engine.values import EARLIEST, LATEST, ConsumerSettings, Reset, ResetByDuration
 from ottla.client.membership.values import GroupSettings
 from ottla.client.settings import ClientSettings, client_settings
-from ottla.config.client_properties import default_values, read_properties
+from ottla.config.client_properties import default_values, read_properties, warning_of
 from ottla.config.client_property import Client
 from ottla.groups.assignors import Assignor, find_assignor
 
@@ -58,7 +58,11 @@ def parse_properties(properties: Mapping[str, Any], *, needs_group: bool = True)
 
     Raises ValueError with a sentence that names the property.
     """
+    properties = {**_topic_properties(properties), **properties}
     values = default_values(Client.CONSUMER) | read_properties(properties, Client.CONSUMER)
+    without_effect = warning_of(properties, Client.CONSUMER)
+    if without_effect:
+        _LOG.warning("properties without effect here: %s", without_effect)
     _translate_security(values)
     client = client_settings(values, values.get("oauth_cb"))
     return ConsumerProperties(
@@ -70,6 +74,14 @@ def parse_properties(properties: Mapping[str, Any], *, needs_group: bool = True)
         deserializers=_deserializers(values),
         interceptors=find_interceptors(values.get("interceptor.classes") or ()),
     )
+
+
+def _topic_properties(properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Properties of topics, which librdkafka takes apart from the others, too."""
+    of_topics = properties.get("default.topic.config") or {}
+    if not isinstance(of_topics, Mapping):
+        raise ValueError(f"default.topic.config must be a dictionary of properties, not {of_topics!r}")
+    return of_topics
 
 
 def _deserializers(values: Mapping[str, Any]) -> Deserializers:
@@ -97,6 +109,7 @@ def _consumer(values: Mapping[str, Any], client: ClientSettings, needs_group: bo
         auto_commit_interval_ms=values["auto.commit.interval.ms"],
         stores_offsets=values["enable.auto.offset.store"],
         reports_ends=values["enable.partition.eof"],
+        creates_topics=values["allow.auto.create.topics"],
         api_timeout_ms=client.default_api_timeout_ms,
         request_timeout_ms=client.request_timeout_ms,
         metadata_max_age_ms=client.metadata_max_age_ms,

@@ -74,7 +74,7 @@ def encode_request(request: Request, channel: Channel) -> Encoded:
         return _fetch(request, channel)
     if isinstance(request, Metadata):
         version = channel.version(ApiKey.METADATA, _METADATA_WITHOUT_IDS, WITH_IDS)
-        message, response = metadata_request(request.topics, with_ids=version == WITH_IDS)
+        message, response = metadata_request(request.topics, with_ids=version == WITH_IDS, creates=request.creates)
         body, is_flex = encode(message), bool(message.__flexible__)
         return Encoded(ApiKey.METADATA, int(message.__version__), body, is_flex, lambda data: _metadata(decoder(response)(data, 0)))
     api = _APIS[type(request)]

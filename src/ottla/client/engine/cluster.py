@@ -54,7 +54,7 @@ class ClusterView:
         if not (is_all or topics or self._wanted or self._wants_brokers):
             return None
         names = None if is_all else tuple(sorted(topics | self._wanted))
-        self._in_flight = Metadata(names)
+        self._in_flight = Metadata(names, creates=self._settings.creates_topics)
         self._has_all = is_all
         self._wanted = set()
         return self._in_flight

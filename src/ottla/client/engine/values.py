@@ -38,7 +38,8 @@ class ConsumerSettings:
     """The engine's settings; times in milliseconds.
 
     `prefetch_bytes_max`: above so many buffered bytes only partitions without buffered records are fetched (queued.max.messages.kbytes).
-    `reports_ends`: enable.partition.eof. `stores_resets`: commits include positions that were looked up and not read from yet, as in Java.
+    `reports_ends`: enable.partition.eof; `creates_topics`: allow.auto.create.topics. `stores_resets`: commits include positions that were
+    looked up and not read from yet, as in Java.
     """
 
     group: GroupSettings
@@ -49,6 +50,7 @@ class ConsumerSettings:
     stores_offsets: bool = True
     stores_resets: bool = False
     reports_ends: bool = False
+    creates_topics: bool = False
     api_timeout_ms: int = 60_000
     request_timeout_ms: int = 30_000
     metadata_max_age_ms: int = 300_000
@@ -66,9 +68,10 @@ class Route(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Metadata:
-    """The brokers and these topics; None: all topics."""
+    """The brokers and these topics; None: all topics. `creates`: brokers may create those that are missing."""
 
     topics: tuple[str, ...] | None
+    creates: bool = False
 
 
 class OffsetAndMetadata(NamedTuple):

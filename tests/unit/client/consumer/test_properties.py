@@ -73,7 +73,10 @@ def test_resets(text: str, reset: Any) -> None:
         ({"group.protocol": "consumer"}, "group.protocol can only be classic"),
         ({"interceptor.classes": "x"}, "interceptor.classes: 'x' must be module:Class, or an object"),
         ({"value.deserializer": "org.apache.kafka.common.serialization.StringDeserializer"}, "value.deserializer must be a function of"),
-        ({"stats_cb": print}, "stats_cb is not supported"),
+        ({"topic.blacklist": "a"}, "topic.blacklist is not supported"),
+        ({"check.crcs": False}, "check.crcs can only be true"),
+        ({"sasl.oauthbearer.method": "oidc"}, "sasl.oauthbearer.method can only be default: tokens come from oauth_cb"),
+        ({"default.topic.config": 5}, "default.topic.config must be a dictionary"),
         ({"sasl.username": "u"}, "sasl.username and sasl.password belong together"),
         ({"ssl.key.location": "k"}, "ssl.certificate.location and ssl.key.location belong together"),
         ({"ssl.key.location": "/no", "ssl.certificate.location": "/no"}, "ssl.certificate.location cannot be read"),
@@ -121,3 +124,36 @@ def test_librdkafkas_certificates(tmp_path: Path) -> None:
 
 def test_a_callback_is_kept() -> None:
     assert parse_properties(BASE | {"on_commit": print}).on_commit is print
+
+
+def test_all_problems_are_in_one_message() -> None:
+    given = {"enable.auto.comit": True, "check.crcs": False, "acks": 1, "sasl.kerberos.keytab": "k", "session.timeout.ms": "long"}
+    with pytest.raises(ValueError, match=r"did you mean") as raised:
+        parse_properties(BASE | given)
+    lines = str(raised.value).splitlines()
+    assert [line.split()[0] for line in lines] == ["enable.auto.comit", "check.crcs", "sasl.kerberos.keytab", "session.timeout.ms"]
+    assert lines[0].endswith("did you mean 'enable.auto.commit'?")
+
+
+def test_one_line_names_what_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "ottla.consumer"):
+        given = {"socket.keepalive.enable": True, "acks": "all", "linger.ms": 5, "enable.metrics.push": False, "socket.max.fails": None}
+        assert parse_properties(BASE | given).consumer == parsed().consumer
+    sockets, producers = caplog.messages[0].removeprefix("properties without effect here: ").split("; ")
+    assert sockets == "socket.keepalive.enable (sockets are as the operating system has them)"
+    assert producers == "acks, linger.ms (it is a producer's)"
+    assert len(caplog.messages) == 1
+
+
+def test_properties_of_topics_may_stand_apart() -> None:
+    assert parsed(default_topic_config={"auto.offset.reset": "earliest"}).consumer.reset == EARLIEST
+    assert parsed(default_topic_config={"auto.offset.reset": "earliest"}, auto_offset_reset="latest").consumer.reset == LATEST
+    with pytest.raises(ValueError, match=r"auto.offset.rest is no property"):
+        parsed(default_topic_config={"auto.offset.rest": "earliest"})
+
+
+def test_values_that_librdkafka_writes_otherwise() -> None:
+    client = parsed(socket_receive_buffer_bytes=0, socket_send_buffer_bytes=0, connections_max_idle_ms=0).client
+    assert (client.receive_buffer_bytes, client.send_buffer_bytes, client.connections_max_idle_ms) == (-1, -1, -1)
+    assert parsed(topic_metadata_refresh_interval_ms=-1).client.metadata_max_age_ms == 2**63 - 1
+    assert parsed(allow_auto_create_topics=True).consumer.creates_topics
