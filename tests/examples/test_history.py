@@ -19,8 +19,7 @@ from ottla.history.whatif.replay import replay
 from ottla.log.files import OsFiles
 from ottla.metadata.topics import GROUP_EVENTS
 from ottla.protocol.model import Record
-from ottla.protocol.records.batch import encode_batch, read_header
-from ottla.protocol.records.merged_batches import Batch
+from ottla.protocol.records.batch import Batch, encode_batch, read_header
 from tests.support.kit.group_behaviours import behaviour, process
 
 ROOT = Path(__file__).parents[2]

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from ottla.protocol.model import Header, Record
-from ottla.protocol.records.batch import BatchHeader, decode_batch, encode_batch, join_batch, seal, split_batches
+from ottla.protocol.records.batch import BatchHeader, decode_batch, encode_batch, encode_records, join_batch, seal, split_batches
 from ottla.protocol.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress
-from ottla.protocol.records.record import encode_records
 from ottla.protocol.wire.api_keys import ApiKey
 
 NOW_MS = int(time.time() * 1000)

@@ -19,7 +19,7 @@ from ottla.cli.main import main
 from ottla.protocol.model import Record
 from ottla.protocol.records.batch import encode_batch
 from ottla.protocol.records.compression import Codec
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Writer
 
 pytestmark = pytest.mark.kafka
 

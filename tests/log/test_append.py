@@ -16,12 +16,12 @@ from ottla.protocol.records.batch import (
     crc_is_valid,
     decode_batch,
     encode_batch,
+    encode_records,
     join_batch,
     read_header,
     seal,
 )
 from ottla.protocol.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, compress, inflate
-from ottla.protocol.records.record import encode_records
 from ottla.protocol.records.record_checks import FAULTS_MAX, Checks, Findings
 
 NOW_MS = 1_700_000_000_000

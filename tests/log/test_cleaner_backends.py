@@ -32,8 +32,8 @@ from ottla.log.compiled import cleaning_kernels as compiled
 from ottla.log.compiled import cleaning_kernels as kernels
 from ottla.log.compiled import cleaning_kernels as table
 from ottla.log.compiled.cleaning import CompiledBackend
-from ottla.protocol.arrow.primitives import batch_scan
-from ottla.protocol.arrow.primitives.memory import address_of
+from ottla.protocol.arrow import batch_scan
+from ottla.protocol.arrow.primitives import address_of
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Header, Record
 from ottla.protocol.records.batch import (
@@ -416,7 +416,7 @@ def test_an_empty_buffer_and_a_part_of_a_header():
 
 WARMED = """
 from ottla.log.compiled import cleaning as backend, cleaning_kernels as kernels
-from ottla.protocol.arrow.primitives import batch_scan
+from ottla.protocol.arrow import batch_scan
 backend.load_kernels()
 entries = [getattr(kernels, name) for name in ("walk", "put_keys", "decide", "write")]
 entries += [batch_scan.scan, kernels.md5_keys, kernels.first_slots]

@@ -12,9 +12,8 @@ from ottla.log.compiled.section_window import SectionWindow
 from ottla.log.inflating import Inflating
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record
-from ottla.protocol.records.batch import HEADER_BYTES, encode_batch, read_header
+from ottla.protocol.records.batch import HEADER_BYTES, encode_batch, encode_records, read_header
 from ottla.protocol.records.compression import GZIP, LZ4, ZSTD, Codec, Compressed, compress
-from ottla.protocol.records.record import encode_records
 from ottla.protocol.records.record_checks import Checks, Fault, Findings
 
 BATCH = encode_batch([Record(0, 9, b"k", b"v"), Record(1, 15, None, b"v")])

@@ -19,9 +19,8 @@ from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings
 from ottla.protocol.errors import BatchTooLarge, ErrorCode, StorageError
 from ottla.protocol.model import Header, Record
-from ottla.protocol.records.batch import decode_batch, encode_batch, read_header, seal, split_batches
+from ottla.protocol.records.batch import decode_batch, encode_batch, encode_records, read_header, seal, split_batches
 from ottla.protocol.records.compression import GZIP, NONE
-from ottla.protocol.records.record import encode_records
 from tests.support.kit.faulty_files import FaultyFiles
 
 NOW_MS = 1_000_000

@@ -24,7 +24,7 @@ from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Header, Record
 from ottla.protocol.records.batch import decode_batch, empty_batch, encode_batch, read_header, seal, split_batches
 from ottla.protocol.records.compression import Codec
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Writer
 
 COMMIT, ABORT = b"\0\0\0\1", b"\0\0\0\0"
 MARKER_VALUE = bytes(6)

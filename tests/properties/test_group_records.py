@@ -19,8 +19,7 @@ from ottla.protocol.record_codec import NO_ID, DecodedRecord
 from ottla.protocol.records.batch import decode_batch, encode_batch, seal
 from ottla.protocol.records.compression import Codec
 from ottla.protocol.wire.consumer_protocol import parse_assignment, parse_subscribed_topics, parse_subscription
-from ottla.protocol.wire.reader import Reader
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Reader, Writer
 
 TIME_MS_MAX = (2**63 - 1) // 1000
 NAMES = tuple(name for name in GROUP_RECORD_TYPES if name != "partition")

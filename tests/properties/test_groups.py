@@ -18,7 +18,7 @@ from ottla.groups.settings import GroupSettings
 from ottla.protocol.coordinator_records import GroupMetadataValue, MemberValue, OffsetValue
 from ottla.protocol.errors import ErrorCode, PeerError
 from ottla.protocol.model import Record
-from ottla.protocol.records.record import encode_records
+from ottla.protocol.records.batch import encode_records
 from ottla.protocol.wire.consumer_protocol import parse_assignment, parse_subscribed_topics, parse_subscription
 from ottla.text import java_hash
 from tests.support.kit.consumer_protocol import encode_assignment, encode_subscription

@@ -9,8 +9,7 @@ from ottla.log.compiled.section_window import SectionWindow
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Header, Record
 from ottla.protocol.records import record_checks as reference
-from ottla.protocol.records.batch import HEADER_BYTES, BatchHeader, encode_batch, read_header
-from ottla.protocol.records.record import encode_records
+from ottla.protocol.records.batch import HEADER_BYTES, BatchHeader, encode_batch, encode_records, read_header
 from ottla.protocol.records.record_checks import FAULTS_MAX, Checks
 
 NOW_MS = 1_700_000_000_000

@@ -28,7 +28,7 @@ from ottla.history.sources.group_events import evidence_of_event, read_event
 from ottla.history.sources.group_records import GroupRecords, ReadCounts
 from ottla.log.files import OsFiles
 from ottla.metadata.topics import CONSUMER_OFFSETS
-from ottla.protocol.records.committed_records import CommittedRecords
+from ottla.protocol.records.control import CommittedRecords
 
 # --- labels
 

@@ -27,8 +27,8 @@ from ottla.history.whatif.prediction import Prediction, evidence_of_group, predi
 from ottla.history.whatif.settings import Settings
 from ottla.log.files import OsFiles
 from ottla.metadata.topics import CONSUMER_OFFSETS
-from ottla.protocol.records.committed_records import CommittedRecords
-from ottla.protocol.records.merged_batches import merge_batches
+from ottla.protocol.records.batch import merge_batches
+from ottla.protocol.records.control import CommittedRecords
 from trials.harness.runs import Outcome, Results
 from trials.incidents.handles import Handle, wait_until_divided
 from trials.incidents.members.program import MemberSettings

@@ -64,7 +64,7 @@ class CompiledCode:
         if missing_packages("arrow"):  # not before: few brokers ask, and each of many in a suite of tests would look through sys.path
             self._is_compiled = False
             return
-        from ottla.protocol.arrow.compile_cache import is_cached
+        from ottla.protocol.arrow.primitives import is_cached
 
         if is_cached(import_module(self._kernels)):
             self._is_compiled = True

@@ -11,13 +11,13 @@ from ottla.extras import require
 require("arrow")
 
 _HOMES = {
-    "COLUMNS": "ottla.protocol.arrow.decoding.record_batch_decoder",
-    "COLUMN_TYPES": "ottla.protocol.arrow.decoding.record_batch_decoder",
-    "RecordBatchDecoder": "ottla.protocol.arrow.decoding.record_batch_decoder",
+    "COLUMNS": "ottla.protocol.arrow.decoder",
+    "COLUMN_TYPES": "ottla.protocol.arrow.decoder",
+    "RecordBatchDecoder": "ottla.protocol.arrow.decoder",
     "GROUP_RECORD_TYPES": "ottla.groups.log.arrow.decoder",
     "GroupRecordDecoder": "ottla.groups.log.arrow.decoder",
-    "Batches": "ottla.protocol.arrow.decoding.batches",
-    "scan": "ottla.protocol.arrow.decoding.batches",
+    "Batches": "ottla.protocol.arrow.batches",
+    "scan": "ottla.protocol.arrow.batches",
 }
 
 

@@ -6,7 +6,7 @@ It touches no Arrow, and decodes one batch of its own making so that everything 
 import numpy as np
 
 from ottla.groups.log.arrow import kernels
-from ottla.protocol.arrow.decoding import batch_headers, batches, record_kernels
+from ottla.protocol.arrow import batches, record_kernels
 from ottla.protocol.model import Header, Record
 from ottla.protocol.records.batch import encode_batch
 
@@ -24,7 +24,7 @@ def load_kernels() -> None:
         out[word : word + record_kernels.BINARY_WORDS] = (*addresses[:3], 1)
     out[record_kernels.HEADER_SPANS], out[record_kernels.ROWS_MAX] = addresses[3], 1
     status = record_kernels.decode(*work, 0, 1, 0, 1, out.ctypes.data, state.ctypes.data)
-    assert status == batch_headers.OK, "the batch of our own making is sound"
+    assert status == record_kernels.OK, "the batch of our own making is sound"
     arguments = [addresses[3], 1, *addresses[:3], *addresses[4:], 1]
     record_kernels.gather_headers(*arguments)
     out, state = np.zeros(kernels.OUT_WORDS, np.int64), np.zeros(kernels.STATE_WORDS, np.int64)

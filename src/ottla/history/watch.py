@@ -18,8 +18,7 @@ from ottla.history.sources.admin import Poller, SnapshotWriter, note_line, topic
 from ottla.history.sources.archive import ArchiveWriter
 from ottla.metadata.topics import CONSUMER_OFFSETS, GROUP_EVENTS
 from ottla.protocol.errors import ErrorCode, PeerError
-from ottla.protocol.records.batch import split_batches
-from ottla.protocol.records.merged_batches import Batch
+from ottla.protocol.records.batch import Batch, split_batches
 
 _GROUP_OF: Final = {CONSUMER_OFFSETS: group_of_record, GROUP_EVENTS: group_of_event}
 

@@ -39,6 +39,7 @@ from ottla.protocol.records.batch import (
     LOG_APPEND_TIME_BIT,
     MAGIC,
     NO_TIMESTAMP,
+    RECORD_BYTES_MIN,
     TRANSACTIONAL_BIT,
     BatchHeader,
     crc_is_valid,
@@ -47,7 +48,6 @@ from ottla.protocol.records.batch import (
     split_batches,
 )
 from ottla.protocol.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Codec, Compressed, Inflated, compress, inflate, too_much
-from ottla.protocol.records.record import RECORD_BYTES_MIN
 from ottla.protocol.records.record_checks import CheckRecords, Checks, Fault, Section, check_records
 
 _MAGIC_AT: Final = 16

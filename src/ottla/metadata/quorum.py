@@ -12,8 +12,7 @@ from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record
 from ottla.protocol.records.batch import encode_batch
 from ottla.protocol.records.control import CONTROL_KEY, ControlType, control_type
-from ottla.protocol.wire.reader import Reader
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Reader, Writer
 
 BOOTSTRAP_SNAPSHOT: Final = "bootstrap.checkpoint"
 SNAPSHOT_SUFFIX: Final = ".checkpoint"

@@ -23,8 +23,7 @@ from ottla.protocol.record_codec import (
     Wire,
     record_class,
 )
-from ottla.protocol.wire.reader import Reader
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Reader, Writer
 
 FRAME_VERSION: Final = 1
 NO_LEADER: Final = -1

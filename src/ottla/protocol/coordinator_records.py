@@ -29,7 +29,7 @@ from ottla.protocol.record_codec import (
     record_json,
 )
 from ottla.protocol.wire.consumer_protocol import ASSIGNMENT, CONSUMER_PROTOCOL_TYPE, SUBSCRIPTION
-from ottla.protocol.wire.reader import Reader
+from ottla.protocol.wire.primitives import Reader
 
 
 @record_class

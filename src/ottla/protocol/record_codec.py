@@ -29,8 +29,7 @@ from typing import (
 )
 
 from ottla.protocol.errors import PeerError
-from ottla.protocol.wire.reader import Reader
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Reader, Writer
 
 JsonValue: TypeAlias = "str | int | float | bool | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 VERSION_MAX: Final = (1 << 15) - 1

@@ -15,8 +15,7 @@ from kio.schema.index import api_key_map
 
 from ottla.protocol.wire.bounds import nested_entity, walker
 from ottla.protocol.wire.messages import decoder, encode, fitter, request_class, response_class, versions_of
-from ottla.protocol.wire.reader import Reader
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Reader, Writer
 
 FRAME_BYTES_MAX = 256 * 1024 * 1024
 

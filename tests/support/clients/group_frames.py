@@ -11,8 +11,7 @@ from itertools import cycle
 from typing import NamedTuple
 
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.protocol.wire.fields import uvarint
-from ottla.protocol.wire.writer import encode_uvarint
+from ottla.protocol.wire.primitives import encode_uvarint, uvarint
 
 JOIN_GROUP_VERSION = 9
 SYNC_GROUP_VERSION = 5

@@ -5,7 +5,7 @@ It is the other side of `ottla.protocol.wire.consumer_protocol`, written indepen
 
 from collections.abc import Mapping, Sequence
 
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Writer
 
 Partitions = Mapping[str, Sequence[int]]
 

@@ -9,7 +9,7 @@ from typing import Final
 from ottla.groups.log.records import GroupMetadataRecord, OffsetRecord, encode_key, encode_value
 from ottla.protocol.coordinator_records import GroupMetadataValue, MemberValue, OffsetValue
 from ottla.protocol.model import Record
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Writer
 from tests.support.kit.consumer_protocol import encode_assignment, encode_subscription
 
 TOPIC_ID: Final = bytes(range(16))

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker import compiled_code
 from ottla.broker.compiled_code import CompiledCode, start_process
-from ottla.protocol.arrow import compile_cache
+from ottla.protocol.arrow import primitives
 
 
 class Process:
@@ -51,7 +51,7 @@ def compiling() -> Compiling:
 def is_cached(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """What the disk says; the test changes it."""
     answer = [False]
-    monkeypatch.setattr(compile_cache, "is_cached", lambda _module: answer[0])
+    monkeypatch.setattr(primitives, "is_cached", lambda _module: answer[0])
     return answer
 
 

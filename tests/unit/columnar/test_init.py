@@ -15,7 +15,7 @@ def test_importing_the_package_loads_nothing_heavy():
 
 @pytest.mark.parametrize("missing", ["numpy", "numba", "pyarrow"])
 def test_a_missing_extra_is_named(missing: str):
-    code = f"import sys; sys.modules[{missing!r}] = None; import ottla.protocol.arrow.decoding.decoder"
+    code = f"import sys; sys.modules[{missing!r}] = None; import ottla.protocol.arrow.decoder"
     errors = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr
     assert errors.strip().endswith(f'MissingExtraError: {missing} is not installed: pip install "ottla[arrow]"')
 

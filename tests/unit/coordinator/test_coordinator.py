@@ -19,8 +19,8 @@ from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings
 from ottla.protocol.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol.model import Record, TopicPartition
+from ottla.protocol.records.batch import encode_records
 from ottla.protocol.records.compression import Codec
-from ottla.protocol.records.record import encode_records
 
 LEASE_MS = 1_000
 

@@ -26,8 +26,7 @@ from ottla.metadata.records import (
     record_type,
 )
 from ottla.protocol.errors import PeerError
-from ottla.protocol.wire.reader import Reader
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Reader, Writer
 from tests.support.kit.record_values import values_of
 from trials.fuzz.mutation import mutate
 

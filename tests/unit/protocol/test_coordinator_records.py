@@ -34,7 +34,7 @@ from ottla.protocol.record_codec import (
     record_from_json,
     record_json,
 )
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Writer
 from tests.support.kit.record_values import encode_record, values_of
 
 OFFSET_KEY = bytes.fromhex("000100016700017400000003")

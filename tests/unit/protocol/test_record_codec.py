@@ -25,8 +25,7 @@ from ottla.protocol.record_codec import (
     record_from_json,
     record_json,
 )
-from ottla.protocol.wire.reader import Reader
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Reader, Writer
 from tests.support.kit.record_values import encode_record
 
 

@@ -13,9 +13,8 @@ from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
 from ottla.groups.commands import JoinGroup, JoinResult, Result
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.protocol.wire.fields import COMPACT, PLAIN, bounded, int32
 from ottla.protocol.wire.messages import is_flexible
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import COMPACT, PLAIN, Writer, bounded, int32
 from ottla.security.access import Operation, ResourceType
 
 

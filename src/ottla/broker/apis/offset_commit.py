@@ -19,8 +19,7 @@ from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.metadata.topics import Topic
 from ottla.protocol.errors import ErrorCode, PeerError
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.protocol.wire.fields import COMPACT, PLAIN, Fields, bounded, int32, int64, uvarint
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import COMPACT, PLAIN, Fields, Writer, bounded, int32, int64, uvarint
 from ottla.security.access import Operation, ResourceType
 
 FIRST_FLEXIBLE_VERSION: Final = 8

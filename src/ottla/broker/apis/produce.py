@@ -31,8 +31,7 @@ from ottla.protocol.records.batch import CODEC_MASK, MAGIC, TRANSACTIONAL_BIT
 from ottla.protocol.records.compression import ZSTD
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.protocol.wire.messages import is_flexible
-from ottla.protocol.wire.reader import Reader
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Reader, Writer
 from ottla.security.access import Operation, ResourceType
 
 FIRST_VERSION_WITH_ZSTD: Final = 7

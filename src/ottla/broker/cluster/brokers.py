@@ -11,7 +11,7 @@ from ottla.config.listeners import ListenerConfig
 from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.metadata.topics import Topic
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Writer
 
 _LEADER: Final = Struct(">BBBiiB")
 _LEADER_BYTES, _ENDPOINTS_TAG = 9, 0

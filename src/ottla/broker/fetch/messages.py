@@ -14,9 +14,7 @@ from ottla.broker.cluster.brokers import pack_endpoints, pack_leader
 from ottla.broker.network.request import NO_THROTTLE_MS
 from ottla.broker.network.session import Endpoint
 from ottla.protocol.errors import ErrorCode, PeerError
-from ottla.protocol.wire.fields import Buffer
-from ottla.protocol.wire.reader import Reader
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Buffer, Reader, Writer
 
 if TYPE_CHECKING:
     from ottla.broker.partitions.partition import Partition

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.fetch.messages import FetchedPartition, FetchPartitionData
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.wire.fields import Buffer
+from ottla.protocol.wire.primitives import Buffer
 
 if TYPE_CHECKING:
     from ottla.log.index import AbortedTransaction

@@ -19,7 +19,7 @@ from ottla.broker.network.request import Request
 from ottla.broker.network.scheduling import EventLoopBatch, Pipelining
 from ottla.broker.network.session import Authorizer, Endpoint, Session
 from ottla.protocol.errors import PeerError, StorageError
-from ottla.protocol.wire.fields import Buffer
+from ottla.protocol.wire.primitives import Buffer
 from ottla.text import printable
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from ottla.broker.network.session import Session
 from ottla.protocol.errors import PeerError
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.protocol.wire.messages import is_flexible, request_decoder
-from ottla.protocol.wire.reader import Reader
+from ottla.protocol.wire.primitives import Reader
 from ottla.protocol.wire.request_reading import AT_ONCE_BYTES_MAX, Reading, read_in_pieces
 from ottla.security.access import CLUSTER_NAME, REFUSAL, ResourceType
 from ottla.text import printable

@@ -16,8 +16,8 @@ from typing import Any, Final, TypeVar
 from ottla.broker.network.session import Session
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.protocol.wire.fields import Buffer
 from ottla.protocol.wire.messages import is_flexible, response_encoder
+from ottla.protocol.wire.primitives import Buffer
 from ottla.protocol.wire.request_reading import ELEMENTS_MAX
 from ottla.protocol.wire.response_writing import write_in_pieces
 from ottla.security.access import Operation, ResourceType

@@ -7,7 +7,7 @@ from ottla.client.consumer.conversions import event_message
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException
 from ottla.client.consumer.polling import take_records
 from ottla.client.engine.engine import Engine
-from ottla.protocol.arrow.decoding.decoder import ROWS_MAX as ROWS_MAX
+from ottla.protocol.arrow.decoder import ROWS_MAX as ROWS_MAX
 
 if TYPE_CHECKING:
     import pyarrow as pa

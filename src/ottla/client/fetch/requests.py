@@ -14,8 +14,7 @@ from ottla.client.fetch.fetch_values import NO_CURRENT_LEADER, NO_SESSION, Fetch
 from ottla.client.fetch.leaders import LeaderAndEpoch
 from ottla.protocol.errors import ErrorCode, PeerError
 from ottla.protocol.model import TopicPartition
-from ottla.protocol.wire.reader import Reader
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Reader, Writer
 
 BY_NAME, BY_ID, WITH_ENDPOINTS = 12, 13, 16
 

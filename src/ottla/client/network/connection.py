@@ -27,8 +27,7 @@ from ottla.client.security.tls import refusal
 from ottla.protocol.errors import PeerError
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.protocol.wire.messages import decoder, encode
-from ottla.protocol.wire.reader import Reader
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Reader, Writer
 
 
 class Source(Protocol):

@@ -6,8 +6,7 @@ What cannot be read shows no ownership, as in Java.
 
 from ottla.protocol.errors import PeerError
 from ottla.protocol.wire.consumer_protocol import NO_GENERATION, Partitions
-from ottla.protocol.wire.reader import Reader
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Reader, Writer
 
 
 def encode_sticky(owned: Partitions, generation: int) -> bytes:

@@ -15,8 +15,8 @@ from ottla.coordinator.effects import LazySequence
 from ottla.groups.log.records import GroupRecord, OffsetRecord, encode_key, encode_value
 from ottla.protocol.coordinator_records import OffsetValue
 from ottla.protocol.record_codec import NO_ID
-from ottla.protocol.records.record import put_varint
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.records.batch import put_varint
+from ottla.protocol.wire.primitives import Writer
 
 
 class TopicOffsets(NamedTuple):

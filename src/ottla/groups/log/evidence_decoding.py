@@ -11,7 +11,7 @@ from ottla.protocol.coordinator_records import OFFSET_VALUE, GroupMetadataValue,
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import OffsetCommit
 from ottla.protocol.record_codec import NO_ID, DecodedRecord, UnknownRecord, uuid_text
-from ottla.protocol.wire.reader import Reader
+from ottla.protocol.wire.primitives import Reader
 
 CONSUMER_GROUP_TYPES: Final = frozenset({2, 3, 4, 5, 6, 7, 8, 16})
 """Classic groups and those of KIP-848. Records of share and streams groups are recognised by their number alone."""

@@ -4,9 +4,8 @@ from collections.abc import Callable, Container
 
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record
-from ottla.protocol.records.batch import BatchHeader, decode_batch, empty_batch, encode_batch, read_header
-from ottla.protocol.records.merged_batches import Batch
-from ottla.protocol.wire.reader import Reader
+from ottla.protocol.records.batch import Batch, BatchHeader, decode_batch, empty_batch, encode_batch, read_header
+from ottla.protocol.wire.primitives import Reader
 
 GroupOf = Callable[[bytes | None], str | None]
 

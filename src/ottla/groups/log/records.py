@@ -21,7 +21,7 @@ from ottla.protocol.coordinator_records import (
 )
 from ottla.protocol.errors import PeerError
 from ottla.protocol.record_codec import UnknownRecord
-from ottla.protocol.wire.reader import Reader
+from ottla.protocol.wire.primitives import Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,7 @@ from ottla.log.files import OsFiles
 from ottla.log.segment import walk_batches
 from ottla.log.segment_facts import Readable
 from ottla.protocol.errors import PeerError, StorageError
-from ottla.protocol.records.batch import DECOMPRESSED_BYTES_MAX, MAGIC, crc_is_valid, read_header
-from ottla.protocol.records.merged_batches import Batch
+from ottla.protocol.records.batch import DECOMPRESSED_BYTES_MAX, MAGIC, Batch, crc_is_valid, read_header
 
 MANIFEST_FILE: Final = "archive.json"
 SNAPSHOTS_FOLDER: Final = "snapshots"

@@ -34,9 +34,8 @@ from ottla.history.sources.group_records import GroupRecords, ReadCounts
 from ottla.log.files import OsFiles
 from ottla.metadata.topics import CONSUMER_OFFSETS, GROUP_EVENTS
 from ottla.protocol.errors import ErrorCode, PeerError, StorageError
-from ottla.protocol.records.batch import split_batches
-from ottla.protocol.records.committed_records import CommittedRecords
-from ottla.protocol.records.merged_batches import Batch, merge_batches
+from ottla.protocol.records.batch import Batch, merge_batches, split_batches
+from ottla.protocol.records.control import CommittedRecords
 
 REFUSED: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 Copy = Callable[[], Iterable[Batch]]

@@ -41,14 +41,16 @@ from ottla.protocol.records.batch import (
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
     BatchHeader,
+    RawRecord,
     crc_is_valid,
     empty_batch,
     join_batch,
+    put_raw,
     read_header,
+    read_raw,
     split_batches,
 )
 from ottla.protocol.records.compression import NONE, compress, decompress
-from ottla.protocol.records.raw import RawRecord, put_raw, read_raw
 
 DIGEST_BYTES: Final = 16
 SLOT_BYTES: Final = 24

@@ -34,10 +34,9 @@ from ottla.log.log_reading import LogSnapshot, SegmentView
 from ottla.log.segment import RELATIVE_OFFSET_MAX, Segment
 from ottla.log.segments import CLEANED_SUFFIX, HalfSwapped, make_ready, remove_cleaned
 from ottla.protocol.errors import PeerError, StorageError
-from ottla.protocol.records.batch import DECOMPRESSED_BYTES_MAX, HEADER_BYTES, BatchHeader, read_header
+from ottla.protocol.records.batch import DECOMPRESSED_BYTES_MAX, HEADER_BYTES, BatchHeader, read_header, read_raw
 from ottla.protocol.records.compression import decompress
 from ottla.protocol.records.control import ControlType, control_type
-from ottla.protocol.records.raw import read_raw
 
 
 class SizedSegment(Protocol):

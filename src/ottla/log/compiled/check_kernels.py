@@ -1,14 +1,12 @@
 """Numba kernels that walk the decompressed records of one batch: the checks of a client's batch, and the search for a timestamp.
 
 They only read inside the bounds of their arguments and return a status instead of raising: any bytes give a status. They accept
-what the plain codec (protocol/records/record.py) accepts. Arguments are addresses: an array as an argument costs atomic counts.
+what the plain codec (protocol/records/batch.py) accepts. Arguments are addresses: an array as an argument costs atomic counts.
 """
 
 import numpy as np
 
-from ottla.protocol.arrow.primitives.compilation import Int, helper, jit
-from ottla.protocol.arrow.primitives.memory import load, store
-from ottla.protocol.arrow.primitives.record_reading import record
+from ottla.protocol.arrow.primitives import Int, helper, jit, load, record, store
 from ottla.protocol.records.batch import NO_TIMESTAMP
 from ottla.protocol.records.record_checks import FAULTS_MAX, OFFSET_DELTA_MAX, Fault
 

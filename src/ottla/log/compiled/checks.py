@@ -10,12 +10,11 @@ import numpy as np
 
 from ottla.log.compiled import check_kernels as kernels
 from ottla.log.compiled.section_window import SectionWindow
-from ottla.protocol.arrow.primitives.compilation import Array
+from ottla.protocol.arrow.primitives import Array
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record
-from ottla.protocol.records.batch import HEADER_BYTES, BatchHeader, encode_batch, read_header
+from ottla.protocol.records.batch import HEADER_BYTES, BatchHeader, bytes_left, check_count, encode_batch, read_header, read_record
 from ottla.protocol.records.compression import Inflated
-from ottla.protocol.records.record import bytes_left, check_count, read_record
 from ottla.protocol.records.record_checks import FAULTS_MAX, OFFSET_DELTA_MAX, Checks, Fault, Findings
 
 

@@ -14,13 +14,12 @@ import numpy as np
 from ottla.log.cleaner.backend import SLOT_BYTES, BatchRetention, Buffer, Filtered, Indexed, OffsetMap, Tombstones
 from ottla.log.compiled import cleaning_kernels as kernels
 from ottla.log.compiled.cleaning_kernels import first_slots, md5_keys
-from ottla.protocol.arrow.primitives import batch_scan
-from ottla.protocol.arrow.primitives.batch_scan import check, expand
-from ottla.protocol.arrow.primitives.compilation import Array
+from ottla.protocol.arrow import batch_scan
+from ottla.protocol.arrow.batch_scan import check, expand
+from ottla.protocol.arrow.primitives import Array
 from ottla.protocol.model import Record
-from ottla.protocol.records.batch import CODEC_MASK, HEADER_BYTES, LENGTH_OVERHEAD_BYTES, encode_batch, seal
+from ottla.protocol.records.batch import CODEC_MASK, HEADER_BYTES, LENGTH_OVERHEAD_BYTES, RECORD_BYTES_MIN, encode_batch, seal
 from ottla.protocol.records.compression import Codec, compress
-from ottla.protocol.records.record import RECORD_BYTES_MIN
 
 GROUP_BYTES_MAX = 256 * 1024
 """Most plain record bytes in one call of the kernels, but for one larger batch: with their tables they fit into the cache."""

@@ -25,7 +25,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from ottla.log.cleaner.backend import LAST_WINDOW, NO_OFFSET, SLOT_BYTES, BatchRetention
-from ottla.protocol.arrow.primitives.batch_scan import (
+from ottla.protocol.arrow.batch_scan import (
     AT,
     ATTRIBUTES,
     BAD_COUNT,
@@ -44,10 +44,23 @@ from ottla.protocol.arrow.primitives.batch_scan import (
     START,
     checked_sum,
 )
-from ottla.protocol.arrow.primitives.checksums import crc32c
-from ottla.protocol.arrow.primitives.compilation import Array, Int, helper, jit
-from ottla.protocol.arrow.primitives.memory import address_of, byte_at, copy, fetch, put_byte, put_word, swapped, word_at
-from ottla.protocol.arrow.primitives.record_reading import head, span
+from ottla.protocol.arrow.primitives import (
+    Array,
+    Int,
+    address_of,
+    byte_at,
+    copy,
+    crc32c,
+    fetch,
+    head,
+    helper,
+    jit,
+    put_byte,
+    put_word,
+    span,
+    swapped,
+    word_at,
+)
 from ottla.protocol.records.batch import (
     ATTRIBUTES_AT,
     CODEC_MASK,
@@ -58,9 +71,9 @@ from ottla.protocol.records.batch import (
     LENGTH_OVERHEAD_BYTES,
     LOG_APPEND_TIME_BIT,
     NO_TIMESTAMP,
+    RECORD_BYTES_MIN,
     TRANSACTIONAL_BIT,
 )
-from ottla.protocol.records.record import RECORD_BYTES_MIN
 
 KEYS_AT_ONCE = 16
 BLOCK_BYTES = 64

@@ -11,8 +11,8 @@ from typing import Final, cast
 import numpy as np
 
 from ottla.protocol.errors import PeerError
+from ottla.protocol.records.batch import read_varint
 from ottla.protocol.records.compression import Inflated
-from ottla.protocol.records.record import read_varint
 
 READ_BYTES: Final = 2 * 1024 * 1024
 # The bytes that show a record to be damaged may lie this far behind its end: its numbers are read before they are found to be outside.

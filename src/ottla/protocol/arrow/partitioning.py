@@ -6,7 +6,7 @@ A key that is null has no partition of its own. Importing it loads NumPy and Num
 import numpy as np
 import pyarrow as pa
 
-from ottla.protocol.arrow.primitives.compilation import Array, Int, jit
+from ottla.protocol.arrow.primitives import Array, Int, jit
 
 NO_PARTITION = -1
 _WORD = 0xFFFFFFFF

@@ -1,19 +1,30 @@
 """The record batch, magic 2: header, checksum, and records <-> bytes. The reference codec.
 
 Every other reader and writer of batches is held equal to this one. It judges whether bytes can be a batch at all (PeerError if not);
-whether a client may append that batch is decided in storage. Source: KIP-98.
+whether a client may append that batch is decided in the log. Any bytes give records or PeerError: every length is compared with the bytes
+that are left before it is believed.
+
+For work that must not change records, such as cleaning, `RawRecord` has the fields that decide whether one is kept, and the rest as bytes,
+sound or not. Source: KIP-98 and KIP-82 (headers).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
 from struct import Struct
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
 from ottla.protocol.errors import BatchTooLarge, PeerError
-from ottla.protocol.model import Record
+from ottla.protocol.model import Header, Record
 from ottla.protocol.records.compression import NONE, Codec, compress, decompress
-from ottla.protocol.records.record import encode_records, iter_records
+
+# length, attributes, timestamp delta, offset delta, key length, value length, header count: a byte each at least
+RECORD_BYTES_MIN: Final = 7
+_INT32_MAX: Final = (1 << 31) - 1
+_INT64_MAX: Final = (1 << 63) - 1
+_VARINT_BYTES_MAX: Final = 5
+VARLONG_BYTES_MAX: Final = 10
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = 61
@@ -40,6 +51,155 @@ NO_SEQUENCE: Final = -1
 
 # What one batch may inflate to: a hundred times the default largest batch, so no honest producer reaches it.
 DECOMPRESSED_BYTES_MAX: Final = 128 * 1024 * 1024
+
+
+def encode_records(records: Iterable[Record], *, base_offset: int, base_timestamp_ms: int) -> bytearray:
+    """The records section of a batch, uncompressed."""
+    section = bytearray()
+    for record in records:
+        body = bytearray(1)  # attributes: none are in use
+        put_varint(body, record.timestamp_ms - base_timestamp_ms)
+        put_varint(body, record.offset - base_offset)
+        _put_bytes(body, record.key)
+        _put_bytes(body, record.value)
+        put_varint(body, len(record.headers))
+        for key, value in record.headers:
+            _put_bytes(body, key.encode())
+            _put_bytes(body, value)
+        put_varint(section, len(body))
+        section += body
+    return section
+
+
+def iter_records(
+    section: bytes, *, count: int, base_offset: int, last_offset_delta: int, base_timestamp_ms: int, with_headers: bool = True
+) -> Iterator[Record]:
+    """The `count` records that fill `section` exactly; PeerError otherwise, perhaps after records that are sound.
+
+    Unless `with_headers`, headers are checked and then left out: a record may have millions.
+    """
+    check_count(count, len(section))
+    at = 0
+    for _ in range(count):
+        record, at = read_record(section, at, base_offset, last_offset_delta, base_timestamp_ms, with_headers)
+        yield record
+    if at != len(section):
+        raise bytes_left(len(section) - at)
+
+
+def bytes_left(count: int) -> PeerError:
+    """The error for a section with so many bytes left when all records were read."""
+    return PeerError(f"{count} bytes follow the last record of a batch")
+
+
+def check_count(count: int, section_bytes: int) -> None:
+    """PeerError when so few bytes cannot hold so many records."""
+    if count * RECORD_BYTES_MIN > section_bytes:
+        raise PeerError(f"a batch of {section_bytes} bytes cannot hold the {count} records that it claims")
+
+
+def read_record(
+    section: bytes, at: int, base_offset: int, last_offset_delta: int, base_timestamp_ms: int, with_headers: bool = True
+) -> tuple[Record, int]:
+    """The record at `at` of a section, and where it ends; PeerError when there is none."""
+    try:
+        length, at = read_varint(section, at)
+        end = at + length
+        if length < 0 or end > len(section):
+            raise PeerError(f"a record of {length} bytes does not fit into its batch")
+        timestamp_delta, at = read_varint(section, at + 1, VARLONG_BYTES_MAX)
+        offset_delta, at = read_varint(section, at)
+        key, at = _bytes(section, at, end)
+        value, at = _bytes(section, at, end)
+        header_count, at = read_varint(section, at)
+        if not 0 <= offset_delta <= last_offset_delta:
+            raise PeerError(f"a record's offset delta {offset_delta} lies outside its batch (0 to {last_offset_delta})")
+        if not 0 <= header_count <= (end - at) // 2:
+            raise PeerError(f"a record claims {header_count} headers in {end - at} bytes")
+        timestamp_ms = base_timestamp_ms + timestamp_delta
+        if not -1 - _INT64_MAX <= timestamp_ms <= _INT64_MAX:
+            raise PeerError("a record's timestamp does not fit into 64 bits")
+        headers: tuple[Header, ...] = ()
+        if header_count:
+            headers, at = _headers(section, at, end, header_count) if with_headers else ((), _skip_headers(section, at, end, header_count))
+    except IndexError as error:
+        raise PeerError("a batch ends inside a record") from error
+    if at != end:
+        raise PeerError(f"a record of {length} bytes has {end - at} bytes too many")
+    return Record(base_offset + offset_delta, timestamp_ms, key, value, headers), at
+
+
+def _headers(section: bytes, at: int, end: int, count: int) -> tuple[tuple[Header, ...], int]:
+    headers = []
+    for _ in range(count):
+        key, at = _bytes(section, at, end)
+        if key is None:
+            raise PeerError("a record header has no key")
+        value, at = _bytes(section, at, end)
+        # Clients may write any bytes into a header key; like Kafka's own reader we replace what is not UTF-8.
+        headers.append(Header(key.decode(errors="replace"), value))
+    return tuple(headers), at
+
+
+def _skip_headers(section: bytes, at: int, end: int, count: int) -> int:
+    for _ in range(count):
+        length, at = read_varint(section, at)
+        if length == -1:
+            raise PeerError("a record header has no key")
+        at = _skip_bytes(length, at, end)
+        length, at = read_varint(section, at)
+        at = _skip_bytes(length, at, end)
+    return at
+
+
+def _skip_bytes(length: int, at: int, end: int) -> int:
+    if length < -1 or at + max(length, 0) > end:
+        raise PeerError(f"a field of {length} bytes does not fit into its record")
+    return at + max(length, 0)
+
+
+def put_varint(out: bytearray, number: int) -> None:
+    """Append a number of at most 64 bits, zig-zag."""
+    zigzag = (number << 1) ^ (number >> 63)
+    while zigzag > 0x7F:
+        out.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    out.append(zigzag)
+
+
+def _put_bytes(out: bytearray, data: bytes | None) -> None:
+    if data is None:
+        out.append(1)  # zig-zag of -1
+        return
+    put_varint(out, len(data))
+    out += data
+
+
+def read_varint(section: bytes, at: int, bytes_max: int = _VARINT_BYTES_MAX) -> tuple[int, int]:
+    """The number at `at` and the position after it; IndexError where the section ends."""
+    byte = section[at]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    zigzag = byte & 0x7F
+    for more in range(1, bytes_max):
+        byte = section[at + more]
+        zigzag |= (byte & 0x7F) << (7 * more)
+        if byte < 0x80:
+            number = (zigzag >> 1) ^ -(zigzag & 1)
+            limit = _INT32_MAX if bytes_max == _VARINT_BYTES_MAX else _INT64_MAX
+            if not -1 - limit <= number <= limit:
+                break
+            return number, at + more + 1
+    raise PeerError("a variable-length number is too long")
+
+
+def _bytes(section: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    length, at = read_varint(section, at)
+    if length == -1:
+        return None, at
+    if length < 0 or at + length > end:
+        raise PeerError(f"a field of {length} bytes does not fit into its record")
+    return section[at : at + length], at + length
 
 
 class BatchHeader(NamedTuple):
@@ -255,3 +415,90 @@ def stored_section(buffer: bytes | bytearray | memoryview, at: int = 0, *, verif
     if verify_crc and not crc_is_valid(buffer, at, size):
         raise PeerError(f"the batch at offset {header.base_offset} does not match its checksum")
     return header, memoryview(buffer)[at + HEADER_BYTES : at + size]
+
+
+class Batch(NamedTuple):
+    """A whole batch, header and all, as bytes, and its header."""
+
+    header: BatchHeader
+    data: bytes | memoryview
+
+
+def merge_batches(copies: Iterable[Iterable[Batch]]) -> Iterator[Batch]:
+    """The batches of all copies in the order of their offsets; of several of one offset the one with most records.
+
+    A batch that begins below the end of the one before it is left out: it holds nothing new, as batches keep their bounds for good.
+    """
+    next_offset = 0
+    best: Batch | None = None
+    for batch in merge(*copies, key=lambda each: each.header.base_offset):
+        if best is not None and batch.header.base_offset > best.header.base_offset:
+            yield best
+            next_offset = best.header.next_offset
+            best = None
+        if batch.header.base_offset < next_offset:
+            continue
+        if best is None or batch.header.record_count > best.header.record_count:
+            best = batch
+    if best is not None:
+        yield best
+
+
+class RawRecord(NamedTuple):
+    """`timestamp_ms` is absolute. `rest` is everything from the key's length to the record's end."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    has_value: bool
+    rest: bytes
+
+
+def read_raw(section: bytes, header: BatchHeader) -> Iterator[RawRecord]:
+    """The records that fill the uncompressed `section` of the batch with this header; PeerError when they do not fill it."""
+    if header.record_count * RECORD_BYTES_MIN > len(section):
+        raise PeerError(f"a batch of {len(section)} bytes cannot hold the {header.record_count} records that it claims")
+    at = 0
+    try:
+        for _ in range(header.record_count):
+            length, at = read_varint(section, at)
+            end = at + length
+            if length < 0 or end > len(section):
+                raise PeerError(f"a record of {length} bytes does not fit into its batch")
+            yield _read_one(section, at, end, header)
+            at = end
+    except IndexError as error:
+        raise PeerError("a batch ends inside a record") from error
+    if at != len(section):
+        raise PeerError(f"{len(section) - at} bytes follow the last record of a batch")
+
+
+def _read_one(section: bytes, at: int, end: int, header: BatchHeader) -> RawRecord:
+    timestamp_delta, at = read_varint(section, at + 1, VARLONG_BYTES_MAX)
+    offset_delta, at = read_varint(section, at)
+    if not 0 <= offset_delta <= header.last_offset_delta:
+        raise PeerError(f"a record's offset delta {offset_delta} lies outside its batch (0 to {header.last_offset_delta})")
+    timestamp_ms = header.max_timestamp_ms if header.is_log_append_time else header.base_timestamp_ms + timestamp_delta
+    if not -1 - _INT64_MAX <= timestamp_ms <= _INT64_MAX:
+        raise PeerError("a record's timestamp does not fit into 64 bits")
+    rest_at = at
+    key_bytes, at = read_varint(section, at)
+    key_at, value_at = at, at + max(0, key_bytes)
+    value_bytes, at = read_varint(section, value_at)
+    if key_bytes < -1 or value_bytes < -1 or at + max(0, value_bytes) > end:
+        raise PeerError(f"a key of {key_bytes} and a value of {value_bytes} bytes do not fit into their record")
+    key = section[key_at:value_at] if key_bytes >= 0 else None
+    return RawRecord(header.base_offset + offset_delta, timestamp_ms, key, value_bytes >= 0, section[rest_at:end])
+
+
+def put_raw(out: bytearray, record: RawRecord, *, base_offset: int, base_timestamp_ms: int) -> None:
+    """Append the record to a section whose deltas count from these; PeerError when its time is too far from the base."""
+    timestamp_delta = record.timestamp_ms - base_timestamp_ms
+    if not -1 - _INT64_MAX <= timestamp_delta <= _INT64_MAX:
+        raise PeerError(f"the timestamp {record.timestamp_ms} of the record at offset {record.offset} does not fit into its batch")
+    head = bytearray(1)  # attributes: none are in use
+    put_varint(head, timestamp_delta)
+    put_varint(head, record.offset - base_offset)
+    put_varint(out, len(head) + len(record.rest))
+    out += head
+    out += record.rest

@@ -1,9 +1,13 @@
-"""Control records: the type and all fields of the one record of a control batch (KIP-98, KIP-595, KIP-630, KIP-853).
+"""Control records, and what they decide: all their fields, and which records belong to transactions that committed.
 
-A dump shows all of them; the log itself reads how a producer's transaction ended. An unknown type is named by its number; damaged bytes
-raise PeerError. It decides nothing about transactions.
+A dump shows all fields; the log itself reads how a producer's transaction ended. An unknown type is named by its number; damaged bytes
+raise PeerError. Source: KIP-98, KIP-595, KIP-630, KIP-853.
+
+`CommittedRecords` is for logs that are read without a broker's help: as fetched at isolation level read_uncommitted, or from files.
+Records of a transaction count when it commits, those of an aborted one never, control records not at all.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
@@ -12,10 +16,14 @@ from typing import Annotated, Any, Final, NamedTuple
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record
 from ottla.protocol.record_codec import NO_ID, Int16, Int32, Int64, JsonValue, Schema, UInt16, Uuid, Wire, record_class
-from ottla.protocol.wire.reader import Reader
+from ottla.protocol.records.batch import BatchHeader, iter_batch
+from ottla.protocol.wire.primitives import Reader
 
 # The key: its own version, then the type.
 CONTROL_KEY: Final = Struct(">hh")
+
+PENDING_RECORDS_MAX: Final = 1_000_000
+"""Records of open transactions that are kept until their marker comes; of more, the oldest transactions are dropped and counted."""
 
 
 class ControlType(IntEnum):
@@ -176,3 +184,53 @@ def decode_end_marker(record: Record) -> EndMarker | None:
     if record.value is None or len(record.value) < _VALUE.size:
         raise PeerError(f"the transaction marker at offset {record.offset} names no coordinator epoch")
     return EndMarker(ControlType(kind), _VALUE.unpack_from(record.value)[1])
+
+
+class CommittedRecords:
+    """Reads one partition. A record of a transaction is given at the transaction's marker, so offsets may go back there.
+
+    `damaged_batches`: checksum or contents are wrong; records before the damage count. `aborted_records`: of aborted transactions.
+    `dropped_records`: of transactions that were too large. `pending_records`: of transactions without a marker yet.
+    """
+
+    def __init__(self, *, pending_max: int = PENDING_RECORDS_MAX) -> None:
+        self.damaged_batches = 0
+        self.aborted_records = 0
+        self.dropped_records = 0
+        self.pending_records = 0
+        self._pending_max = pending_max
+        self._pending: dict[int, list[Record]] = {}
+
+    def read(self, batch: bytes | memoryview, header: BatchHeader) -> Iterator[Record]:
+        """The records that count from this batch on; `batch` is whole, and its checksum is verified here."""
+        try:
+            if header.is_control:
+                yield from self._end_transaction(batch, header)
+            elif header.is_transactional:
+                self._keep(iter_batch(batch), header.producer_id)
+            else:
+                yield from iter_batch(batch)
+        except PeerError:
+            self.damaged_batches += 1
+
+    def _keep(self, records: Iterator[Record], producer_id: int) -> None:
+        pending = self._pending.setdefault(producer_id, [])
+        for record in records:
+            pending.append(record)
+            self.pending_records += 1
+        while self.pending_records > self._pending_max:
+            oldest = self._pending.pop(next(iter(self._pending)))
+            self.pending_records -= len(oldest)
+            self.dropped_records += len(oldest)
+
+    def _end_transaction(self, batch: bytes | memoryview, header: BatchHeader) -> Iterator[Record]:
+        for control in iter_batch(batch):
+            marker = decode_end_marker(control)
+            if marker is None:
+                continue
+            ended = self._pending.pop(header.producer_id, [])
+            self.pending_records -= len(ended)
+            if marker.type is ControlType.COMMIT:
+                yield from ended
+            else:
+                self.aborted_records += len(ended)

@@ -10,9 +10,8 @@ from typing import Final, NamedTuple, cast
 
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record
-from ottla.protocol.records.batch import DECOMPRESSED_BYTES_MAX, NO_TIMESTAMP, BatchHeader
+from ottla.protocol.records.batch import DECOMPRESSED_BYTES_MAX, NO_TIMESTAMP, BatchHeader, iter_records
 from ottla.protocol.records.compression import Compressed, Inflated
-from ottla.protocol.records.record import iter_records
 
 FAULTS_MAX: Final = 10_000
 """The first faults are listed, up to this many: a compressed batch can hold millions of records."""

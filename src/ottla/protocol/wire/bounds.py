@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Final, TypeAlias, get_args
 
 from ottla.protocol.errors import PeerError
-from ottla.protocol.wire.fields import Buffer, skip_tagged_fields, uvarint
+from ottla.protocol.wire.primitives import Buffer, skip_tagged_fields, uvarint
 
 Entity: TypeAlias = Any
 """A message class of kio's, or the class of a structure in one: type[Any], but mypy does not hold that hashable."""

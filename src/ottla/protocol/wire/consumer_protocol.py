@@ -12,8 +12,7 @@ from typing import Annotated, Final
 
 from ottla.protocol.errors import PeerError
 from ottla.protocol.record_codec import Int32, Schema, Wire, record_class
-from ottla.protocol.wire.reader import Reader
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Reader, Writer
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 """The protocol type of consumers."""

@@ -17,7 +17,7 @@ from kio.serial import entity_reader, entity_writer
 
 from ottla.protocol.errors import PeerError
 from ottla.protocol.wire.bounds import Entity, is_array, nested_entity, walker
-from ottla.protocol.wire.fields import Buffer
+from ottla.protocol.wire.primitives import Buffer
 
 Decoder = Callable[[Buffer, int], Any]
 Encoder = Callable[[Mapping[str, Any]], bytes]

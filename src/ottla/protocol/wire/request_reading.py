@@ -1,7 +1,7 @@
 """Large requests, decoded in pieces: a generator that yields after every few elements and ends with kio's object.
 
 A small request is decoded at once (`messages.request_decoder`). Here, too, every length is checked before anything is built
-(`core.wire.bounds`), and kio reads the fields. The elements of all arrays are bounded: a frame full of empty strings must not become
+(`bounds`), and kio reads the fields. The elements of all arrays are bounded: a frame full of empty strings must not become
 gigabytes of objects.
 """
 
@@ -27,8 +27,8 @@ from ottla.protocol.wire.bounds import (
     nested_entity,
     untagged_fields,
 )
-from ottla.protocol.wire.fields import skip_tagged_fields
 from ottla.protocol.wire.messages import request_class
+from ottla.protocol.wire.primitives import skip_tagged_fields
 
 AT_ONCE_BYTES_MAX: Final = 8 * 1024
 """A smaller request is decoded at once: its elements, some thousand at most, take a few milliseconds."""

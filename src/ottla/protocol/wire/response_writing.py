@@ -15,9 +15,8 @@ from typing import Any, Final
 
 from ottla.protocol.errors import PeerError
 from ottla.protocol.wire.bounds import is_array, is_nullable, nested_entity
-from ottla.protocol.wire.fields import Buffer
 from ottla.protocol.wire.messages import response_class
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Buffer, Writer
 
 PIECE: Final = 64
 """So many structures are encoded before other requests continue: about 0.2 ms."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ottla.protocol.arrow.primitives.compilation import Array, Int, helper, jit
+from ottla.protocol.arrow.primitives import Array, Int, helper, jit
 
 FOREIGN = -1
 """The partition and the offset of a record without the header, or with that of another topic."""

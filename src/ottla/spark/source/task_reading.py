@@ -228,7 +228,7 @@ def _read(fetcher: BufferedFetcher, settings: ReadSettings, left: Left, *, prefe
 def _decode(settings: ReadSettings, wanted: FetchRange, fetched: FetchedRecords) -> "Iterator[pyarrow.RecordBatch]":
     # In the task, not in the planner: the kernels are loaded where they run.
     from ottla.groups.log.arrow.decoder import GroupRecordDecoder
-    from ottla.protocol.arrow.decoding.record_batch_decoder import RecordBatchDecoder
+    from ottla.protocol.arrow.decoder import RecordBatchDecoder
 
     topic, partition = wanted.partition
     decoder: GroupRecordDecoder | RecordBatchDecoder

@@ -13,7 +13,7 @@ from ottla.client.settings import ClientSettings
 from ottla.history.story.sentences import counted
 from ottla.protocol.model import Header, Record
 from ottla.protocol.records.batch import split_batches
-from ottla.protocol.records.committed_records import CommittedRecords
+from ottla.protocol.records.control import CommittedRecords
 from ottla.testing.waiting import NotYet, wait_until, wait_until_in_threads
 from ottla.text import did_you_mean
 

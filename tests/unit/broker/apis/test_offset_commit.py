@@ -10,7 +10,7 @@ from ottla.broker.apis.offset_commit import PARTITIONS_MAX, CommittedTopic, _hea
 from ottla.groups.commands import CommitResult
 from ottla.protocol.errors import ErrorCode, PeerError
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.protocol.wire.writer import encode_uvarint
+from ottla.protocol.wire.primitives import encode_uvarint
 
 
 def ask(api, version: int, *parts: tuple[str, int, int], topic_id=None, **changes):

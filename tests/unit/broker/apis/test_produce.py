@@ -34,7 +34,7 @@ from ottla.protocol.records.compression import ZSTD, Codec
 from ottla.protocol.records.record_checks import check_records
 from ottla.protocol.wire import messages
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.protocol.wire.reader import Reader
+from ottla.protocol.wire.primitives import Reader
 from tests.support.kit.sessions import client_session
 
 

@@ -9,7 +9,7 @@ from ottla.config import BrokerConfig
 from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.metadata.topics import NewTopic
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Writer
 from tests.support.kit.sessions import listen
 
 

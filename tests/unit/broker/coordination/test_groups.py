@@ -13,7 +13,7 @@ from ottla.config import BrokerConfig
 from ottla.groups.events import GroupEvent
 from ottla.groups.log.reducer import ReferenceReducer
 from ottla.log.file_system import MemoryFiles
-from ottla.protocol.arrow import compile_cache
+from ottla.protocol.arrow import primitives
 from ottla.protocol.errors import StorageError
 from ottla.protocol.wire.api_keys import ApiKey
 
@@ -143,7 +143,7 @@ def test_a_large_log_is_read_by_compiled_code_where_it_is_kept(monkeypatch: pyte
         def wait(self) -> int:
             return 0
 
-    monkeypatch.setattr(compile_cache, "is_cached", lambda _module: is_cached)
+    monkeypatch.setattr(primitives, "is_cached", lambda _module: is_cached)
     backends = LoadingBackends(lambda _command: Process())  # type: ignore[arg-type,return-value]
     assert backends.choose(COMPILED_BYTES_MIN) is (CompiledReducer if is_cached else ReferenceReducer)
     backends.close()

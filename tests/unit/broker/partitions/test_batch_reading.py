@@ -13,7 +13,7 @@ from ottla.log.append import LogRefusal, UnreadBatch, accept
 from ottla.log.compiled import checks as compiled
 from ottla.log.compiled.section_window import READ_BYTES, SectionWindow
 from ottla.log.settings import LogSettings
-from ottla.protocol.arrow import compile_cache
+from ottla.protocol.arrow import primitives
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record
 from ottla.protocol.records import record_checks as reference
@@ -170,7 +170,7 @@ def test_few_bytes_load_nothing(calls: list[str]) -> None:
 
 @pytest.mark.parametrize(("is_cached", "name"), [(True, "compiled"), (False, "reference")])
 def test_many_bytes(monkeypatch: pytest.MonkeyPatch, calls: list[str], is_cached: bool, name: str) -> None:
-    monkeypatch.setattr(compile_cache, "is_cached", lambda _module: is_cached)
+    monkeypatch.setattr(primitives, "is_cached", lambda _module: is_cached)
     use(RecordCheckBackend(lambda _command: Process()), LARGE)  # type: ignore[arg-type,return-value]
     assert calls == [name] * 2
 
@@ -182,7 +182,7 @@ def compressed(codec: Codec, batch: bytearray) -> Compressed:
 @pytest.fixture
 def views(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many bytes lay in memory each time that the compiled code was called."""
-    monkeypatch.setattr(compile_cache, "is_cached", lambda _module: True)
+    monkeypatch.setattr(primitives, "is_cached", lambda _module: True)
     sizes: list[int] = []
     original = SectionWindow.address.fget
     assert original is not None

@@ -25,7 +25,7 @@ from ottla.log.partition_log import PartitionLog
 from ottla.metadata.config_changes import SET
 from ottla.metadata.resource_configs import BROKER_RESOURCE
 from ottla.metadata.topics import NewTopic, Topic
-from ottla.protocol.arrow import compile_cache
+from ottla.protocol.arrow import primitives
 from ottla.protocol.errors import StorageError
 from ottla.protocol.model import Record, TopicPartition
 from tests.support.kit.faulty_files import overwrite
@@ -602,7 +602,7 @@ def test_large_logs_take_the_columnar_backend_where_they_can(monkeypatch: pytest
         def wait(self) -> int:
             return 0
 
-    monkeypatch.setattr(compile_cache, "is_cached", lambda _module: is_cached)
+    monkeypatch.setattr(primitives, "is_cached", lambda _module: is_cached)
     backends = CleanerBackends(lambda _command: Process())  # type: ignore[arg-type,return-value]
     assert type(backends.choose(COMPILED_BYTES_MIN)).__name__ == backend
     backends.close()

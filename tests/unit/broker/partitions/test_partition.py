@@ -16,9 +16,8 @@ from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings
 from ottla.protocol.errors import ErrorCode, StorageError
 from ottla.protocol.model import Record, TopicPartition
-from ottla.protocol.records.batch import encode_batch
+from ottla.protocol.records.batch import encode_batch, encode_records
 from ottla.protocol.records.compression import Codec
-from ottla.protocol.records.record import encode_records
 from tests.support.kit.faulty_files import FaultyFiles
 
 

@@ -33,7 +33,7 @@ from ottla.client.settings import ClientSettings
 from ottla.protocol.errors import ErrorCode, PeerError
 from ottla.protocol.model import TopicPartition
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Writer
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 LEADERS = {0: 1, 1: 2}

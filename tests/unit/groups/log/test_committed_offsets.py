@@ -9,7 +9,7 @@ from ottla.groups.log.records import GroupMetadataRecord, OffsetRecord, encode_k
 from ottla.protocol.coordinator_records import OffsetValue
 from ottla.protocol.model import Record
 from ottla.protocol.record_codec import NO_ID
-from ottla.protocol.records.record import encode_records
+from ottla.protocol.records.batch import encode_records
 
 ID = bytes(range(16))
 

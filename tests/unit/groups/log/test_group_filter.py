@@ -6,10 +6,9 @@ from hypothesis import strategies as st
 
 from ottla.groups.log.group_filter import group_of_event, group_of_record, keep_groups
 from ottla.protocol.model import Record
-from ottla.protocol.records.batch import decode_batch, encode_batch, read_header
+from ottla.protocol.records.batch import Batch, decode_batch, encode_batch, read_header
 from ottla.protocol.records.compression import Codec
 from ottla.protocol.records.control import ControlType, EndMarker
-from ottla.protocol.records.merged_batches import Batch
 from tests.support.kit.end_markers import encode_end_marker
 from tests.support.kit.offsets_topic_records import classic_group, commit, gone, group_epoch, member
 

@@ -29,9 +29,8 @@ from ottla.log.file_system import MemoryFiles
 from ottla.log.files import OsFiles
 from ottla.protocol.errors import StorageError
 from ottla.protocol.model import Record
-from ottla.protocol.records.batch import encode_batch, read_header
+from ottla.protocol.records.batch import Batch, encode_batch, read_header
 from ottla.protocol.records.compression import Codec
-from ottla.protocol.records.merged_batches import Batch
 
 MANIFEST = Manifest(created_ms=5, groups=("g",), topic_ids=(("__consumer_offsets", "AAECAwQFBgcICQoLDA0ODw"),))
 

@@ -9,12 +9,12 @@ from ottla.columnar import preloading
 preloading.load_kernels()
 assert "pyarrow" not in sys.modules, "Arrow starts threads, and this runs before a fork"
 from ottla.columnar import GroupRecordDecoder, RecordBatchDecoder
-from ottla.protocol.arrow.decoding import batch_headers, record_kernels
+from ottla.protocol.arrow import record_kernels
 from ottla.groups.log.arrow import kernels as group_record_kernels
 from ottla.protocol.model import Header, Record
 from ottla.protocol.records.batch import encode_batch
 from ottla.protocol.records.compression import Codec
-entries = {"scan_headers": batch_headers, "choose": batch_headers, "sound_batches": record_kernels, "gather_headers": record_kernels}
+entries = {"scan_headers": record_kernels, "choose": record_kernels, "sound_batches": record_kernels, "gather_headers": record_kernels}
 entries = {name: getattr(module, name) for name, module in entries.items()}
 entries |= {"decode": record_kernels.decode, "decode group records": group_record_kernels.decode}
 before = {name: len(kernel.signatures) for name, kernel in entries.items()}

@@ -1,32 +1,49 @@
-"""The batch: golden bytes, its header's fields, the checksum's reach, and refusals."""
+"""Record batches and their records as bytes."""
 
 import struct
 
 import pytest
 from crc32c import crc32c
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Header, Record
 from ottla.protocol.records.batch import (
     HEADER_BYTES,
+    Batch,
     BatchHeader,
+    RawRecord,
     crc_is_valid,
     decode_batch,
     empty_batch,
     encode_batch,
+    encode_records,
     frame_batch,
+    iter_records,
     join_batch,
+    merge_batches,
+    put_raw,
     read_header,
+    read_raw,
     seal,
     split_batches,
 )
 from ottla.protocol.records.compression import GZIP, ZSTD, Codec
-from ottla.protocol.records.record import encode_records
 
 RECORDS = [
     Record(7, 1_700_000_000_000, b"key", b"value", (Header("trace", b"1"), Header("none", None))),
     Record(8, 1_700_000_000_005, None, None),
     Record(10, 1_699_999_999_999, b"", b""),
+]
+
+# length 12: attributes 0, timestamp +0, offset +0, key "k", value null, one header ("h", null)
+GOLDEN = bytes.fromhex("14 00 00 00 02 6b 01 02 02 68 01")
+
+RECORDS_RAW = [
+    Record(7, 1000, b"key", b"value", (Header("trace", b"1"), Header("none", None))),
+    Record(8, 990, None, None),
+    Record(10, 2000, b"", b""),
 ]
 
 
@@ -197,3 +214,180 @@ def test_records_that_are_framed_already_make_the_same_batch(codec: Codec) -> No
     batch, header = frame_batch(section, 100, timestamp_ms=1_700_000_000_000, codec=codec)
     assert batch == encode_batch(records, codec=codec)
     assert header == read_header(batch)
+
+
+def decode(section: bytes, count: int = 1, last_offset_delta: int = 0) -> list[Record]:
+    return list(iter_records(section, count=count, base_offset=5, last_offset_delta=last_offset_delta, base_timestamp_ms=1000))
+
+
+def test_golden_bytes_of_a_record() -> None:
+    record = Record(5, 1000, b"k", None, (Header("h", None),))
+    assert bytes(encode_records([record], base_offset=5, base_timestamp_ms=1000)) == GOLDEN
+    assert decode(GOLDEN) == [record]
+
+
+@pytest.mark.parametrize("timestamp_ms", [-(1 << 63), -1, 0, 999, 1001, (1 << 62)])
+def test_timestamps_may_lie_anywhere(timestamp_ms: int) -> None:
+    section = encode_records([Record(5, timestamp_ms, None, b"")], base_offset=5, base_timestamp_ms=0)
+    (record,) = list(iter_records(bytes(section), count=1, base_offset=5, last_offset_delta=0, base_timestamp_ms=0))
+    assert record.timestamp_ms == timestamp_ms
+
+
+def test_a_header_key_that_is_not_utf8_is_read_with_replacements() -> None:
+    section = GOLDEN.replace(b"\x02h\x01", b"\x02\xff\x01")
+    assert decode(section)[0].headers == (Header("�", None),)
+
+
+@pytest.mark.parametrize(
+    ("section", "count"),
+    [
+        (b"", 1),
+        (GOLDEN, 2),
+        (GOLDEN[:-1], 1),
+        (GOLDEN + b"\x00", 1),
+        (GOLDEN, 0),
+        (b"\x16" + GOLDEN[1:] + b"\x00", 1),  # a byte too many inside the record
+        (b"\x01" + GOLDEN[1:], 1),  # length -1
+        (GOLDEN[:3] + b"\x02" + GOLDEN[4:], 1),  # offset delta 1 in a batch that ends at 0
+        (GOLDEN[:3] + b"\x01" + GOLDEN[4:], 1),  # offset delta -1
+        (GOLDEN[:4] + b"\x03" + GOLDEN[5:], 1),  # key length -2
+        (GOLDEN[:4] + b"\x40" + GOLDEN[5:], 1),  # key length 32
+        (GOLDEN[:7] + b"\x08" + GOLDEN[8:], 1),  # four headers
+        (GOLDEN[:7] + b"\x01" + GOLDEN[8:], 1),  # minus one headers
+        (GOLDEN[:8] + b"\x01" + GOLDEN[9:], 1),  # null header key
+        (b"\xff\xff\xff\xff\xff\xff\xff", 1),  # a length that does not end
+        (b"\xfe\xff\xff\xff\x7f\x00\x00", 1),  # a length of more than 32 bits
+    ],
+)
+def test_what_is_no_record_is_the_peers_error(section: bytes, count: int) -> None:
+    with pytest.raises(PeerError):
+        decode(section, count)
+
+
+def test_a_timestamp_beyond_64_bits_is_refused() -> None:
+    section = encode_records([Record(0, 1 << 62, None, None)], base_offset=0, base_timestamp_ms=0)
+    with pytest.raises(PeerError, match="64 bits"):
+        list(iter_records(bytes(section), count=1, base_offset=0, last_offset_delta=0, base_timestamp_ms=1 << 62))
+
+
+def batch(base: int, last: int, kept: list[int]) -> Batch:
+    data = bytes(encode_batch([Record(offset, 0, None, b"v") for offset in kept], base_offset=base, last_offset=last))
+    return Batch(read_header(data), data)
+
+
+def test_one_copy_is_itself() -> None:
+    log = [batch(0, 3, [0, 1, 2, 3]), batch(4, 4, [4])]
+    assert list(merge_batches([log])) == log
+    assert list(merge_batches([])) == []
+
+
+def test_every_offset_comes_once() -> None:
+    log = [batch(number, number, [number]) for number in range(6)]
+    assert list(merge_batches([log[:4], log[2:], log[1:5]])) == log
+
+
+def test_what_compaction_removed_from_one_copy_comes_from_the_other() -> None:
+    whole, cleaned, last = batch(0, 3, [0, 1, 2, 3]), batch(0, 3, [3]), batch(7, 7, [7])
+    assert list(merge_batches([[cleaned, last], [whole]])) == [whole, last]
+
+
+def test_a_batch_that_overlaps_is_left_out() -> None:
+    assert [each.header.base_offset for each in merge_batches([[batch(0, 5, [0, 5])], [batch(3, 3, [3]), batch(6, 6, [6])]])] == [0, 6]
+
+
+@given(st.lists(st.integers(1, 4), max_size=8), st.data())
+def test_copies_that_begin_and_end_anywhere_give_the_whole(sizes: list[int], data: st.DataObject) -> None:
+    log, base = [], 0
+    for size in sizes:
+        log.append(batch(base, base + size - 1, list(range(base, base + size))))
+        base += size
+    cuts = [sorted(data.draw(st.tuples(st.integers(0, len(log)), st.integers(0, len(log))))) for _ in range(3)]
+    merged = list(merge_batches([log[start:end] for start, end in cuts]))
+    expected = sorted({each.header.base_offset for start, end in cuts for each in log[start:end]})
+    assert [each.header.base_offset for each in merged] == expected
+    assert all(len(decode_batch(each.data)) == each.header.record_count for each in merged)
+
+
+def split(batch: bytearray) -> tuple[bytes, BatchHeader]:
+    return bytes(batch[HEADER_BYTES:]), read_header(batch)
+
+
+def test_they_say_what_the_decoded_records_say() -> None:
+    found = list(read_raw(*split(encode_batch(RECORDS_RAW, base_offset=7))))
+    assert [record[:4] for record in found] == [(7, 1000, b"key", True), (8, 990, None, False), (10, 2000, b"", True)]
+
+
+@pytest.mark.parametrize("base_timestamp_ms", [0, 1_700_000_000_000])
+def test_they_go_into_another_batch_unchanged(base_timestamp_ms: int) -> None:
+    section = bytearray()
+    for record in read_raw(*split(encode_batch(RECORDS_RAW, base_offset=7))):
+        put_raw(section, record, base_offset=5, base_timestamp_ms=base_timestamp_ms)
+    decoded = list(iter_records(bytes(section), count=3, base_offset=5, last_offset_delta=5, base_timestamp_ms=base_timestamp_ms))
+    assert decoded == RECORDS_RAW
+
+
+def test_a_header_key_that_is_not_text_goes_along() -> None:
+    section = b"\x14\x00\x00\x00\x02k\x01\x02\x02\xff\x01"
+    header = read_header(encode_batch([Record(0, 0, b"k", None)]))
+    (record,) = read_raw(section, header)
+    copy = bytearray()
+    put_raw(copy, record, base_offset=0, base_timestamp_ms=0)
+    assert copy == section
+
+
+def test_with_log_append_time_all_take_the_largest_timestamp() -> None:
+    found = read_raw(*split(encode_batch(RECORDS_RAW, base_offset=7, is_log_append_time=True)))
+    assert {record.timestamp_ms for record in found} == {2000}
+
+
+def test_a_time_that_is_too_far_from_the_base_is_refused() -> None:
+    with pytest.raises(PeerError, match="does not fit"):
+        put_raw(bytearray(), RawRecord(0, -(1 << 63), None, True, b"\x01\x00\x00"), base_offset=0, base_timestamp_ms=1)
+
+
+@pytest.mark.parametrize(
+    ("section", "count"),
+    [
+        (b"", 1),
+        (b"\x0c\x00\x00\x00\x01\x00\x00", 2),
+        (b"\x0c\x00\x00\x00\x01\x00", 1),
+        (b"\x0c\x00\x00\x00\x01\x00\x00\x00", 1),
+        (b"\x01\x00\x00\x00\x01\x00\x00", 1),
+        (b"\x7e\x00\x00\x00\x01\x00\x00", 1),
+        (b"\x0c\x00\x00\x02\x01\x00\x00", 1),
+        (b"\x0c\x00\x00\x00\x03\x00\x00", 1),
+        (b"\x0c\x00\x00\x00\x7e\x00\x00", 1),
+        (b"\x0c\x00\x00\x00\x01\x03\x00", 1),
+        (b"\x0c\x00\x00\x00\x01\x7e\x00", 1),
+        (b"\x0c\x00" + b"\xff" * 10, 1),
+    ],
+    ids=[
+        "nothing",
+        "too few for the count",
+        "cut",
+        "too many",
+        "negative length",
+        "too long",
+        "offset outside",
+        "negative key",
+        "key too long",
+        "negative value",
+        "value too long",
+        "endless number",
+    ],
+)
+def test_bad_bytes_are_refused(section: bytes, count: int) -> None:
+    header = read_header(encode_batch([Record(0, 0, b"k", None)]))._replace(record_count=count)
+    with pytest.raises(PeerError):
+        list(read_raw(section, header))
+
+
+@given(st.binary(max_size=60), st.integers(0, 8), st.integers(0, 5))
+def test_any_bytes_give_records_or_a_refusal(section: bytes, count: int, last_offset_delta: int) -> None:
+    header = read_header(encode_batch([Record(0, 0, b"k", None)]))
+    try:
+        found = list(read_raw(section, header._replace(record_count=count, last_offset_delta=last_offset_delta)))
+    except PeerError:
+        return
+    assert len(found) == count
+    assert all(0 <= record.offset <= last_offset_delta for record in found)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.protocol.arrow.decoding.record_batch_decoder import HEADER_TYPE
+from ottla.protocol.arrow.decoder import HEADER_TYPE
 from ottla.spark.migration.chunks import NO_OFFSETS, Checksum, checksum
 from ottla.spark.migration.copied import SUMMARIES, Contents, Place, Summary, Tally, summary_of
 from ottla.spark.migration.values import NOTHING, SOURCE_HEADER, Extent, MigrationError

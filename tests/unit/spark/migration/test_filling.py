@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.settings import ClientSettings
-from ottla.protocol.arrow.decoding.record_batch_decoder import HEADER_TYPE
+from ottla.protocol.arrow.decoder import HEADER_TYPE
 from ottla.spark.migration import filling
 from ottla.spark.migration import filling as target_reading
 from ottla.spark.migration.chunks import Checksum, ChunkReader, OffsetReader, Seen, checksum

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.protocol.arrow.decoding.record_batch_decoder import HEADER_TYPE
+from ottla.protocol.arrow.decoder import HEADER_TYPE
 from ottla.spark.migration import writer
 from ottla.spark.migration.chunks import CHUNK_ORDER, CHUNKS, LATEST, PHASE, TARGET, chunk
 from ottla.spark.migration.values import SOURCE_HEADER, MigrationError

@@ -17,9 +17,8 @@ import pyarrow as pa
 from ottla.client.consumer.plain_columns import CREATE_TIME, LOG_APPEND_TIME, NOT_AVAILABLE, PlainColumns
 from ottla.client.engine.record_buffer import Columns
 from ottla.client.fetch.fetch_values import FetchedRecords
-from ottla.protocol.arrow.decoding.decoder import ROWS_MAX
-from ottla.protocol.arrow.decoding.record_batch_decoder import COLUMN_TYPES, RecordBatchDecoder, repeated
-from ottla.protocol.arrow.decoding.record_batch_decoder import COLUMNS as SPARK_COLUMNS
+from ottla.protocol.arrow.decoder import COLUMN_TYPES, ROWS_MAX, RecordBatchDecoder, repeated
+from ottla.protocol.arrow.decoder import COLUMNS as SPARK_COLUMNS
 from ottla.protocol.records.batch import NO_TIMESTAMP, split_batches
 
 LONG_BYTES = 400

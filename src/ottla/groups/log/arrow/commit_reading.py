@@ -6,8 +6,7 @@ Layout of a commit: Kafka's OffsetCommitKey and OffsetCommitValue.
 
 import numpy as np
 
-from ottla.protocol.arrow.primitives.compilation import Int, helper, jit
-from ottla.protocol.arrow.primitives.memory import WORD_BYTES, byte_at, swapped, word_at
+from ottla.protocol.arrow.primitives import WORD_BYTES, Int, byte_at, helper, jit, swapped, word_at
 
 _INT_BYTES_MAX = 5
 _VALUE_VERSION_MAX = 4

@@ -16,15 +16,13 @@ import pyarrow as pa
 
 from ottla.groups.log.arrow import kernels
 from ottla.groups.log.records import GroupMetadataRecord, decode
-from ottla.protocol.arrow.decoding.arrow_buffers import Numbers, Strings
-from ottla.protocol.arrow.decoding.decoder import ROWS_MAX, Columns, Decoder, schema_of
-from ottla.protocol.arrow.decoding.record_batch_decoder import COLUMN_TYPES, repeated
-from ottla.protocol.arrow.decoding.record_kernels import BINARY_SPACE, BINARY_WORDS, ENDLESS
+from ottla.protocol.arrow.decoder import COLUMN_TYPES, ROWS_MAX, Columns, Decoder, Numbers, Strings, repeated, schema_of
+from ottla.protocol.arrow.record_kernels import BINARY_SPACE, BINARY_WORDS, ENDLESS
 from ottla.protocol.coordinator_records import GROUP_METADATA, GroupMetadataValue, MemberValue, decode_offsets_record, offsets_record_json
 from ottla.protocol.errors import PeerError
 from ottla.protocol.record_codec import UnknownRecord
 from ottla.protocol.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, parse_assignment, parse_subscribed_topics, parse_subscription
-from ottla.protocol.wire.reader import Reader
+from ottla.protocol.wire.primitives import Reader
 
 _TIMESTAMP = COLUMN_TYPES["timestamp"]
 MEMBER_TYPE = pa.struct(

@@ -7,11 +7,18 @@ to the plain decoder. Every record becomes a row: what it does not have, or what
 import numpy as np
 
 from ottla.groups.log.arrow.commit_reading import COMMIT, UUID_BYTES, number_at, read_key, read_value, text_at
-from ottla.protocol.arrow.decoding.batch_headers import BAD_RECORD, BAD_TIMESTAMP, BASE_OFFSET, LAST_OFFSET_DELTA, OK, READ, TABLE_COLUMNS
-from ottla.protocol.arrow.decoding.record_kernels import (
+from ottla.protocol.arrow.primitives import WORD_BYTES, Int, byte_at, helper, jit, load, put_byte, put_half, record, store, word_at
+from ottla.protocol.arrow.record_kernels import (
+    BAD_RECORD,
+    BAD_TIMESTAMP,
+    BASE_OFFSET,
     CURSOR_BATCH,
     FULL,
+    LAST_OFFSET_DELTA,
+    OK,
+    READ,
     ROWS,
+    TABLE_COLUMNS,
     begin_batch,
     end_batch,
     put_bytes,
@@ -19,9 +26,6 @@ from ottla.protocol.arrow.decoding.record_kernels import (
     time_us,
     times,
 )
-from ottla.protocol.arrow.primitives.compilation import Int, helper, jit
-from ottla.protocol.arrow.primitives.memory import WORD_BYTES, byte_at, load, put_byte, put_half, store, word_at
-from ottla.protocol.arrow.primitives.record_reading import record
 from ottla.protocol.coordinator_records import OFFSETS_TOPIC_TYPES
 
 # Where the columns are, as addresses, 0 for a column that is not wanted. Numbers have two words: data, and bits of validity. Strings have

@@ -23,7 +23,7 @@ from ottla.groups.log.compiled_loading.tables import (
     commit_of,
     string_of,
 )
-from ottla.protocol.arrow.primitives.batch_scan import (
+from ottla.protocol.arrow.batch_scan import (
     BAD_COUNT,
     BAD_RECORD,
     BAD_TIMESTAMP,
@@ -37,10 +37,8 @@ from ottla.protocol.arrow.primitives.batch_scan import (
     START,
     checked_sum,
 )
-from ottla.protocol.arrow.primitives.compilation import Array, Int, helper, jit
-from ottla.protocol.arrow.primitives.memory import WORD_BYTES, address_of, load, store
-from ottla.protocol.arrow.primitives.record_reading import head, headers, span
-from ottla.protocol.records.record import RECORD_BYTES_MIN
+from ottla.protocol.arrow.primitives import WORD_BYTES, Array, Int, address_of, head, headers, helper, jit, load, span, store
+from ottla.protocol.records.batch import RECORD_BYTES_MIN
 
 # Where a call stopped, so that the next one continues there; and the counts that are kept between calls, after those of the tables.
 CURSOR_BATCH, CURSOR_AT, CURSOR_LEFT, REST, UNKNOWN, SEED = range(3, 9)

@@ -17,9 +17,9 @@ from ottla.groups.log.compiled_loading import kernels, tables
 from ottla.groups.log.records import GroupMetadataRecord, OffsetRecord, decode, encode_key
 from ottla.groups.log.reducer import LoadedGroups
 from ottla.groups.log.replayed_state import ReplayedState
-from ottla.protocol.arrow.primitives import batch_scan as batches
-from ottla.protocol.arrow.primitives.batch_scan import check, expand
-from ottla.protocol.arrow.primitives.compilation import Array
+from ottla.protocol.arrow import batch_scan as batches
+from ottla.protocol.arrow.batch_scan import check, expand
+from ottla.protocol.arrow.primitives import Array
 from ottla.protocol.coordinator_records import OffsetValue
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record

@@ -7,8 +7,7 @@ a table must grow. Arguments are addresses and are not checked: the caller has m
 
 import numpy as np
 
-from ottla.protocol.arrow.primitives.compilation import Array, Int, helper, jit
-from ottla.protocol.arrow.primitives.memory import WORD_BYTES, address_of, byte_at, copy, load, store, word_at
+from ottla.protocol.arrow.primitives import WORD_BYTES, Array, Int, address_of, byte_at, copy, helper, jit, load, store, word_at
 
 FREE = -1
 # Columns of a string: its hash, and where its bytes lie in the arena.

@@ -9,7 +9,7 @@ from ottla.client.consumer.arrow.columns import decode_arrow, plain_batch
 from ottla.client.consumer.message import Message
 from ottla.client.consumer.plain_columns import decode_plain
 from ottla.client.fetch.fetch_values import FetchedRecords
-from ottla.protocol.arrow.decoding.record_batch_decoder import COLUMN_TYPES, COLUMNS
+from ottla.protocol.arrow.decoder import COLUMN_TYPES, COLUMNS
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Header, Record, TopicPartition
 from ottla.protocol.records.batch import encode_batch

@@ -15,7 +15,7 @@ from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record
 from ottla.protocol.records.batch import encode_batch
 from ottla.protocol.records.compression import Codec
-from ottla.protocol.wire.writer import Writer
+from ottla.protocol.wire.primitives import Writer
 
 NOW_MS = 1_700_000_000_000
 NOW = datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.UTC)

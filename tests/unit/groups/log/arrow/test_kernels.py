@@ -3,9 +3,8 @@
 import numpy as np
 
 from ottla.groups.log.arrow import kernels
-from ottla.protocol.arrow.decoding.batch_headers import OK
-from ottla.protocol.arrow.decoding.batches import scan, slices
-from ottla.protocol.arrow.decoding.record_kernels import ENDLESS, FULL, ROWS
+from ottla.protocol.arrow.batches import OK, scan, slices
+from ottla.protocol.arrow.record_kernels import ENDLESS, FULL, ROWS
 from ottla.protocol.model import Record
 from ottla.protocol.records.batch import encode_batch
 

@@ -8,7 +8,7 @@ import pytest
 from ottla.groups.log.compiled_loading import kernels, tables
 from ottla.groups.log.compiled_loading.reducer import CompiledBatches
 from ottla.groups.log.records import OffsetRecord, encode_key
-from ottla.protocol.arrow.primitives import batch_scan
+from ottla.protocol.arrow import batch_scan
 from ottla.protocol.model import Record
 from ottla.protocol.records.batch import encode_batch, seal
 

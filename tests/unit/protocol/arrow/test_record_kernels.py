@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from ottla.protocol.arrow.decoding import batch_headers as kernels
-from ottla.protocol.arrow.decoding import record_kernels
-from ottla.protocol.arrow.decoding.batches import scan, slices
+from ottla.protocol.arrow import record_kernels
+from ottla.protocol.arrow.batches import scan, slices
 from ottla.protocol.model import Header, Record
 from ottla.protocol.records.batch import HEADER_BYTES, encode_batch, seal
 
@@ -48,7 +47,7 @@ class Columns:
 
 def test_columns_of_known_records():
     columns = Columns()
-    assert columns.decode(encode_batch(RECORDS, base_offset=10)) == kernels.OK
+    assert columns.decode(encode_batch(RECORDS, base_offset=10)) == record_kernels.OK
     assert columns.numbers[record_kernels.OFFSETS][:3].tolist() == [10, 11, 13]
     assert columns.numbers[record_kernels.TIMESTAMPS][:3].tolist() == [1_700_000_000_000_000, 1_700_000_000_005_000, 1_699_999_999_000_000]
     assert columns.texts(record_kernels.KEYS) == [b"key", b"", b""]
@@ -62,7 +61,7 @@ def test_columns_of_known_records():
 
 def test_it_goes_on_where_it_stopped():
     batch, columns, seen = encode_batch(RECORDS, base_offset=10), Columns(1), []
-    for status in (record_kernels.FULL, record_kernels.FULL, kernels.OK):
+    for status in (record_kernels.FULL, record_kernels.FULL, record_kernels.OK):
         assert columns.decode(batch) == status
         seen.append(int(columns.numbers[record_kernels.OFFSETS][0]))
         columns.state[record_kernels.ROWS :] = 0
@@ -78,14 +77,14 @@ def test_it_stops_before_a_record_that_has_no_room():
 
 def test_offsets_outside_of_the_bounds_are_passed_over():
     columns = Columns()
-    assert columns.decode(encode_batch(RECORDS, base_offset=10), (11, 13)) == kernels.OK
+    assert columns.decode(encode_batch(RECORDS, base_offset=10), (11, 13)) == record_kernels.OK
     assert columns.numbers[record_kernels.OFFSETS][:2].tolist() == [11, 0]
 
 
 @pytest.mark.parametrize("length", [0, 1, 31, 32, 33, 255, 256, 257, 900])
 def test_strings_of_every_length_are_copied(length: int):
     columns, data = Columns(), bytes(number % 251 for number in range(length))
-    assert columns.decode(encode_batch([Record(0, 0, data[:50], data), Record(1, 0, b"", b"last")])) == kernels.OK
+    assert columns.decode(encode_batch([Record(0, 0, data[:50], data), Record(1, 0, b"", b"last")])) == record_kernels.OK
     assert columns.texts(record_kernels.VALUES) == [data, b"last"]
     assert columns.texts(record_kernels.KEYS) == [data[:50], b""]
 
@@ -93,20 +92,20 @@ def test_strings_of_every_length_are_copied(length: int):
 @pytest.mark.parametrize(
     ("section", "count", "status"),
     [
-        (b"\x0e\x00\x00\x00\x01\x01\x00\x00", 1, kernels.BAD_RECORD),  # one byte behind the headers of a record
-        (b"\x0c\x00\x00\x00\x01\x01\x00\x00", 1, kernels.BYTES_LEFT_OVER),
-        (b"\x0c\x00\x00\x00\x01\x01\x00", 2, kernels.BAD_COUNT),
-        (b"\x0c\x00\x00\x00\x01\x01\x00" + b"\x00" * 7, 2, kernels.BAD_RECORD),
-        (b"\x0c\x00\x00\x00\x01\x7e\x00", 1, kernels.BAD_RECORD),  # a value of 63 bytes
-        (b"\x0c\x00\x00\x00\x03\x01\x00", 1, kernels.BAD_RECORD),  # a key of -2 bytes
-        (b"\x0c\x00\x00\x01\x01\x01\x00", 1, kernels.BAD_RECORD),  # offset delta -1
-        (b"\x0c\x00\x00\x08\x01\x01\x00", 1, kernels.BAD_RECORD),  # offset delta 4 after the last one
-        (b"\x0c\x00\x00\x00\x01\x01\x01", 1, kernels.BAD_RECORD),  # -1 headers
-        (b"\x0c\x00\x00\x00\x01\x01\x7e", 1, kernels.BAD_RECORD),  # 63 headers
-        (b"\x10\x00\x00\x00\x01\x01\x02\x01\x01", 1, kernels.BAD_RECORD),  # a header key that is null
-        (b"\xff\xff\xff\xff\xff\xff\xff", 1, kernels.BAD_RECORD),
-        (b"\x1e\x00" + b"\xff" * 9 + b"\x01\x00\x01\x01\x00", 1, kernels.BAD_TIMESTAMP),
-        (b"\x1e\x00" + b"\xff" * 9 + b"\x02\x00\x01\x01\x00", 1, kernels.BAD_RECORD),  # 65 bits
+        (b"\x0e\x00\x00\x00\x01\x01\x00\x00", 1, record_kernels.BAD_RECORD),  # one byte behind the headers of a record
+        (b"\x0c\x00\x00\x00\x01\x01\x00\x00", 1, record_kernels.BYTES_LEFT_OVER),
+        (b"\x0c\x00\x00\x00\x01\x01\x00", 2, record_kernels.BAD_COUNT),
+        (b"\x0c\x00\x00\x00\x01\x01\x00" + b"\x00" * 7, 2, record_kernels.BAD_RECORD),
+        (b"\x0c\x00\x00\x00\x01\x7e\x00", 1, record_kernels.BAD_RECORD),  # a value of 63 bytes
+        (b"\x0c\x00\x00\x00\x03\x01\x00", 1, record_kernels.BAD_RECORD),  # a key of -2 bytes
+        (b"\x0c\x00\x00\x01\x01\x01\x00", 1, record_kernels.BAD_RECORD),  # offset delta -1
+        (b"\x0c\x00\x00\x08\x01\x01\x00", 1, record_kernels.BAD_RECORD),  # offset delta 4 after the last one
+        (b"\x0c\x00\x00\x00\x01\x01\x01", 1, record_kernels.BAD_RECORD),  # -1 headers
+        (b"\x0c\x00\x00\x00\x01\x01\x7e", 1, record_kernels.BAD_RECORD),  # 63 headers
+        (b"\x10\x00\x00\x00\x01\x01\x02\x01\x01", 1, record_kernels.BAD_RECORD),  # a header key that is null
+        (b"\xff\xff\xff\xff\xff\xff\xff", 1, record_kernels.BAD_RECORD),
+        (b"\x1e\x00" + b"\xff" * 9 + b"\x01\x00\x01\x01\x00", 1, record_kernels.BAD_TIMESTAMP),
+        (b"\x1e\x00" + b"\xff" * 9 + b"\x02\x00\x01\x01\x00", 1, record_kernels.BAD_RECORD),  # 65 bits
     ],
 )
 def test_records_that_cannot_be_are_refused(section: bytes, count: int, status: int):
@@ -124,7 +123,7 @@ def test_timestamps_beyond_microseconds_are_refused(at: int, timestamp_ms: int):
     batch = encode_batch(RECORDS, base_offset=10, is_log_append_time=at == 35)
     batch[at : at + 8] = timestamp_ms.to_bytes(8, signed=True)
     seal(batch)
-    assert Columns().decode(batch) == kernels.BAD_TIMESTAMP
+    assert Columns().decode(batch) == record_kernels.BAD_TIMESTAMP
 
 
 @pytest.mark.parametrize("is_control", [False, True])
@@ -132,4 +131,4 @@ def test_timestamps_beyond_microseconds_are_refused(at: int, timestamp_ms: int):
 def test_a_changed_byte_is_found_by_the_checksum(position: int, is_control: bool):
     batch = encode_batch(RECORDS, base_offset=10, is_control=is_control)
     batch[position] ^= 0x40
-    assert Columns().decode(batch) == kernels.BAD_CRC
+    assert Columns().decode(batch) == record_kernels.BAD_CRC

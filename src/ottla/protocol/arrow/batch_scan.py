@@ -5,9 +5,7 @@ The kernel only reads inside the bounds of its arguments, and returns a status f
 
 import numpy as np
 
-from ottla.protocol.arrow.primitives.checksums import crc32c
-from ottla.protocol.arrow.primitives.compilation import Array, Int, helper, jit
-from ottla.protocol.arrow.primitives.memory import address_of, big_endian, byte_at
+from ottla.protocol.arrow.primitives import Array, Int, address_of, big_endian, byte_at, crc32c, helper, jit
 from ottla.protocol.errors import PeerError
 from ottla.protocol.records.batch import (
     ATTRIBUTES_AT,

@@ -1,12 +1,15 @@
-"""Arrow batches from record batches, compared with the records that went in."""
+"""Record batches as Arrow columns."""
 
+import ctypes
 import datetime
 
 import pyarrow as pa
 import pytest
 
 from ottla.columnar import COLUMNS, RecordBatchDecoder, scan
-from ottla.protocol.arrow.decoding.record_batch_decoder import COLUMN_TYPES
+from ottla.protocol.arrow import batches as columnar_batches
+from ottla.protocol.arrow import decoder
+from ottla.protocol.arrow.decoder import BYTES_MAX, BYTES_MIN, COLUMN_TYPES, Capacity, Numbers, Strings
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Header, Record
 from ottla.protocol.records.batch import encode_batch, seal
@@ -17,6 +20,102 @@ RECORDS = [
     Record(11, 1_700_000_000_005, None, b"", ()),
     Record(13, 1_699_999_999_000, b"", None, (Header("Grüße", b""),)),
 ]
+
+
+def test_numbers_with_and_without_nulls():
+    column = Numbers(pa.int32(), 3, has_nulls=True)
+    ctypes.memmove(column.address, (ctypes.c_int32 * 3)(7, 8, 9), 12)
+    ctypes.memset(column.bits, 0b101, 1)
+    assert column.array(3).to_pylist() == [7, 8, 9]
+    assert column.array(3, 1).to_pylist() == [7, None, 9]
+    assert Numbers(pa.int64(), 1).bits == 0
+
+
+def test_bits_that_are_set_later():
+    column = Numbers(pa.bool_(), 10)
+    ctypes.memset(column.address, 0, 2)
+    column.set_bits([0, 9])
+    assert column.array(10).to_pylist() == [True] + [False] * 8 + [True]
+
+
+def test_strings_take_what_was_used():
+    column = Strings(pa.string(), 2, 100)
+    offsets, data, bits, capacity = column.words
+    ctypes.memmove(offsets, (ctypes.c_int32 * 3)(0, 2, 2), 12)
+    ctypes.memmove(data, b"abc", 3)
+    ctypes.memset(bits, 0b01, 1)
+    assert capacity == 100
+    assert column.array(2, 2, 1).to_pylist() == ["ab", None]
+    assert column.array(2, 2, 0).to_pylist() == ["ab", ""]
+
+
+def test_lists_lie_one_after_another():
+    column = Strings(pa.binary(), 2, 0)
+    ctypes.memmove(column.words[0], (ctypes.c_int32 * 3)(0, 1, 3), 12)
+    assert column.list_array(pa.list_(pa.int64()), 2, pa.array([4, 5, 6]), 0).to_pylist() == [[4], [5, 6]]
+
+
+def test_capacity_follows_what_is_used():
+    capacity = Capacity()
+    assert capacity.plan(1000) == 1000
+    assert capacity.plan(1 << 40) == BYTES_MAX
+    capacity.learn(1_000_000, was_full=False)
+    assert capacity.plan(1 << 40) == 1_250_000
+    capacity.learn(1_250_000, was_full=True)
+    assert capacity.plan(1 << 40) == BYTES_MAX
+    capacity.learn(3, was_full=False)
+    assert capacity.plan(1 << 40) == BYTES_MIN
+
+
+def _batches(buffer: bytes, columns: tuple[str, ...] = ("value",), rows_max: int = 1000) -> list[pa.RecordBatch]:
+    return list(RecordBatchDecoder("t", 0, columns=columns, rows_max=rows_max).decode(buffer))
+
+
+def _log(*sizes: int, **options) -> bytes:
+    parts = [encode_batch([Record(number, 0, None, bytes(size))], base_offset=number, **options) for number, size in enumerate(sizes)]
+    return b"".join(parts)
+
+
+def test_a_batch_ends_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(decoder, "BYTES_MAX", 1000)
+    found = _batches(_log(400, 400, 400, 999, 0, 1, 5))
+    assert [batch.num_rows for batch in found] == [2, 1, 3, 1]
+    assert [len(value) for batch in found for value in batch["value"].to_pylist()] == [400, 400, 400, 999, 0, 1, 5]
+
+
+def test_a_record_that_is_larger_stands_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(decoder, "BYTES_MAX", 1000)
+    for options in ({}, {"codec": Codec.ZSTD}):
+        found = _batches(_log(10, 5000, 10, **options), ("key", "value"))
+        assert [[len(value) for value in batch["value"].to_pylist()] for batch in found] == [[10], [5000], [10]]
+
+
+def test_rows_of_many_pieces_are_one_batch_unless_they_point_into_them(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(columnar_batches, "SLICE_BYTES", 1)
+    records = [Record(number, 0, None, b"v", (Header("h", b"%d" % number),)) for number in range(3)]
+    buffer = b"".join(encode_batch([record], base_offset=record.offset, codec=Codec.LZ4) for record in records)
+    assert [batch.num_rows for batch in _batches(buffer)] == [3]
+    found = _batches(buffer, ("headers",))
+    assert [batch["headers"].to_pylist() for batch in found] == [[[{"key": "h", "value": b"%d" % number}]] for number in range(3)]
+
+
+def test_a_bad_batch_comes_after_the_rows_before_it():
+    bad = encode_batch([Record(1, 0, None, b"x"), Record(2, 0, None, b"y")], base_offset=1)
+    bad[57:61] = (3000).to_bytes(4)
+    seal(bad)
+    found = RecordBatchDecoder("t", 0, columns=("offset",)).decode(_log(1) + bad)
+    assert next(found)["offset"].to_pylist() == [0]
+    with pytest.raises(PeerError, match="3000 records declared in 16 bytes"):
+        next(found)
+
+
+def test_a_decoder_goes_on_after_an_error():
+    decoder = RecordBatchDecoder("t", 0, columns=("offset",))
+    bad = bytearray(_log(5))
+    bad[-1] ^= 1
+    with pytest.raises(PeerError):
+        list(decoder.decode(bad))
+    assert [batch["offset"].to_pylist() for batch in decoder.decode(_log(5))] == [[0]]
 
 
 def _rows(decoder: RecordBatchDecoder, buffer: bytes | bytearray, **bounds: int) -> list[dict[str, object]]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ottla.protocol.arrow.primitives import batch_scan
+from ottla.protocol.arrow import batch_scan
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Header, Record
 from ottla.protocol.records.batch import HEADER_BYTES, encode_batch

@@ -1,24 +1,48 @@
 """Fetched bytes as slices of plain record bytes: batch headers walked, batches chosen, compressed batches expanded.
 
-It decides which batches are worth decoding (control batches, batches of aborted transactions and batches outside the requested offsets are
-not; their checksums count all the same, except for those outside). It never reads a record. Uncompressed batches are not copied, but read
-in the fetched buffer.
+It decides which batches are worth decoding. Control batches, batches of aborted transactions (KIP-98: by the Fetch response's list of them
+and the abort markers among the batches) and batches outside the requested offsets are not; their checksums count all the same, except for
+those outside. It never reads a data record. Uncompressed batches are not copied, but read in the fetched buffer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from ottla.protocol.arrow.decoding import batch_headers, record_kernels
-from ottla.protocol.arrow.decoding.aborted_batches import Aborted, without_aborted
+from ottla.protocol.arrow import record_kernels
+from ottla.protocol.arrow.primitives import Array
+from ottla.protocol.arrow.record_kernels import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    CHECK,
+    END,
+    LAST_OFFSET_DELTA,
+    OK,
+    POSITION,
+    PRODUCER_ID,
+    READ,
+    RECORD_COUNT,
+    STATUS_TEXTS,
+    TABLE_COLUMNS,
+    choose,
+    scan_headers,
+)
 from ottla.protocol.errors import PeerError
-from ottla.protocol.records.batch import CODEC_MASK, DECOMPRESSED_BYTES_MAX
+from ottla.protocol.records.batch import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    DECOMPRESSED_BYTES_MAX,
+    HEADER_BYTES,
+    TRANSACTIONAL_BIT,
+    decode_batch,
+)
 from ottla.protocol.records.compression import Codec, decompress_into, too_much
+from ottla.protocol.records.control import ControlType, control_type
 
-Array = Any
+Aborted = Sequence[tuple[int, int]]
+"""Aborted transactions as in a Fetch response: producer id and first offset; each ends at that producer's abort marker."""
 
 SLICE_BYTES = 256 * 1024
 """Expanded bytes that are decoded together, while they are in the processor's cache; the last batch of them may go beyond."""
@@ -27,6 +51,37 @@ ARENA_GROWTH = 4
 
 _BATCHES_MIN = 256
 _CODECS = {codec.value: codec for codec in Codec}
+
+
+def without_aborted(buffer: memoryview, table: Array, aborted: Aborted) -> Array:
+    """For each batch of `table` (columns: see kernels) whether its transaction, if it has one, was not aborted.
+
+    All batches of the response must be there, those outside of the requested offsets too: markers may be among them. Raises PeerError
+    on a damaged marker of a transaction that was aborted.
+    """
+    stays = np.ones(len(table), bool)
+    is_transactional = (table[:, ATTRIBUTES] & TRANSACTIONAL_BIT) != 0
+    rows = np.flatnonzero(is_transactional & np.isin(table[:, PRODUCER_ID], [producer for producer, _ in aborted]))
+    waiting = sorted(aborted, key=lambda pair: pair[1], reverse=True)
+    in_force: set[int] = set()
+    for row, batch in zip(rows.tolist(), table[rows].tolist(), strict=True):
+        last_offset = batch[BASE_OFFSET] + batch[LAST_OFFSET_DELTA]
+        while waiting and waiting[-1][1] <= last_offset:
+            in_force.add(waiting.pop()[0])
+        producer = batch[PRODUCER_ID]
+        if producer not in in_force:
+            continue
+        if not batch[ATTRIBUTES] & CONTROL_BIT:
+            stays[row] = False
+        elif _is_abort(buffer, batch):
+            in_force.discard(producer)
+    return stays
+
+
+def _is_abort(buffer: memoryview, batch: list[int]) -> bool:
+    """Whether the marker of a control batch ends an aborted transaction; the cleaner may have left the batch without its record."""
+    markers = decode_batch(buffer, batch[POSITION] - HEADER_BYTES)
+    return bool(markers) and control_type(markers[0].key) == ControlType.ABORT
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +97,14 @@ class Batches:
         if len(self.table) == 0:
             return None
         last = self.table[-1]
-        return int(last[batch_headers.BASE_OFFSET]) + int(last[batch_headers.LAST_OFFSET_DELTA]) + 1
+        return int(last[BASE_OFFSET]) + int(last[LAST_OFFSET_DELTA]) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSlice:
     """Batches that are decoded together: POSITION and END of `table` count from the address `source_at`, where nothing is compressed.
 
-    `tasks`: what is to be done with each (batch_headers.SKIP ...); `is_checked`: whether their checksums were compared. `source` keeps the
+    `tasks`: what is to be done with each (SKIP ...); `is_checked`: whether their checksums were compared. `source` keeps the
     bytes from being freed; they do not change until the next slice is requested. `rows_max`, `bytes_max`: bounds on the rows
     and bytes of this slice and those behind it.
     """
@@ -107,13 +162,13 @@ def scan(buffer: bytes | bytearray | memoryview) -> Batches:
     A partial batch at the end is left out. Raises PeerError on bytes that are no batches of format v2 (KIP-98).
     """
     view = memoryview(buffer).toreadonly().cast("B")
-    table = np.empty((_BATCHES_MIN, batch_headers.TABLE_COLUMNS), np.int64)
-    count, status = batch_headers.scan_headers(address(view), len(view), table.ctypes.data, len(table))
+    table = np.empty((_BATCHES_MIN, TABLE_COLUMNS), np.int64)
+    count, status = scan_headers(address(view), len(view), table.ctypes.data, len(table))
     if count > len(table):
-        table = np.empty((count, batch_headers.TABLE_COLUMNS), np.int64)
-        count, status = batch_headers.scan_headers(address(view), len(view), table.ctypes.data, len(table))
-    if status != batch_headers.OK:
-        raise PeerError(batch_headers.STATUS_TEXTS[status])
+        table = np.empty((count, TABLE_COLUMNS), np.int64)
+        count, status = scan_headers(address(view), len(view), table.ctypes.data, len(table))
+    if status != OK:
+        raise PeerError(STATUS_TEXTS[status])
     return Batches(view, table[:count])
 
 
@@ -130,22 +185,22 @@ def slices(batches: Batches, bounds: tuple[int, int], aborted: Aborted = ()) -> 
     """
     table = batches.table
     tasks = np.empty(len(table), np.uint8)
-    is_compressed = batch_headers.choose(table.ctypes.data, len(table), *bounds, tasks.ctypes.data)
+    is_compressed = choose(table.ctypes.data, len(table), *bounds, tasks.ctypes.data)
     if aborted:
-        tasks[~without_aborted(batches.buffer, table, aborted) & (tasks == batch_headers.READ)] = batch_headers.CHECK
+        tasks[~without_aborted(batches.buffer, table, aborted) & (tasks == READ)] = CHECK
     if is_compressed:
         yield from _expanded(batches, tasks)
     elif len(table):
-        rows_max = int(table[:, batch_headers.RECORD_COUNT].sum())
+        rows_max = int(table[:, RECORD_COUNT].sum())
         yield BatchSlice(batches.buffer, address(batches.buffer), table, tasks, False, rows_max, len(batches.buffer))
 
 
 def _expanded(batches: Batches, tasks: Array) -> Iterator[BatchSlice]:
     table = batches.table
     sound = record_kernels.sound_batches(address(batches.buffer), table.ctypes.data, tasks.ctypes.data, len(table))
-    table = table[:sound][tasks[:sound] == batch_headers.READ]
-    columns = table[:, (batch_headers.POSITION, batch_headers.END, batch_headers.ATTRIBUTES)].tolist()
-    rows_max, first, at = int(table[:, batch_headers.RECORD_COUNT].sum()), 0, 0
+    table = table[:sound][tasks[:sound] == READ]
+    columns = table[:, (POSITION, END, ATTRIBUTES)].tolist()
+    rows_max, first, at = int(table[:, RECORD_COUNT].sum()), 0, 0
     with _arena() as arena:
         for number, (start, end, attributes) in enumerate(columns):
             data = batches.buffer[start:end]
@@ -162,7 +217,7 @@ def _expanded(batches: Batches, tasks: Array) -> Iterator[BatchSlice]:
                 first, at = number, 0
                 size = arena.put(codec, data, 0)
             assert size is not None, "an arena that is empty grows until there is space, or refuses"
-            table[number, batch_headers.POSITION], table[number, batch_headers.END] = at, at + size
+            table[number, POSITION], table[number, END] = at, at + size
             at += size
         yield _slice(arena, table[first:], rows_max)
     if sound < len(batches.table):
@@ -170,10 +225,10 @@ def _expanded(batches: Batches, tasks: Array) -> Iterator[BatchSlice]:
 
 
 def _slice(arena: _Arena, table: Array, rows_max: int) -> BatchSlice:
-    tasks = np.full(len(table), batch_headers.READ, np.uint8)
+    tasks = np.full(len(table), READ, np.uint8)
     return BatchSlice(arena.array, arena.array.ctypes.data, table, tasks, True, rows_max, len(table) * DECOMPRESSED_BYTES_MAX)
 
 
 def wrong_checksum(batch: Array) -> PeerError:
     """The error for a batch (a row of the table) whose checksum is not the stored one."""
-    return PeerError(f"CRC-32C of the record batch at offset {batch[batch_headers.BASE_OFFSET]} is wrong")
+    return PeerError(f"CRC-32C of the record batch at offset {batch[BASE_OFFSET]} is wrong")

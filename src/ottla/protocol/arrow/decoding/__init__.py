@@ -1,1 +1,0 @@
-"""Record batches to Arrow: batches chosen and expanded, kernels that fill columns, the decoder of records."""

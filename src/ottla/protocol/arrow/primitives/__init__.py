@@ -1,1 +1,0 @@
-"""What every kernel is built of: compilation, memory by address, checksums, varints and records, whole batches."""
