@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ottla.client.consumer.message import TIMESTAMP_NOT_AVAILABLE as TIMESTAMP_NOT_AVAILABLE
     from ottla.client.consumer.message import Message as Message
     from ottla.client.consumer.message import TopicPartition as TopicPartition
+    from ottla.client.consumer.monitoring import ThrottleEvent as ThrottleEvent
 
 __version__ = "0.1.0"
 
@@ -52,6 +53,7 @@ _LAZY = {
     "OFFSET_INVALID": "consumer.message",
     "OFFSET_STORED": "consumer.message",
     "TopicPartition": "consumer.message",
+    "ThrottleEvent": "consumer.monitoring",
 }
 """Names of aiokafka, of confluent_kafka and of Java's consumer, and the modules of `ottla.client` that hold them."""
 

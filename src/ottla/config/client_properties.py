@@ -156,6 +156,13 @@ _ROWS: Final = (
     _row("enable.partition.eof", FLAG, False, None, APPLIED, None),
     _row("queued.max.messages.kbytes", Number(1, 2_097_151), 65_536, None, APPLIED, None),
     _row("default.topic.config", OBJECT, None, None, APPLIED, None),
+    _row("statistics.interval.ms", Number(0, 86_400_000), 0, None, APPLIED, None),
+    _row("debug", TEXT, "", None, APPLIED, None),
+    _row("log_level", Number(0, 7), 6, None, APPLIED, None, defaults={_CONSUMER: None}),
+    _row("logger", OBJECT, None, None, APPLIED, None),
+    _row("error_cb", OBJECT, None, None, APPLIED, None),
+    _row("throttle_cb", OBJECT, None, None, APPLIED, None),
+    _row("stats_cb", OBJECT, None, None, APPLIED, None),
     _row("on_commit", OBJECT, None, None, APPLIED, None),
     _row("oauth_cb", OBJECT, None, None, APPLIED, None),
     _row("group.protocol.type", TEXT, "consumer", None, only("consumer", "it is the type of a consumer's group"), None),
@@ -180,7 +187,6 @@ _ROWS: Final = (
     *_rows("log.connection.close log.queue log.thread.name", None, ignored("the logger has the lines"), None),
     *_rows("auto.commit.enable offset.store.path offset.store.sync.interval.ms",
            None, ignored("offsets are neither kept in files nor committed by a legacy consumer"), None),
-    *_rows("error_cb throttle_cb stats_cb statistics.interval.ms debug log_level logger", None, ignored("nothing calls it yet"), None),
     *_rows("batch.num.messages compression.codec compression.level delivery.report.only.error enable.gapless.guarantee"
            " message.max.bytes message.send.max.retries message.timeout.ms partitioner produce.offset.report"
            " queue.buffering.backpressure.threshold queue.buffering.max.kbytes queue.buffering.max.messages queue.buffering.max.ms"

@@ -4,6 +4,7 @@ Its application's thread runs callbacks, takes records and commits; the network 
 decisions are those of the engine (`core.client.consumer.engine`).
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -61,7 +62,7 @@ class Consumer:
         self._is_closed = False
         engine = new_engine(parsed.consumer, parsed.assignors, decoding.decoder())
         self._engine = engine
-        self._driver = Driver(engine, parsed.client, connect=connect, rng=RANDOM.random)
+        self._driver = Driver(engine, parsed.client, connect=connect, rng=RANDOM.random, reporting=parsed.reporting)
         self._condition = self._driver.condition
         self._poller = Poller(engine, self._driver, use=self._use, run_callbacks=self._run_callbacks, raise_failures=self._raise_failures)
         is_plain = not (parsed.deserializers or parsed.interceptors)
@@ -365,18 +366,18 @@ class Consumer:
         """Wait until partitions are given up and LeaveGroup is answered, and run the callbacks of this."""
         with self._condition:
             while self._driver.now_ms() < ends_ms and self._driver.failure is None:
-                if self._run_callbacks(self._driver.now_ms()):
+                if self._run_callbacks(self._driver.now_ms(), with_notices=False):
                     continue
                 self._driver.wake()
                 if self._driver.has_left:
                     return
                 self._condition.wait(0.05)
 
-    def _run_callbacks(self, now_ms: float) -> bool:
-        """Run the next callback, without the lock: whether there was one."""
+    def _run_callbacks(self, now_ms: float, *, with_notices: bool = True) -> bool:
+        """Run the next callback, without the lock: whether there was one. `with_notices`: of those that no rebalance waits for, too."""
         callback = self._engine.next_callback(now_ms) if self._in_callback is None else None
         if callback is None:
-            return bool(self._engine.commits.finished) and self._run_commit_callbacks()
+            return (with_notices and self._run_notice()) or (bool(self._engine.commits.finished) and self._run_commit_callbacks())
         self._driver.wake()
         listener = self._listeners.get(callback.kind)
         if listener is not None:
@@ -391,6 +392,20 @@ class Consumer:
         finally:
             self._condition.acquire()
             self._in_callback = None
+
+    def _run_notice(self) -> bool:
+        """Run error_cb, throttle_cb or stats_cb, without the lock: whether there was a notice for them."""
+        monitor = self._driver.monitor
+        notice = None if monitor is None or self._in_callback is not None else monitor.next_notice(time.time_ns() / 1e9)
+        if notice is None:
+            return False
+        callback, argument = notice
+        self._condition.release()
+        try:
+            callback(argument)
+        finally:
+            self._condition.acquire()
+        return True
 
     def _run_commit_callbacks(self) -> bool:
         finished, self._engine.commits.finished = self._engine.commits.finished, []
@@ -428,6 +443,8 @@ class Consumer:
             ) from driver.failure
         if driver.refusal is not None:
             refusal, driver.refusal = driver.refusal, None
+            if isinstance(refusal, AuthenticationError) and self._properties.reporting.error_cb is not None:
+                return  # it is told, as by librdkafka, and the consumer tries again
             code = KafkaError._AUTHENTICATION if isinstance(refusal, AuthenticationError) else KafkaError._FAIL
             raise KafkaException(KafkaError(code, str(refusal))) from refusal
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from ottla.client.brokers import Connect
 from ottla.client.consumer.exchange import Exchange
 from ottla.client.consumer.links import Outcome
+from ottla.client.consumer.monitoring import QUIET, Reporting
 from ottla.client.engine.engine import Engine
 from ottla.client.settings import ClientSettings
 
@@ -27,9 +28,10 @@ class Driver(Exchange):
         *,
         connect: Connect,
         rng: Callable[[], float],
+        reporting: Reporting = QUIET,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(engine, settings, connect=connect, rng=rng, clock=clock, wake=self.wake)
+        super().__init__(engine, settings, connect=connect, rng=rng, clock=clock, wake=self.wake, reporting=reporting)
         self.condition = threading.Condition()
         self.failure: BaseException | None = None
         self._wake_receiver, self._wake_sender = socket.socketpair()
@@ -97,7 +99,8 @@ class Driver(Exchange):
             if outcomes:
                 self.report(outcomes)
                 self.send_due()
-            if self._must_notify or self.engine.has_news() or self.refusal is not None:
+            has_notice = self.monitor is not None and self.monitor.step(self.now_ms())
+            if self._must_notify or has_notice or self.engine.has_news() or self.refusal is not None:
                 self._must_notify = False
                 self.condition.notify_all()
 

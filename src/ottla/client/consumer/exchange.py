@@ -12,6 +12,7 @@ from typing import Final
 from ottla.client.addresses import parse_addresses
 from ottla.client.brokers import Connect
 from ottla.client.consumer.links import Links, Outcome
+from ottla.client.consumer.monitoring import QUIET, Monitor, Reporting
 from ottla.client.consumer.stall_meter import GcPauses, StallMeter
 from ottla.client.engine.engine import Engine
 from ottla.client.engine.record_buffer import Decode
@@ -21,7 +22,6 @@ from ottla.client.settings import ClientSettings
 from ottla.groups.assignors import Assignor
 from ottla.protocol.errors import PeerError
 
-_LOG: Final = logging.getLogger("ottla.consumer")
 WAIT_MS_MAX: Final = 60_000.0
 RANDOM: Final = SystemRandom()
 
@@ -38,7 +38,7 @@ class Exchange:
 
     `refusal`: a broker rejects the client, or the other way round; `unreachable`: why the last broker could not be reached, "" since one
     answered; `unanswered`: requests since then. `stalls` and `collections` measure this process, for the engine's evidence: its user says
-    when it waits.
+    when it waits. `monitor`: what `reporting` asks for, None where that is nothing.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class Exchange:
         clock: Callable[[], float],
         wake: Callable[[], None],
         is_loop: bool = False,
+        reporting: Reporting = QUIET,
     ) -> None:
         self.engine = engine
         self.refusal: Exception | None = None
@@ -61,9 +62,13 @@ class Exchange:
         self._clock = clock
         group = engine.settings.group
         instance = "" if group.instance_id is None else f"instanceId={group.instance_id}, "
+        self._log = reporting.log
         self._name = f"[Consumer {instance}clientId={settings.client_id}, groupId={group.group_id}]"
         bootstrap = parse_addresses(settings.bootstrap_servers)
-        self.links = Links(settings, bootstrap, connect=connect, wake=wake, now_ms=self.now_ms, rng=rng)
+        self.monitor = None
+        if reporting.is_wanted:
+            self.monitor = Monitor(reporting, engine, client_id=settings.client_id, name=self._name, now_ms=self.now_ms)
+        self.links = Links(settings, bootstrap, connect=connect, wake=wake, now_ms=self.now_ms, rng=rng, monitor=self.monitor)
 
     def now_ms(self) -> float:
         """The engine's clock."""
@@ -89,7 +94,8 @@ class Exchange:
     def wait_ms(self) -> float:
         """How long there is nothing to send or to end, unless a socket is ready."""
         now_ms = self.now_ms()
-        times = [each for each in (self.engine.next_ms(now_ms), self.links.next_ms()) if each is not None]
+        statistics_ms = None if self.monitor is None else self.monitor.statistics_ms
+        times = [each for each in (self.engine.next_ms(now_ms), self.links.next_ms(), statistics_ms) if each is not None]
         return min(max(min(times, default=WAIT_MS_MAX + now_ms) - now_ms, 0.0), WAIT_MS_MAX)
 
     @property
@@ -110,9 +116,9 @@ class Exchange:
         while lines:
             line = lines.popleft()
             if isinstance(line, str):
-                _LOG.info("%s %s", self._name, line)
+                self._log.log(logging.INFO, "%s %s", self._name, line)
             else:
-                _LOG.warning("%s %s", self._name, line.sentence)
+                self._log.log(logging.WARNING, "%s %s", self._name, line.sentence)
 
     def report(self, outcomes: list[Outcome]) -> None:
         """Tell the engine what became of its requests."""
@@ -130,5 +136,5 @@ class Exchange:
             self.unreachable, self.unanswered = str(error), self.unanswered + 1
             if isinstance(error, AuthenticationError | UnsupportedBrokerError | PeerError):
                 self.refusal = error
-            _LOG.debug("%s was not answered: %s", type(send.request).__name__, error)
+            self._log.log(logging.DEBUG, "%s was not answered: %s", type(send.request).__name__, error)
             self.engine.on_no_response(send, str(error), now_ms)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ottla.client.addresses import Address
 from ottla.client.backoff import backoff_ms
 from ottla.client.brokers import Connect
+from ottla.client.consumer.monitoring import Monitor
 from ottla.client.consumer.requests import Encoded, encode_request
 from ottla.client.engine.values import Endpoint, Route, Send
 from ottla.client.errors import ClientError
@@ -39,6 +40,7 @@ class _Key(NamedTuple):
 class _InFlight(NamedTuple):
     send: Send
     encoded: Encoded
+    sent_ms: float
     ends_ms: float
 
 
@@ -54,7 +56,10 @@ class _Link:
 
 
 class Links:
-    """All connections of a consumer. `wake` is called in a connecting thread when that is done; `now_ms` is the clock of the engine."""
+    """All connections of a consumer. `wake` is called in a connecting thread when that is done; `now_ms` is the clock of the engine.
+
+    `monitor` notes what happens, where the application wants to know.
+    """
 
     def __init__(
         self,
@@ -65,8 +70,10 @@ class Links:
         wake: Callable[[], None],
         now_ms: Callable[[], float],
         rng: Callable[[], float],
+        monitor: Monitor | None = None,
     ) -> None:
         self._settings = settings
+        self._monitor = monitor
         self._bootstrap = bootstrap
         self._connect = connect
         self._wake = wake
@@ -100,10 +107,10 @@ class Links:
         link = self._links.get(key)
         outcomes: list[Outcome] = []
         if link is not None and link.address != address and send.route is not Route.ANY:
-            outcomes += self._drop(key, ClientError(f"broker {send.broker_id} has another address now"))
+            outcomes += self._drop(key, ClientError(f"broker {send.broker_id} has another address now"), is_planned=True)
             link = None
         if link is not None and link.channel is not None and link.channel.is_stale(self._settings.connections_max_idle_ms):
-            outcomes += self._drop(key, ClientError("the connection was idle"))
+            outcomes += self._drop(key, ClientError("the connection was idle"), is_planned=True)
             link = None
         if link is None:
             link = self._links[key] = _Link(address)
@@ -121,7 +128,9 @@ class Links:
             late = [each.ends_ms for each in link.in_flight if each.ends_ms <= now_ms]
             late += [ends_ms for _, ends_ms in link.waiting if ends_ms <= now_ms]
             if late:
-                outcomes += self._drop(key, ClientError(f"no answer from broker {link.address.host}:{link.address.port} in time"))
+                outcomes += self._drop(
+                    key, ClientError(f"no answer from broker {link.address.host}:{link.address.port} in time"), is_late=True
+                )
             elif not link.is_connecting and link.channel is None:
                 outcomes += self._progress(key, link)
         return outcomes
@@ -152,14 +161,18 @@ class Links:
                 while link.waiting:
                     send, ends_ms = link.waiting[0]
                     encoded = encode_request(send.request, link.channel)
-                    link.in_flight.append(_InFlight(send, encoded, ends_ms))
+                    link.in_flight.append(_InFlight(send, encoded, self._now_ms(), ends_ms))
                     del link.waiting[0]
+                    if self._monitor is not None:
+                        self._monitor.sent(link.address, send.request, len(encoded.body))
                     link.channel.send(encoded.api_key, encoded.version, encoded.body, is_flexible=encoded.is_flexible)
             except ClientError as error:
                 return self._drop(key, error)
             return []
         if link.waiting and not link.is_connecting and self._now_ms() >= self._may_connect_ms.get(link.address, 0.0):
             link.is_connecting = True
+            if self._monitor is not None:
+                self._monitor.connecting(link.address)
             threading.Thread(target=self._open, args=(link,), name="ottla-consumer-connect", daemon=True).start()
         return []
 
@@ -196,6 +209,8 @@ class Links:
                     opened.close()
                     continue
                 link.channel, link.is_connecting = opened, False
+                if self._monitor is not None:
+                    self._monitor.connected(link.address)
                 outcomes += self._progress(key, link)
                 continue
             failures = self._failures[link.address] = self._failures.get(link.address, 0) + 1
@@ -213,13 +228,19 @@ class Links:
                 sent = link.in_flight[0]
                 outcomes.append(Outcome(sent.send, sent.encoded.read(body), None))
                 link.in_flight.popleft()
+                if self._monitor is not None:
+                    self._monitor.received(link.address, sent.send.request, body, self._now_ms() - sent.sent_ms)
         except (ClientError, PeerError) as error:
             outcomes += self._drop(key, error)
         return outcomes
 
-    def _drop(self, key: _Key, error: Exception) -> list[Outcome]:
-        """Close a connection: its requests have no responses."""
+    def _drop(self, key: _Key, error: Exception, *, is_planned: bool = False, is_late: bool = False) -> list[Outcome]:
+        """Close a connection: its requests have no responses. `is_planned`: nothing is wrong; `is_late`: there was no response in time."""
         link = self._links.pop(key)
+        if self._monitor is not None and is_planned:
+            self._monitor.closed(link.address, len(link.in_flight))
+        elif self._monitor is not None:
+            self._monitor.failed(link.address, error, was_open=link.channel is not None, in_flight=len(link.in_flight), is_late=is_late)
         if link.channel is not None:
             link.channel.close()
         sends = [each.send for each in link.in_flight] + [send for send, _ in link.waiting]

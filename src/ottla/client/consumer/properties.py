@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ottla.client.consumer.deserializers import Deserializers
 from ottla.client.consumer.interceptors import Interceptors, find_interceptors
+from ottla.client.consumer.monitoring import CONTEXTS, ConsumerLog, Reporting, python_level
 from ottla.client.engine.values import EARLIEST, LATEST, ConsumerSettings, Reset, ResetByDuration
 from ottla.client.membership.values import GroupSettings
 from ottla.client.settings import ClientSettings, client_settings
@@ -19,7 +20,6 @@ from ottla.config.client_properties import default_values, read_properties, warn
 from ottla.config.client_property import Client
 from ottla.groups.assignors import Assignor, find_assignor
 
-_LOG: Final = logging.getLogger("ottla.consumer")
 _INSTANCE_ID: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE)
 _RESETS: Final[Mapping[str, Reset]] = {
@@ -49,6 +49,7 @@ class ConsumerProperties:
     assignors: tuple[Assignor, ...]
     records_max: int | None
     on_commit: Callable[[Any, Any], None] | None
+    reporting: Reporting
     deserializers: Deserializers
     interceptors: Interceptors
 
@@ -60,17 +61,19 @@ def parse_properties(properties: Mapping[str, Any], *, needs_group: bool = True)
     """
     properties = {**_topic_properties(properties), **properties}
     values = default_values(Client.CONSUMER) | read_properties(properties, Client.CONSUMER)
+    reporting = _reporting(values)
     without_effect = warning_of(properties, Client.CONSUMER)
     if without_effect:
-        _LOG.warning("properties without effect here: %s", without_effect)
+        reporting.log.log(logging.WARNING, "properties without effect here: %s", without_effect)
     _translate_security(values)
     client = client_settings(values, values.get("oauth_cb"))
     return ConsumerProperties(
         client=client,
-        consumer=_consumer(values, client, needs_group),
+        consumer=_consumer(values, client, needs_group, reporting.log),
         assignors=_assignors(values["partition.assignment.strategy"]),
         records_max=values.get("max.poll.records"),
-        on_commit=_on_commit(values.get("on_commit")),
+        on_commit=_callback(values, "on_commit"),
+        reporting=reporting,
         deserializers=_deserializers(values),
         interceptors=find_interceptors(values.get("interceptor.classes") or ()),
     )
@@ -94,15 +97,34 @@ def _deserializers(values: Mapping[str, Any]) -> Deserializers:
     return Deserializers(**found)
 
 
-def _on_commit(callback: Any) -> Callable[[Any, Any], None] | None:
+def _callback(values: Mapping[str, Any], name: str) -> Callable[..., Any] | None:
+    callback: Callable[..., Any] | None = values.get(name)
     if callback is not None and not callable(callback):
-        raise ValueError("on_commit requires a callable object")
-    return callback  # type: ignore[no-any-return]
+        raise ValueError(f"{name} requires a callable object")
+    return callback
 
 
-def _consumer(values: Mapping[str, Any], client: ClientSettings, needs_group: bool) -> ConsumerSettings:
+def _reporting(values: Mapping[str, Any]) -> Reporting:
+    contexts = frozenset(word.strip() for word in values["debug"].split(",") if word.strip())
+    if not contexts <= frozenset(CONTEXTS):
+        raise ValueError(f"debug must be words of {', '.join(CONTEXTS)}, not {values['debug']!r}")
+    logger = values.get("logger")
+    if logger is not None and not callable(getattr(logger, "log", None)):
+        raise ValueError(f"logger must have the methods of logging.Logger, not be {logger!r}")
+    return Reporting(
+        error_cb=_callback(values, "error_cb"),
+        throttle_cb=_callback(values, "throttle_cb"),
+        stats_cb=_callback(values, "stats_cb"),
+        statistics_interval_ms=values["statistics.interval.ms"],
+        # As in librdkafka, lines for debugging need no other level.
+        log=ConsumerLog(logger, python_level(7 if contexts else values.get("log_level", 7))),
+        debug=contexts,
+    )
+
+
+def _consumer(values: Mapping[str, Any], client: ClientSettings, needs_group: bool, log: ConsumerLog) -> ConsumerSettings:
     return ConsumerSettings(
-        group=_group(values, client, needs_group),
+        group=_group(values, client, needs_group, log),
         fetch=client.fetch_policy,
         reset=_reset(values["auto.offset.reset"]),
         is_auto_commit=values["enable.auto.commit"],
@@ -117,7 +139,7 @@ def _consumer(values: Mapping[str, Any], client: ClientSettings, needs_group: bo
     )
 
 
-def _group(values: Mapping[str, Any], client: ClientSettings, needs_group: bool) -> GroupSettings:
+def _group(values: Mapping[str, Any], client: ClientSettings, needs_group: bool, log: ConsumerLog) -> GroupSettings:
     if needs_group and not values.get("group.id"):
         raise ValueError("group.id must be set")
     instance_id = values.get("group.instance.id")
@@ -130,7 +152,8 @@ def _group(values: Mapping[str, Any], client: ClientSettings, needs_group: bool)
     if poll_ms < session_ms:
         raise ValueError(f"max.poll.interval.ms ({poll_ms}) must not be lower than session.timeout.ms ({session_ms})")
     if 3 * heartbeat_ms > session_ms:
-        _LOG.warning(
+        log.log(
+            logging.WARNING,
             "heartbeat.interval.ms=%d is more than a third of session.timeout.ms=%d: one lost heartbeat may end the session; set %d",
             heartbeat_ms,
             session_ms,

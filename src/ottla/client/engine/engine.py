@@ -78,14 +78,14 @@ class Engine:
         self.membership = Membership(settings.group, assignors, evidence=self.evidence, now_ms=now_ms, rng=rng)
         self.commits = Commits(settings, self.membership, self.subscriptions, now_ms=now_ms, rng=rng)
         self.rebalances = Rebalances(settings, self.membership, self.subscriptions, self.commits)
-        self._leaders = Leaders()
-        self.cluster = ClusterView(settings, self._leaders, rng=rng)
-        self._positions = Positions(settings, self.membership, self.subscriptions, self._leaders, rng=rng, time_of_day_ms=time_of_day_ms)
-        self._validation = Validation(settings, self.subscriptions, self._leaders, log=self.evidence.log_lines.append, rng=rng)
+        self.leaders = Leaders()
+        self.cluster = ClusterView(settings, self.leaders, rng=rng)
+        self._positions = Positions(settings, self.membership, self.subscriptions, self.leaders, rng=rng, time_of_day_ms=time_of_day_ms)
+        self._validation = Validation(settings, self.subscriptions, self.leaders, log=self.evidence.log_lines.append, rng=rng)
         self._fetching = Fetching(
             settings,
             self.subscriptions,
-            leaders=self._leaders,
+            leaders=self.leaders,
             cluster=self.cluster,
             positions=self._positions,
             validation=self._validation,
@@ -211,6 +211,10 @@ class Engine:
             self.membership.poll(run.polled_ms)
             if count:
                 self._fetching.take(count, only=run.partition)
+
+    def buffered_bytes(self, partition: TopicPartition) -> int:
+        """Fetched bytes of a partition that the application has not got entirely."""
+        return self._fetching.buffered_bytes(partition)
 
     def give_back(self, partition: TopicPartition) -> None:
         """Fetch a partition again from its position: records that were buffered could not be used."""

@@ -120,6 +120,7 @@ class Fetching:
         for part in slices:
             state = self._subscriptions.partitions[part.partition]
             state.position = part.next_offset
+            state.taken += part.end - part.first
             if part.epoch >= 0:
                 state.epoch = part.epoch
             if self._settings.stores_offsets:
@@ -136,6 +137,10 @@ class Fetching:
     def has_records(self, among: Container[TopicPartition] | None = None) -> bool:
         """Whether there may be records to take, of the partitions `among` or of any."""
         return self._buffer.has_records(self._readable(among))
+
+    def buffered_bytes(self, partition: TopicPartition) -> int:
+        """Fetched bytes of a partition that were not taken entirely."""
+        return self._buffer.partition_bytes(partition)
 
     def give_back(self, partition: TopicPartition) -> None:
         """Fetch a partition again from its position: records that were buffered could not be used."""

@@ -19,7 +19,7 @@ class PartitionState:
     it is not known; `leader`: the leader whose log holds the position, None while no leader is known. `awaits_validation`: that leader is
     asked first whether its log does (KIP-320).
     `stored`: what the next commit without offsets commits. `is_ready`: the application knows of the assignment. `fetched_ms`: when the
-    last response to a Fetch came.
+    last response to a Fetch came; `taken`: how many records the application got.
     """
 
     __slots__ = (
@@ -38,6 +38,7 @@ class PartitionState:
         "retry_at_ms",
         "stored",
         "tail",
+        "taken",
         "wants",
     )
 
@@ -45,6 +46,7 @@ class PartitionState:
         self.position: int | None = None
         self.wants: int | ResetByDuration = STORED
         self.tail = 0
+        self.taken = 0
         self.epoch = -1
         self.leader: LeaderAndEpoch | None = None
         self.awaits_validation = False
