@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.api_registry import APIS
-from ottla.broker.monitoring.group_aliases import alias_metrics
-from ottla.broker.monitoring.group_metrics import group_metrics
+from ottla.broker.monitoring.group_metrics import alias_metrics, group_metrics
 from ottla.broker.monitoring.group_snapshot import GroupsSnapshot
 from ottla.config import BROKER_SETTINGS, TOPIC_SETTINGS
 from ottla.protocol.wire.messages import versions_of

@@ -14,24 +14,21 @@ from itertools import islice
 
 from ottla.broker.api_registry import SERVED_VERSIONS, bind_apis
 from ottla.broker.clock import monotonic_ms, monotonic_s, now_ms
-from ottla.broker.cluster.brokers import Brokers, Node
+from ottla.broker.cluster.brokers import Brokers, Node, PartitionOpening
 from ottla.broker.cluster.leadership import Leadership
-from ottla.broker.cluster.partition_opening import PartitionOpening
 from ottla.broker.cluster.topics import ProducerIds, TopicDeletion, Topics
 from ottla.broker.coordination.coordinators import BrokerCoordinators, ClusterCoordinators
-from ottla.broker.coordination.groups import GroupEvents, GroupRouter, LoadingBackends
-from ottla.broker.coordination.router import PendingReplies
+from ottla.broker.coordination.groups import GroupEvents, GroupRouter, LoadingBackends, PendingReplies
+from ottla.broker.fetch.partition_reading import TimestampLookups
 from ottla.broker.fetch.sessions import FetchSessions
-from ottla.broker.fetch.timestamp_lookups import TimestampLookups
-from ottla.broker.metadata.meta_properties import identify
-from ottla.broker.metadata.metadata_log import MetadataLog
-from ottla.broker.monitoring.health_sampler import HealthSampler
+from ottla.broker.metadata_log import MetadataLog, identify
+from ottla.broker.monitoring.health import HealthSampler
+from ottla.broker.network.connection import Server
 from ottla.broker.network.dispatch import Dispatcher, MissingFeatures
 from ottla.broker.network.limits import ConnectionLimits, ConnectionQuotas, Descriptors, descriptor_limit
 from ottla.broker.network.memory import ResponseMemory, request_memory
+from ottla.broker.network.request import Authorizer
 from ottla.broker.network.scheduling import Background, EventLoopBatch, Pipelining, RequestScheduler
-from ottla.broker.network.server import Server
-from ottla.broker.network.session import Authorizer
 from ottla.broker.partitions.batch_reading import BatchReading, RecordCheckBackend
 from ottla.broker.partitions.directory_watch import DirectoryWatch
 from ottla.broker.partitions.log_cleaner import LogCleaner

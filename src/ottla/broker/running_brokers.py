@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.cluster.brokers import Node
 from ottla.broker.cluster.leadership import CoordinatorPlace
 from ottla.broker.composition import Components
+from ottla.broker.network.connection import Server
 from ottla.broker.network.limits import check_limit, descriptor_limit, limit_accept_errors
-from ottla.broker.network.server import Server
 from ottla.config import BrokerConfig, ConfigError, GivenValue, shown
 from ottla.config.listeners import ListenerConfig, broker_listeners, connectable, parse_listen
 from ottla.groups.events import GroupEvent
@@ -133,11 +133,9 @@ class BrokerTask:
 
     def _serve_metrics(self) -> None:
         # Loaded here, since most brokers serve none.
-        from ottla.broker.monitoring.group_aliases import alias_metrics
-        from ottla.broker.monitoring.group_metrics import group_metrics
+        from ottla.broker.monitoring.group_metrics import alias_metrics, group_metrics
         from ottla.broker.monitoring.group_sampler import start_group_sampler
-        from ottla.broker.monitoring.metrics_pages import pages
-        from ottla.broker.monitoring.metrics_server import MetricsServer
+        from ottla.broker.monitoring.metrics_server import MetricsServer, pages
 
         assert self._metrics_listen is not None
         cluster = self.cluster

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ottla.broker.cluster.brokers import Node
-from ottla.broker.network.session import Authorizer, Endpoint, Session
+from ottla.broker.network.request import Authorizer, Endpoint, Session
 from ottla.config.listeners import ListenerConfig
 
 

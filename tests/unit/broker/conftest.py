@@ -15,8 +15,8 @@ from ottla.broker.composition import Components
 from ottla.broker.coordination.groups import GroupRouter
 from ottla.broker.network import request as protocol_api
 from ottla.broker.network.dispatch import Dispatcher
+from ottla.broker.network.request import Authorizer, Session
 from ottla.broker.network.scheduling import RequestScheduler
-from ottla.broker.network.session import Authorizer, Session
 from ottla.config import BrokerConfig
 from ottla.log.file_system import MemoryFiles
 from ottla.protocol.errors import ErrorCode

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ottla.broker.network.server import Server
+from ottla.broker.network.connection import Server
 from ottla.broker.running_brokers import BROKERS_MAX, BrokerTask, listeners_of
 from ottla.config import BrokerConfig, ConfigError
 from ottla.metadata.topics import NewTopic

@@ -7,8 +7,7 @@ so do internal topics.
 from collections.abc import Iterator
 from typing import Any
 
-from ottla.broker.cluster.brokers import Node
-from ottla.broker.cluster.partition_opening import PartitionOpening
+from ottla.broker.cluster.brokers import Node, PartitionOpening
 from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
 from ottla.broker.network.scheduling import Work
 from ottla.log.append import LogRefusal

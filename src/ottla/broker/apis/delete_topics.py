@@ -9,9 +9,8 @@ from collections import Counter
 from typing import Any
 
 from ottla.broker.cluster.topics import TopicDeletion
-from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request, Session
 from ottla.broker.network.scheduling import RequestScheduler, Work
-from ottla.broker.network.session import Session
 from ottla.broker.partitions.offset_checkpoints import CheckpointDeletions
 from ottla.broker.partitions.partitions import Partitions
 from ottla.config import BrokerConfig

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from ottla.broker.cluster.brokers import Brokers
-from ottla.broker.metadata.metadata_log import MetadataLog
+from ottla.broker.metadata_log import MetadataLog
 from ottla.broker.network.request import Access, Api, Request
 from ottla.broker.network.scheduling import RequestScheduler
 from ottla.config import BrokerConfig

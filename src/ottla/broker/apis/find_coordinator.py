@@ -8,9 +8,8 @@ from typing import Any
 
 from ottla.broker.cluster.leadership import Leadership
 from ottla.broker.network.dispatch import TRANSACTIONS, MissingFeatures
-from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request, Session
 from ottla.broker.network.scheduling import RequestScheduler
-from ottla.broker.network.session import Session
 from ottla.protocol.errors import ErrorCode, StorageError
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.security.access import Operation, ResourceType

@@ -9,10 +9,8 @@ pending upload (-6): there is no tiered storage, so both return "none" as Kafka 
 from collections import Counter
 from typing import Any, NamedTuple
 
-from ottla.broker.cluster.brokers import Node
-from ottla.broker.cluster.partition_opening import PartitionOpening
-from ottla.broker.fetch.partition_reading import leader_epoch_error, visible_end
-from ottla.broker.fetch.timestamp_lookups import TimestampLookups, TimestampQuery
+from ottla.broker.cluster.brokers import Node, PartitionOpening
+from ottla.broker.fetch.partition_reading import TimestampLookups, TimestampQuery, leader_epoch_error, visible_end
 from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
 from ottla.broker.network.scheduling import Background, RequestScheduler, Work
 from ottla.log.partition_log import PartitionLog

@@ -11,8 +11,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from ottla.broker.coordination.groups import GroupRouter
-from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
-from ottla.broker.network.session import Session
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request, Session
 from ottla.groups.commands import CommitResult, OffsetCommit, OffsetsToCommit, Result
 from ottla.groups.log.committed_offsets import TopicOffsets
 from ottla.metadata.cluster_metadata import ClusterMetadata

@@ -6,8 +6,7 @@ one starts.
 
 from typing import Any
 
-from ottla.broker.cluster.brokers import Node
-from ottla.broker.cluster.partition_opening import PartitionOpening
+from ottla.broker.cluster.brokers import Node, PartitionOpening
 from ottla.broker.fetch.partition_reading import leader_epoch_error
 from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
 from ottla.broker.network.scheduling import Work

@@ -18,9 +18,8 @@ from typing import Final, NamedTuple
 
 from ottla.broker.clock import monotonic_s
 from ottla.broker.cluster.brokers import Node, pack_endpoints, pack_leader
-from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Endpoint, Request, Session
 from ottla.broker.network.scheduling import SHARE_S, Background
-from ottla.broker.network.session import Endpoint, Session
 from ottla.broker.partitions.batch_reading import ABANDONED_BYTES_MAX, BatchReading
 from ottla.broker.partitions.partitions import Partitions
 from ottla.log.append import Accepted, Appended, LogRefusal, UnreadBatch, read_client_batch, whole_batch

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from ottla.broker.cluster.brokers import Brokers, Node
 from ottla.broker.cluster.topics import Coordinators, Topics
-from ottla.broker.metadata.metadata_log import MetadataLog
+from ottla.broker.metadata_log import MetadataLog
 from ottla.broker.partitions.partitions import Partitions
 from ottla.coordinator.placement import coordinator_partition
 from ottla.metadata.leadership import broker_started, broker_stopped, move_leader
@@ -77,10 +77,10 @@ class Leadership:
         decided = {name: decide() for name, decide in piece.items()}
         failure = None
         try:
-            self._change([each for each in decided.values() if each is not None and not isinstance(each, ApiError)])
+            self._change([value for value in decided.values() if value is not None and not isinstance(value, ApiError)])
         except StorageError as error:
             failure = ApiError(error.code, str(error))
-        return [(name, each if each is None or isinstance(each, ApiError) else failure) for name, each in decided.items()]
+        return [(name, item if item is None or isinstance(item, ApiError) else failure) for name, item in decided.items()]
 
     def broker_stopped(self, node: Node) -> None:
         """Move the partitions of a stopped broker to other replicas; those without one have no leader until it starts again."""

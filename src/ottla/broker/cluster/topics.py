@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from ottla.broker.metadata.metadata_log import MetadataLog
+from ottla.broker.metadata_log import MetadataLog
 from ottla.broker.network.request import Access
 from ottla.broker.partitions.log_cleaner import LogCleaner
 from ottla.broker.partitions.offset_checkpoints import CheckpointDeletions

@@ -11,8 +11,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.broker.cluster.brokers import pack_endpoints, pack_leader
-from ottla.broker.network.request import NO_THROTTLE_MS
-from ottla.broker.network.session import Endpoint
+from ottla.broker.network.request import NO_THROTTLE_MS, Endpoint
 from ottla.protocol.errors import ErrorCode, PeerError
 from ottla.protocol.wire.primitives import Buffer, Reader, Writer
 
@@ -233,23 +232,23 @@ def encode_fetch_response(
         else:
             out.string(key)
         out.array(len(parts))
-        for each in parts:
-            _pack_head(out, version, each)
-            if each.aborted:
-                _pack_aborted(out, version, each)
+        for part in parts:
+            _pack_head(out, version, part)
+            if part.aborted:
+                _pack_aborted(out, version, part)
             else:
-                out.data += _nothing_aborted(version, each.aborted is None)
-            if each.records:
-                out.octets_length(len(each.records))
-                pieces += (out.data, each.records)
+                out.data += _nothing_aborted(version, part.aborted is None)
+            if part.records:
+                out.octets_length(len(part.records))
+                pieces += (out.data, part.records)
                 out.data = bytearray()
             else:
                 out.data += b"\1" if flexible else _NO_BYTES
-            if each.diverging is None and each.error not in _ASKED_ANOTHER:
+            if part.diverging is None and part.error not in _ASKED_ANOTHER:
                 if flexible:
                     out.data.append(0)
-            elif _pack_tagged(out, version, each) and each.part.partition is not None:
-                named.add(each.part.partition.leader)
+            elif _pack_tagged(out, version, part) and part.part.partition is not None:
+                named.add(part.part.partition.leader)
         out.end()
     pack_endpoints(out, named, leader_of)
     pieces.append(out.data)

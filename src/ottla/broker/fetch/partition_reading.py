@@ -1,16 +1,23 @@
-"""Reads one partition for a Fetch: its records, or the error.
+"""Reads one partition for a Fetch: its records, or the error; and looks up offsets by timestamp, for ListOffsets.
 
-This module decides up to which offset a client may read (the high watermark, or the last stable offset), whether the client's leader epochs
-agree with the log, and which aborted transactions the response lists. It parses no records, and batch headers only where transactions were
-aborted. Source: KIP-98, KIP-320, KIP-595, Kafka's `Partition` and `UnifiedLog`.
+This module decides up to which offset a client may read (the high watermark, or the last stable offset), whether the client's leader
+epochs agree with the log, and which aborted transactions the response lists. It parses no records, and batch headers only where
+transactions were aborted. Source: KIP-98, KIP-320, KIP-595, Kafka's `Partition` and `UnifiedLog`.
+
+Lookups by timestamp are in worker threads, because batches must be read and decompressed for them. A request's lookups go to the threads a
+few at a time, so that a request with thousands of them does not block others.
 """
 
+import asyncio
 from collections.abc import Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.broker.fetch.messages import FetchedPartition, FetchPartitionData
-from ottla.protocol.errors import ErrorCode
+from ottla.log.timestamp_lookup import Found, TimestampLookup
+from ottla.protocol.errors import ErrorCode, StorageError
+from ottla.protocol.records.record_checks import FindTimestamp
 from ottla.protocol.wire.primitives import Buffer
 
 if TYPE_CHECKING:
@@ -21,6 +28,9 @@ _LENGTH: Final = Struct(">qi")
 _LAST_DELTA: Final = Struct(">i")
 _LAST_DELTA_AT: Final = 23
 _LENGTH_OVERHEAD_BYTES: Final = 12
+
+PER_JOB: Final = 8
+_THREADS: Final = 2
 
 
 def read_partition(
@@ -91,3 +101,39 @@ def next_offset(records: Buffer) -> int:
         at += _LENGTH.unpack_from(records, at)[1] + _LENGTH_OVERHEAD_BYTES
     base_offset = _LENGTH.unpack_from(records, last)[0]
     return int(base_offset + _LAST_DELTA.unpack_from(records, last + _LAST_DELTA_AT)[0] + 1)
+
+
+class TimestampQuery(NamedTuple):
+    """One lookup in one log. `timestamp_ms`: None for the largest one."""
+
+    lookup: TimestampLookup
+    timestamp_ms: int | None
+
+
+class TimestampLookups:
+    """One for all brokers of a loop. `executor`: for tests."""
+
+    def __init__(self, find: FindTimestamp, executor: Executor | None = None) -> None:
+        self._find = find
+        self._executor = executor or ThreadPoolExecutor(_THREADS, thread_name_prefix="ottla-timestamps")
+
+    async def look_up(self, queries: Sequence[TimestampQuery]) -> list[Found | StorageError | None]:
+        """The result of each lookup, in order; a StorageError is returned, not raised."""
+        found: list[Found | StorageError | None] = []
+        for start in range(0, len(queries), PER_JOB):
+            job = queries[start : start + PER_JOB]
+            found += await asyncio.get_running_loop().run_in_executor(self._executor, self._look_up, job)
+        return found
+
+    def _look_up(self, job: Sequence[TimestampQuery]) -> list[Found | StorageError | None]:
+        return [self._one(*query) for query in job]
+
+    def _one(self, lookup: TimestampLookup, timestamp_ms: int | None) -> Found | StorageError | None:
+        try:
+            return lookup.latest(self._find) if timestamp_ms is None else lookup.first_at(timestamp_ms, self._find)
+        except StorageError as error:
+            return error
+
+    def close(self) -> None:
+        """Wait until the worker threads have ended; lookups that have not begun are cancelled."""
+        self._executor.shutdown(wait=True, cancel_futures=True)

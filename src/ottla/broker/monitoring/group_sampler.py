@@ -1,33 +1,62 @@
 """Samples the groups of all coordinators on the broker's loop, in slices of 2 ms, and keeps the result as a frozen snapshot.
 
-The most lagging groups get a row each, the others are only counted. A sample that takes long makes the pause after it longer. Events are
-counted in group_counts.py; group_metrics.py names the metrics.
+The most lagging groups get a row each, the others are only counted. A sample that takes long makes the pause after it longer. Commits are
+sampled: of several between two samples the last one counts; with the last few ends of the logs they give Burrow's status. Every group
+event is counted: rebalances by cause, how they ended and how long they took. The number of groups with counts of their own is bounded; the
+sums are complete. group_metrics.py names the metrics.
 """
 
+import asyncio
 import heapq
+import time
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Final, NamedTuple
 
 from ottla.broker.clock import Sampler
 from ottla.broker.coordination.groups import GroupEvents
-from ottla.broker.monitoring.broker_sums import BrokerSums, CommitCounts
-from ottla.broker.monitoring.group_assignments import GroupAssignments
-from ottla.broker.monitoring.group_counts import GroupCounts
-from ottla.broker.monitoring.group_history import GroupHistory
-from ottla.broker.monitoring.group_snapshot import NO_OWNER, GroupRow, GroupsSnapshot, OffsetRow, Owner
-from ottla.broker.monitoring.log_ends import NOT_OPEN, LogEnds
-from ottla.broker.monitoring.time_slices import TimeSlices
+from ottla.broker.monitoring.group_snapshot import (
+    NO_OWNER,
+    BrokerSums,
+    CommitCounts,
+    Durations,
+    EventCounts,
+    GroupRow,
+    GroupsSnapshot,
+    OffsetRow,
+    Owner,
+    TopicRow,
+)
 from ottla.broker.partitions.partitions import Partitions
 from ottla.coordinator.coordinator import CoordinatorStatus
+from ottla.groups.classic.states import GroupState
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.events import GroupEvent
-from ottla.groups.snapshots import GroupSummary
-from ottla.history.burrow import Status, group_status
+from ottla.groups.snapshots import GroupSummary, MemberAssignment
+from ottla.history.burrow import DEFAULTS, LOG_END_INTERVAL_MS, BurrowSettings, CommitWindow, Status, group_status, partition_status
 from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.metadata.topics import Topic
 from ottla.protocol.coordinator_records import OffsetValue
+from ottla.protocol.errors import StorageError
 from ottla.protocol.model import TopicPartition
+
+SLICE_S: Final = 0.002
+
+OPENINGS_MAX: Final = 16
+"""Logs that one sample opens: offsets are committed for them, and they have not been used since the start."""
+
+NOT_OPEN: Final = -1
+"""The end of a log that is not open."""
+
+SETTINGS: Final = BurrowSettings(min_distance=5)
+"""Commits are sampled each second: without a distance the window would be the last ten seconds."""
+
+GROUPS_COUNTED_MAX: Final = 50_000
+"""Beyond them the group with the oldest last event is forgotten; with its next event it counts from 0."""
+
+UNKNOWN: Final = "UNKNOWN"
+"""The cause of a rebalance that had begun when the broker began to count."""
 
 INTERVAL_S: Final = 1.0
 BUSY_SHARE_MAX: Final = 0.05
@@ -46,6 +75,240 @@ Coordinators = Callable[[], Iterable[tuple[int, GroupCoordinator]]]
 """(broker id, coordinator) of all coordinators of this process."""
 
 _OFFSETS_PER_CHECK: Final = 1_000
+
+
+class TimeSlices:
+    """The slices of one piece of work. `busy_s`: the time of all slices so far, in seconds."""
+
+    def __init__(self) -> None:
+        self.busy_s = 0.0
+        self._started_s = time.perf_counter()
+
+    async def pause_if_over(self) -> None:
+        """Let the loop run other tasks if the slice is over; else do nothing."""
+        if time.perf_counter() - self._started_s >= SLICE_S:
+            self.end()
+            await asyncio.sleep(0)
+            self._started_s = time.perf_counter()
+
+    def end(self) -> None:
+        """End the slice: after the last one, no more work follows."""
+        self.busy_s += time.perf_counter() - self._started_s
+
+
+class LogEnds:
+    """Log end offsets by topic and partition, each looked up once in a sample."""
+
+    def __init__(self, partitions: Partitions) -> None:
+        self._partitions = partitions
+        self._openings_left = OPENINGS_MAX
+        self._ends: dict[str, dict[int, int]] = {}
+
+    def of_topic(self, topic: str) -> dict[int, int]:
+        """The known ends of a topic's logs; `look_up` adds to them."""
+        return self._ends.setdefault(topic, {})
+
+    def look_up(self, topic: str, partition: int) -> None:
+        """Add the end of a partition's log; NOT_OPEN where the partition does not exist or is not open."""
+        found = self._partitions.in_use(TopicPartition(topic, partition))
+        if found is None and self._openings_left > 0:
+            self._openings_left -= 1
+            try:
+                found = self._partitions.by_name(topic, partition)
+            except StorageError:
+                found = None  # it is offline: the health report says so
+        self._ends[topic][partition] = NOT_OPEN if found is None else found.log.log_end_offset
+
+
+class GroupAssignment(NamedTuple):
+    """The assignment of one generation."""
+
+    generation: int
+    owners: dict[tuple[str, int], Owner]
+    topics: tuple[TopicRow, ...]
+    empty_members: int
+
+
+class GroupAssignments:
+    """Caches assignments: each is read once a generation."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, GroupAssignment] = {}
+
+    def of(self, coordinator: GroupCoordinator, group: GroupSummary) -> GroupAssignment:
+        """The assignment of a group. While it rebalances, no partition has an owner."""
+        known = self._known.get(group.group_id)
+        if group.state == GroupState.STABLE.value:
+            if known is not None and known.generation == group.generation:
+                return known
+            members = coordinator.assignments(group.group_id)
+            if members is not None:
+                known = self._known[group.group_id] = _assignment(group.generation, members)
+                return known
+        self._known.pop(group.group_id, None)
+        return GroupAssignment(group.generation, {}, (), group.members)
+
+    def keep(self, group_ids: Iterable[str]) -> None:
+        """Forget all groups but these."""
+        self._known = {group_id: self._known[group_id] for group_id in group_ids if group_id in self._known}
+
+
+def _assignment(generation: int, members: Iterable[MemberAssignment]) -> GroupAssignment:
+    owners: dict[tuple[str, int], Owner] = {}
+    topics: dict[str, list[int]] = {}
+    empty_members = 0
+    for member in members:
+        owner = (member.member_id, member.client_id, member.client_host)
+        owners.update(dict.fromkeys(member.partitions, owner))
+        empty_members += not member.partitions
+        for topic in {topic for topic, _ in member.partitions}:
+            topics.setdefault(topic, [0, 0])[0] += 1
+        for topic, _ in member.partitions:
+            topics[topic][1] += 1
+    return GroupAssignment(generation, owners, tuple(TopicRow(topic, *counts) for topic, counts in sorted(topics.items())), empty_members)
+
+
+class _Commits:
+    __slots__ = ("last_ms", "window")
+
+    def __init__(self) -> None:
+        self.window = CommitWindow(SETTINGS)
+        self.last_ms: int | None = None
+
+
+class _RecentEnds:
+    __slots__ = ("ends", "taken_at_ms")
+
+    def __init__(self) -> None:
+        self.ends: deque[int] = deque(maxlen=DEFAULTS.intervals)
+        self.taken_at_ms = 0
+
+
+class GroupHistory:
+    """Call `status` for each listed partition in each sample, and `forget_others` at its end."""
+
+    def __init__(self) -> None:
+        self._commits: dict[tuple[str, str, int], _Commits] = {}
+        self._log_ends: dict[TopicPartition, _RecentEnds] = {}
+        self._listed: set[tuple[str, str, int]] = set()
+
+    def status(self, group_id: str, topic: str, partition: int, value: OffsetValue, log_end: int, now_ms: int) -> Status:
+        """Add the committed offset, if it is new, and the log end; return the partition's status."""
+        name = (group_id, topic, partition)
+        self._listed.add(name)
+        known = self._commits.get(name)
+        if known is None:
+            known = self._commits[name] = _Commits()
+        lag = max(0, log_end - value.offset)
+        if known.last_ms != value.commit_timestamp_ms:
+            known.last_ms = value.commit_timestamp_ms
+            known.window.add(value.offset, value.commit_timestamp_ms, lag)
+        return partition_status(known.window.commits, self._ends(TopicPartition(topic, partition), log_end, now_ms), lag, now_ms)
+
+    def forget_others(self) -> None:
+        """Forget the partitions without a call of `status` since the last time."""
+        listed, self._listed = self._listed, set()
+        for gone in self._commits.keys() - listed:
+            del self._commits[gone]
+        for partition in self._log_ends.keys() - {TopicPartition(topic, number) for _, topic, number in listed}:
+            del self._log_ends[partition]
+
+    def _ends(self, partition: TopicPartition, log_end: int, now_ms: int) -> deque[int]:
+        known = self._log_ends.get(partition)
+        if known is None:
+            known = self._log_ends[partition] = _RecentEnds()
+        if not known.ends or now_ms - known.taken_at_ms >= LOG_END_INTERVAL_MS:
+            known.ends.append(log_end)
+            known.taken_at_ms = now_ms
+        return known.ends
+
+
+class _Counted:
+    """One group: its counts, when its rebalance began (None: there is none), and whether a generation waits for its assignment."""
+
+    __slots__ = ("awaits_assignment", "began_at_ms", "counts")
+
+    def __init__(self) -> None:
+        self.counts = EventCounts()
+        self.began_at_ms: int | None = None
+        self.awaits_assignment = False
+
+
+class GroupCounts:
+    """`note` takes events in the order in which they happened."""
+
+    def __init__(self) -> None:
+        self.all = EventCounts()
+        self._groups: OrderedDict[str, _Counted] = OrderedDict()
+
+    def of(self, group_id: str) -> EventCounts:
+        """The counts of one group, which later events change."""
+        counted = self._groups.get(group_id)
+        return EventCounts() if counted is None else counted.counts
+
+    def note(self, event: GroupEvent) -> None:
+        """Count one event."""
+        counted = self._groups.get(event.group)
+        if counted is None:
+            counted = self._groups[event.group] = _Counted()
+            if len(self._groups) > GROUPS_COUNTED_MAX:
+                self._groups.popitem(last=False)
+        else:
+            self._groups.move_to_end(event.group)
+        for counts in (counted.counts, self.all):
+            self._add(counts, counted, event)
+        self._follow(counted, event)
+        if event.kind == "deleted":
+            del self._groups[event.group]
+
+    def _add(self, counts: EventCounts, counted: _Counted, event: GroupEvent) -> None:
+        kind = event.kind
+        if kind == "trigger":
+            cause = event.trigger or UNKNOWN
+            by_cause = counts.coalesced if event.coalesced else counts.rebalances
+            by_cause[cause] = by_cause.get(cause, 0) + 1
+            if not event.coalesced and counted.awaits_assignment:
+                _end(counts, "superseded")
+        elif kind in ("join_completed", "emptied"):
+            if counted.began_at_ms is None:
+                counts.rebalances[UNKNOWN] = counts.rebalances.get(UNKNOWN, 0) + 1
+            if kind == "emptied":
+                _end(counts, "emptied")
+            elif counted.began_at_ms is not None:
+                _add_duration(counts, "join", event.at_ms - counted.began_at_ms)
+        elif kind == "sync_completed":
+            _add_duration(counts, "sync", event.evidence.get("sync_phase_ms", 0))
+            _end(counts, "completed")
+        elif kind in ("loaded", "deleted"):
+            if counted.began_at_ms is not None:
+                _end(counts, "interrupted")
+        elif kind == "static_replaced":
+            counts.static_replaced += 1
+        elif kind == "static_fenced":
+            counts.static_fenced += 1
+        elif kind == "offsets_expired":
+            counts.offsets_expired += event.evidence.get("offset_count", 0)
+
+    @staticmethod
+    def _follow(counted: _Counted, event: GroupEvent) -> None:
+        if event.kind == "trigger":
+            if not event.coalesced or counted.began_at_ms is None:
+                counted.began_at_ms = event.at_ms
+                counted.awaits_assignment = False
+        elif event.kind == "join_completed":
+            counted.awaits_assignment = True
+            if counted.began_at_ms is None:
+                counted.began_at_ms = event.at_ms
+        elif event.kind in ("sync_completed", "emptied", "loaded", "deleted"):
+            counted.began_at_ms, counted.awaits_assignment = None, False
+
+
+def _end(counts: EventCounts, outcome: str) -> None:
+    counts.outcomes[outcome] = counts.outcomes.get(outcome, 0) + 1
+
+
+def _add_duration(counts: EventCounts, phase: str, duration_ms: int) -> None:
+    counts.durations[phase] = counts.durations.get(phase, Durations()).plus(duration_ms / 1000)
 
 
 class _RankedGroup(NamedTuple):

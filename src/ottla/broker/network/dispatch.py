@@ -12,9 +12,8 @@ from itertools import chain
 from struct import Struct
 from typing import Any, Final
 
-from ottla.broker.network.request import Access, Handler, Request, ServedApi, nothing
+from ottla.broker.network.request import Access, Handler, Request, ServedApi, Session, nothing
 from ottla.broker.network.scheduling import RequestScheduler, Work
-from ottla.broker.network.session import Session
 from ottla.protocol.errors import PeerError
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.protocol.wire.messages import is_flexible, request_decoder

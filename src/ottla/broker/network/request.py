@@ -1,4 +1,8 @@
-"""One request, the ways to answer it, and what an API file declares.
+"""One request, the session that it belongs to, the ways to answer it, and what an API file declares.
+
+A session is created with its connection. Each request refers to it, so that handlers find there what is not in the request: the client's
+address and software, its principal, where it finds brokers, and whether it may use a resource. The client id is in each request's own
+header. What counts by client, such as quotas, belongs to the session.
 
 An API file's `handle` is a function `handle(request, *, groups, scheduler, ...)`: its keyword-only parameters name the collaborators that
 it uses. Where a request has many collaborators, or lives longer than one call, `handle` is a class that takes the collaborators by keyword
@@ -9,18 +13,18 @@ import inspect
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from ipaddress import ip_address
 from struct import Struct
 from types import FunctionType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from ottla.broker.network.session import Session
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.protocol.wire.messages import is_flexible, response_encoder
 from ottla.protocol.wire.primitives import Buffer
 from ottla.protocol.wire.request_reading import ELEMENTS_MAX
 from ottla.protocol.wire.response_writing import write_in_pieces
-from ottla.security.access import Operation, ResourceType
+from ottla.security.access import ANONYMOUS, CLUSTER_NAME, Operation, Principal, Resource, ResourceType
 
 T = TypeVar("T")
 _API_VERSIONS: Final = ApiKey.API_VERSIONS.value
@@ -30,6 +34,65 @@ _HEAD: Final = Struct(">ii")
 _FLEXIBLE_HEAD: Final = Struct(">iix")
 SHARED_BYTES_MAX: Final = 1024 * 1024
 """A larger frame has a buffer of its own, which the server does not use again."""
+
+
+class Endpoint(NamedTuple):
+    """A broker, and where clients of one listener find it."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class Authorizer(Protocol):
+    """Decides what sessions may do."""
+
+    def authorize(self, session: "Session", operation: Operation, resource: Resource) -> bool:
+        """Whether the session's principal may do this."""
+        ...
+
+
+class Session:
+    """One connection as its requests' handlers see it.
+
+    `listener` is the name of the listener; `endpoint` gives the address of a broker on it, by id: None where it has none there. Without
+    an `authorizer` everything is allowed. `client_host` and `client_port` are where the connection comes from, as Kafka prints it, `/` and
+    0 where that is not known; `software_name` and `software_version` are empty until the client has sent them with ApiVersions.
+    """
+
+    __slots__ = (
+        "address", "authorizer", "client_host", "client_port", "endpoint", "listener", "principal", "software_name", "software_version",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        listener: str,
+        endpoint: Callable[[int], Endpoint | None],
+        peer: tuple[str, int] | None,
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        self.listener = listener
+        self.endpoint = endpoint
+        self.authorizer = authorizer
+        self.address, self.client_port = peer[:2] if peer else ("", 0)
+        self.client_host = java_address(self.address) if peer else "/"
+        self.principal: Principal = ANONYMOUS
+        self.software_name = self.software_version = ""
+
+    def may(self, operation: Operation, kind: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        """Whether the client may do this."""
+        return self.authorizer is None or self.authorizer.authorize(self, operation, Resource(kind, name))
+
+
+def java_address(address: str) -> str:
+    """An address as Java prints an InetAddress, which is how Kafka shows a member's host: `/127.0.0.1`, `/0:0:0:0:0:0:0:1`."""
+    parsed = ip_address(address)
+    if parsed.version == 4:
+        return f"/{address}"
+    if parsed.ipv4_mapped is not None:
+        return f"/{parsed.ipv4_mapped}"
+    words = ":".join(f"{int.from_bytes(parsed.packed[at : at + 2]):x}" for at in range(0, 16, 2))
+    return f"/{words}%{parsed.scope_id}" if parsed.scope_id else f"/{words}"
 
 
 class Request:
@@ -199,7 +262,7 @@ class Api:
 @cache
 def _collaborators(handle: Callable[..., Any]) -> tuple[str, ...]:
     """The names of a handler's keyword-only parameters. The same for each of the brokers that a suite of tests starts."""
-    return tuple(each.name for each in inspect.signature(handle).parameters.values() if each.kind is each.KEYWORD_ONLY)
+    return tuple(value.name for value in inspect.signature(handle).parameters.values() if value.kind is value.KEYWORD_ONLY)
 
 
 def _bind(handle: Callable[..., Any], collaborators: Mapping[str, object]) -> Handler:

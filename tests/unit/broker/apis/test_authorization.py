@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.api_registry import APIS
-from ottla.broker.network.session import Session
+from ottla.broker.network.request import Session
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.security.access import ANONYMOUS, CLUSTER_NAME, OPERATIONS, Operation, Resource, ResourceType

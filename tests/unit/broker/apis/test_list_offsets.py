@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ottla.broker.fetch.timestamp_lookups import TimestampLookups
+from ottla.broker.fetch.partition_reading import TimestampLookups
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import split_batches
 from ottla.protocol.records.record_checks import find_timestamp

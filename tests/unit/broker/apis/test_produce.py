@@ -20,7 +20,7 @@ from ottla.broker.apis.produce import (
     refusal_of_all,
     refusal_of_partition,
 )
-from ottla.broker.network.session import Endpoint
+from ottla.broker.network.request import Endpoint
 from ottla.broker.partitions import batch_reading
 from ottla.broker.partitions.batch_reading import LOOP_BYTES_MAX, BatchReading
 from ottla.broker.partitions.partition import Partition

@@ -11,7 +11,7 @@ from kio.serial import entity_writer
 
 from ottla.broker.fetch import messages as fetch
 from ottla.broker.fetch.messages import FetchedPartition, FetchPartitionData, decode_fetch_request, encode_fetch_response
-from ottla.broker.network.session import Endpoint
+from ottla.broker.network.request import Endpoint
 from ottla.log.index import AbortedTransaction
 from ottla.log.leader_epochs import EpochEnd
 from ottla.protocol.errors import ErrorCode, PeerError

@@ -1,19 +1,22 @@
-"""What a Fetch reads of one log: up to the stable offset, aborted transactions, and leader epochs that do not agree."""
+"""One partition read for a Fetch, and offsets looked up by timestamp."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ottla.broker.fetch.messages import FetchedPartition, FetchPartitionData
-from ottla.broker.fetch.partition_reading import has_no_news, leader_epoch_error, read_partition
+from ottla.broker.fetch.partition_reading import PER_JOB, TimestampLookups, TimestampQuery, has_no_news, leader_epoch_error, read_partition
 from ottla.log.file_system import MemoryFiles
 from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, StorageError
 from ottla.protocol.model import Record
 from ottla.protocol.records.batch import encode_batch, split_batches
 from ottla.protocol.records.control import ControlType, EndMarker
+from ottla.protocol.records.record_checks import find_timestamp
 from tests.support.kit.end_markers import encode_end_marker
 
 COMMIT, ABORT = ControlType.COMMIT, ControlType.ABORT
@@ -165,3 +168,46 @@ def test_a_session_leaves_out_a_partition_only_when_nothing_has_changed(changes:
     for name, value in changes.items():
         setattr(part, name, value)
     assert not has_no_news(part, log)
+
+
+class Lookup:
+    """A log whose record at a timestamp has the same offset; the largest is 99."""
+
+    def first_at(self, timestamp_ms: int, find: Any) -> tuple[int, int] | None:
+        assert find is find_timestamp
+        if timestamp_ms == 13:
+            raise StorageError("the disk fails")
+        return None if timestamp_ms > 99 else (timestamp_ms, timestamp_ms)
+
+    def latest(self, find: Any) -> tuple[int, int]:
+        assert find is find_timestamp
+        return 99, 99
+
+
+def look_up(lookups: TimestampLookups, *timestamps_ms: int | None) -> list[Any]:
+    async def run() -> list[Any]:
+        return await lookups.look_up([TimestampQuery(Lookup(), timestamp_ms) for timestamp_ms in timestamps_ms])  # type: ignore[arg-type]
+
+    return asyncio.run(run())
+
+
+def test_results_come_in_the_order_of_the_lookups() -> None:
+    lookups = TimestampLookups(find_timestamp)
+    found = look_up(lookups, 5, None, 100, 13, 6)
+    lookups.close()
+    assert [str(each) for each in found] == ["(5, 5)", "(99, 99)", "None", "the disk fails", "(6, 6)"]
+    assert isinstance(found[3], StorageError)
+
+
+def test_a_few_at_a_time() -> None:
+    class Counting(ThreadPoolExecutor):
+        jobs: list[int] = []
+
+        def submit(self, call: Any, job: Any, /, *given: Any, **named: Any) -> Any:
+            self.jobs.append(len(job))
+            return super().submit(call, job, *given, **named)
+
+    lookups = TimestampLookups(find_timestamp, Counting(1))
+    assert look_up(lookups, *[7] * (2 * PER_JOB + 1)) == [(7, 7)] * (2 * PER_JOB + 1)
+    assert Counting.jobs == [PER_JOB, PER_JOB, 1]
+    lookups.close()

@@ -21,9 +21,8 @@ from ottla.broker.network.connection import (
 )
 from ottla.broker.network.dispatch import Dispatcher
 from ottla.broker.network.memory import SHORT_READ_BYTES
-from ottla.broker.network.request import Request
+from ottla.broker.network.request import Request, java_address
 from ottla.broker.network.scheduling import Pipelining
-from ottla.broker.network.session import java_address
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import StorageError
 from ottla.protocol.wire.api_keys import ApiKey

@@ -7,8 +7,7 @@ import pytest
 
 from ottla.broker.api_registry import APIS
 from ottla.broker.network.dispatch import KEPT_MAX, REPEATED_AFTER_S, MissingFeatures
-from ottla.broker.network.request import Request, ServedApi
-from ottla.broker.network.session import Session
+from ottla.broker.network.request import Request, ServedApi, Session
 from ottla.protocol.errors import PeerError
 from ottla.protocol.wire.api_keys import ApiKey
 from tests.support.kit.sessions import client_session

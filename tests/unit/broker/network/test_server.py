@@ -15,14 +15,12 @@ import pytest
 
 from ottla.broker import Broker
 from ottla.broker.composition import Components
-from ottla.broker.network.connection import WAITING_BYTES_FREE, WAITING_FRAME_BYTES, Connection
+from ottla.broker.network.connection import WAITING_BYTES_FREE, WAITING_FRAME_BYTES, Connection, Server
 from ottla.broker.network.dispatch import Dispatcher
 from ottla.broker.network.limits import ConnectionLimits, ConnectionQuotas, Descriptors
 from ottla.broker.network.memory import RequestMemory, ResponseMemory
-from ottla.broker.network.request import Api, Request, ServedApi
+from ottla.broker.network.request import Api, Request, ServedApi, Session
 from ottla.broker.network.scheduling import EventLoopBatch, Pipelining, RequestScheduler
-from ottla.broker.network.server import Server
-from ottla.broker.network.session import Session
 from ottla.config import BrokerConfig
 from ottla.log.file_system import MemoryFiles
 from ottla.metadata.resource_configs import ResourceConfigs

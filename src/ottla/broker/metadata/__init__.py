@@ -1,1 +1,0 @@
-"""The log of the cluster metadata, and `meta.properties`."""
