@@ -141,7 +141,7 @@ def spoil(kafka_broker: Any, session: SessionFields, epoch: int) -> ErrorCode:
     with connect(Address(host, int(port)), settings, 10_000) as connection:
         body = encode_fetch(SessionFields(session.session_id, epoch, ()), FetchPolicy(max_wait_ms=0), BY_ID)
         connection.send(ApiKey.FETCH, BY_ID, body)
-        return decode_fetch(connection.receive(), (), BY_ID).error
+        return decode_fetch(connection.wait_for_response(), (), BY_ID).error
 
 
 @pytest.mark.parametrize("error", [ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH])

@@ -2,9 +2,10 @@
 
 import os
 import socket
+import ssl
 import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,10 +28,11 @@ def _versions_body(api_versions: Mapping[int, tuple[int, int]]) -> bytes:
 
 
 class CannedBroker:
-    """`answer(api_key, correlation_id)` gives the bytes to send, b"" for no response, None to hang up."""
+    """`answer(api_key, correlation_id)` gives the bytes to send, b"" for no response, None to hang up; or several pieces of bytes."""
 
-    def __init__(self, answer: Callable[[int, int], bytes | None]) -> None:
+    def __init__(self, answer: Callable[[int, int], bytes | Iterable[bytes] | None], tls: ssl.SSLContext | None = None) -> None:
         self._answer = answer
+        self._tls = tls
         self.requests: list[bytes] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(0.05)
@@ -51,6 +53,8 @@ class CannedBroker:
                 continue
             except OSError:
                 return
+            if self._tls is not None:
+                connection = self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
             with connection:
                 connection.settimeout(2)
                 self._talk(connection)
@@ -65,19 +69,20 @@ class CannedBroker:
                 answer = self._answer(api_key, correlation_id)
                 if answer is None:
                     return
-                connection.sendall(answer)
+                for piece in [answer] if isinstance(answer, bytes) else answer:
+                    connection.sendall(piece)
         except OSError:
             return
 
     @staticmethod
     def _exactly(connection: socket.socket, size: int) -> bytes:
-        data = b""
+        data = bytearray()
         while len(data) < size:
             piece = connection.recv(size - len(data))
             if not piece:
                 raise ConnectionError("gone")
             data += piece
-        return data
+        return bytes(data)
 
 
 def _resident_bytes() -> int:
@@ -107,13 +112,18 @@ def canned_broker() -> Iterator[Callable[..., CannedBroker]]:
     """`canned_broker(answer)`: the fixture answers ApiVersions itself, `answer(api_key, correlation_id)` everything else."""
     made: list[CannedBroker] = []
 
-    def make(answer: Callable[[int, int], bytes | None], *, versions_body: bytes | None = None) -> CannedBroker:
+    def make(
+        answer: Callable[[int, int], bytes | Iterable[bytes] | None],
+        *,
+        versions_body: bytes | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> CannedBroker:
         body = _versions_body(API_VERSIONS) if versions_body is None else versions_body
 
-        def reply(api_key: int, correlation_id: int) -> bytes | None:
+        def reply(api_key: int, correlation_id: int) -> bytes | Iterable[bytes] | None:
             return _frame(correlation_id, body) if api_key == ApiKey.API_VERSIONS else answer(api_key, correlation_id)
 
-        made.append(CannedBroker(reply))
+        made.append(CannedBroker(reply, tls))
         return made[-1]
 
     yield make

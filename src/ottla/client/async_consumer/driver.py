@@ -11,7 +11,7 @@ from typing import Final
 from ottla.client.brokers import Connect
 from ottla.client.consumer.exchange import Exchange
 from ottla.client.engine.engine import Engine
-from ottla.client.network.channel import Channel
+from ottla.client.network.connection import BrokerConnection
 from ottla.client.settings import ClientSettings
 
 _ROUNDS_PER_HEARTBEAT: Final = 3
@@ -40,7 +40,7 @@ class AsyncDriver(Exchange):
         self._loop = loop
         self._on_change = on_change
         self._heartbeat_ms = engine.settings.group.heartbeat_interval_ms
-        self._watched: dict[int, tuple[Channel, bool]] = {}
+        self._watched: dict[int, tuple[BrokerConnection, bool]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._next: asyncio.Handle | None = None
         self._timer_ms = 0.0
@@ -112,12 +112,12 @@ class AsyncDriver(Exchange):
 
     def _watch_sockets(self) -> None:
         """Ask the loop for the sockets that are open now. A number may belong to another connection than before."""
-        channels = {channel.fileno(): channel for channel in self.links.channels()}
-        for fileno, (channel, _) in list(self._watched.items()):
-            if channels.get(fileno) is not channel:
+        connections = {connection.fileno(): connection for connection in self.links.connections()}
+        for fileno, (connection, _) in list(self._watched.items()):
+            if connections.get(fileno) is not connection:
                 self._unwatch(fileno)
-        for fileno, channel in channels.items():
-            wants_write = channel.wants_write
+        for fileno, connection in connections.items():
+            wants_write = connection.wants_write
             _, had_write = self._watched.get(fileno, (None, False))
             if fileno not in self._watched:
                 self._loop.add_reader(fileno, self._on_ready, fileno)
@@ -125,7 +125,7 @@ class AsyncDriver(Exchange):
                 self._loop.add_writer(fileno, self._on_ready, fileno)
             elif had_write and not wants_write:
                 self._loop.remove_writer(fileno)
-            self._watched[fileno] = channel, wants_write
+            self._watched[fileno] = connection, wants_write
 
     def _unwatch(self, fileno: int) -> None:
         _, had_write = self._watched.pop(fileno)

@@ -107,8 +107,8 @@ class Driver(Exchange):
     def _wait(self, wait_ms: float) -> set[int]:
         poll = select.poll()
         poll.register(self._wake_receiver.fileno(), select.POLLIN)
-        for channel in self.links.channels():
-            poll.register(channel.fileno(), select.POLLIN | (select.POLLOUT if channel.wants_write else 0))
+        for connection in self.links.connections():
+            poll.register(connection.fileno(), select.POLLIN | (select.POLLOUT if connection.wants_write else 0))
         # Rounded up: a poll that ends just before a timer would be repeated at once.
         ready = {fileno for fileno, _ in poll.poll(int(wait_ms) + 1 if wait_ms else 0)}
         if self._wake_receiver.fileno() in ready:

@@ -17,7 +17,7 @@ from ottla.client.consumer.monitoring import Monitor
 from ottla.client.consumer.requests import Encoded, encode_request
 from ottla.client.engine.values import Endpoint, Route, Send
 from ottla.client.errors import ClientError
-from ottla.client.network.channel import Channel
+from ottla.client.network.connection import BrokerConnection
 from ottla.client.settings import ClientSettings
 from ottla.protocol.errors import PeerError
 
@@ -49,7 +49,7 @@ class _Link:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self.channel: Channel | None = None
+        self.connection: BrokerConnection | None = None
         self.is_connecting = False
         self.waiting: list[tuple[Send, float]] = []
         self.in_flight: deque[_InFlight] = deque()
@@ -80,7 +80,7 @@ class Links:
         self._now_ms = now_ms
         self._rng = rng
         self._links: dict[_Key, _Link] = {}
-        self._opened: SimpleQueue[tuple[_Link, Channel | Exception]] = SimpleQueue()
+        self._opened: SimpleQueue[tuple[_Link, BrokerConnection | Exception]] = SimpleQueue()
         self._failures: dict[Address, int] = {}
         self._may_connect_ms: dict[Address, float] = {}
         self._is_closed = False
@@ -89,14 +89,14 @@ class Links:
         """Close every connection; attempts to open one end by themselves."""
         self._is_closed = True
         for link in self._links.values():
-            if link.channel is not None:
-                link.channel.close()
+            if link.connection is not None:
+                link.connection.close()
         self._links.clear()
         self._close_opened()
 
-    def channels(self) -> list[Channel]:
+    def connections(self) -> list[BrokerConnection]:
         """The open connections, whose sockets are to be waited for."""
-        return [link.channel for link in self._links.values() if link.channel is not None]
+        return [link.connection for link in self._links.values() if link.connection is not None]
 
     def send(self, send: Send, endpoints: dict[int, Endpoint]) -> list[Outcome]:
         """Send a request, or keep it until its connection is open. What failed at once is in the result."""
@@ -109,7 +109,7 @@ class Links:
         if link is not None and link.address != address and send.route is not Route.ANY:
             outcomes += self._drop(key, ClientError(f"broker {send.broker_id} has another address now"), is_planned=True)
             link = None
-        if link is not None and link.channel is not None and link.channel.is_stale(self._settings.connections_max_idle_ms):
+        if link is not None and link.connection is not None and link.connection.is_stale(self._settings.connections_max_idle_ms):
             outcomes += self._drop(key, ClientError("the connection was idle"), is_planned=True)
             link = None
         if link is None:
@@ -121,8 +121,8 @@ class Links:
         """Read and write what the sockets allow (`ready`: those that are), and end what took too long."""
         outcomes = self._take_opened()
         for key, link in list(self._links.items()):
-            if link.channel is not None and (link.channel.fileno() in ready or link.channel.has_pending):
-                outcomes += self._exchange(key, link, link.channel)
+            if link.connection is not None and (link.connection.fileno() in ready or link.connection.has_pending):
+                outcomes += self._exchange(key, link, link.connection)
         now_ms = self._now_ms()
         for key, link in list(self._links.items()):
             late = [each.ends_ms for each in link.in_flight if each.ends_ms <= now_ms]
@@ -131,7 +131,7 @@ class Links:
                 outcomes += self._drop(
                     key, ClientError(f"no answer from broker {link.address.host}:{link.address.port} in time"), is_late=True
                 )
-            elif not link.is_connecting and link.channel is None:
+            elif not link.is_connecting and link.connection is None:
                 outcomes += self._progress(key, link)
         return outcomes
 
@@ -140,9 +140,9 @@ class Links:
         times = [each.ends_ms for link in self._links.values() for each in link.in_flight]
         for link in self._links.values():
             times += [ends_ms for _, ends_ms in link.waiting]
-            if link.channel is None and not link.is_connecting and link.waiting:
+            if link.connection is None and not link.is_connecting and link.waiting:
                 times.append(self._may_connect_ms.get(link.address, 0.0))
-            elif link.channel is not None and link.channel.has_pending:
+            elif link.connection is not None and link.connection.has_pending:
                 times.append(0.0)
         return min(times, default=None)
 
@@ -156,16 +156,16 @@ class Links:
 
     def _progress(self, key: _Key, link: _Link) -> list[Outcome]:
         """Send what waits, or begin to connect."""
-        if link.channel is not None:
+        if link.connection is not None:
             try:
                 while link.waiting:
                     send, ends_ms = link.waiting[0]
-                    encoded = encode_request(send.request, link.channel)
+                    encoded = encode_request(send.request, link.connection)
                     link.in_flight.append(_InFlight(send, encoded, self._now_ms(), ends_ms))
                     del link.waiting[0]
                     if self._monitor is not None:
                         self._monitor.sent(link.address, send.request, len(encoded.body))
-                    link.channel.send(encoded.api_key, encoded.version, encoded.body, is_flexible=encoded.is_flexible)
+                    link.connection.send(encoded.api_key, encoded.version, encoded.body, is_flexible=encoded.is_flexible)
             except ClientError as error:
                 return self._drop(key, error)
             return []
@@ -179,8 +179,7 @@ class Links:
     def _open(self, link: _Link) -> None:
         """In a thread of its own: connect, and authenticate."""
         try:
-            connection = self._connect(link.address, self._settings, self._settings.request_timeout_ms)
-            self._opened.put((link, Channel(connection)))
+            self._opened.put((link, self._connect(link.address, self._settings, self._settings.request_timeout_ms)))
         except (ClientError, PeerError, OSError) as error:
             self._opened.put((link, error))
         if self._is_closed:
@@ -192,7 +191,7 @@ class Links:
         try:
             while True:
                 _, opened = self._opened.get_nowait()
-                if isinstance(opened, Channel):
+                if isinstance(opened, BrokerConnection):
                     opened.close()
         except Empty:
             return
@@ -202,13 +201,13 @@ class Links:
         while not self._opened.empty():
             link, opened = self._opened.get()
             key = next((key for key, each in self._links.items() if each is link), None)
-            if isinstance(opened, Channel):
+            if isinstance(opened, BrokerConnection):
                 self._failures.pop(link.address, None)
                 self._may_connect_ms.pop(link.address, None)
                 if key is None:
                     opened.close()
                     continue
-                link.channel, link.is_connecting = opened, False
+                link.connection, link.is_connecting = opened, False
                 if self._monitor is not None:
                     self._monitor.connected(link.address)
                 outcomes += self._progress(key, link)
@@ -220,11 +219,11 @@ class Links:
                 outcomes += self._drop(key, opened)
         return outcomes
 
-    def _exchange(self, key: _Key, link: _Link, channel: Channel) -> list[Outcome]:
+    def _exchange(self, key: _Key, link: _Link, connection: BrokerConnection) -> list[Outcome]:
         outcomes = []
         try:
-            channel.flush()
-            for body in channel.receive():
+            connection.flush()
+            for body in connection.receive():
                 sent = link.in_flight[0]
                 outcomes.append(Outcome(sent.send, sent.encoded.read(body), None))
                 link.in_flight.popleft()
@@ -240,8 +239,8 @@ class Links:
         if self._monitor is not None and is_planned:
             self._monitor.closed(link.address, len(link.in_flight))
         elif self._monitor is not None:
-            self._monitor.failed(link.address, error, was_open=link.channel is not None, in_flight=len(link.in_flight), is_late=is_late)
-        if link.channel is not None:
-            link.channel.close()
+            self._monitor.failed(link.address, error, was_open=link.connection is not None, in_flight=len(link.in_flight), is_late=is_late)
+        if link.connection is not None:
+            link.connection.close()
         sends = [each.send for each in link.in_flight] + [send for send, _ in link.waiting]
         return [Outcome(send, None, error) for send in sends]

@@ -27,7 +27,7 @@ from ottla.client.engine.values import (
     Request,
 )
 from ottla.client.errors import error_code
-from ottla.client.fetch.requests import BY_ID, BY_NAME, WITH_ENDPOINTS, decode_fetch, encode_fetch
+from ottla.client.fetch.requests import decode_fetch, encode_fetch, fetch_version
 from ottla.client.membership.values import (
     FindCoordinator,
     Heartbeat,
@@ -38,7 +38,7 @@ from ottla.client.membership.values import (
     SyncGroup,
     SyncResponse,
 )
-from ottla.client.network.channel import Channel
+from ottla.client.network.connection import BrokerConnection
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import TopicPartition
 from ottla.protocol.wire.api_keys import ApiKey
@@ -68,17 +68,17 @@ class _Api(NamedTuple):
     read: Callable[[Any], Any]
 
 
-def encode_request(request: Request, channel: Channel) -> Encoded:
-    """A request in a version that the broker of `channel` supports. Raises UnsupportedBrokerError."""
+def encode_request(request: Request, connection: BrokerConnection) -> Encoded:
+    """A request in a version that the broker of `connection` supports. Raises UnsupportedBrokerError."""
     if isinstance(request, Fetch):
-        return _fetch(request, channel)
+        return _fetch(request, connection)
     if isinstance(request, Metadata):
-        version = channel.version(ApiKey.METADATA, _METADATA_WITHOUT_IDS, WITH_IDS)
+        version = connection.version(ApiKey.METADATA, _METADATA_WITHOUT_IDS, WITH_IDS)
         message, response = metadata_request(request.topics, with_ids=version == WITH_IDS, creates=request.creates)
         body, is_flex = encode(message), bool(message.__flexible__)
         return Encoded(ApiKey.METADATA, int(message.__version__), body, is_flex, lambda data: _metadata(decoder(response)(data, 0)))
     api = _APIS[type(request)]
-    version = channel.version(api.key, api.lowest, api.highest)
+    version = connection.version(api.key, api.lowest, api.highest)
     body = encode(fitter(request_class(api.key, version), True)(api.write(request)))
     read = partial(_read, api, version)
     return Encoded(api.key, version, body, is_flexible(api.key, version), read)
@@ -88,11 +88,8 @@ def _read(api: _Api, version: int, data: memoryview) -> Any:
     return api.read(decoder(response_class(api.key, version))(data, 0))
 
 
-def _fetch(request: Fetch, channel: Channel) -> Encoded:
-    version = BY_NAME
-    if all(each.topic_id for each in (*request.fetches, *request.session.forgotten)):
-        highest = channel.version(ApiKey.FETCH, BY_NAME, WITH_ENDPOINTS)
-        version = highest if highest in (BY_NAME, WITH_ENDPOINTS) else BY_ID
+def _fetch(request: Fetch, connection: BrokerConnection) -> Encoded:
+    version = fetch_version(connection, (*request.fetches, *request.session.forgotten))
     body = encode_fetch(request.session, request.policy, version)
     return Encoded(ApiKey.FETCH, version, body, True, lambda data: _fetched(data, request, version))
 

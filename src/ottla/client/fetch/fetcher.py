@@ -49,8 +49,8 @@ from ottla.client.fetch.fetch_values import (
     TopicRecreated,
 )
 from ottla.client.fetch.leaders import Leaders
-from ottla.client.fetch.requests import BY_ID, BY_NAME, WITH_ENDPOINTS, decode_fetch, encode_fetch
-from ottla.client.network.connection import BrokerConnection, readable
+from ottla.client.fetch.requests import decode_fetch, encode_fetch, fetch_version
+from ottla.client.network.connection import BrokerConnection, ready
 from ottla.client.network.connector import connect
 from ottla.client.settings import ClientSettings
 from ottla.protocol.errors import ErrorCode
@@ -244,9 +244,9 @@ class Fetcher:
         if not waiting:
             self._pause(wait_ms / 1000)
             return
-        ready = [waiting[connection] for connection in readable(waiting, wait_ms)]
-        if ready:
-            records = self._receive_from(machine, min(ready, key=lambda broker_id: self._links[broker_id].sent_ms))
+        answering = [waiting[connection] for connection in ready(waiting, wait_ms)]
+        if answering:
+            records = self._receive_from(machine, min(answering, key=lambda broker_id: self._links[broker_id].sent_ms))
             self._carry_out(machine)
             yield from records
         else:
@@ -258,7 +258,7 @@ class Fetcher:
     def _receive_from(self, machine: FetchMachine, broker_id: int) -> list[FetchedRecords]:
         link = self._links[broker_id]
         try:
-            frame = link.connection.receive()
+            frame = link.connection.wait_for_response()
             response = decode_fetch(frame, link.in_flight, link.version)
         except BrokerUnavailableError as error:
             self._disconnected(machine, broker_id, str(error))
@@ -282,9 +282,7 @@ class Fetcher:
         return link
 
     def _send(self, link: _Link, fetches: tuple[PartitionFetch, ...], policy: FetchPolicy) -> None:
-        version = BY_NAME
-        if all(each.topic_id for each in fetches):
-            version = next((each for each in (WITH_ENDPOINTS, BY_ID) if link.connection.speaks(ApiKey.FETCH, each)), BY_NAME)
+        version = fetch_version(link.connection, fetches)
         link.connection.send(ApiKey.FETCH, version, encode_fetch(without_session(fetches), policy, version))
         link.in_flight, link.version, link.sent_ms = fetches, version, self._now_ms()
 

@@ -1,19 +1,21 @@
 """Fetch requests and responses, versions 12, 13 and 16, as bytes, without kio: it would copy the records.
 
-It knows the layout of the messages and nothing of brokers or retries. Version 13 and later name topics by their ids (KIP-516), 16 has the
+It knows the messages and nothing of brokers or retries. Version 13 and later name topics by their ids (KIP-516), 16 has the
 endpoints of new leaders (KIP-951). The records of a response are views into the frame.
 """
 
 from base64 import urlsafe_b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.client.addresses import BrokerEndpoint
 from ottla.client.errors import error_code
 from ottla.client.fetch.fetch_values import NO_CURRENT_LEADER, NO_SESSION, FetchPolicy, PartitionFetch, PartitionResponse, SessionFields
 from ottla.client.fetch.leaders import LeaderAndEpoch
+from ottla.client.network.connection import BrokerConnection
 from ottla.protocol.errors import ErrorCode, PeerError
 from ottla.protocol.model import TopicPartition
+from ottla.protocol.wire.api_keys import ApiKey
 from ottla.protocol.wire.primitives import Reader, Writer
 
 BY_NAME, BY_ID, WITH_ENDPOINTS = 12, 13, 16
@@ -39,6 +41,13 @@ class FetchResponse(NamedTuple):
     endpoints: tuple[BrokerEndpoint, ...] = ()
     error: ErrorCode = ErrorCode.NONE
     session_id: int = NO_SESSION
+
+
+def fetch_version(connection: BrokerConnection, fetches: Iterable[PartitionFetch]) -> int:
+    """The version for a request about these partitions: where a topic id is not known, the one that names topics."""
+    if not all(fetch.topic_id for fetch in fetches):
+        return BY_NAME
+    return next((version for version in (WITH_ENDPOINTS, BY_ID) if connection.speaks(ApiKey.FETCH, version)), BY_NAME)
 
 
 def encode_fetch(session: SessionFields, policy: FetchPolicy, version: int) -> bytes:

@@ -93,17 +93,17 @@ def test_sockets_are_waited_for_until_it_stops(canned_broker: Any) -> None:
         return BrokerConnection("127.0.0.1", broker.port, client_id="c", timeout_ms=timeout_ms)
 
     async def test(driver: AsyncDriver, changed: asyncio.Event) -> None:
-        while not driver.links.channels():
+        while not driver.links.connections():
             await asyncio.sleep(0.01)
-        (channel,) = driver.links.channels()
+        (connection,) = driver.links.connections()
         loop = asyncio.get_running_loop()
-        fileno = channel.fileno()
+        fileno = connection.fileno()
         driver.stop()
         assert not loop.remove_reader(fileno), "there is no reader any more"
-        assert channel.fileno() == -1
+        assert connection.fileno() == -1
         driver.wake()
         driver.run()
-        assert driver.links.channels() == []
+        assert driver.links.connections() == []
 
     drive(connect, test)
 

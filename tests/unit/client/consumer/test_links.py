@@ -11,7 +11,6 @@ from ottla.client.consumer.links import Links, Outcome
 from ottla.client.engine.values import Endpoint, Metadata, Route, Send
 from ottla.client.errors import AuthenticationError, BrokerUnavailableError
 from ottla.client.membership.values import Heartbeat
-from ottla.client.network.channel import Channel
 from ottla.client.network.connection import BrokerConnection
 from ottla.client.settings import ClientSettings
 
@@ -93,13 +92,13 @@ def test_a_request_that_is_not_answered_in_time_closes_the_connection(canned_bro
     send = Send(Metadata(None), Route.BROKER, 1, 1_000)
     driven.links.send(send, {1: Endpoint("127.0.0.1", broker.port)})
     assert driven.opened() == []
-    assert [channel.wants_write for channel in driven.links.channels()] == [False]
+    assert [connection.wants_write for connection in driven.links.connections()] == [False]
     assert driven.links.next_ms() == 1_000
     driven.now = 1_000
     ((found, _, error),) = driven.links.step(set())
     assert found is send
     assert "in time" in str(error)
-    assert driven.links.channels() == []
+    assert driven.links.connections() == []
     driven.links.close()
 
 
@@ -155,6 +154,6 @@ def test_what_tls_has_read_already_is_not_waited_for(canned_broker: Any, monkeyp
     driven.links.send(Send(Metadata(None), Route.BROKER, 1, 1_000), {1: Endpoint("127.0.0.1", broker.port)})
     driven.opened()
     assert driven.links.next_ms() == 1_000
-    monkeypatch.setattr(Channel, "has_pending", True)
+    monkeypatch.setattr(BrokerConnection, "has_pending", True)
     assert driven.links.next_ms() == 0
     driven.links.close()

@@ -59,7 +59,7 @@ LEAVE = LeaveGroup(group_id="g", member_id="m", instance_id=None, reason="why")
 COMMIT = OffsetCommit(group_id="g", generation=4, member_id="m", instance_id="i", offsets={A: OffsetAndMetadata(7, 2, "x")})
 
 
-class AnyChannel:
+class AnyBroker:
     """A broker that speaks each API up to a version."""
 
     def __init__(self, version: int = 99) -> None:
@@ -70,17 +70,20 @@ class AnyChannel:
             raise UnsupportedBrokerError("too old")
         return min(self._version, highest)
 
+    def speaks(self, api_key: int, version: int) -> bool:
+        return version <= self._version
+
 
 def there(request: Any, version: int) -> Any:
     """The request as a broker reads it."""
-    encoded = encode_request(request, AnyChannel(version))  # type: ignore[arg-type]
+    encoded = encode_request(request, AnyBroker(version))  # type: ignore[arg-type]
     assert encoded.version == version
     return request_decoder(encoded.api_key, version)(encoded.body, 0)
 
 
 def back(request: Any, version: int, values: dict[str, Any]) -> Any:
     """The response that the engine gets."""
-    encoded = encode_request(request, AnyChannel(version))  # type: ignore[arg-type]
+    encoded = encode_request(request, AnyBroker(version))  # type: ignore[arg-type]
     return encoded.read(memoryview(response_encoder(encoded.api_key, version)({"throttle_time": 0, **values})))
 
 
@@ -174,7 +177,7 @@ def test_metadata(version: int) -> None:
 @pytest.mark.parametrize(("topic_id", "broker", "version"), [("", 99, 12), ("A" * 22, 99, 16), ("A" * 22, 14, 13), ("A" * 22, 12, 12)])
 def test_fetch(topic_id: str, broker: int, version: int) -> None:
     fetches = (PartitionFetch(A, 5, 2, topic_id),)
-    encoded = encode_request(Fetch(fetches, FetchPolicy(), without_session(fetches)), AnyChannel(broker))  # type: ignore[arg-type]
+    encoded = encode_request(Fetch(fetches, FetchPolicy(), without_session(fetches)), AnyBroker(broker))  # type: ignore[arg-type]
     assert (encoded.api_key, encoded.version) == (ApiKey.FETCH, version)
     with pytest.raises(PeerError):
         encoded.read(memoryview(b"\0"))
@@ -209,4 +212,4 @@ def test_offset_for_leader_epoch(version: int) -> None:
 @pytest.mark.parametrize("request_", [JOIN, SYNC, HEARTBEAT, LEAVE, COMMIT, Metadata(None)])
 def test_an_old_broker_is_refused(request_: Any) -> None:
     with pytest.raises(UnsupportedBrokerError):
-        encode_request(request_, AnyChannel(1))  # type: ignore[arg-type]
+        encode_request(request_, AnyBroker(1))  # type: ignore[arg-type]

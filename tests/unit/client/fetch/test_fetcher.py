@@ -57,7 +57,7 @@ class Peer:
     def __init__(self, world: "World", address: Address, scripted: Any) -> None:
         self.name, self.world, self.scripted, self.address = f"{address.host}:{address.port}", world, scripted, address
         self.timeout_ms = 0
-        self.is_closed = False
+        self.is_closed = self.wants_write = False
         self.waiting: list[Any] = []
         # The operating system reports readable connections, so there has to be a real socket.
         self.ours, self.theirs = socket.socketpair()
@@ -84,7 +84,7 @@ class Peer:
         if answer is not None:
             self.theirs.send(b"x")
 
-    def receive(self) -> memoryview:
+    def wait_for_response(self) -> memoryview:
         self.ours.recv(1)
         answer = self.waiting.pop(0)
         if isinstance(answer, Exception):
@@ -133,15 +133,15 @@ class World:
 def world(scripted: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Brokers; waiting for them only moves the clock."""
     made = World(scripted)
-    readable: Callable[..., Any] = fetcher_module.readable
+    wait: Callable[..., Any] = fetcher_module.ready
 
     def quickly(connections: Any, wait_ms: float) -> Any:
-        ready = readable(connections, 0)
+        ready = wait(connections, 0)
         if not ready:
             scripted.now += wait_ms / 1000
         return ready
 
-    monkeypatch.setattr(fetcher_module, "readable", quickly)
+    monkeypatch.setattr(fetcher_module, "ready", quickly)
     yield made
     for peer in made.peers:
         peer.close()

@@ -1,9 +1,13 @@
 """One connection against canned bytes: order, bounds, timeouts, and peers that are no brokers."""
 
-import itertools
+import shutil
+import ssl
 import struct
+import subprocess
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +20,8 @@ from ottla.client.network.connection import (
     BrokerConnection,
     FrameBuffer,
     next_correlation_id,
-    readable,
+    ready,
     request_frame,
-    response_body,
-    response_bytes,
-    unsupported,
 )
 from ottla.protocol.errors import PeerError
 from ottla.protocol.wire.api_keys import ApiKey
@@ -34,19 +35,88 @@ def _connect(broker: Any, **options: Any) -> BrokerConnection:
     return BrokerConnection("127.0.0.1", broker.port, client_id="tester", **{"timeout_ms": 2_000, **options})
 
 
+def _receive(connection: BrokerConnection, count: int) -> list[bytes]:
+    """So many responses, as a user gets them who waits for the socket."""
+    bodies: list[bytes] = []
+    while len(bodies) < count:
+        assert connection.has_pending or ready([connection], 5_000), "an answer comes in time"
+        connection.flush()
+        bodies += [bytes(body) for body in connection.receive()]
+    return bodies
+
+
 def test_responses_come_in_the_order_of_the_requests(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
     broker = canned_broker(lambda key, correlation: frame(correlation, b"\x00" + b"answer to %d" % correlation))
     with _connect(broker) as connection:
         connection.send(ApiKey.FETCH, 12, b"first")
         connection.send(ApiKey.FETCH, 12, b"second")
-        assert [bytes(connection.receive()) for _ in range(2)] == [b"answer to 2", b"answer to 3"]
+        assert _receive(connection, 2) == [b"answer to 2", b"answer to 3"]
+        connection.send(ApiKey.FETCH, 12, b"third")
+        assert connection.wait_for_response() == b"answer to 4"
     assert broker.requests[1] == struct.pack(">hhi", 1, 12, 2) + b"\x00\x06tester\x00first"
 
 
 def test_a_response_is_read_only_memory(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
     with _connect(canned_broker(lambda key, correlation: frame(correlation, b"\x00abc"))) as connection:
         connection.send(ApiKey.FETCH, 12, b"")
-        assert connection.receive().readonly
+        assert connection.wait_for_response().readonly
+
+
+def test_a_large_response_comes_in_pieces(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    with _connect(canned_broker(lambda key, correlation: frame(correlation, b"\x00" + bytes(3_000_000)))) as connection:
+        for receive in (lambda: _receive(connection, 1)[0], connection.wait_for_response):
+            connection.send(ApiKey.FETCH, 12, b"")
+            assert receive() == bytes(3_000_000)
+
+
+def test_nothing_to_read_is_not_waited_for(canned_broker: Any):
+    with _connect(canned_broker(lambda key, correlation: b"")) as connection:
+        connection.send(ApiKey.FETCH, 12, b"")
+        assert connection.receive() == []
+        assert not connection.wants_write
+        assert not connection.has_pending
+
+
+def _busy(canned_broker: Any, frame: Callable[[int, bytes], bytes]) -> tuple[BrokerConnection, threading.Event]:
+    """A connection with 8 MB for a broker that does not read before the event is set."""
+    gate = threading.Event()
+
+    def answer(key: int, correlation: int) -> Iterator[bytes]:
+        yield frame(correlation, b"\0%d" % correlation)
+        gate.wait(60)
+
+    connection = _connect(canned_broker(answer), send_buffer_bytes=100_000, timeout_ms=30_000)
+    connection.send(ApiKey.FETCH, 12, b"")
+    assert connection.wait_for_response() == b"2"
+    connection.send(ApiKey.FETCH, 12, bytes(8_000_000))
+    assert connection.wants_write
+    assert ready([connection], 0) == []
+    return connection, gate
+
+
+def test_requests_wait_until_the_broker_reads(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    connection, gate = _busy(canned_broker, frame)
+    with connection:
+        connection.send(ApiKey.FETCH, 12, b"")
+        gate.set()
+        assert _receive(connection, 2) == [b"3", b"4"]
+        assert not connection.wants_write
+
+
+def test_a_large_request_is_sent_while_its_response_is_waited_for(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    connection, gate = _busy(canned_broker, frame)
+    with connection:
+        threading.Timer(0.1, gate.set).start()
+        assert connection.wait_for_response() == b"3"
+
+
+def test_a_broker_that_reads_nothing_is_not_waited_for_longer(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    connection, gate = _busy(canned_broker, frame)
+    with connection:
+        connection.timeout_ms = 100
+        with pytest.raises(BrokerUnavailableError, match="no answer within 100 ms"):
+            connection.wait_for_response()
+        gate.set()
 
 
 def test_a_message_of_kio_there_and_back(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
@@ -66,11 +136,12 @@ def test_a_response_of_impossible_size_is_not_read(canned_broker: Any, size: int
     with _connect(canned_broker(lambda key, correlation: struct.pack(">i", size))) as connection:
         connection.send(ApiKey.FETCH, 12, b"")
         with pytest.raises(PeerError, match="announced an answer"):
-            connection.receive()
+            connection.wait_for_response()
 
 
-def test_a_long_announcement_takes_little_memory(canned_broker: Any, resident_bytes: Callable[[], int]):
-    broker = canned_broker(lambda key, correlation: struct.pack(">i", 200 * 1024 * 1024) + bytes(100))
+@pytest.mark.parametrize("size", [200 * 1024 * 1024, FRAME_BYTES_MAX])
+def test_a_long_announcement_takes_little_memory(canned_broker: Any, resident_bytes: Callable[[], int], size: int):
+    broker = canned_broker(lambda key, correlation: struct.pack(">i", size) + bytes(100))
     resident: list[int] = []
 
     def clock() -> float:  # it is looked at before each piece is read
@@ -81,46 +152,66 @@ def test_a_long_announcement_takes_little_memory(canned_broker: Any, resident_by
         connection.timeout_ms = 100
         connection.send(ApiKey.FETCH, 12, b"")
         with pytest.raises(BrokerUnavailableError, match="no answer within 100 ms"):
-            connection.receive()
+            connection.wait_for_response()
     assert max(resident) - resident[0] < 20 * 1024 * 1024
 
 
-def test_a_response_to_another_request_blames_the_peer(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
-    with _connect(canned_broker(lambda key, correlation: frame(correlation + 1, b"\x00"))) as connection:
+@pytest.mark.parametrize("tags", [b"", b"\0"])
+def test_a_response_to_another_request_blames_the_peer(canned_broker: Any, frame: Callable[[int, bytes], bytes], tags: bytes):
+    with _connect(canned_broker(lambda key, correlation: frame(correlation + 1, tags))) as connection:
+        connection.send(ApiKey.FETCH, 12 if tags else 11, b"", is_flexible=bool(tags))
+        with pytest.raises(PeerError, match=f"broker {connection.name} answered out of order"):
+            connection.wait_for_response()
+        assert connection.is_stale(-1), "it is closed"
+
+
+def test_a_response_without_a_request_blames_the_peer(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    with _connect(canned_broker(lambda key, correlation: 2 * frame(correlation, b"\0"))) as connection:
         connection.send(ApiKey.FETCH, 12, b"")
-        with pytest.raises(PeerError, match="out of order"):
-            connection.receive()
+        with pytest.raises(PeerError, match="without a request"):
+            _receive(connection, 2)
 
 
-def test_silence_is_bounded(canned_broker: Any):
-    with _connect(canned_broker(lambda key, correlation: b""), timeout_ms=50) as connection:
+def test_silence_is_bounded_by_the_timeout_of_the_call(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    def answer(key: int, correlation: int) -> Iterator[bytes]:
+        if correlation < 4:
+            time.sleep(0.2)
+            yield frame(correlation, b"\0")
+
+    with _connect(canned_broker(answer)) as connection:
+        for timeout_ms in (1_000, 5_000):
+            connection.timeout_ms = timeout_ms
+            connection.send(ApiKey.FETCH, 12, b"")
+            connection.wait_for_response()
+        connection.timeout_ms = 50
         connection.send(ApiKey.FETCH, 12, b"")
-        with pytest.raises(BrokerUnavailableError, match="no answer within 50 ms"):
-            connection.receive()
-
-
-def test_a_request_has_the_timeout_of_its_own_call(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
-    with _connect(canned_broker(lambda key, correlation: frame(correlation, b"\x00"))) as connection:
-        connection.timeout_ms = 1_500
-        connection.send(ApiKey.FETCH, 12, b"")
-        assert connection._socket.gettimeout() == 1.5, "not what was left of the last one"
+        with pytest.raises(BrokerUnavailableError, match=f"lost broker {connection.name}: no answer within 50 ms"):
+            connection.wait_for_response()
+        assert connection.is_stale(-1), "it is closed"
 
 
 def test_bytes_that_trickle_in_are_bounded_too(canned_broker: Any):
-    clock = itertools.chain([0.0] * 5, [0.0] * 4, [61.0])  # five for ApiVersions, then: sent, start, length, 50 of 100 bytes; time is up
-    broker = canned_broker(lambda key, correlation: struct.pack(">i", 100) + bytes(50))
-    with _connect(broker, timeout_ms=60_000, clock=lambda: next(clock)) as connection:
+    def answer(key: int, correlation: int) -> Iterator[bytes]:
+        yield struct.pack(">i", 1_000)
+        for _ in range(500):
+            time.sleep(0.01)
+            yield b"\0"
+
+    with _connect(canned_broker(answer)) as connection:
+        connection.timeout_ms = 200
         connection.send(ApiKey.FETCH, 12, b"")
-        with pytest.raises(BrokerUnavailableError, match="no answer within 60000 ms"):
-            connection.receive()
+        with pytest.raises(BrokerUnavailableError, match="no answer within 200 ms"):
+            connection.wait_for_response()
 
 
 def test_a_broker_that_hangs_up_is_named(canned_broker: Any):
     broker = canned_broker(lambda key, correlation: None)
-    with _connect(broker) as connection:
-        connection.send(ApiKey.FETCH, 12, b"")
-        with pytest.raises(BrokerUnavailableError, match=rf"lost broker 127.0.0.1:{broker.port}: the broker closed the connection"):
-            connection.receive()
+    message = rf"lost broker 127.0.0.1:{broker.port}: the broker closed the connection"
+    for receive in (lambda connection: _receive(connection, 1), BrokerConnection.wait_for_response):
+        with _connect(broker) as connection:
+            connection.send(ApiKey.FETCH, 12, b"")
+            with pytest.raises(BrokerUnavailableError, match=message):
+                receive(connection)
 
 
 def test_no_broker_at_all(canned_broker: Any):
@@ -128,6 +219,17 @@ def test_no_broker_at_all(canned_broker: Any):
     broker.close()
     with pytest.raises(BrokerUnavailableError, match=f"no connection to broker 127.0.0.1:{broker.port}"):
         _connect(broker)
+
+
+def test_versions(canned_broker: Any):
+    with _connect(canned_broker(lambda key, correlation: b"")) as connection:
+        assert connection.version(ApiKey.FETCH, 12, 16) == 16
+        assert connection.version(ApiKey.FETCH, 12, 99) == 18
+        what = r"does not speak version 19 of API 1 \(it speaks 4 to 18\): a newer one does"
+        with pytest.raises(UnsupportedBrokerError, match=what):
+            connection.version(ApiKey.FETCH, 19, 20)
+        with pytest.raises(UnsupportedBrokerError, match=r"\(it has no such API\)"):
+            connection.version(ApiKey.JOIN_GROUP, 5, 9)
 
 
 @pytest.mark.parametrize(("api_key", "version"), [(ApiKey.FETCH, 19), (ApiKey.FETCH, 3), (77, 0)])
@@ -161,7 +263,7 @@ def test_a_request_without_tagged_fields(canned_broker: Any, frame: Callable[[in
     broker = canned_broker(lambda key, correlation: frame(correlation, b"answer"))
     with _connect(broker) as connection:
         connection.send(ApiKey.FETCH, 11, b"body", is_flexible=False)
-        assert bytes(connection.receive()) == b"answer"
+        assert bytes(connection.wait_for_response()) == b"answer"
         assert [connection.speaks(*asked) for asked in ((ApiKey.FETCH, 11), (ApiKey.FETCH, 12), (ApiKey.METADATA, 14), (999, 0))] == [
             True,
             True,
@@ -171,9 +273,13 @@ def test_a_request_without_tagged_fields(canned_broker: Any, frame: Callable[[in
     assert broker.requests[1] == struct.pack(">hhi", 1, 11, 2) + b"\x00\x06testerbody"
 
 
-def test_a_connection_is_stale_when_it_ended_or_was_idle_or_its_session_ends(canned_broker: Any):
+def test_a_connection_is_stale_when_it_ended_or_was_idle_or_its_session_ends(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
+    def answer(key: int, correlation: int) -> Iterator[bytes]:
+        yield frame(correlation, b"\0")
+        raise OSError("hang up")
+
     now = [100.0]
-    broker = canned_broker(lambda key, correlation: None)
+    broker = canned_broker(answer)
     with _connect(broker, clock=lambda: now[0]) as connection:
         assert not connection.is_stale(60_000)
         now[0] += 61
@@ -186,9 +292,14 @@ def test_a_connection_is_stale_when_it_ended_or_was_idle_or_its_session_ends(can
         assert not connection.is_stale(-1)
         now[0] += 0.2
         assert connection.is_stale(-1), "well before the broker ends it"
-    with _connect(broker) as connection:
         connection.send(ApiKey.FETCH, 12, b"")
-        assert readable([connection], 5_000) == [connection], "the broker hung up"
+        assert not connection.is_stale(60_000), "it waits for an answer"
+    with _connect(broker) as connection:
+        assert not connection.is_stale(-1)
+        connection.send(ApiKey.FETCH, 12, b"")
+        connection.wait_for_response()
+        assert ready([connection], 5_000) == [connection], "the broker hung up"
+        assert connection.is_stale(-1)
     assert connection.is_stale(-1), "it is closed"
 
 
@@ -197,7 +308,34 @@ def test_a_broker_with_tls_is_recognized(canned_broker: Any):
     with _connect(broker) as connection:
         connection.send(ApiKey.FETCH, 12, b"")
         with pytest.raises(AuthenticationError, match=r"security.protocol must be SSL or SASL_SSL"):
-            connection.receive()
+            connection.wait_for_response()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+def test_an_encrypted_connection(canned_broker: Any, frame: Callable[[int, bytes], bytes], tmp_path: Path):
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=broker", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificate, key)
+
+    def answer(key: int, correlation: int) -> Iterator[bytes]:
+        if correlation == 3:  # both in one record of TLS
+            yield frame(2, b"\0first") + frame(3, b"\0second")
+        elif correlation > 3:
+            yield frame(correlation, b"\0" + bytes(3_000_000))
+
+    broker = canned_broker(answer, tls=server)
+    with _connect(broker, tls=ssl.create_default_context(cafile=str(certificate))) as connection:
+        connection.send(ApiKey.FETCH, 12, b"")
+        connection.send(ApiKey.FETCH, 12, b"")
+        assert _receive(connection, 2) == [b"first", b"second"]
+        assert not connection.is_stale(-1)
+        for receive in (lambda: _receive(connection, 1)[0], connection.wait_for_response):
+            connection.send(ApiKey.FETCH, 12, b"")
+            assert receive() == bytes(3_000_000)
+    with pytest.raises(AuthenticationError, match=r"certificate of broker .* is not accepted"):
+        _connect(broker, tls=ssl.create_default_context())
 
 
 MIB = 1024 * 1024
@@ -255,24 +393,7 @@ def test_correlation_ids_stay_positive() -> None:
     assert next_correlation_id(2**31 - 1) == 0
 
 
-@pytest.mark.parametrize("size", [4, FRAME_BYTES_MAX])
-def test_the_length_of_a_response(size: int) -> None:
-    assert response_bytes("b:1", size.to_bytes(4, "big")) == size
-
-
-@pytest.mark.parametrize("size", [-1, 0, 3, FRAME_BYTES_MAX + 1, 2**31 - 1])
-def test_impossible_lengths_are_refused(size: int) -> None:
-    with pytest.raises(PeerError, match=f"broker b:1 announced an answer of {size} bytes"):
-        response_bytes("b:1", size.to_bytes(4, "big", signed=True))
-
-
-def test_the_body_of_a_response() -> None:
-    assert response_body("b:1", memoryview(b"\0\0\0\7body"), 7, is_flexible=False) == b"body"
-    assert response_body("b:1", memoryview(b"\0\0\0\7\0body"), 7, is_flexible=True) == b"body"
-    with pytest.raises(PeerError, match="broker b:1 answered out of order"):
-        response_body("b:1", memoryview(b"\0\0\0\6body"), 7, is_flexible=False)
-
-
-def test_what_a_broker_does_not_support() -> None:
-    assert "does not speak version 5 of API 1 (it speaks 0 to 4): a newer one does" in str(unsupported("b:1", 1, 5, (0, 4)))
-    assert "(it has no such API)" in str(unsupported("b:1", 1, 5, None))
+def test_the_shortest_response(canned_broker: Any, frame: Callable[[int, bytes], bytes]) -> None:
+    with _connect(canned_broker(lambda key, correlation: frame(correlation, b""))) as connection:
+        connection.send(ApiKey.FETCH, 11, b"", is_flexible=False)
+        assert connection.wait_for_response() == b""
