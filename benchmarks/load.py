@@ -51,9 +51,9 @@ for log in logs:
     log.open(0)
 begin = time.perf_counter()
 if sys.argv[2] == "reference":
-    from ottla.groups.log.reducer import ReferenceReducer as Reducer
+    from ottla.groups.log.replayed_state import ReferenceReducer as Reducer
 else:
-    from ottla.groups.log.compiled_loading.reducer import CompiledReducer as Reducer
+    from ottla.groups.log.arrow.loading import CompiledReducer as Reducer
 with GC_PAUSE.held():
     loaded = [load(log, Reducer) for log in logs]
 print(time.perf_counter() - begin)
@@ -155,7 +155,7 @@ def measure(report: Report, peer: Any, shape: Shape, codec: str) -> None:
 def main() -> None:
     wanted = arguments(__doc__, only=True)
     shapes = (Shape(50, 1), Shape(5, 10)) if wanted.small else (Shape(5_000, 1), Shape(50, 100))
-    subprocess.run([sys.executable, "-c", "from ottla.groups.log.compiled_loading.reducer import load_kernels; load_kernels()"], check=True)
+    subprocess.run([sys.executable, "-c", "from ottla.groups.log.arrow.loading import load_kernels; load_kernels()"], check=True)
     report = Report("Load")
     for shape in shapes:
         for codec, number in CODECS.items():

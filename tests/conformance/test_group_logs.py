@@ -4,7 +4,7 @@ import pytest
 
 from ottla.coordinator.loading import load
 from ottla.groups.log.records import GroupMetadataRecord, GroupRecord, OffsetRecord, encode_key, encode_value
-from ottla.groups.log.reducer import LoadedGroups, ReferenceReducer
+from ottla.groups.log.replayed_state import LoadedGroups, ReferenceReducer
 from ottla.log.file_system import MemoryFiles
 from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings

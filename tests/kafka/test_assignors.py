@@ -17,8 +17,7 @@ import pytest
 
 from ottla.cli.processes import ToolMissing
 from ottla.groups.assignors import Assignment, Subscriber, assignors
-from ottla.groups.assignors._claims import claimed_partitions
-from ottla.groups.assignors._user_data import decode_generation, decode_sticky, encode_sticky
+from ottla.groups.assignors._owned import claimed_partitions, decode_generation, decode_sticky, encode_sticky
 from ottla.protocol.model import TopicPartition
 from ottla.protocol.wire.consumer_protocol import Partitions, parse_subscription
 from tests.support.processes import JavaProgram, compile_java

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from ottla.coordinator.coordinator import FinishLoading
 from ottla.coordinator.loading import Reducer, load, skipped_record
 from ottla.groups.coordinator import GroupCoordinator
-from ottla.groups.log.compiled_loading import reducer
-from ottla.groups.log.compiled_loading.reducer import CompiledReducer
+from ottla.groups.log.arrow import loading
+from ottla.groups.log.arrow.loading import CompiledReducer
 from ottla.groups.log.records import OffsetRecord, decode, encode_key, encode_value
-from ottla.groups.log.reducer import LoadedGroups, ReferenceReducer
+from ottla.groups.log.replayed_state import LoadedGroups, ReferenceReducer
 from ottla.groups.settings import GroupSettings
 from ottla.log.file_system import MemoryFiles
 from ottla.log.partition_log import PartitionLog
@@ -193,9 +193,9 @@ def test_both_backends_reduce_to_what_replay_reduces_to(tiny: bool, parts: Any, 
     expected = replayed([record for at in counted for record in decode_batch(buffer, at)])
     with pytest.MonkeyPatch.context() as patch:
         if tiny:
-            patch.setattr(reducer, "ROWS_MIN", 8)
-            patch.setattr(reducer, "ARENA_BYTES_MIN", 1)
-            patch.setattr(reducer, "GROUP_BYTES_MAX", 100)
+            patch.setattr(loading, "ROWS_MIN", 8)
+            patch.setattr(loading, "ARENA_BYTES_MIN", 1)
+            patch.setattr(loading, "GROUP_BYTES_MAX", 100)
         for fold in (ReferenceReducer(), CompiledReducer()):
             assert folded(fold, buffer, skipped, from_offset) == expected
 

@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 import pytest
 
 from ottla.groups.commands import Command, GroupEffects
-from ottla.groups.log.evidence_decoding import EvidenceDecoder
-from ottla.groups.log.records import encode_key, encode_value
+from ottla.groups.log.records import EvidenceDecoder, encode_key, encode_value
 from ottla.history.sources.broker_log import broker_log_reader
 from ottla.history.sources.evidence import Cause, Evidence, Source
 from ottla.history.sources.group_events import evidence_of_event

@@ -11,7 +11,7 @@ from chispa.schema_comparer import assert_schema_equality
 
 from ottla.groups.events import GroupEvent
 from ottla.groups.log.arrow.decoder import GroupRecordDecoder
-from ottla.groups.log.evidence_decoding import EvidenceDecoder
+from ottla.groups.log.records import EvidenceDecoder
 from ottla.history.sources.group_events import evidence_of_event
 from ottla.history.sources.group_records import GroupRecords, ReadCounts
 from ottla.history.verdicts.judging import judge

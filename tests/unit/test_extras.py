@@ -38,7 +38,6 @@ OF_EXTRAS = (
     "ottla.client.consumer.arrow",
     "ottla.columnar",
     "ottla.groups.log.arrow",
-    "ottla.groups.log.compiled_loading",
     "ottla.log.compiled",
     "ottla.protocol.arrow",
     "ottla.spark",

@@ -19,7 +19,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any, Final, Self
 
-from ottla.groups.log.evidence_decoding import EvidenceDecoder
+from ottla.groups.log.records import EvidenceDecoder
 from ottla.history.sources.archive import FolderProblems, find_partitions, read_batches
 from ottla.history.sources.broker_log import broker_log_reader
 from ottla.history.sources.client_log import client_log_reader

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from ottla.groups.events import GroupEvent
-from ottla.groups.log.evidence_decoding import EvidenceDecoder
+from ottla.groups.log.records import EvidenceDecoder
 from ottla.history.rounds.assembly import rounds_of_group
 from ottla.history.sources.archive import FolderProblems, find_partitions, read_batches
 from ottla.history.sources.broker_log import broker_log_reader

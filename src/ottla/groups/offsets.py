@@ -80,7 +80,9 @@ def _without_long_metadata(topics: tuple[TopicOffsets, ...], units_max: int) -> 
         errors += [ErrorCode.NONE if fit else ErrorCode.OFFSET_METADATA_TOO_LARGE for fit in fits]
         refuse_long_strings(*compress(metadata, fits))
         if any(fits):
-            partitions, offsets, epochs = [list(compress(each, fits)) for each in (topic.partitions, topic.offsets, topic.leader_epochs)]
+            partitions, offsets, epochs = [
+                list(compress(column, fits)) for column in (topic.partitions, topic.offsets, topic.leader_epochs)
+            ]
             kept.append(TopicOffsets(topic.topic, topic.topic_id, partitions, offsets, epochs, list(compress(metadata, fits))))
     return tuple(errors), tuple(kept)
 

@@ -13,7 +13,7 @@ from ottla.client.errors import ClientError, RequestFailedError, UnknownTopicErr
 from ottla.client.fetch.fetch_values import FetchedRecords, FetchRange
 from ottla.client.fetch.fetcher import Fetcher, topic_ranges
 from ottla.coordinator.placement import coordinator_partition
-from ottla.groups.log.group_filter import group_of_event, group_of_record, keep_groups
+from ottla.groups.log.records import group_of_event, group_of_record, keep_groups
 from ottla.history.sources.admin import Poller, SnapshotWriter, note_line, topics_line
 from ottla.history.sources.archive import ArchiveWriter
 from ottla.metadata.topics import CONSUMER_OFFSETS, GROUP_EVENTS

@@ -122,7 +122,7 @@ def test_the_end_of_the_broker_ends_the_process(compiling: Compiling, is_cached:
     code.close()
 
 
-@pytest.mark.parametrize("module", ["ottla.log.compiled.cleaning", "ottla.groups.log.compiled_loading.reducer"])
+@pytest.mark.parametrize("module", ["ottla.log.compiled.cleaning", "ottla.groups.log.arrow.loading"])
 def test_the_real_process_loads_the_backend(module: str) -> None:
     process = start_process([sys.executable, "-c", compiled_code._COMPILE.format(module=module)])
     assert process.wait(timeout=120) == 0

@@ -7,10 +7,9 @@ import pytest
 
 from ottla.broker.coordination.coordinators import GcPause
 from ottla.coordinator.loading import ReducerFactory, load
-from ottla.groups.log.compiled_loading.reducer import CompiledReducer
+from ottla.groups.log.arrow.loading import CompiledReducer
 from ottla.groups.log.records import OffsetRecord, encode_key, encode_value
-from ottla.groups.log.reducer import LoadedGroups, ReferenceReducer
-from ottla.groups.log.replayed_state import ReplayedState
+from ottla.groups.log.replayed_state import LoadedGroups, ReferenceReducer, ReplayedState
 from ottla.log.file_system import MemoryFiles
 from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings

@@ -1,9 +1,10 @@
-"""What every group type shows (the classic group stands for all), the context of a command, and the state of a coordinator."""
+"""Groups of any type, their settings, and evidence in reasons."""
 
 from typing import Any
 
 import pytest
 
+from ottla.config import BrokerConfig
 from ottla.coordinator.effects import Reply, TimerSet
 from ottla.coordinator.timers import Timer
 from ottla.groups.classic.group import JOIN, ClassicGroup
@@ -11,10 +12,14 @@ from ottla.groups.classic.member import SESSION
 from ottla.groups.classic.states import GroupState
 from ottla.groups.commands import GroupEffects, HeartbeatResult
 from ottla.groups.group import UNKNOWN_MS, CommandContext, CoordinatorState
-from ottla.groups.settings import GroupSettings
+from ottla.groups.reason_evidence import REASON_LETTERS_MAX, MemberCause, evidence_in, evidence_text, with_evidence
+from ottla.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.compression import Codec
 
 E = ErrorCode
+
+EXPIRED = "consumer poll timeout has expired."
 
 
 @pytest.mark.parametrize(
@@ -104,3 +109,72 @@ def test_a_removed_group_keeps_its_share_of_the_total_commits() -> None:
     state.count_commits("g", 3)
     state.remove_group(group)
     assert (state.commit_counts, state.offsets_committed) == ({}, 3)
+
+
+def test_defaults_are_kafkas() -> None:
+    settings = GroupSettings()
+    assert settings.group_min_session_timeout_ms == 6_000
+    assert settings.group_max_session_timeout_ms == 1_800_000
+    assert settings.group_max_size == 2**31 - 1
+    assert settings.offset_metadata_bytes_max == 4_096
+    assert NEW_MEMBER_JOIN_TIMEOUT_MS == 300_000
+    assert settings.offsets_retention_ms == 604_800_000
+    assert settings.offsets_retention_check_interval_ms == 600_000
+
+
+def test_an_empty_configuration_has_the_defaults() -> None:
+    assert GroupSettings.from_config(BrokerConfig({})) == GroupSettings()
+
+
+def test_every_setting_has_its_name_in_a_configuration() -> None:
+    given = {
+        "group.min.session.timeout.ms": "1",
+        "group.max.session.timeout.ms": "2",
+        "group.initial.rebalance.delay.ms": "3",
+        "group.max.size": "4",
+        "offset.metadata.max.bytes": "5",
+        "offsets.retention.minutes": "6",
+        "offsets.retention.check.interval.ms": "7",
+        "offsets.topic.compression.codec": "4",
+    }
+    assert GroupSettings.from_config(BrokerConfig(given)) == GroupSettings(
+        group_min_session_timeout_ms=1,
+        group_max_session_timeout_ms=2,
+        group_initial_rebalance_delay_ms=3,
+        group_max_size=4,
+        offset_metadata_bytes_max=5,
+        offsets_retention_ms=360_000,
+        offsets_retention_check_interval_ms=7,
+        offsets_topic_codec=Codec.ZSTD,
+    )
+
+
+def test_the_initial_delay_is_off_by_default() -> None:
+    assert GroupSettings().group_initial_rebalance_delay_ms == 0
+
+
+@pytest.mark.conformance("GroupCoordinatorTest.testOffsetsRetentionMsIntegerOverflow")
+def test_the_longest_retention_does_not_overflow() -> None:
+    settings = GroupSettings.from_config(BrokerConfig({"offsets.retention.minutes": str(2**31 - 1)}))
+    assert settings.offsets_retention_ms == (2**31 - 1) * 60_000
+
+
+def test_javas_text_comes_first_and_unchanged() -> None:
+    reason = with_evidence(EXPIRED, "slow processing: no poll for 6001 ms")
+    assert reason == "consumer poll timeout has expired. [slow processing: no poll for 6001 ms]"
+    assert evidence_in(reason) is MemberCause.SLOW_PROCESSING
+    assert evidence_text(reason) == "slow processing: no poll for 6001 ms"
+    assert with_evidence(EXPIRED, "") == EXPIRED
+
+
+@pytest.mark.parametrize("cause", MemberCause)
+def test_every_cause_is_read_back_also_when_the_reason_is_cut_off(cause: MemberCause) -> None:
+    reason = with_evidence(EXPIRED, f"{cause}: {'1' * 300}")
+    assert len(reason) == REASON_LETTERS_MAX
+    assert evidence_in(reason) is cause
+
+
+@pytest.mark.parametrize("reason", ["", EXPIRED, "an administrator's text [network]", "[weather: rain]", "[network: 1] and more"])
+def test_other_brackets_are_no_evidence(reason: str) -> None:
+    assert evidence_in(reason) is None
+    assert evidence_text(reason) == ""

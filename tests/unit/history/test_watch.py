@@ -9,7 +9,7 @@ import pytest
 
 from ottla.client.admin.values import CommittedOffset
 from ottla.client.errors import BrokerUnavailableError
-from ottla.groups.log.group_filter import group_of_record
+from ottla.groups.log.records import group_of_record
 from ottla.history.sources.archive import ArchiveWriter, FolderProblems, find_partitions, read_batches
 from ottla.history.watch import TopicTail, Watch
 from ottla.log.files import OsFiles

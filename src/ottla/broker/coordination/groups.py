@@ -21,8 +21,7 @@ from ottla.coordinator.loop import CoordinatorT
 from ottla.coordinator.placement import coordinator_partition
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.events import GroupEvent, event_json
-from ottla.groups.log.reducer import ReferenceReducer
-from ottla.groups.log.replayed_state import ReplayedState
+from ottla.groups.log.replayed_state import ReferenceReducer, ReplayedState
 from ottla.metadata.topics import GROUP_EVENTS
 from ottla.protocol.errors import ApiError, ErrorCode, StorageError
 from ottla.protocol.model import Record
@@ -122,13 +121,13 @@ class LoadingBackends:
     """Chooses what loads groups: compiled code for large logs, where it is ready; else the reference. One of a process; thread-safe."""
 
     def __init__(self, start: Start = start_process) -> None:
-        self._code = CompiledCode("ottla.groups.log.compiled_loading.reducer", "ottla.groups.log.compiled_loading.kernels", start)
+        self._code = CompiledCode("ottla.groups.log.arrow.loading", "ottla.groups.log.arrow.loading", start)
 
     def choose(self, log_bytes: int) -> ReducerFactory[ReplayedState]:
         """The backend for logs of `log_bytes` in total. Blocks only the calling thread while code is loaded."""
         if log_bytes < COMPILED_BYTES_MIN or not self._code.is_compiled():
             return ReferenceReducer
-        from ottla.groups.log.compiled_loading.reducer import CompiledReducer
+        from ottla.groups.log.arrow.loading import CompiledReducer
 
         return CompiledReducer
 

@@ -68,7 +68,7 @@ def assignors() -> dict[str, Assignor]:
     from ottla.groups import assignors as package
 
     # mypy: an abstract class is a class all the same.
-    return {each.name: each for each in drop_ins(package, "ASSIGNOR", Assignor).values()}  # type: ignore[type-abstract]
+    return {assignor.name: assignor for assignor in drop_ins(package, "ASSIGNOR", Assignor).values()}  # type: ignore[type-abstract]
 
 
 def find_assignor(name: str) -> Assignor:

@@ -18,7 +18,7 @@ class LegacyRangeAssignor(Assignor):
 
     def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> Assignment:
         """Divide each topic as today's range assignor does, which has no instance ids and racks to consider here."""
-        threads = [Subscriber(member_id=each.member_id, topics=each.topics) for each in members]
+        threads = [Subscriber(member_id=member.member_id, topics=member.topics) for member in members]
         return RANGE.assign(threads, partitions)
 
 
@@ -29,13 +29,13 @@ class LegacyRoundRobinAssignor(Assignor):
 
     def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> Assignment:
         """Deal out the partitions. Raises ValueError unless all threads subscribe to the same topics."""
-        if len({each.topics for each in members}) > 1:
+        if len({member.topics for member in members}) > 1:
             raise ValueError(
                 "legacy-roundrobin needs consumers that subscribe to the same topics, each with the same number of streams for all of them"
             )
         topics = members[0].topics & partitions.keys() if members else ()
         every = [TopicPartition(topic, number) for topic in sorted(topics) for number in range(partitions[topic])]
-        return deal([each.member_id for each in members], sorted(every, key=lambda each: java_hash(f"[{each.topic},{each.partition}]")))
+        return deal([member.member_id for member in members], sorted(every, key=lambda each: java_hash(f"[{each.topic},{each.partition}]")))
 
 
 def deal(threads: Iterable[str], partitions: Iterable[TopicPartition]) -> Assignment:

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ottla.groups.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
-from ottla.groups.assignors._claims import claimed_partitions
-from ottla.groups.assignors._user_data import decode_generation, encode_generation
+from ottla.groups.assignors._owned import claimed_partitions, decode_generation, encode_generation
 from ottla.groups.assignors.sticky import assign_sticky
 from ottla.protocol.model import TopicPartition
 from ottla.protocol.wire.consumer_protocol import NO_GENERATION, Partitions

@@ -9,10 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ottla.groups.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
-from ottla.groups.assignors._balancing import even_out, even_out_by_chains, fill_up, give_back
-from ottla.groups.assignors._claims import claimed_partitions
-from ottla.groups.assignors._holdings import as_assignment, kept_holdings
-from ottla.groups.assignors._user_data import decode_sticky, encode_sticky
+from ottla.groups.assignors._balancing import as_assignment, even_out, even_out_by_chains, fill_up, give_back, kept_holdings
+from ottla.groups.assignors._owned import claimed_partitions, decode_sticky, encode_sticky
 from ottla.protocol.model import TopicPartition
 from ottla.protocol.wire.consumer_protocol import Partitions
 

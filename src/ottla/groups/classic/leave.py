@@ -60,7 +60,9 @@ def evict_member(context: CommandContext, command: EvictMember) -> None:
     leaving = LeavingMember(member_id=command.member_id, instance_id=None, reason=command.reason)
     if command.member_id:
         _leave(context, group, leaving, departures)
-    evicted = [replace(each, code=TriggerCode.ADMIN_REMOVE) if each.code is TriggerCode.LEAVE else each for each in departures]
+    evicted = [
+        replace(departure, code=TriggerCode.ADMIN_REMOVE) if departure.code is TriggerCode.LEAVE else departure for departure in departures
+    ]
     if evicted and group.state is not GroupState.EMPTY:
         _rebalance_without(context, group, evicted, {})
 

@@ -1,11 +1,15 @@
-"""Records of the offsets topic as the group coordinator writes and replays them, and their bytes.
+"""Records of the offsets topic as the group coordinator writes and replays them, their bytes, and quick ways to read many of them.
 
 The codec of all record types is in protocol.coordinator_records; here are the two that the coordinator has, in the versions that Kafka 4.x
-writes, and a fast way to read the commits, of which a log may hold millions.
+writes. A log may hold millions of commits, and groups commit to the same partitions again and again: commits are read by a fast way, for
+diagnosis as small tuples whose keys are cached. And batches are cut down to the records of some groups; offsets, times, producers and
+transactions stay what they are.
 """
 
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from struct import Struct
+from typing import Final
 
 from ottla.protocol.coordinator_records import (
     GROUP_METADATA,
@@ -20,8 +24,16 @@ from ottla.protocol.coordinator_records import (
     decode_offsets_record,
 )
 from ottla.protocol.errors import PeerError
-from ottla.protocol.record_codec import UnknownRecord
+from ottla.protocol.model import OffsetCommit, Record
+from ottla.protocol.record_codec import NO_ID, DecodedRecord, UnknownRecord, uuid_text
+from ottla.protocol.records.batch import Batch, BatchHeader, decode_batch, empty_batch, encode_batch, read_header
 from ottla.protocol.wire.primitives import Reader
+
+GroupOf = Callable[[bytes | None], str | None]
+
+CONSUMER_GROUP_TYPES: Final = frozenset({2, 3, 4, 5, 6, 7, 8, 16})
+"""Classic groups and those of KIP-848. Records of share and streams groups are recognised by their number alone."""
+_KEYS_MAX: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,3 +141,92 @@ def decode_offset_value(data: bytes) -> OffsetValue:
     if not 0 <= version <= OFFSET_VALUE.version_max:
         raise PeerError(f"offset value of version {version}")
     return OFFSET_VALUE.decode(reader, version)
+
+
+def group_of_record(key: bytes | None) -> str | None:
+    """The group of a record of the offsets topic, which every type of key has first; None for bytes that are no key."""
+    try:
+        reader = Reader(key or b"")
+        reader.skip(2)
+        return reader.string()
+    except PeerError:
+        return None
+
+
+def group_of_event(key: bytes | None) -> str | None:
+    """The group of a record of the group events topic: its key."""
+    return None if key is None else key.decode(errors="replace")
+
+
+def keep_groups(batch: Batch, groups: Container[str], group_of: GroupOf) -> Batch:
+    """The batch with these groups' records, without any if it has none of them; control batches and damaged ones stay whole."""
+    header = batch.header
+    if header.is_control:
+        return batch
+    try:
+        records = decode_batch(batch.data)
+    except PeerError:
+        return batch
+    kept = [record for record in records if group_of(record.key) in groups]
+    if len(kept) == len(records):
+        return batch
+    data = bytes(_encode(header, kept) if kept else empty_batch(header))
+    return Batch(read_header(data), data)
+
+
+def _encode(header: BatchHeader, kept: list[Record]) -> bytearray:
+    return encode_batch(
+        kept,
+        base_offset=header.base_offset,
+        codec=header.codec,
+        leader_epoch=header.leader_epoch,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        is_log_append_time=header.is_log_append_time,
+        is_transactional=header.is_transactional,
+        delete_horizon_ms=header.delete_horizon_ms,
+        last_offset=header.last_offset,
+    )
+
+
+def _decode_other(record_type: int, key: bytes, value: bytes | None) -> DecodedRecord | UnknownRecord:
+    if record_type not in CONSUMER_GROUP_TYPES:
+        return UnknownRecord(record_type, None)
+    record = decode_offsets_record(key, value)
+    if isinstance(record, DecodedRecord) and isinstance(record.value, GroupMetadataValue):
+        return replace(record, value=checked_group(record.value))
+    return record
+
+
+class EvidenceDecoder:
+    """Decodes one record after another; `decode` raises PeerError for bytes that are no record of the offsets topic."""
+
+    def __init__(self) -> None:
+        self._keys: dict[bytes, tuple[str, str, int]] = {}
+
+    def decode(self, key: bytes | None, value: bytes | None) -> OffsetCommit | DecodedRecord | UnknownRecord:
+        """The record's values; an UnknownRecord for those of other group types, and of types and versions that do not exist yet."""
+        if key is None:
+            raise PeerError("a record of the offsets topic has no key")
+        target = self._keys.get(key)
+        if target is None:
+            record_type = Reader(key).int16()
+            if record_type not in OFFSET_KEYS:
+                return _decode_other(record_type, key, value)
+            target = self._key(key)
+        if value is None:
+            return OffsetCommit(*target, None, "")
+        if not 0 <= int.from_bytes(value[:2], signed=True) <= OFFSET_VALUE.version_max:
+            return UnknownRecord(int.from_bytes(key[:2]), int.from_bytes(value[:2], signed=True))
+        committed = decode_offset_value(value)
+        return OffsetCommit(*target, committed.offset, "" if committed.topic_id == NO_ID else uuid_text(committed.topic_id))
+
+    def _key(self, key: bytes) -> tuple[str, str, int]:
+        reader = Reader(key)
+        reader.skip(2)
+        target = (reader.string(), reader.string(), reader.int32())
+        if len(self._keys) >= _KEYS_MAX:
+            self._keys.clear()
+        self._keys[key] = target
+        return target

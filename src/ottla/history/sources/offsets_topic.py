@@ -15,7 +15,7 @@ from ottla.client.fetch.fetch_values import FetchRange
 from ottla.client.fetch.fetcher import Fetcher, topic_ranges
 from ottla.client.settings import ClientSettings
 from ottla.coordinator.placement import coordinator_partition
-from ottla.groups.log.evidence_decoding import EvidenceDecoder
+from ottla.groups.log.records import EvidenceDecoder
 from ottla.history.sources.admin import SnapshotReader, read_topic_names
 from ottla.history.sources.archive import (
     SNAPSHOTS_FOLDER,

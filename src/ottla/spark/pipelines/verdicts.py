@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ottla.groups.log.evidence_decoding import CONSUMER_GROUP_TYPES
+from ottla.groups.log.records import CONSUMER_GROUP_TYPES
 from ottla.spark.by_group import apply_by_group
 from ottla.spark.group_records import COMMIT_RECORDS, columns, offset_commits
 from ottla.spark.pipelines import Pipeline, PipelineStep

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.coordinator.loading import load
 from ottla.coordinator.loop import CoordinatorLoop
-from ottla.groups.log.reducer import ReferenceReducer
+from ottla.groups.log.replayed_state import ReferenceReducer
 from ottla.metadata.topics import CONSUMER_OFFSETS, NewTopic
 from ottla.protocol.errors import StorageError
 from ottla.protocol.wire.api_keys import ApiKey

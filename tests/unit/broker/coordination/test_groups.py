@@ -13,7 +13,7 @@ from ottla.config import BrokerConfig
 from ottla.coordinator.effects import Reply
 from ottla.groups.commands import DeleteResult, Heartbeat, HeartbeatResult, Result
 from ottla.groups.events import GroupEvent
-from ottla.groups.log.reducer import ReferenceReducer
+from ottla.groups.log.replayed_state import ReferenceReducer
 from ottla.log.file_system import MemoryFiles
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.topics import CONSUMER_OFFSETS
@@ -245,7 +245,7 @@ def test_a_small_log_needs_nothing_heavy() -> None:
 
 @pytest.mark.parametrize("is_cached", [True, False])
 def test_a_large_log_is_read_by_compiled_code_where_it_is_kept(monkeypatch: pytest.MonkeyPatch, is_cached: bool) -> None:
-    from ottla.groups.log.compiled_loading.reducer import CompiledReducer
+    from ottla.groups.log.arrow.loading import CompiledReducer
 
     class Process:
         def poll(self) -> None:

@@ -1,21 +1,34 @@
-"""Records of the offsets topic: golden bytes, every version, and PeerError for invalid bytes."""
+"""Records of the offsets topic and their bytes."""
 
 import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.groups.log.records import (
     STRING_BYTES_MAX,
+    EvidenceDecoder,
     GroupMetadataRecord,
     GroupRecord,
     OffsetRecord,
     decode,
     encode_key,
     encode_value,
+    group_of_event,
+    group_of_record,
+    keep_groups,
     refuse_long_strings,
 )
-from ottla.protocol.coordinator_records import GroupMetadataValue, MemberValue, OffsetValue
+from ottla.protocol.coordinator_records import GroupMetadataValue, MemberValue, OffsetValue, decode_offsets_record
 from ottla.protocol.errors import PeerError
+from ottla.protocol.model import OffsetCommit, Record
+from ottla.protocol.record_codec import DecodedRecord, UnknownRecord
+from ottla.protocol.records.batch import Batch, decode_batch, encode_batch, read_header
+from ottla.protocol.records.compression import Codec
+from ottla.protocol.records.control import ControlType, EndMarker
+from tests.support.kit.end_markers import encode_end_marker
+from tests.support.kit.offsets_topic_records import TOPIC_ID_TEXT, classic_group, commit, gone, group_epoch, member, record_key
 
 TS_MS = 1_700_000_000_000
 SUBSCRIPTION = bytes.fromhex("000000000001000174ffffffff")
@@ -31,7 +44,7 @@ def offset_value(**fields: object) -> OffsetValue:
     return OffsetValue(**{"offset": 42, "leader_epoch": 5, "metadata": "m", "commit_timestamp_ms": TS_MS, **fields})  # type: ignore[arg-type]
 
 
-def member(**fields: object) -> MemberValue:
+def stored_member(**fields: object) -> MemberValue:
     values: dict[str, object] = {
         "member_id": "m1",
         "instance_id": None,
@@ -75,7 +88,7 @@ GOLDEN: list[tuple[GroupRecord, str, str | None]] = [
     ),
     (GroupMetadataRecord(group_id="g", value=None), "0002000167", None),
     (
-        group_record((member(),)),
+        group_record((stored_member(),)),
         "0002000167",
         "00030008636f6e73756d657200000007000572616e676500026d310000018bcfe568000000000100026d31ffff000163000a2f3132372e302e"
         "302e31000493e00000afc80000000d000000000001000174ffffffff000000150003000000010001740000000100000003ffffffff",
@@ -136,7 +149,7 @@ def test_older_group_values_are_read() -> None:
         one = text("m1") + text("c") + text("/127.0.0.1") + timeouts + data
         record = decode(b"\x00\x02\x00\x01g", head + state + struct.pack(">i", 1) + one)
         expected = group_record(
-            (member(rebalance_timeout_ms=300_000 if version >= 1 else 45_000),),
+            (stored_member(rebalance_timeout_ms=300_000 if version >= 1 else 45_000),),
             current_state_timestamp_ms=TS_MS if version >= 2 else -1,
         )
         assert record == expected
@@ -144,8 +157,8 @@ def test_older_group_values_are_read() -> None:
 
 @pytest.mark.conformance("GroupMetadataManagerTest.testReplayGroupMetadataRecords")
 def test_without_a_rebalance_timeout_the_session_timeout_counts() -> None:
-    record = group_record((member(rebalance_timeout_ms=-1),))
-    assert decode(encode_key(record), encode_value(record)) == group_record((member(rebalance_timeout_ms=45_000),))
+    record = group_record((stored_member(rebalance_timeout_ms=-1),))
+    assert decode(encode_key(record), encode_value(record)) == group_record((stored_member(rebalance_timeout_ms=45_000),))
 
 
 @pytest.mark.conformance(
@@ -160,7 +173,7 @@ def test_the_flexible_group_value_is_read() -> None:
     one += bytes([len(SUBSCRIPTION) + 1]) + SUBSCRIPTION + bytes([len(ASSIGNMENT) + 1]) + ASSIGNMENT + b"\x00"
     head = b"\x00\x04" + text("consumer") + struct.pack(">i", 7) + text("range") + text("m1") + struct.pack(">q", TS_MS)
     tagged = b"\x01\x09\x02hi"
-    assert decode(b"\x00\x02\x00\x01g", head + b"\x02" + one + tagged) == group_record((member(),))
+    assert decode(b"\x00\x02\x00\x01g", head + b"\x02" + one + tagged) == group_record((stored_member(),))
 
 
 @pytest.mark.conformance("GroupMetadataManagerTest.scala.testDeserializeFutureOffsetCommitValue")
@@ -209,7 +222,7 @@ def test_a_count_that_cannot_be_is_refused_before_memory_is_taken() -> None:
 
 
 def test_a_member_named_twice_is_refused() -> None:
-    value = encode_value(group_record((member(), member())))
+    value = encode_value(group_record((stored_member(), stored_member())))
     with pytest.raises(PeerError, match="twice"):
         decode(b"\x00\x02\x00\x01g", value)
 
@@ -239,3 +252,111 @@ def test_a_value_of_the_common_size_that_is_none_of_the_common_ones() -> None:
     assert len(long_metadata) == 43
     assert decode(key, long_metadata) == offset_record(offset_value(metadata="m" * 19))
     assert decode(key, head + bytes([19]) + b"m" * 18 + struct.pack(">q", TS_MS) + b"\0") == offset_record(offset_value(metadata="m" * 18))
+
+
+def batch(*groups: str, codec: Codec = Codec.NONE, producer_id: int = -1) -> Batch:
+    """Offsets from 10 on, one commit of each group."""
+    records = [Record(10 + number, 100 + number, *commit(group, 0, number)) for number, group in enumerate(groups)]
+    data = bytes(
+        encode_batch(records, base_offset=10, codec=codec, producer_id=producer_id, is_transactional=producer_id >= 0, leader_epoch=4)
+    )
+    return Batch(read_header(data), data)
+
+
+def test_the_group_of_any_record() -> None:
+    for key, _ in (commit("g", 0, 1), classic_group("g", 1, member("a")), group_epoch("g", 2), *gone("g", "a")):
+        assert group_of_record(key) == "g"
+    assert [group_of_record(key) for key in (None, b"", b"\0\1\0\5g")] == [None, None, None]
+    assert group_of_event(b"g") == "g"
+    assert group_of_event(None) is None
+
+
+@given(st.lists(st.sampled_from("gh"), min_size=1, max_size=6), st.sampled_from(Codec), st.integers(-1, 3))
+def test_the_records_of_a_group_stay_what_they_are(groups: list[str], codec: Codec, producer_id: int) -> None:
+    whole = batch(*groups, codec=codec, producer_id=producer_id)
+    kept = keep_groups(whole, {"g"}, group_of_record)
+    assert kept.header == read_header(kept.data)
+    assert decode_batch(kept.data) == [record for record in decode_batch(whole.data) if group_of_record(record.key) == "g"]
+    assert kept.header.record_count == groups.count("g")
+    unchanged = ("base_offset", "last_offset_delta", "producer_id", "producer_epoch", "leader_epoch", "is_transactional")
+    assert [getattr(kept.header, name) for name in unchanged] == [getattr(whole.header, name) for name in unchanged]
+
+
+def test_a_batch_of_the_group_alone_is_the_same_bytes() -> None:
+    whole = batch("g", "g", codec=Codec.GZIP)
+    assert keep_groups(whole, {"g"}, group_of_record) is whole
+
+
+@pytest.mark.parametrize("damage", [True, False])
+def test_control_batches_and_damaged_ones_stay_whole(damage: bool) -> None:
+    marker = Record(9, 0, *encode_end_marker(EndMarker(ControlType.COMMIT, 0)))
+    data = bytes(encode_batch([marker], base_offset=9, producer_id=1, is_transactional=True, is_control=True))
+    if damage:
+        data = bytes(batch("h").data)[:-1] + b"\xff"
+    whole = Batch(read_header(data), data)
+    assert keep_groups(whole, {"g"}, group_of_record) is whole
+
+
+def test_commits_with_and_without_a_topic_id() -> None:
+    decoder = EvidenceDecoder()
+    for _ in range(2):
+        assert decoder.decode(*commit("g", 3, 7)) == OffsetCommit("g", "t", 3, 7, TOPIC_ID_TEXT)
+    assert decoder.decode(*commit("g", 3, 7, topic_id=bytes(16))) == OffsetCommit("g", "t", 3, 7, "")
+    assert decoder.decode(*commit("g", 3, None)) == OffsetCommit("g", "t", 3, None, "")
+
+
+MEMBERS = st.lists(
+    st.builds(
+        member,
+        st.text(max_size=3),
+        st.lists(st.integers(0, 9), max_size=3),
+        instance_id=st.none() | st.text(max_size=3),
+        topics=st.lists(st.text(max_size=3), max_size=2),
+        owned=st.lists(st.integers(0, 9), max_size=3),
+    ),
+    max_size=3,
+    unique_by=lambda each: each.member_id,
+)
+
+
+@given(MEMBERS, st.integers(0, 9), st.integers(-1, 2**40))
+def test_classic_groups_are_what_the_codec_gives(members: list[MemberValue], generation: int, joined_ms: int) -> None:
+    pair = classic_group("g", generation, *members, joined_ms=joined_ms)
+    assert EvidenceDecoder().decode(*pair) == decode_offsets_record(*pair)
+
+
+def test_a_group_with_a_member_twice_is_damaged() -> None:
+    with pytest.raises(PeerError, match="twice"):
+        EvidenceDecoder().decode(*classic_group("g", 1, member("m"), member("m")))
+
+
+def test_other_types_and_versions_are_unknown() -> None:
+    decoder = EvidenceDecoder()
+    assert decoder.decode(record_key(11, "g"), b"anything") == UnknownRecord(11, None)
+    assert decoder.decode(record_key(3, "g"), b"\0\1") == UnknownRecord(3, 1)
+    assert decoder.decode(commit("g", 3, 7)[0], b"\0\5") == UnknownRecord(1, 5)
+    assert isinstance(decoder.decode(*group_epoch("g", 4)), DecodedRecord)
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\0", b"\0\1\0"])
+def test_bytes_that_are_no_key(key: bytes | None) -> None:
+    with pytest.raises(PeerError):
+        EvidenceDecoder().decode(key, b"")
+
+
+VALUES = st.builds(
+    OffsetValue,
+    offset=st.integers(0, 2**40),
+    leader_epoch=st.integers(-1, 9),
+    metadata=st.text(max_size=20),
+    commit_timestamp_ms=st.integers(0, 2**40),
+    expire_timestamp_ms=st.none() | st.integers(1, 9),
+    topic_id=st.just(bytes(16)),
+)
+
+
+@given(VALUES, st.text(max_size=9), st.integers(0, 99))
+def test_every_commit_that_can_be_written(value: OffsetValue, group: str, partition: int) -> None:
+    record = OffsetRecord(group_id=group, topic="t", partition=partition, value=value)
+    found = EvidenceDecoder().decode(encode_key(record), encode_value(record))
+    assert found == OffsetCommit(group, "t", partition, value.offset, "")

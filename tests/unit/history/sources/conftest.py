@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from ottla.groups.log.evidence_decoding import EvidenceDecoder
+from ottla.groups.log.records import EvidenceDecoder
 from ottla.history.sources.evidence import Evidence
 from ottla.history.sources.group_records import GroupRecords, ReadCounts
 from tests.support.kit.offsets_topic_records import Pair, records_at

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.groups.log.evidence_decoding import EvidenceDecoder
+from ottla.groups.log.records import EvidenceDecoder
 from ottla.history.sources.evidence import CommitSpan, Kind
 from ottla.history.sources.group_records import RECORD_TYPE_NAMES, CommitSpans, GroupRecords, ReadCounts
 from ottla.protocol.coordinator_records import OFFSETS_TOPIC_TYPES

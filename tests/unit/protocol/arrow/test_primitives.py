@@ -75,10 +75,10 @@ def test_an_empty_cache_keeps_nothing(tmp_path: Path) -> None:
 
 
 def test_what_was_compiled_is_kept() -> None:
-    from ottla.groups.log.compiled_loading import kernels, reducer
+    from ottla.groups.log.arrow import loading
 
-    reducer.load_kernels()
-    assert is_cached(kernels)
+    loading.load_kernels()
+    assert is_cached(loading)
 
 
 @njit

@@ -1,4 +1,4 @@
-"""Records of the offsets topic to Arrow, and how kernels read commits."""
+"""The offsets topic by compiled code (the extra `arrow`): records to Arrow columns, and the bulk loading of a coordinator."""
 
 from ottla.extras import require
 

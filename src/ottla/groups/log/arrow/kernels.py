@@ -1,13 +1,15 @@
-"""Numba kernels that turn records of the offsets topic into the buffers of Arrow columns: all fields of commits, the common ones of others.
+"""Numba kernels that read the offsets topic: the fields of a commit by address, and records into the buffers of Arrow columns.
 
-They read commits as the kernels of loading do (`group_loading_kernels`), so both accept the same commits. What is no commit is left
-to the plain decoder. Every record becomes a row: what it does not have, or what cannot be read, is null.
+Columns are all fields of commits, and the common ones of other records. Every record becomes a row: what it does not have, or what cannot
+be read, is null; what is no commit is left to the plain decoder.
+
+Loading and columns read commits by the same functions. They accept the commits that groups/log/records.py accepts, and only read inside
+the bounds of their arguments. Layout of a commit: Kafka's OffsetCommitKey and OffsetCommitValue.
 """
 
 import numpy as np
 
-from ottla.groups.log.arrow.commit_reading import COMMIT, UUID_BYTES, number_at, read_key, read_value, text_at
-from ottla.protocol.arrow.primitives import WORD_BYTES, Int, byte_at, helper, jit, load, put_byte, put_half, record, store, word_at
+from ottla.protocol.arrow.primitives import WORD_BYTES, Int, byte_at, helper, jit, load, put_byte, put_half, record, store, swapped, word_at
 from ottla.protocol.arrow.record_kernels import (
     BAD_RECORD,
     BAD_TIMESTAMP,
@@ -27,6 +29,14 @@ from ottla.protocol.arrow.record_kernels import (
     times,
 )
 from ottla.protocol.coordinator_records import OFFSETS_TOPIC_TYPES
+
+_INT_BYTES_MAX = 5
+_VALUE_VERSION_MAX = 4
+_FIRST_KIND_UNKNOWN = 3
+UUID_BYTES = 16
+_HIGH_BITS = np.uint64(0x8080808080808080)
+# The kind of a key: a commit, an unknown type, or one for the plain decoder.
+COMMIT, UNKNOWN_TYPE, OTHER = range(3)
 
 # Where the columns are, as addresses, 0 for a column that is not wanted. Numbers have two words: data, and bits of validity. Strings have
 # four: offsets (int32), data, bits of validity, space for data, which is endless for a column that is not wanted. REST: see below.
@@ -48,6 +58,152 @@ _KNOWN_TYPES = sum(1 << number for number in OFFSETS_TOPIC_TYPES)
 _TYPES_MAX = 62
 _TIMESTAMP_MS_MAX = (2**63 - 1) // 1000
 _BASE64_URL = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8).copy()
+
+
+@helper
+def number_at(at: Int, size: Int) -> Int:
+    """A signed big-endian number of at most 4 bytes."""
+    number = (byte_at(at) ^ 0x80) - 0x80
+    for byte in range(1, size):
+        number = number << 8 | byte_at(at + byte)
+    return number
+
+
+@helper
+def _long(at: Int) -> Int:
+    """A signed big-endian number of 8 bytes."""
+    return np.int64(swapped(word_at(at)))
+
+
+@helper
+def _uvarint(at: Int, end: Int) -> tuple[Int, Int]:
+    """An unsigned varint of at most 5 bytes: (value, address after it), the address -1 when it does not end before `end`."""
+    last = min(end, at + _INT_BYTES_MAX)
+    value, shift, after = np.int64(0), np.int64(0), np.int64(-1)
+    while at < last:
+        byte = byte_at(at)
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        at += 1
+        if byte < 0x80:
+            after = at
+            break
+    return value, after
+
+
+@helper
+def _continues(at: Int, end: Int, count: Int) -> Int:
+    """Whether so many bytes follow before `end` that go on with a character."""
+    sound = end - at >= count
+    for byte in range(count):
+        sound = sound and byte_at(at + byte) & 0xC0 == 0x80
+    return sound
+
+
+@jit
+def _is_utf8(at: Int, end: Int) -> Int:
+    """Whether the bytes are UTF-8 as Python reads it: shortest forms, no surrogates, nothing above U+10FFFF."""
+    while at < end:
+        if end - at >= WORD_BYTES and word_at(at) & _HIGH_BITS == 0:
+            at += WORD_BYTES
+            continue
+        lead = byte_at(at)
+        at += 1
+        if lead < 0x80:
+            continue
+        more = 1 + (lead >= 0xE0) + (lead >= 0xF0)
+        if lead < 0xC2 or lead > 0xF4 or not _continues(at, end, more):
+            return False
+        second = byte_at(at)
+        if (lead == 0xE0 and second < 0xA0) or (lead == 0xED and second > 0x9F):
+            return False
+        if (lead == 0xF0 and second < 0x90) or (lead == 0xF4 and second > 0x8F):
+            return False
+        at += more
+    return True
+
+
+@jit
+def text_at(at: Int, end: Int) -> tuple[Int, Int, Int]:
+    """A string with a 16-bit length: (its address, its length, the address after it or -1)."""
+    if at < 0 or end - at < 2:
+        return at, np.int64(0), np.int64(-1)
+    length, start = number_at(at, 2), at + 2
+    if length < 0 or length > end - start or not _is_utf8(start, start + length):
+        return start, np.int64(0), np.int64(-1)
+    return start, length, start + length
+
+
+@jit
+def _compact_text(at: Int, end: Int) -> tuple[Int, Int, Int]:
+    """A string with a varint length: as `text_at`."""
+    length, start = _uvarint(at, end)
+    length -= 1
+    if start < 0 or length < 0 or length > end - start or not _is_utf8(start, start + length):
+        return start, np.int64(0), np.int64(-1)
+    return start, length, start + length
+
+
+@jit
+def _topic_id(at: Int, end: Int) -> tuple[Int, Int]:
+    """The topic id among tagged fields: (its address, 0 when there is none; whether the fields are sound)."""
+    found = np.int64(0)
+    count, at = _uvarint(at, end)
+    while at >= 0 and count > 0:
+        tag, at = _uvarint(at, end)
+        if at >= 0:
+            length, at = _uvarint(at, end)
+            if at >= 0 and length > end - at:
+                at = np.int64(-1)
+            elif at >= 0:
+                if tag == 0:
+                    # Of two, the last one counts, and it alone must be as long as an id is.
+                    found = at if length == UUID_BYTES else np.int64(-1)
+                at += length
+        count -= 1
+    return max(found, 0), at >= 0 and found >= 0
+
+
+@helper
+def read_value(at: Int, end: Int) -> tuple[Int, Int, Int, Int, Int, Int, Int, Int]:
+    """A commit's value: (whether it is sound, offset, leader epoch, address and length of the metadata, time of the commit, time when it
+    expires, address of the topic id or 0)."""
+    nothing = np.int64(0)
+    broken = (False, nothing, nothing, nothing, nothing, nothing, nothing, nothing)
+    version = number_at(at, 2) if end - at >= 2 else np.int64(-1)
+    at += 2
+    head_bytes = 12 if version >= 3 else 8
+    if version < 0 or version > _VALUE_VERSION_MAX or end - at < head_bytes:
+        return broken
+    offset, epoch = _long(at), number_at(at + 8, 4) if version >= 3 else np.int64(-1)
+    at += head_bytes
+    if version == _VALUE_VERSION_MAX:
+        metadata_at, length, at = _compact_text(at, end)
+    else:
+        metadata_at, length, at = text_at(at, end)
+    tail_bytes = 16 if version == 1 else 8
+    if at < 0 or end - at < tail_bytes:
+        return broken
+    expires_ms = _long(at + 8) if version == 1 else np.int64(-1)
+    topic_id_at, is_sound = np.int64(0), True
+    if version == _VALUE_VERSION_MAX:
+        topic_id_at, is_sound = _topic_id(at + tail_bytes, end)
+    return is_sound, offset, epoch, metadata_at, length, _long(at), expires_ms, topic_id_at
+
+
+@helper
+def read_key(at: Int, length: Int) -> tuple[Int, Int, Int, Int, Int, Int]:
+    """A record's key: (COMMIT, UNKNOWN_TYPE or OTHER, address and length of the group's id and of the topic, partition)."""
+    nothing, end = np.int64(0), at + length
+    kind = number_at(at, 2) if length >= 2 else np.int64(-1)
+    if kind >= _FIRST_KIND_UNKNOWN:
+        return UNKNOWN_TYPE, nothing, nothing, nothing, nothing, nothing
+    if kind == 0 or kind == 1:
+        group_at, group_bytes, at = text_at(at + 2, end)
+        topic_at, topic_bytes, at = text_at(at, end)
+        if at >= 0 and end - at >= 4:
+            return COMMIT, group_at, group_bytes, topic_at, topic_bytes, number_at(at, 4)
+    return OTHER, nothing, nothing, nothing, nothing, nothing
 
 
 @helper

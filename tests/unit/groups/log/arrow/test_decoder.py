@@ -1,15 +1,20 @@
-"""Records of the offsets topic as typed columns: which columns a record has, and that no record is lost. The backends are compared in
-tests/properties."""
+"""Records of the offsets topic as Arrow columns."""
 
 import datetime
 import json
+from itertools import product
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from ottla.columnar import GROUP_RECORD_TYPES, GroupRecordDecoder, scan
+from ottla.columnar import GROUP_RECORD_TYPES, GroupRecordDecoder
+from ottla.groups.log.arrow import kernels
 from ottla.groups.log.arrow.decoder import row_of
+from ottla.groups.log.arrow.kernels import _is_utf8, _topic_id
 from ottla.groups.log.records import GroupMetadataRecord, OffsetRecord, encode_key, encode_value
+from ottla.protocol.arrow.batches import OK, scan, slices
+from ottla.protocol.arrow.record_kernels import ENDLESS, FULL, ROWS
 from ottla.protocol.coordinator_records import GroupMetadataValue, MemberValue, OffsetValue
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record
@@ -23,6 +28,8 @@ SUBSCRIPTION = Writer().int16(0).int32(1).string("flights").int32(-1).to_bytes()
 ASSIGNMENT = Writer().int16(0).int32(1).string("flights").int32(2).int32(0).int32(4).int32(-1).to_bytes()
 COMMIT = OffsetRecord(group_id="größe", topic="flights", partition=4, value=OffsetValue(77, 3, "méta", NOW_MS, topic_id=b"i" * 16))
 EXPIRING = OffsetRecord(group_id="g", topic="t", partition=0, value=OffsetValue(5, -1, "", NOW_MS, expire_timestamp_ms=NOW_MS))
+
+COMMIT_KERNELS, GROUP, UNKNOWN = b"\0\x01\0\x01g\0\x01t\0\0\0\x01", b"\0\x02\0\x01g", b"\0\x63\0\x01g"
 
 
 def _generation(protocol_type: str, subscription: bytes, assignment: bytes) -> GroupMetadataRecord:
@@ -234,3 +241,88 @@ def test_a_tombstone_has_nothing_but_its_key():
 )
 def test_what_cannot_be_read_is_not_known(key: bytes | None, value: bytes | None):
     assert row_of(key, value) == {"is_known": False}
+
+
+def _decode(keys: list[bytes | None], rows_max: int, rest: np.ndarray | None = None) -> tuple[int, np.ndarray]:
+    out, state = np.zeros(kernels.OUT_WORDS, np.int64), np.zeros(kernels.STATE_WORDS, np.int64)
+    for column in (kernels.GROUP, kernels.TOPIC, kernels.METADATA, kernels.TOPIC_ID):
+        out[column + 3] = ENDLESS
+    out[kernels.ROWS_MAX] = rows_max
+    out[kernels.REST] = 0 if rest is None else rest.ctypes.data
+    batch = encode_batch([Record(number, 0, key, None) for number, key in enumerate(keys)])
+    (part,) = slices(scan(batch), (0, 100))
+    work = (part.source_at, part.table.ctypes.data, part.tasks.ctypes.data, 0, 1)
+    return int(kernels.decode(*work, 0, 100, out.ctypes.data, state.ctypes.data)), state
+
+
+def test_without_columns_rows_are_counted():
+    status, state = _decode([COMMIT_KERNELS, GROUP, None, b"\0", UNKNOWN], 10)
+    assert (status, int(state[ROWS]), int(state[kernels.REST_ROWS])) == (OK, 5, 0)
+
+
+def test_rows_end_where_there_is_no_room():
+    status, state = _decode([COMMIT_KERNELS, COMMIT_KERNELS, COMMIT_KERNELS], 2)
+    assert (status, int(state[ROWS])) == (FULL, 2)
+
+
+def test_known_types_that_are_no_commits_are_left_over():
+    rest = np.zeros((10, kernels.REST_COLUMNS), np.int64)
+    status, state = _decode([COMMIT_KERNELS, GROUP, None, UNKNOWN, b"\0\x03", b"\xff\xff"], 10, rest)
+    assert (status, int(state[kernels.REST_ROWS])) == (OK, 2)
+    assert rest[:2, kernels.REST_ROW].tolist() == [1, 4]
+    assert rest[:2, [kernels.REST_KEY_LENGTH, kernels.REST_VALUE_LENGTH]].tolist() == [[5, -1], [2, -1]]
+
+
+def is_utf8(data: bytes) -> bool:
+    array = np.frombuffer(data + b"\x80" * 8, np.uint8)
+    return bool(_is_utf8(array.ctypes.data, array.ctypes.data + len(data)))
+
+
+def is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+EDGES = bytes([0, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xED, 0xEF, 0xF0, 0xF4, 0xF5, 0xFF])
+
+
+@pytest.mark.parametrize("prefix", [b"", b"12345678", b"1234567"])
+def test_utf8_is_what_python_takes_for_it(prefix: bytes):
+    for size in range(4):
+        for tail in product(EDGES, repeat=size):
+            data = prefix + bytes(tail)
+            assert is_utf8(data) == is_text(data), data
+    for lead in (0xF0, 0xF4, 0xF1, 0xF5):
+        for tail in product(EDGES, repeat=3):
+            data = prefix + bytes([lead, *tail])
+            assert is_utf8(data) == is_text(data), data
+
+
+ID = bytes(range(16))
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        (b"\0", (0, True)),
+        (b"\1\0\x10" + ID, (3, True)),
+        (b"\2\0\x10" + ID + b"\0\x10" + ID, (21, True)),
+        (b"\2\5\1x\0\x10" + ID, (6, True)),
+        (b"\1\5\1x", (0, True)),
+        (b"\2\0\3abc\0\x10" + ID, (8, True)),
+        (b"\2\0\x10" + ID + b"\0\3abc", (0, False)),
+        (b"\1\0\3abc", (0, False)),
+        (b"\1\0\x10" + ID[:15], (0, False)),
+        (b"\2\5\1x", (0, False)),
+        (b"", (0, False)),
+        (b"\xff\xff\xff\xff\xff\1", (0, False)),
+    ],
+)
+def test_topic_ids_among_tagged_fields(fields: bytes, found: tuple[int, bool]):
+    array = np.frombuffer(fields + b"\0" * 8, np.uint8)
+    start = array.ctypes.data
+    address, is_sound = _topic_id(start, start + len(fields))
+    assert (address - start if address and is_sound else 0, bool(is_sound)) == found

@@ -1,10 +1,12 @@
-"""The sticky assignors' user data; the bytes are those of Kafka 4.3's Java client (tests/kafka/test_assignors.py has more of them)."""
+"""What members say they owned."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.groups.assignors._user_data import decode_generation, decode_sticky, encode_generation, encode_sticky
+from ottla.groups.assignors import Subscriber
+from ottla.groups.assignors._owned import claimed_partitions, decode_generation, decode_sticky, encode_generation, encode_sticky
+from ottla.protocol.model import TopicPartition
 
 V1 = bytes.fromhex("00000001000174000000020000000000000001" + "00000007")
 PARTITIONS = st.dictionaries(st.text(max_size=5), st.lists(st.integers(0, 2**31 - 1), max_size=3).map(tuple), max_size=3)
@@ -44,3 +46,26 @@ def test_the_generation_of_the_cooperative_assignor() -> None:
     assert encode_generation(10) == bytes.fromhex("0000000a")
     assert decode_generation(bytes.fromhex("0000000a")) == 10
     assert decode_generation(None) == decode_generation(b"") == decode_generation(b"\x00") == -1
+
+
+def member(name: str, generation: int, *numbers: int) -> Subscriber:
+    return Subscriber(member_id=name, topics=frozenset({"t"}), owned={"t": numbers}, generation=generation)
+
+
+@pytest.mark.conformance(
+    "AbstractStickyAssignorTest.testEnsurePartitionsAssignedToHighestGeneration",
+    "AbstractStickyAssignorTest.testSubscriptionNotEqualAndAssignSamePartitionWith3Generation",
+    "StickyAssignorTest.testAssignmentWithConflictingPreviousGenerations",
+)
+def test_claims_of_a_later_generation_win_and_equal_ones_cancel_each_other() -> None:
+    claims = claimed_partitions([member("a", 3, 0, 1), member("b", 2, 0), member("c", 3, 1, 2)])
+    assert claims == {TopicPartition("t", 0): "a", TopicPartition("t", 1): None, TopicPartition("t", 2): "c"}
+
+
+def test_a_later_claim_wins_over_two_that_cancelled_each_other() -> None:
+    assert claimed_partitions([member("a", 3, 0), member("b", 3, 0), member("c", 4, 0)]) == {TopicPartition("t", 0): "c"}
+    assert claimed_partitions([member("c", 4, 0), member("a", 3, 0), member("b", 3, 0)]) == {TopicPartition("t", 0): "c"}
+
+
+def test_an_old_claim_without_a_rival_holds_and_a_member_is_no_rival_of_itself() -> None:
+    assert claimed_partitions([member("a", -1, 0), member("b", 5, 1, 1)]) == {TopicPartition("t", 0): "a", TopicPartition("t", 1): "b"}

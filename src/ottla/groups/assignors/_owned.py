@@ -1,10 +1,15 @@
-"""The user data of the sticky assignors as Kafka's Java client writes it, which a leader reads from members of other clients, too.
+"""What members say they owned before a rebalance: the sticky assignors' user data as Java writes it, and who owned what of all claims.
 
-`StickyAssignor`: topics with partitions, and (version 1) the generation; no version number. `CooperativeStickyAssignor`: the generation.
-What cannot be read shows no ownership, as in Java.
+A leader reads the user data from members of other clients, too. `StickyAssignor`: topics with partitions, and (version 1) the generation;
+no version number. `CooperativeStickyAssignor`: the generation. What cannot be read shows no ownership, as in Java. Members may claim too
+much.
 """
 
+from collections.abc import Sequence
+
+from ottla.groups.assignors import Subscriber
 from ottla.protocol.errors import PeerError
+from ottla.protocol.model import TopicPartition
 from ottla.protocol.wire.consumer_protocol import NO_GENERATION, Partitions
 from ottla.protocol.wire.primitives import Reader, Writer
 
@@ -42,3 +47,17 @@ def encode_generation(generation: int) -> bytes:
 def decode_generation(data: bytes | None) -> int:
     """The generation; -1 where there is none."""
     return NO_GENERATION if data is None or len(data) < 4 else Reader(data).int32()
+
+
+def claimed_partitions(members: Sequence[Subscriber]) -> dict[TopicPartition, str | None]:
+    """The owner of each owned partition: the member of the latest generation. None: two members claim it in that generation (KIP-341)."""
+    claims: dict[TopicPartition, tuple[int, str | None]] = {}
+    for member in members:
+        for topic, numbers in member.owned.items():
+            for partition in dict.fromkeys(TopicPartition(topic, number) for number in numbers):
+                generation, _ = claims.get(partition, (-2, None))
+                if member.generation > generation:
+                    claims[partition] = member.generation, member.member_id
+                elif member.generation == generation:
+                    claims[partition] = generation, None
+    return {partition: owner for partition, (_, owner) in claims.items()}
